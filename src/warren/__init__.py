@@ -1,0 +1,1 @@
+"""Warren: a message broker that speaks RabbitMQ's protocols and obeys its rules."""

@@ -1,0 +1,1 @@
+"""The log under every queue: record batches, group commit, compaction, recovery."""

@@ -1,0 +1,1 @@
+"""The cluster's tables as a machine over a log."""

@@ -1,0 +1,1 @@
+"""One node, synchronous: hosts queues, runs effects, raises alarms."""

@@ -1,0 +1,1 @@
+"""One package a client protocol; connections, channels and sessions."""

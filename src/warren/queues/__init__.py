@@ -1,0 +1,1 @@
+"""Queue types behind one interface, and the FIFO machine they share."""

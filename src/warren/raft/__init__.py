@@ -1,0 +1,1 @@
+"""Consensus for one group."""

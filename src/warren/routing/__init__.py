@@ -1,0 +1,1 @@
+"""Exchanges, bindings and the way from a routing key to queues."""

@@ -1,0 +1,1 @@
+"""Queues as Spark tables: data source, sink, pipelines."""

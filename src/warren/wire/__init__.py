@@ -1,0 +1,1 @@
+"""Bytes to values and back: protocols' codecs, without any I/O."""
