@@ -284,11 +284,13 @@ def decode_entry_value(data: bytes, offset: i64, end: i64) -> Value:
 
 def _decode_value(data: bytes, kind: i64, offset: i64, after: i64, depth: i64) -> Value:
     """Build one value whose payload is `offset` to `after`, as `_payload_end` found it."""
+    # Compiled, a call of an `int` subclass on a native integer would be a mere conversion: the
+    # numbers below are made Python's `int` first.
     number: i64
     if kind == _T_LONGSTR:
         return str(data[offset + 4 : after], "utf-8", "surrogateescape")
     if kind == _T_SIGNED_INT:
-        return SignedInt(read_i32_be(data, offset))
+        return SignedInt(int(read_i32_be(data, offset)))
     if kind == _T_LONG or kind == _T_LONG_OLD:
         number = read_i64_be(data, offset)
         return int(number)
@@ -310,15 +312,15 @@ def _decode_value(data: bytes, kind: i64, offset: i64, after: i64, depth: i64) -
         return Float(read_f32_be(data, offset))
     if kind == _T_BYTE:
         number = data[offset]
-        return Byte(number - 256 if number > 127 else number)
+        return Byte(int(number - 256 if number > 127 else number))
     if kind == _T_UNSIGNED_BYTE:
-        return UnsignedByte(data[offset])
+        return UnsignedByte(int(data[offset]))
     if kind == _T_SHORT:
-        return Short(read_i16_be(data, offset))
+        return Short(int(read_i16_be(data, offset)))
     if kind == _T_UNSIGNED_SHORT:
-        return UnsignedShort(i64(read_i16_be(data, offset)) & _U16)
+        return UnsignedShort(int(i64(read_i16_be(data, offset)) & _U16))
     if kind == _T_UNSIGNED_INT:
-        return UnsignedInt(i64(read_i32_be(data, offset)) & _U32)
+        return UnsignedInt(int(i64(read_i32_be(data, offset)) & _U32))
     assert kind == _T_DECIMAL, kind
     number = i64(read_i32_be(data, offset + 1)) & _U32
     return Decimal(data[offset], int(number))
@@ -397,6 +399,7 @@ def _write_name(writer: BytesWriter, name: str) -> None:
 
 def _write_value(writer: BytesWriter, value: Value, depth: i64) -> None:
     """Append the type letter and the payload of one value."""
+    typed: object = value
     if value is None:
         writer.append(u8(_T_VOID))
     elif isinstance(value, str):
@@ -405,7 +408,7 @@ def _write_value(writer: BytesWriter, value: Value, depth: i64) -> None:
         writer.append(u8(_T_BOOL))
         writer.append(1 if value else 0)
     elif isinstance(value, int):
-        _write_number(writer, value)
+        _write_number(writer, typed)
     elif isinstance(value, Float):
         writer.append(u8(_T_FLOAT))
         _write_single(writer, value)
@@ -450,27 +453,32 @@ def _write_single(writer: BytesWriter, value: float) -> None:
         raise _syntax_error(f"{value} does not fit field value type f") from None
 
 
-def _write_number(writer: BytesWriter, value: int) -> None:
-    """Append the type letter and payload of an integer: its class says the width."""
+def _write_number(writer: BytesWriter, number: object) -> None:
+    """Append the type letter and payload of an `int`: its class says the width.
+
+    The parameter is an `object`, because compiled code forgets the class of what it takes as `int`.
+    """
     kind: i64 = _T_LONG
     bits: i64 = 64
     low = -(1 << 63)
-    if isinstance(value, SignedInt):
+    if isinstance(number, SignedInt):
         kind, bits, low = _T_SIGNED_INT, 32, -(1 << 31)
-    elif isinstance(value, Timestamp):
+    elif isinstance(number, Timestamp):
         kind, low = _T_TIMESTAMP, 0
-    elif isinstance(value, Byte):
+    elif isinstance(number, Byte):
         kind, bits, low = _T_BYTE, 8, -(1 << 7)
-    elif isinstance(value, UnsignedByte):
+    elif isinstance(number, UnsignedByte):
         kind, bits, low = _T_UNSIGNED_BYTE, 8, 0
-    elif isinstance(value, Short):
+    elif isinstance(number, Short):
         kind, bits, low = _T_SHORT, 16, -(1 << 15)
-    elif isinstance(value, UnsignedShort):
+    elif isinstance(number, UnsignedShort):
         kind, bits, low = _T_UNSIGNED_SHORT, 16, 0
-    elif isinstance(value, UnsignedInt):
+    elif isinstance(number, UnsignedInt):
         kind, bits, low = _T_UNSIGNED_INT, 32, 0
+    assert isinstance(number, int)
+    value: int = number
     if not low <= value < low + (1 << int(bits)):
-        raise _syntax_error(f"{int(value)} does not fit field value type {chr(int(kind))}")
+        raise _syntax_error(f"{value} does not fit field value type {chr(int(kind))}")
     writer.append(u8(kind))
     if bits == 64:
         # A timestamp above 2**63 - 1 has the bits of a negative number.
