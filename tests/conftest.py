@@ -1,0 +1,136 @@
+"""Fixtures that every test may use, and the record of which rules a passing test proves."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+import warren
+from tests.support.broker import Broker, free_port
+
+ROOT = Path(__file__).resolve().parent.parent
+RULES_KEY = "warren/rules"
+BROKERS = ("broker", "private_broker")
+
+settings.register_profile("default", deadline=None, print_blob=True)
+settings.register_profile("long", deadline=None, print_blob=True, max_examples=2_000)
+settings.load_profile(os.environ.get("WARREN_HYPOTHESIS", "default"))
+
+
+# --- brokers ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def _shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    outside = Broker.from_environment()
+    if outside is not None:
+        yield outside
+        return
+    broker = Broker(free_port(), tmp_path_factory.mktemp("shared") / "broker")
+    broker.start()
+    yield broker
+    broker.stop()
+
+
+@pytest.fixture
+def broker(_shared_broker: Broker) -> Iterator[Broker]:
+    """A running broker that tests share: leave nothing behind in it, and never end it."""
+    if not _shared_broker.running:
+        _shared_broker.start()
+    yield _shared_broker
+    _shared_broker.check_alive()
+
+
+@pytest.fixture
+def make_broker(tmp_path: Path) -> Iterator[Callable[..., Broker]]:
+    """Makes brokers, not yet started, each with a port and a data directory of its own."""
+    if Broker.from_environment() is not None:
+        pytest.skip("needs a process of its own; WARREN_TEST_BROKER names a foreign one")
+    made: list[Broker] = []
+
+    def make(*options: str, environment: dict[str, str] | None = None) -> Broker:
+        data_dir = tmp_path / f"broker-{len(made)}"
+        made.append(
+            Broker(free_port(), data_dir, options=list(options), environment=environment)
+        )
+        return made[-1]
+
+    yield make
+    for broker in made:
+        broker.kill()
+
+
+@pytest.fixture
+def private_broker(make_broker: Callable[..., Broker]) -> Iterator[Broker]:
+    """A running broker for one test alone, to be killed, restarted and filled at will."""
+    broker = make_broker()
+    broker.start()
+    yield broker
+    broker.check_alive()
+
+
+# --- what runs ----------------------------------------------------------------------------------
+
+
+def pytest_report_header() -> str:
+    """Say whether the package under test is compiled, and where it lies."""
+    return f"warren: {'compiled' if warren.COMPILED else 'pure'}, {Path(warren.__file__).parent}"
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Refuse to test an installed package that is older than the source beside the tests."""
+    installed = Path(warren.__file__).parent
+    source = ROOT / "src" / "warren"
+    if installed == source:
+        return
+    for path in source.rglob("*.py"):
+        copy = installed / path.relative_to(source)
+        if not copy.exists() or copy.read_bytes() != path.read_bytes():
+            pytest.exit(
+                f"the installed {copy} is not the source's; run `make build`, "
+                "or set PYTHONPATH=src to test the source uncompiled",
+                returncode=4,
+            )
+
+
+# --- logs and rules -----------------------------------------------------------------------------
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show a failed test the log of its broker, and note the outcome for its rules."""
+    report = yield
+    if report.failed:
+        for name in BROKERS:
+            used = getattr(item, "funcargs", {}).get(name)
+            if isinstance(used, Broker) and used.ours:
+                report.sections.append((f"log of {name}", used.log_text()))
+    ids = [rule for mark in item.iter_markers("rule") for rule in mark.args]
+    if ids and (report.when == "call" or report.outcome != "passed"):
+        outcomes = item.config.stash.setdefault(_OUTCOMES, {})
+        before = outcomes.get(item.nodeid)
+        failed = before is not None and before["outcome"] == "failed"
+        outcome = "failed" if failed else report.outcome
+        outcomes[item.nodeid] = {"rules": ids, "outcome": outcome}
+    return report
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Merge this run's outcomes into the record that `tools/rules.py` reads."""
+    outcomes = session.config.stash.get(_OUTCOMES, {})
+    cache = getattr(session.config, "cache", None)
+    if not outcomes or cache is None:
+        return
+    mode = "compiled" if warren.COMPILED else "pure"
+    record = cache.get(RULES_KEY, {})
+    record.update({f"{mode} {name}": outcome for name, outcome in outcomes.items()})
+    cache.set(RULES_KEY, record)
+
+
+_OUTCOMES = pytest.StashKey[dict[str, dict[str, object]]]()
