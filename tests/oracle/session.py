@@ -1,0 +1,256 @@
+"""Plays one scenario against a broker and writes down what the broker said, comparably.
+
+A transcript holds, for each connection and channel, the events in the order in which they came.
+Nothing is recorded about the order between channels: no broker promises one. What differs from run
+to run without meaning is rewritten: generated names become `<queue 1>`, `<tag 1>`, and runs of
+confirms become the set of what was confirmed, since brokers merge them as they like.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any
+
+from tests.clients.raw import CONTENT, Closed, Event, RawClient, Typed
+
+WAIT_S = 10.0
+SILENCE_S = 0.15
+_GENERATED = re.compile(r"amq\.gen-[A-Za-z0-9_\-]{16,}")
+_TAG = re.compile(r"amq\.ctag-[A-Za-z0-9_\-]{16,}")
+_REPLY_TO = re.compile(r"amq\.rabbitmq\.reply-to\.[^'\s]+")
+
+
+class Session:
+    """What a scenario talks to: connections by letter, channels by number, and the transcript.
+
+    Args:
+        address: Host and port of the broker.
+    """
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self.address = address
+        self.clients: dict[str, RawClient] = {}
+        self.transcript: dict[str, list[Any]] = {}
+        self.names: dict[str, str] = {}
+        self.opened: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {}
+        self.closed: set[tuple[str, int]] = set()
+        self.lost: set[str] = set()
+        self.queues: list[str] = []
+        self.exchanges: list[str] = []
+
+    # What scenarios call
+
+    def open(self, who: str = "a", *channels: int, **options: Any) -> RawClient:
+        """Open a connection named `who` with its channels (1 when none is given)."""
+        client = RawClient(self.address)
+        self.clients[who] = client
+        self.opened[who] = (channels or (1,), options)
+        client.open(channels=channels or (1,), **options)
+        return client
+
+    def bare(self, who: str = "a") -> RawClient:
+        """Connect the socket only."""
+        self.clients[who] = RawClient(self.address)
+        return self.clients[who]
+
+    def call(self, channel: int, method: str, /, who: str = "a", **args: Any) -> Event | None:
+        """Send a method and record the next event of its channel.
+
+        What an earlier error closed, channel or connection, is opened again first, unrecorded.
+        """
+        self._ready(who, channel, method)
+        self._remember(method, args)
+        self.clients[who].send(channel, method, **args)
+        return self.take(channel, who=who)
+
+    def send(self, channel: int, method: str, /, who: str = "a", **args: Any) -> None:
+        """Send a method and record nothing."""
+        self._ready(who, channel, method)
+        self._remember(method, args)
+        self.clients[who].send(channel, method, **args)
+
+    def publish(
+        self,
+        channel: int,
+        exchange: str,
+        routing_key: str,
+        body: bytes = b"",
+        properties: dict[str, Any] | None = None,
+        who: str = "a",
+        **flags: bool,
+    ) -> None:
+        """Send one message."""
+        self._ready(who, channel, "basic.publish")
+        self.clients[who].publish(channel, exchange, routing_key, body, properties, **flags)
+
+    def take(self, channel: int, count: int = 1, who: str = "a") -> Event | None:
+        """Record the next `count` events of a channel; answer closes as a client must."""
+        client, event = self.clients[who], None
+        for _ in range(count):
+            try:
+                event = client.next(channel, WAIT_S)
+            except Closed:
+                self._record(who, channel, "socket closed")
+                self.lost.add(who)
+                return None
+            except TimeoutError:
+                self._record(who, channel, "no answer")
+                return None
+            self._event(who, event)
+            if event.name == "channel.close":
+                client.send(event.channel, "channel.close-ok")
+                self.closed.add((who, event.channel))
+            elif event.name == "connection.close":
+                client.send(0, "connection.close-ok")
+                self.gone(who)
+                self.lost.add(who)
+                return event
+        return event
+
+    def confirmed(self, channel: int, count: int, who: str = "a") -> None:
+        """Record which of the next `count` publishes are confirmed, and what else comes first."""
+        outcome: dict[int, str] = {}
+        client = self.clients[who]
+        while len(outcome) < count:
+            event = client.next(channel, WAIT_S)
+            if event.name not in ("basic.ack", "basic.nack"):
+                self._event(who, event)
+                if event.name.endswith(".close"):
+                    return
+                continue
+            tag = event.args["delivery_tag"]
+            tags = range(1, tag + 1) if event.args["multiple"] else (tag,)
+            low = getattr(client, "confirmed_tags", set())
+            for each in tags:
+                if each not in low:
+                    outcome[each] = event.name
+            client.confirmed_tags = low | set(tags)  # type: ignore[attr-defined]
+        self._record(who, channel, {"confirmed": {str(k): outcome[k] for k in sorted(outcome)}})
+
+    def quiet(self, channel: int, who: str = "a") -> None:
+        """Record that nothing comes for a while, or what does."""
+        client, end = self.clients[who], time.monotonic() + SILENCE_S
+        while True:
+            try:
+                event = client.next(channel, max(0.0, end - time.monotonic()))
+            except TimeoutError:
+                self._record(who, channel, "quiet")
+                return
+            except Closed:
+                self._record(who, channel, "socket closed")
+                return
+            self._event(who, event)
+
+    def gone(self, who: str = "a") -> None:
+        """Record that the broker closes the socket."""
+        try:
+            self.clients[who].wait_closed(WAIT_S)
+            self._record(who, 0, "socket closed")
+        except TimeoutError:
+            self._record(who, 0, "socket left open")
+
+    def until(self, queue: str, ready: int, channel: int = 9, who: str = "watch") -> None:
+        """Wait, unrecorded, until a queue has so many ready messages."""
+        if who not in self.clients:
+            self.open(who, channel)
+        end = time.monotonic() + WAIT_S
+        while time.monotonic() < end:
+            reply = self.clients[who].ask(channel, "queue.declare", queue=queue, passive=True)
+            if reply.args["message_count"] == ready:
+                return
+            time.sleep(0.01)
+        self._record(who, channel, f"{queue} never had {ready} ready")
+
+    def leave(self, who: str = "a") -> None:
+        """Close a connection politely and forget it."""
+        self.clients.pop(who).close()
+
+    def cut(self, who: str = "a") -> None:
+        """Drop a connection without a word."""
+        self.clients.pop(who).socket.close()
+
+    def note(self, what: Any) -> None:
+        """Record something the scenario worked out."""
+        self._record("a", 0, what)
+
+    # Inside
+
+    def _ready(self, who: str, channel: int, method: str) -> None:
+        if who in self.lost and who in self.opened:
+            self.lost.discard(who)
+            self.closed = {place for place in self.closed if place[0] != who}
+            channels, options = self.opened[who]
+            self.open(who, *channels, **options)
+        if (who, channel) in self.closed:
+            self.closed.discard((who, channel))
+            if method != "channel.open":
+                self.clients[who].ask(channel, "channel.open")
+
+    def _remember(self, method: str, args: dict[str, Any]) -> None:
+        if method == "queue.declare" and args.get("queue"):
+            self.queues.append(args["queue"])
+        if method == "exchange.declare" and not args.get("exchange", "").startswith("amq."):
+            self.exchanges.append(args.get("exchange", ""))
+
+    def _record(self, who: str, channel: int, what: Any) -> None:
+        self.transcript.setdefault(f"{who}/{channel}", []).append(what)
+
+    def _event(self, who: str, event: Event) -> None:
+        entry: dict[str, Any] = {"method": event.name}
+        entry.update({k: self._clean(v) for k, v in event.args.items()})
+        if event.name in CONTENT:
+            entry["body"] = self._clean(event.body)
+            entry["properties"] = self._clean(event.properties)
+        self._record(who, event.channel, entry)
+
+    def _clean(self, value: Any) -> Any:
+        if isinstance(value, Typed):
+            return [value.tag, self._clean(value.value)]
+        if isinstance(value, bytes):
+            text = value.decode("utf-8", "backslashreplace")
+            return f"<{len(value)} bytes>" if len(value) > 200 else self._clean(text)
+        if isinstance(value, str):
+            for kind, pattern in (("queue", _GENERATED), ("tag", _TAG), ("reply-to", _REPLY_TO)):
+                value = pattern.sub(lambda found, kind=kind: self._name(kind, found[0]), value)
+            return value
+        if isinstance(value, dict):
+            return {key: self._clean(item) for key, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self._clean(item) for item in value]
+        return value
+
+    def _name(self, kind: str, generated: str) -> str:
+        if generated not in self.names:
+            number = sum(1 for name in self.names.values() if name.startswith(f"<{kind} ")) + 1
+            self.names[generated] = f"<{kind} {number}>"
+        return self.names[generated]
+
+    def finish(self) -> None:
+        """Close every connection and delete what the scenario declared."""
+        for client in self.clients.values():
+            client.socket.close()
+        with RawClient(self.address) as cleaner:
+            cleaner.open()
+            channel = 0
+            for method, key, names in (
+                ("queue.delete", "queue", self.queues),
+                ("exchange.delete", "exchange", self.exchanges),
+            ):
+                for name in dict.fromkeys(names):
+                    self._delete(cleaner, channel := channel + 1, method, {key: name})
+
+    @staticmethod
+    def _delete(cleaner: RawClient, channel: int, method: str, args: dict[str, Any]) -> None:
+        """Delete once; a queue still held by a connection just dropped is tried again."""
+        end = time.monotonic() + WAIT_S
+        while True:
+            cleaner.ask(channel, "channel.open")
+            event = cleaner.call(channel, method, **args)
+            if event.name != "channel.close":
+                cleaner.ask(channel, "channel.close")
+                return
+            cleaner.send(channel, "channel.close-ok")
+            if event.args["reply_code"] != 405 or time.monotonic() > end:
+                return
+            time.sleep(0.02)
