@@ -1,0 +1,359 @@
+"""The broker's settings: every key of the configuration file, its type, bounds and default.
+
+A configuration file has RabbitMQ's format and RabbitMQ's keys: a line is `key = value`, `#` begins
+a comment, single quotes keep a value as it is, and of a key given twice the last one stands. A key
+that is not in `SETTINGS` is an error, because a setting ignored silently is one that its owner
+relies on in vain.
+
+Source: RabbitMQ 4.3, configuration guide and `rabbit.schema`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+import msgspec
+
+from warren.errors import ConfigError
+from warren.limits import (
+    CHANNELS_MAX,
+    CONTENT_BYTES_MAX,
+    FRAME_BYTES_MAX,
+    FRAME_BYTES_MIN,
+    MESSAGE_BYTES_MAX,
+)
+
+Value = int | float | str | bool
+
+LOG_LEVELS: Final = ("debug", "info", "warning", "error", "critical")
+PORT_DEFAULT: Final = 5672
+ALL_INTERFACES: Final = ""
+
+
+class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """What a broker is started with. Sizes are in bytes unless a comment says otherwise.
+
+    Attributes:
+        node_name: `name@host`, the node's identity in its cluster.
+        data_dir: Absolute path of the directory that holds everything the node keeps.
+        listeners: Pairs of address and port for AMQP 0-9-1; address "" is every interface.
+        heartbeat: Seconds, proposed to clients; 0 proposes none.
+        frame_max: Whole frame, proposed to clients.
+        channel_max: Highest channel number, proposed to clients.
+        handshake_timeout: Milliseconds from the connect to `connection.open`.
+        max_message_size: Body of one message.
+        vm_memory_high_watermark_relative: Share of the machine's memory; used where no absolute
+            limit is set.
+        vm_memory_high_watermark_absolute: 0 where none is set.
+        disk_free_limit: Free space under which publishers are blocked.
+        raft_wal_max_size_bytes: Size at which a new write-ahead log file begins.
+        default_user, default_pass, default_vhost: Made in an empty data directory.
+        loopback_users: Users that may connect from this machine only.
+        log_level: The least important level that is logged.
+    """
+
+    node_name: str
+    data_dir: str
+    listeners: tuple[tuple[str, int], ...]
+    heartbeat: int = 60
+    frame_max: int = FRAME_BYTES_MAX
+    channel_max: int = CHANNELS_MAX
+    handshake_timeout: int = 10_000
+    max_message_size: int = MESSAGE_BYTES_MAX
+    vm_memory_high_watermark_relative: float = 0.6
+    vm_memory_high_watermark_absolute: int = 0
+    disk_free_limit: int = 50_000_000
+    raft_wal_max_size_bytes: int = 536_870_912
+    default_user: str = "guest"
+    default_pass: str = "guest"
+    default_vhost: str = "/"
+    loopback_users: tuple[str, ...] = ("guest",)
+    log_level: str = "info"
+
+    def memory_limit_bytes(self, total_bytes: int) -> int:
+        """Memory in use above which publishers are blocked, on a machine that has so much."""
+        absolute = self.vm_memory_high_watermark_absolute
+        if absolute:
+            return absolute
+        return int(total_bytes * self.vm_memory_high_watermark_relative)
+
+
+# --- values -------------------------------------------------------------------------------------
+
+
+class _Refused(ValueError):
+    """A value is not allowed; the text says what is."""
+
+
+UNITS: Final = {
+    "": 1,
+    "k": 2**10, "ki": 2**10, "kib": 2**10, "kb": 10**3,
+    "m": 2**20, "mi": 2**20, "mib": 2**20, "mb": 10**6,
+    "g": 2**30, "gi": 2**30, "gib": 2**30, "gb": 10**9,
+    "t": 2**40, "ti": 2**40, "tib": 2**40, "tb": 10**12,
+}  # fmt: skip
+
+
+def _whole(low: int, high: int, unit: str) -> Callable[[str], int]:
+    """A parser of whole numbers from `low` to `high`."""
+
+    def parse(text: str) -> int:
+        if not re.fullmatch(r"[0-9]+", text) or not low <= int(text) <= high:
+            raise _Refused(f"a whole number of {unit} from {low} to {high}")
+        return int(text)
+
+    return parse
+
+
+def _size(low: int, high: int) -> Callable[[str], int]:
+    """A parser of sizes in bytes, with or without a unit."""
+
+    def parse(text: str) -> int:
+        match = re.fullmatch(r"([0-9]+)\s*([A-Za-z]*)", text)
+        if match and match[2].lower() in UNITS:
+            size = int(match[1]) * UNITS[match[2].lower()]
+            if low <= size <= high:
+                return size
+        raise _Refused(f"a size from {low} to {high} bytes, such as 512MiB, 2GB or 1048576")
+
+    return parse
+
+
+def _share(text: str) -> float:
+    """A share of the machine's memory."""
+    if not re.fullmatch(r"[0-9]+(\.[0-9]+)?", text) or not 0 < float(text) <= 1:
+        raise _Refused("a share above 0, at most 1, such as 0.6")
+    return float(text)
+
+
+def _frame_max(text: str) -> int:
+    if text == "0":
+        # No limit asked for; a bound there still is.
+        return FRAME_BYTES_MAX
+    return _whole(FRAME_BYTES_MIN, 2_147_483_647, "bytes")(text)
+
+
+def _channel_max(text: str) -> int:
+    if text == "0":
+        return 65_535
+    return _whole(1, 65_535, "channels")(text)
+
+
+def _word(text: str) -> str:
+    if not text or len(text.encode()) > 255:
+        raise _Refused("a text of 1 to 255 bytes")
+    return text
+
+
+def _level(text: str) -> str:
+    if text.lower() not in LOG_LEVELS:
+        raise _Refused("one of " + ", ".join(LOG_LEVELS))
+    return text.lower()
+
+
+def _truth(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise _Refused("true or false")
+    return text == "true"
+
+
+def parse_port(text: str) -> int:
+    """A TCP port."""
+    return _whole(1, 65_535, "port")(text)
+
+
+def parse_node_name(text: str) -> str:
+    """A node's name, `name@host` or a name alone, which this machine's name is added to."""
+    name, at, host = text.partition("@")
+    if not re.fullmatch(r"[A-Za-z0-9._-]+", name) or (at and not re.fullmatch(r"[\w.-]+", host)):
+        raise _Refused("name@host of letters, digits, '.', '_' and '-'")
+    return text if at else f"{text}@{socket.gethostname().split('.')[0]}"
+
+
+def _address(text: str) -> tuple[str, int]:
+    """A listener: a port, `host:port` or `[v6 address]:port`."""
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    try:
+        if colon and not host:
+            raise _Refused("")
+        return (host, parse_port(port))
+    except _Refused:
+        raise _Refused("a port, address:port or [IPv6 address]:port") from None
+
+
+# --- keys ---------------------------------------------------------------------------------------
+
+
+class Setting(NamedTuple):
+    """One key of the configuration file that sets one field of `ServerConfig`."""
+
+    key: str
+    field: str
+    parse: Callable[[str], Value]
+    help: str
+
+
+_BYTES_MAX: Final = 2**63 - 1
+
+SETTINGS: Final = (
+    Setting("heartbeat", "heartbeat", _whole(0, 65_535, "seconds"),
+            "heartbeat proposed to clients, seconds; 0 proposes none"),
+    Setting("frame_max", "frame_max", _frame_max, "largest frame proposed to clients, bytes"),
+    Setting("channel_max", "channel_max", _channel_max, "highest channel number of a connection"),
+    Setting("handshake_timeout", "handshake_timeout", _whole(1, 3_600_000, "milliseconds"),
+            "milliseconds a client has to open its connection"),
+    Setting("max_message_size", "max_message_size", _size(0, CONTENT_BYTES_MAX),
+            "largest body of a message"),
+    Setting("vm_memory_high_watermark.relative", "vm_memory_high_watermark_relative", _share,
+            "share of the machine's memory above which publishers are blocked"),
+    Setting("vm_memory_high_watermark.absolute", "vm_memory_high_watermark_absolute",
+            _size(1, _BYTES_MAX), "memory above which publishers are blocked"),
+    Setting("disk_free_limit.absolute", "disk_free_limit", _size(0, _BYTES_MAX),
+            "free disk space below which publishers are blocked"),
+    Setting("raft.wal_max_size_bytes", "raft_wal_max_size_bytes", _size(1_048_576, 2**40),
+            "size at which a new write-ahead log file begins"),
+    Setting("default_user", "default_user", _word, "user made in an empty data directory"),
+    Setting("default_pass", "default_pass", _word, "that user's password"),
+    Setting("default_vhost", "default_vhost", _word, "vhost made in an empty data directory"),
+    Setting("log.level", "log_level", _level, "least important level that is logged"),
+    Setting("log.console.level", "log_level", _level, "the same"),
+)  # fmt: skip
+
+PATTERNS: Final = (
+    ("listeners.tcp.default", "port for AMQP 0-9-1 on every interface"),
+    ("listeners.tcp.NAME", "a port, address:port or [IPv6 address]:port; as many as you like"),
+    ("loopback_users.NAME", "true: this user may connect from this machine only"),
+    ("loopback_users", "none: no user is bound to this machine"),
+)
+"""Keys that are more than one field's value, with what they do."""
+
+_BY_KEY: Final = {setting.key: setting for setting in SETTINGS}
+
+
+class Source(NamedTuple):
+    """Where a value was given, for the text of an error."""
+
+    name: str
+    line: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.name}, line {self.line}" if self.line else self.name
+
+
+class Entry(NamedTuple):
+    """One `key = value` and where it stands."""
+
+    key: str
+    value: str
+    source: Source
+
+
+def parse_lines(text: str, name: str) -> list[Entry]:
+    """Cut a configuration file's text into its entries, in order.
+
+    Raises:
+        ConfigError: A line is neither empty, nor a comment, nor `key = value`.
+    """
+    entries = []
+    for number, line in enumerate(text.splitlines(), 1):
+        bare = line.strip()
+        if not bare or bare.startswith("#"):
+            continue
+        match = re.fullmatch(r"([A-Za-z0-9_.-]+)\s*=\s*('[^']*'|[^#]*?)\s*(?:#.*)?", bare)
+        if match is None:
+            raise ConfigError(f"{name}, line {number}: expected `key = value`, found: {bare}")
+        value = match[2]
+        if value.startswith("'"):
+            value = value[1:-1]
+        entries.append(Entry(match[1], value, Source(name, number)))
+    return entries
+
+
+def read_file(path: str) -> list[Entry]:
+    """The entries of a configuration file.
+
+    Raises:
+        ConfigError: It cannot be read, or a line is not understood.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            return parse_lines(file.read(), path)
+    except OSError as error:
+        raise ConfigError(f"configuration file {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"configuration file {path}: not UTF-8 at byte {error.start}") from error
+
+
+def default_node_name() -> str:
+    """The node's name where none is given, in RabbitMQ's form."""
+    return parse_node_name("rabbit")
+
+
+def default_data_dir(node_name: str) -> str:
+    """Where a node keeps its data unless told otherwise."""
+    base = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
+    return os.path.join(base, "warren", node_name)
+
+
+def build(
+    entries: Iterable[Entry],
+    *,
+    node_name: str | None = None,
+    data_dir: str | None = None,
+    bind: str | None = None,
+    port: int | None = None,
+) -> ServerConfig:
+    """Put a configuration together; what is given by name wins over the entries.
+
+    Args:
+        entries: Of configuration files and of the command line, in this order.
+        node_name: `name@host`; None is `rabbit@` and this machine's name.
+        data_dir: None is `default_data_dir`.
+        bind: Address to listen on instead of those the entries name.
+        port: Port to listen on instead of those the entries name.
+
+    Raises:
+        ConfigError: An unknown key, or a value that is not allowed; says where and what is.
+    """
+    fields: dict[str, Value] = {}
+    listeners: dict[str, tuple[str, int]] = {}
+    loopback = {"guest": True}
+    for entry in entries:
+        head, _, name = entry.key.rpartition(".")
+        try:
+            if entry.key in _BY_KEY:
+                setting = _BY_KEY[entry.key]
+                fields[setting.field] = setting.parse(entry.value)
+            elif head == "listeners.tcp":
+                listeners[name] = _address(entry.value)
+            elif head == "loopback_users":
+                loopback[name] = _truth(entry.value)
+            elif entry.key == "loopback_users":
+                if entry.value != "none":
+                    raise _Refused("none")
+                loopback.clear()
+            else:
+                known = ", ".join([*_BY_KEY, *(key for key, _ in PATTERNS)])
+                raise ConfigError(
+                    f"{entry.source}: unknown key {entry.key}; the keys are: {known}"
+                )
+        except _Refused as error:
+            raise ConfigError(
+                f"{entry.source}: {entry.key} = {entry.value}: allowed is {error}"
+            ) from None
+    if bind is not None or port is not None:
+        listeners = {"": (ALL_INTERFACES if bind is None else bind, port or PORT_DEFAULT)}
+    name = node_name or default_node_name()
+    values: dict[str, object] = {
+        **fields,
+        "node_name": name,
+        "data_dir": os.path.abspath(data_dir or default_data_dir(name)),
+        "listeners": tuple(listeners.values()) or ((ALL_INTERFACES, PORT_DEFAULT),),
+        "loopback_users": tuple(user for user, bound in loopback.items() if bound),
+    }
+    return msgspec.convert(values, ServerConfig)
