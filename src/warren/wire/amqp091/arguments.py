@@ -1,4 +1,4 @@
-"""Arguments of AMQP 0-9-1 methods and content properties: a cursor to read them, functions to write.
+"""Arguments of AMQP 0-9-1 methods: a cursor to read them, functions to write them.
 
 Wire types (all numbers big-endian, unsigned)::
 

@@ -43,7 +43,7 @@ def frame_failure(kind: int, payload: bytes, reason: str, number: int = -1) -> s
         kind: The frame's type octet.
         payload: Its payload, of which up to 16 bytes are quoted.
         reason: What is wrong, in RabbitMQ's word; empty for a frame that is only out of place.
-        number: The value that comes with the reason, or -1.
+        number: The value that comes last with the reason, or -1 if none does.
     """
     if len(payload) <= _SNIPPET_BYTES_MAX:
         text = f"type {kind}, all octets = "
@@ -78,15 +78,14 @@ def _binary(data: bytes, column: int) -> str:
     """One binary, the way a shell prints it: quoted if it reads as text, else as numbers."""
     if not data:
         return "<<>>"
-    latin = data.decode("latin-1")
-    if _is_printable(latin):
-        return f'<<"{_escaped(latin)}">>'
     try:
         text = data.decode("utf-8")
+        suffix = "" if len(text) == len(data) else "/utf8"
     except UnicodeDecodeError:
-        text = ""
-    if text and _is_printable(text):
-        return f'<<"{_escaped(text)}"/utf8>>'
+        text = data.decode("latin-1")
+        suffix = ""
+    if _is_printable(text):
+        return f'<<"{_escaped(text)}"{suffix}>>'
     indent = " " * (column + 2)
     line = "<<"
     used = column + 2

@@ -100,6 +100,8 @@ Value: TypeAlias = (
 )
 Table: TypeAlias = dict[str, Value]
 
+_SINGLE_MAX: Final = 3.4028234663852886e38
+_INFINITY: Final = float("inf")
 _U16: Final[i64] = 0xFFFF
 _U32: Final[i64] = 0xFFFFFFFF
 
@@ -447,10 +449,10 @@ def _write_bytes(writer: BytesWriter, kind: i64, data: bytes) -> None:
 
 
 def _write_single(writer: BytesWriter, value: float) -> None:
-    try:
-        write_f32_be(writer, value)
-    except OverflowError:
-        raise _syntax_error(f"{value} does not fit field value type f") from None
+    # Beyond the largest single-precision number the conversion would quietly give infinity.
+    if _SINGLE_MAX < abs(value) < _INFINITY:
+        raise _syntax_error(f"{value} does not fit field value type f")
+    write_f32_be(writer, value)
 
 
 def _write_number(writer: BytesWriter, number: object) -> None:
