@@ -54,9 +54,7 @@ def make_broker(tmp_path: Path) -> Iterator[Callable[..., Broker]]:
 
     def make(*options: str, environment: dict[str, str] | None = None) -> Broker:
         data_dir = tmp_path / f"broker-{len(made)}"
-        made.append(
-            Broker(free_port(), data_dir, options=list(options), environment=environment)
-        )
+        made.append(Broker(free_port(), data_dir, options=list(options), environment=environment))
         return made[-1]
 
     yield make

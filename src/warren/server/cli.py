@@ -107,9 +107,7 @@ def server_config(words: argparse.Namespace) -> config.ServerConfig:
             for entry in config.parse_lines(text, "--set")
         ]
     if words.log_level:
-        entries.append(
-            config.Entry("log.level", words.log_level, config.Source("--log-level"))
-        )
+        entries.append(config.Entry("log.level", words.log_level, config.Source("--log-level")))
     return config.build(
         entries,
         node_name=words.node_name,

@@ -339,9 +339,7 @@ def build(
                 loopback.clear()
             else:
                 known = ", ".join([*_BY_KEY, *(key for key, _ in PATTERNS)])
-                raise ConfigError(
-                    f"{entry.source}: unknown key {entry.key}; the keys are: {known}"
-                )
+                raise ConfigError(f"{entry.source}: unknown key {entry.key}; the keys are: {known}")
         except _Refused as error:
             raise ConfigError(
                 f"{entry.source}: {entry.key} = {entry.value}: allowed is {error}"

@@ -1,0 +1,88 @@
+# Everything that is done with this checkout. Each target sets up what it needs (tools/prepare).
+
+PYTHON ?= python3
+DATA ?= data
+PORT ?= 5672
+PYTEST = .venv/bin/python -m pytest
+PIECES = not process and not spark
+
+export PYTHON
+
+.PHONY: help run build test test-pure test-compiled test-process test-spark lint format rules \
+	bench sim demo oracle clean
+
+help:
+	@echo 'make run     build, then run a broker on port $(PORT) with its data in ./$(DATA)'
+	@echo 'make build   build Warren into .venv'
+	@echo 'make test    install what the tests need and run them all, pure and compiled'
+	@echo 'make lint    ruff and mypy'
+	@echo 'make format  lay all code out by ruff'
+	@echo 'make rules   which rules of the acceptance table have a passing test'
+	@echo 'make sim     run the simulator over SEEDS seeds (1000)'
+	@echo 'make bench   measure Warren beside RabbitMQ (ONLY=regex SECS=10 REPS=3)'
+	@echo 'make demo    real orders through a queue into Spark, none lost or doubled'
+	@echo 'make oracle  record again what a real RabbitMQ answers to the scripts of the tests'
+	@echo 'make clean   remove what was built, the data of `make run` excepted'
+
+run: build
+	@echo 'A broker for AMQP 0-9-1 at amqp://guest:guest@localhost:$(PORT)/%2F; Ctrl-C ends it.'
+	@exec .venv/bin/warren server --port $(PORT) --data-dir $(DATA)
+
+build:
+	@tools/prepare build
+
+test:
+	@tools/prepare test
+	@rm -rf .pytest_cache/v/warren
+	@$(MAKE) --no-print-directory test-pure test-compiled test-process test-spark
+
+test-pure:
+	@echo '--- the pieces, as plain Python'
+	WARREN_PURE=1 $(PYTEST) -q -m '$(PIECES)'
+
+test-compiled:
+	@echo '--- the pieces, compiled'
+	$(PYTEST) -q -m '$(PIECES)'
+
+test-process:
+	@echo '--- a real broker and its clients'
+	$(PYTEST) -q -m 'process and not spark'
+
+test-spark:
+	@echo '--- queues in Spark'
+	$(PYTEST) -q -m spark
+
+lint:
+	@tools/prepare lint
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy src/warren sim bench tools setup.py
+
+format:
+	@tools/prepare lint
+	.venv/bin/ruff check --fix .
+	.venv/bin/ruff format .
+
+rules:
+	@tools/prepare build
+	@.venv/bin/python tools/rules.py
+
+sim:
+	@tools/prepare build
+	.venv/bin/python -m sim --seeds $(or $(SEEDS),1000)
+
+bench:
+	@tools/prepare build
+	bench/run
+
+demo:
+	@tools/prepare test
+	.venv/bin/python -m demo.run
+
+oracle:
+	@tools/prepare test
+	.venv/bin/python tools/oracle.py
+
+clean:
+	rm -rf .venv build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf bench/run.d bench/out tests/clients/js/node_modules
