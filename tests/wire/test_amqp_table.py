@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -216,15 +217,19 @@ def test_nesting_is_bounded(kind: bytes) -> None:
         Decimal(256, 1),
         Decimal(1, -1),
         Decimal(1, 2**32),
-        object(),
-        (1, 2),
     ],
     ids=repr,
 )
-def test_what_has_no_wire_form_is_refused(value: Value) -> None:
+def test_numbers_that_do_not_fit_are_refused(value: Value) -> None:
     with pytest.raises(ConnectionException) as caught:
         encode_table({"k": value})
     assert caught.value.code == 502
+
+
+@pytest.mark.parametrize("value", [object(), (1, 2), {1, 2}, bytearray(b"x")], ids=repr)
+def test_other_python_types_are_refused(value: Any) -> None:
+    with pytest.raises(TypeError):
+        encode_table({"k": value})
 
 
 def test_a_name_is_at_most_255_bytes() -> None:

@@ -335,8 +335,9 @@ def encode_table(table: Table) -> bytes:
     """A table's entries, without the size before them.
 
     Raises:
-        ConnectionException: 502, a name is too long, a number does not fit its type, the value's
-            Python type has no wire type, or tables nest too deep.
+        ConnectionException: 502, a name is too long, a number does not fit its type, or tables
+            nest too deep.
+        TypeError: The Python type of a value has no wire type.
     """
     writer = BytesWriter()
     _write_entries(writer, table, 1)
@@ -439,7 +440,7 @@ def _write_value(writer: BytesWriter, value: Value, depth: i64) -> None:
         writer.append(value.scale)
         write_u32(writer, value.value)
     else:
-        raise _syntax_error(f"no field value type for {type(value).__name__}")
+        raise TypeError(f"no field value type for {type(value).__name__}")
 
 
 def _write_bytes(writer: BytesWriter, kind: i64, data: bytes) -> None:
