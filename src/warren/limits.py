@@ -52,3 +52,6 @@ CONTENT_BYTES_MAX: Final = 536_870_912
 
 #: Characters of a whole reply text, `CODE_NAME - ` included, so that it fits a short string.
 REPLY_TEXT_CHARS_MAX: Final = 255
+
+#: Record batches that one `table.read` answers with, at most, in bytes: they are in memory at once.
+TABLE_READ_BYTES_MAX: Final = 16_777_216

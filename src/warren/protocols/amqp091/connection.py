@@ -1,0 +1,555 @@
+"""One AMQP 0-9-1 connection: handshake, frames to channels, heartbeats, and an orderly end.
+
+Sans-I/O: `receive` is fed what the socket brought, answers gather in `output`. One call parses all
+whole frames; the rest waits for more. The one place where errors become close methods.
+
+    AWAIT_HEADER -> AWAIT_START_OK -> AWAIT_TUNE_OK -> AWAIT_OPEN -> OPEN -> CLOSING -> CLOSED
+
+Any state may go to CLOSED when the socket is lost, and every state after the header to CLOSING when
+the client breaks a rule: `connection.close` was sent, and only its answer is looked at.
+
+Source: AMQP 0-9-1, 2.2.4 and 4.2; acceptance 2.7; reliability rules 32 to 37.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from librt.strings import read_i32_be
+from mypy_extensions import i64
+
+from warren.errors import ChannelException, ConnectionException, ProtocolError
+from warren.limits import (
+    FRAME_BYTES_MAX,
+    FRAME_BYTES_MIN,
+    FRAME_OVERHEAD_BYTES,
+    FRAME_SLACK_BYTES,
+    INITIAL_FRAME_BYTES_MAX,
+    REPLY_TEXT_CHARS_MAX,
+)
+from warren.ports import Transport
+from warren.protocols.amqp091.channel import Channel
+from warren.protocols.amqp091.output import Output, OutputOwner
+from warren.protocols.amqp091.publishing import BASIC_PUBLISH
+from warren.protocols.broker import ALARM_DISK, Broker, Login, Session, SessionOwner
+from warren.wire import sasl
+from warren.wire.amqp091 import spec
+from warren.wire.amqp091.erlang_text import frame_failure
+from warren.wire.amqp091.frame import (
+    HEARTBEAT_FRAME,
+    PROTOCOL_HEADER,
+    check_frame,
+    method_frame,
+    protocol_refusal,
+)
+from warren.wire.amqp091.table import Table
+
+BASIC_ACK: Final = 0x003C0050
+FRAME_END: Final = 0xCE
+
+AWAIT_HEADER: Final = 0
+AWAIT_START_OK: Final = 1
+AWAIT_TUNE_OK: Final = 2
+AWAIT_OPEN: Final = 3
+OPEN: Final = 4
+CLOSING: Final = 5
+CLOSED: Final = 6
+
+CLOSE_GRACE_MS: Final = 5_000
+"""How long a client may take to answer `connection.close`."""
+DEFERRED_BYTES_MAX: Final = 1_048_576
+"""Input kept for channels that wait for an answer, before the socket is left alone."""
+
+HELD_BY_ALARM: Final = 1
+HELD_BY_CHANNELS: Final = 2
+HELD_BY_OUTPUT: Final = 4
+
+
+@final
+class Connection(OutputOwner, SessionOwner):
+    """The server's side of one client connection.
+
+    Attributes:
+        output: Where its frames go.
+        user: Who logged in, empty before.
+        peer: The client's address as `host:port`.
+        channels: Open and closing channels by number.
+    """
+
+    def __init__(self, broker: Broker, transport: Transport, host: str, port: int) -> None:
+        self.broker: Broker = broker
+        self.output: Output = Output(self, broker, transport)
+        self.user: str = ""
+        self.peer: str = f"{host}:{port}"
+        self.channels: dict[int, Channel] = {}
+        self.session: Session | None = None
+        self.client_properties: Table = {}
+        self.state: i64 = AWAIT_HEADER
+        self._transport: Transport = transport
+        self._host: str = host
+        self._login: Login | None = None
+        self._tail: bytes = b""
+        self._frame_limit: i64 = INITIAL_FRAME_BYTES_MAX
+        self._channel_max: i64 = broker.settings.channel_max
+        self._heartbeat_ms: i64 = 0
+        self._heard: bool = True
+        self._heard_ms: i64 = broker.monotonic_ms()
+        self._sent_bytes: i64 = 0
+        self._sent_ms: i64 = self._heard_ms
+        self._began_ms: i64 = self._heard_ms
+        self._last_number: i64 = -1
+        self._last_channel: Channel | None = None
+        self._held: i64 = 0
+        self._alarms: i64 = 0
+        self._told_blocked: bool = False
+        self._publishes: bool = False
+        self._deferred_bytes: i64 = 0
+        self._deaf: bool = False
+
+    # Input.
+
+    def receive(self, data: bytes) -> None:
+        """Take bytes from the client; never raises for what a client can do."""
+        self._heard = True
+        if self._tail:
+            data = self._tail + data
+            self._tail = b""
+        at: i64 = 0
+        if self.state == AWAIT_HEADER:
+            if len(data) < 8 and PROTOCOL_HEADER.startswith(data[:4]):
+                self._tail = data
+                return
+            refusal = protocol_refusal(data[:8].ljust(8, b"\x00"))
+            if refusal:
+                self.output.buffer.write(refusal)
+                self.output.flush()
+                self._transport.close()
+                self._end()
+                return
+            at = 8
+            self._start()
+        if self._deaf or self.state == CLOSED:
+            return
+        try:
+            at = self._parse(data, at)
+        except ConnectionException as error:
+            # Framing is lost: nothing that follows can be understood.
+            self._deaf = True
+            self._fail(error)
+            return
+        if at < len(data) and self.state != CLOSED:
+            self._tail = data[at:] if at > 0 else data
+
+    def lost(self) -> None:
+        """The socket is gone."""
+        self._end()
+
+    def tick(self, now_ms: i64) -> None:
+        """Mind time-outs and heartbeats; called about once a second."""
+        if self._heard:
+            self._heard = False
+            self._heard_ms = now_ms
+        if self.state < OPEN:
+            if now_ms - self._began_ms > self.broker.settings.handshake_timeout_ms:
+                self.broker.log_warning(f"{self.peer}: handshake timed out, connection closed")
+                self._transport.abort()
+                self._end()
+            return
+        if self.state == CLOSING:
+            if now_ms - self._began_ms > CLOSE_GRACE_MS:
+                self._transport.abort()
+                self._end()
+            return
+        sent = self.output.sent_bytes
+        if sent != self._sent_bytes:
+            self._sent_bytes = sent
+            self._sent_ms = now_ms
+        else:
+            self.output.shrink()
+        if self._heartbeat_ms > 0:
+            if self._held == 0 and now_ms - self._heard_ms > 2 * self._heartbeat_ms:
+                self.broker.log_warning(
+                    f"{self.peer}: missed heartbeats from client, "
+                    f"timeout: {self._heartbeat_ms // 1000}s, connection closed"
+                )
+                self._transport.abort()
+                self._end()
+            elif now_ms - self._sent_ms >= self._heartbeat_ms // 2:
+                self.output.buffer.write(HEARTBEAT_FRAME)
+                self.output.touch()
+
+    def close(self, code: int, text: str) -> None:
+        """End the connection from the server's side, for instance with 320 at shutdown."""
+        if self.state == OPEN:
+            self._fail(ConnectionException(code, text))
+        elif self.state < OPEN:
+            self._transport.close()
+            self._end()
+
+    def set_writable(self, writable: bool) -> None:
+        """The transport's buffer passed its high mark (False) or drained (True)."""
+        self.output.set_writable(writable)
+        if writable:
+            self._release(HELD_BY_OUTPUT)
+
+    def stalled(self) -> None:
+        """The client does not read while its requests are answered: stop taking them (rule 36)."""
+        self._hold(HELD_BY_OUTPUT)
+
+    def set_alarms(self, alarms: i64, reason: str) -> None:
+        """Resource alarms changed; publishers are told once at each edge (rule 38)."""
+        self._alarms = alarms
+        if alarms:
+            if self._publishes:
+                self._tell_blocked(reason)
+            return
+        if self._told_blocked:
+            self._told_blocked = False
+            self.send(0, spec.ConnectionUnblocked())
+        self._release(HELD_BY_ALARM)
+
+    # For channels.
+
+    def send(self, channel: i64, method: spec.Method) -> None:
+        """Queue a method frame."""
+        self.output.buffer.write(method_frame(int(channel), method.encode()))
+        self.output.touch()
+
+    def channel_closed(self, channel: Channel) -> None:
+        """A channel is closed on both sides; its number is free."""
+        self.channels.pop(int(channel.number), None)
+        self._forget_last()
+
+    def channel_waits(self, size: i64) -> None:
+        """A channel put input aside, or took it up again (negative size)."""
+        self._deferred_bytes += size
+        if self._deferred_bytes > DEFERRED_BYTES_MAX:
+            self._hold(HELD_BY_CHANNELS)
+        else:
+            self._release(HELD_BY_CHANNELS)
+
+    def take_up(self, data: bytes) -> None:
+        """Process frames that a channel had put aside; all of them are whole."""
+        self._parse(data, 0)
+
+    # Frames.
+
+    def _parse(self, data: bytes, at: i64) -> i64:
+        """Handle all whole frames of `data` from `at` on; returns the offset of the rest."""
+        end: i64 = len(data)
+        while end - at >= 7 and self.state != CLOSED:
+            size: i64 = i64(read_i32_be(data, at + 3)) & 0xFFFFFFFF
+            if size > self._frame_limit - FRAME_OVERHEAD_BYTES + FRAME_SLACK_BYTES:
+                self._oversized(data[at], size)
+            stop = at + 8 + size
+            if stop > end:
+                break
+            if data[stop - 1] != FRAME_END:
+                self._bad_end(data, at, stop)
+            number = i64(data[at + 1]) << 8 | i64(data[at + 2])
+            if number != self._last_number:
+                self._last_channel = self.channels.get(int(number))
+                self._last_number = number
+            channel = self._last_channel
+            if channel is None or self.state != OPEN:
+                try:
+                    self._outside_channels(data, at, stop, number)
+                except ConnectionException as error:
+                    self._fail(error)
+                at = stop
+                continue
+            kind: i64 = data[at]
+            key: i64 = i64(read_i32_be(data, at + 7)) if kind == 1 and size >= 4 else 0
+            if channel.aside:
+                channel.put_aside(data, at, stop, key)
+                at = stop
+                continue
+            try:
+                if key == BASIC_PUBLISH:
+                    if self._alarms != 0 and self._must_hold(channel):
+                        return at
+                    if not self._publishes:
+                        self._publishes = True
+                    taken = channel.publishing.publish(data, at, end)
+                    if taken == at:
+                        return at
+                    at = taken
+                elif key == BASIC_ACK:
+                    at = channel.acks(data, at, end)
+                else:
+                    if kind == 1:
+                        channel.method(data, at + 7, stop - 1)
+                    else:
+                        check_frame(kind, number, data, at + 7, stop - 1)
+                        channel.publishing.content(data, at, stop)
+                    at = stop
+            except ChannelException as error:
+                if key == BASIC_PUBLISH:
+                    at = channel.publishing.failed_at
+                    stop = at + 8 + i64(read_i32_be(data, at + 3))
+                elif key == BASIC_ACK:
+                    stop = channel.acked_to
+                at = stop
+                channel.fail(error)
+            except ConnectionException as error:
+                if key == BASIC_PUBLISH:
+                    at = channel.publishing.failed_at
+                    stop = at + 8 + i64(read_i32_be(data, at + 3))
+                at = stop
+                self._fail(error)
+        return at
+
+    def _outside_channels(self, data: bytes, at: i64, stop: i64, number: i64) -> None:
+        """A frame of channel 0, of a channel that is not open, or outside the open state."""
+        kind: i64 = data[at]
+        check_frame(kind, number, data, at + 7, stop - 1)
+        if number == 0:
+            if kind == 1:
+                self._connection_method(spec.decode_method(data, at + 7, stop - 1))
+            return
+        if self.state == CLOSING:
+            return
+        if self.state != OPEN:
+            raise ConnectionException(504, "a channel frame came before connection.open")
+        method = spec.decode_method(data, at + 7, stop - 1) if kind == 1 else None
+        if isinstance(method, spec.ChannelOpen):
+            self._open_channel(number)
+        elif isinstance(method, (spec.ChannelCloseOk, spec.ChannelClose)):
+            # The client closed a channel that an error here had ended just before.
+            if isinstance(method, spec.ChannelClose):
+                self.send(number, spec.ChannelCloseOk())
+        else:
+            class_id, method_id = (method.CLASS_ID, method.METHOD_ID) if method else (0, 0)
+            raise ConnectionException(504, "expected 'channel.open'", class_id, method_id)
+
+    def _connection_method(self, method: spec.Method) -> None:
+        """A method on channel 0."""
+        if isinstance(method, spec.ConnectionClose):
+            self._end()
+            self.send(0, spec.ConnectionCloseOk())
+            self.output.flush()
+            self._transport.close()
+        elif isinstance(method, spec.ConnectionCloseOk):
+            if self.state == CLOSING:
+                self._transport.close()
+                self._end()
+        elif self.state == CLOSING:
+            return
+        elif self.state == AWAIT_START_OK and isinstance(method, spec.ConnectionStartOk):
+            self._authenticate(method)
+        elif self.state == AWAIT_TUNE_OK and isinstance(method, spec.ConnectionTuneOk):
+            self._tune(method)
+        elif self.state == AWAIT_OPEN and isinstance(method, spec.ConnectionOpen):
+            self._open(method)
+        elif self.state == OPEN and isinstance(method, spec.ConnectionUpdateSecret):
+            self.send(0, spec.ConnectionUpdateSecretOk())
+        else:
+            raise ConnectionException(
+                503, f"{method.NAME} is not expected now", method.CLASS_ID, method.METHOD_ID
+            )
+
+    # Handshake.
+
+    def _start(self) -> None:
+        self.state = AWAIT_START_OK
+        self.send(
+            0,
+            spec.ConnectionStart(
+                0, 9, self.broker.server_properties(), b"AMQPLAIN PLAIN", b"en_US"
+            ),
+        )
+
+    def _authenticate(self, method: spec.ConnectionStartOk) -> None:
+        self.client_properties = method.client_properties
+        user, password = self._credentials(method)
+        login = self.broker.login(user, password, self._host)
+        if login is None:
+            self.broker.log_warning(f"{self.peer}: login refused for user '{user}'")
+            if self.capability("authentication_failure_close"):
+                raise ConnectionException(
+                    403,
+                    f"Login was refused using authentication mechanism {method.mechanism}. "
+                    "For details see the broker logfile.",
+                )
+            self._transport.close()
+            self._end()
+            return
+        self._login = login
+        self.user = login.user
+        self.state = AWAIT_TUNE_OK
+        settings = self.broker.settings
+        self._frame_limit = FRAME_BYTES_MAX
+        self.send(
+            0, spec.ConnectionTune(settings.channel_max, settings.frame_max, settings.heartbeat_s)
+        )
+
+    def _credentials(self, method: spec.ConnectionStartOk) -> tuple[str, str]:
+        if method.mechanism == "PLAIN":
+            return sasl.decode_plain(method.response)
+        if method.mechanism == "AMQPLAIN":
+            return sasl.decode_amqplain(method.response)
+        raise ConnectionException(
+            503, f"unknown authentication mechanism '{method.mechanism}'", 10, 11
+        )
+
+    def _tune(self, method: spec.ConnectionTuneOk) -> None:
+        settings = self.broker.settings
+        frame_max = method.frame_max
+        if frame_max == 0:
+            frame_max = settings.frame_max
+        elif frame_max < FRAME_BYTES_MIN:
+            raise ConnectionException(
+                530,
+                f"negotiated frame_max = {frame_max} is lower than the minimum allowed value "
+                f"({FRAME_BYTES_MIN})",
+            )
+        if settings.frame_max and frame_max > settings.frame_max:
+            raise ConnectionException(
+                530,
+                f"negotiated frame_max = {frame_max} is higher than the maximum allowed value "
+                f"({settings.frame_max})",
+            )
+        if settings.channel_max and (
+            method.channel_max == 0 or method.channel_max > settings.channel_max
+        ):
+            if method.channel_max > settings.channel_max:
+                raise ConnectionException(
+                    530,
+                    f"negotiated channel_max = {method.channel_max} is higher than the maximum "
+                    f"allowed value ({settings.channel_max})",
+                )
+        self._channel_max = method.channel_max or settings.channel_max
+        self._frame_limit = frame_max or FRAME_BYTES_MAX
+        self.output.frame_max = frame_max or FRAME_BYTES_MAX
+        self._heartbeat_ms = method.heartbeat * 1000
+        self.state = AWAIT_OPEN
+
+    def _open(self, method: spec.ConnectionOpen) -> None:
+        login = self._login
+        assert login is not None
+        self.session = self.broker.open_session(login, method.virtual_host, self)
+        self.state = OPEN
+        self._heard_ms = self.broker.monotonic_ms()
+        self.send(0, spec.ConnectionOpenOk())
+        self._alarms = self.broker.alarms()
+
+    def _open_channel(self, number: i64) -> None:
+        if self._channel_max and len(self.channels) >= self._channel_max:
+            raise ConnectionException(
+                530,
+                f"number of channels opened ({len(self.channels)}) has reached the negotiated "
+                f"channel_max ({self._channel_max})",
+                20,
+                10,
+            )
+        session = self.session
+        assert session is not None
+        self.channels[int(number)] = Channel(self, session, number)
+        self._forget_last()
+        self.send(number, spec.ChannelOpenOk())
+
+    def capability(self, name: str) -> bool:
+        """Whether the client says that it knows an extension."""
+        capabilities = self.client_properties.get("capabilities")
+        return isinstance(capabilities, dict) and capabilities.get(name) is True
+
+    # Errors and the end.
+
+    def _oversized(self, kind: i64, size: i64) -> None:
+        # The frame is not read: its size alone breaks the agreement.
+        reason = f"frame_too_large,{size}"
+        text = frame_failure(int(kind), b"", reason, int(self._frame_limit - FRAME_OVERHEAD_BYTES))
+        raise ConnectionException(501, text)
+
+    def _bad_end(self, data: bytes, at: i64, stop: i64) -> None:
+        text = frame_failure(
+            int(data[at]), data[at + 7 : stop - 1], "invalid_frame_end_marker", int(data[stop - 1])
+        )
+        raise ConnectionException(501, text)
+
+    def _fail(self, error: ProtocolError) -> None:
+        """Close for a client's error: everything it held returns, and it is told why."""
+        if self.state == CLOSING or self.state == CLOSED:
+            return
+        before = self.state
+        self._end()
+        self._tail = b""
+        if before == AWAIT_HEADER:
+            self._transport.close()
+            return
+        self.broker.log_warning(f"{self.peer} ({self.user or '-'}): closing connection: {error}")
+        self.send(
+            0,
+            spec.ConnectionClose(
+                error.code,
+                str(error)[:REPLY_TEXT_CHARS_MAX],
+                error.class_id,
+                error.method_id,
+            ),
+        )
+        self.state = CLOSING
+        self._began_ms = self.broker.monotonic_ms()
+        self._release(HELD_BY_ALARM)
+        self._release(HELD_BY_CHANNELS)
+        self.broker.connection_closing(self)
+
+    def _end(self) -> None:
+        """Let go of everything this connection has in the broker; once."""
+        if self.state == CLOSED:
+            return
+        self.state = CLOSED
+        channels = self.channels
+        self.channels = {}
+        self._forget_last()
+        for channel in channels.values():
+            channel.end()
+        self.output.closed = False
+        session = self.session
+        if session is not None:
+            self.session = None
+            session.closed()
+        self.broker.connection_closed(self)
+
+    def _forget_last(self) -> None:
+        self._last_number = -1
+        self._last_channel = None
+
+    # Alarms and flow.
+
+    def _must_hold(self, channel: Channel) -> bool:
+        """Whether publishes wait for an alarm to clear.
+
+        A full disk nacks what a channel in confirm mode publishes, so that its client knows;
+        everything else simply waits in the socket.
+        """
+        if not self._publishes:
+            self._publishes = True
+        self._tell_blocked(self.broker.alarm_reason())
+        if self._alarms == ALARM_DISK and channel.publishing.confirms is not None:
+            return False
+        self._hold(HELD_BY_ALARM)
+        return True
+
+    def _tell_blocked(self, reason: str) -> None:
+        if not self._told_blocked and self.state == OPEN and self.capability("connection.blocked"):
+            self._told_blocked = True
+            self.send(0, spec.ConnectionBlocked(reason))
+
+    def _hold(self, why: i64) -> None:
+        if self._held == 0:
+            self._transport.pause_reading()
+        self._held |= why
+
+    def _release(self, why: i64) -> None:
+        if self._held & why:
+            self._held &= ~why
+            if self._held == 0 and self.state != CLOSED:
+                self._heard = True
+                self._transport.resume_reading()
+                if self._tail:
+                    self.receive(b"")
+
+    def __str__(self) -> str:
+        return f"connection {self.peer}"
+
+

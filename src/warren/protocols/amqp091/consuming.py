@@ -1,0 +1,275 @@
+"""The way out of a queue: from message numbers to `basic.deliver` frames.
+
+Deliveries are kept as runs of numbers until the client's connection takes bytes; only then are
+bodies looked up, and a message's frames are copied from its publish as they came, with the channel
+number put right. Messages that are not in memory are read ahead by the queue, which then resumes
+the link.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from librt.strings import (
+    BytesWriter,
+    read_i32_be,
+    write_i16_be,
+    write_i32_be,
+    write_i64_be,
+)
+from mypy_extensions import i16, i32, i64
+
+from warren.log.batch import Batch
+from warren.protocols.amqp091.output import Output
+from warren.protocols.amqp091.unsettled import Unsettled
+from warren.queues.links import Delivery, Link
+from warren.queues.queue import Queue
+from warren.wire.amqp091.properties import with_headers
+
+BASIC_DELIVER: Final = 0x003C003C
+FRAME_END: Final = 0xCE
+FLUSH_BYTES: Final = 262_144
+"""Output of one connection is handed to its transport when it passes this size."""
+PAUSE_MESSAGES: Final = 4_096
+"""A consumer with this much waiting for its socket is handed nothing more (classic queues)."""
+
+
+@final
+class MessageFrames:
+    """Writes the frames of stored messages to one channel of one connection."""
+
+    def __init__(self, output: Output, channel: i64) -> None:
+        self.output: Output = output
+        self.channel: i64 = channel
+
+    def write_content(self, record: bytes, at: i64, end: i64) -> None:
+        """Copy a message's header and body frames, `record[at:end]`, for this channel."""
+        out = self.output.buffer
+        start: i64 = len(out)
+        out.write(record[at:end])
+        limit = self.output.frame_max
+        high = i64(self.channel >> 8)
+        low = i64(self.channel & 0xFF)
+        frame = at
+        while frame < end:
+            size: i64 = i64(read_i32_be(record, frame + 3))
+            if size + 8 > limit:
+                out.truncate(start)
+                self._resplit(record, at, end)
+                return
+            position = start + (frame - at)
+            out[position + 1] = high  # type: ignore[assignment]
+            out[position + 2] = low  # type: ignore[assignment]
+            frame += size + 8
+
+    def write_redelivered(self, record: bytes, at: i64, end: i64, acquired: i64) -> None:
+        """The same with the delivery count in the headers, as quorum queues show it (POI-01)."""
+        size: i64 = i64(read_i32_be(record, at + 3))
+        properties = with_headers(
+            record[at + 19 : at + 7 + size],
+            {"x-acquired-count": int(acquired), "x-delivery-count": int(acquired)},
+        )
+        header = BytesWriter()
+        header.append(2)
+        write_i16_be(header, i16(self.channel))
+        write_i32_be(header, i32(12 + len(properties)))
+        header.write(record[at + 7 : at + 19])
+        header.write(properties)
+        header.append(FRAME_END)
+        content = header.getvalue() + record[at + 8 + size : end]
+        self.write_content(content, 0, len(content))
+
+    def _resplit(self, record: bytes, at: i64, end: i64) -> None:
+        """Cut the body anew for a client with smaller frames than the publisher's."""
+        out = self.output.buffer
+        size: i64 = i64(read_i32_be(record, at + 3))
+        start: i64 = len(out)
+        out.write(record[at : at + size + 8])
+        out[start + 1] = self.channel >> 8  # type: ignore[assignment]
+        out[start + 2] = self.channel & 0xFF  # type: ignore[assignment]
+        part = self.output.frame_max - 8
+        frame = at + size + 8
+        while frame < end:
+            size = i64(read_i32_be(record, frame + 3))
+            done: i64 = 0
+            while done < size:
+                take = min(part, size - done)
+                out.append(3)
+                write_i16_be(out, i16(self.channel))
+                write_i32_be(out, i32(take))
+                out.write(record[frame + 7 + done : frame + 7 + done + take])
+                out.append(FRAME_END)
+                done += take
+            frame += size + 8
+
+
+@final
+class ConsumerLink(Link):
+    """One consumer of one channel.
+
+    Attributes:
+        tag: Its consumer tag.
+        no_ack: Whether messages are settled as they are written.
+        waiting: Messages handed out and not written yet.
+    """
+
+    def __init__(
+        self,
+        queue: Queue,
+        tag: str,
+        no_ack: bool,
+        frames: MessageFrames,
+        unsettled: Unsettled,
+    ) -> None:
+        self.queue: Queue = queue
+        self.tag: str = tag
+        self.no_ack: bool = no_ack
+        self.consumer_id: i64 = 0
+        self.closed: bool = False
+        self.waiting: i64 = 0
+        self.on_cancelled: LinkOwner | None = None
+        self._frames: MessageFrames = frames
+        self._unsettled: Unsettled = unsettled
+        self._shows_counts: bool = queue.kind == "quorum"
+        self._parked: list[Delivery] = []
+        self._tag_bytes: bytes = tag.encode("utf-8", "surrogateescape")
+        self._envelope: bytes = b""
+        self._prefix: bytes = b""
+        self._suffix: bytes = b""
+        self._fetching: bool = False
+
+    def delivered(self, delivery: Delivery) -> None:
+        """Write messages now, or as soon as the socket takes them."""
+        if self._parked:
+            self._park(delivery)
+        elif not self._write(delivery):
+            self._park(delivery)
+
+    def resume(self) -> None:
+        """Go on with what waits."""
+        self._fetching = False
+        done = 0
+        for delivery in self._parked:
+            before = delivery.count
+            finished = self._write(delivery)
+            self.waiting -= before - delivery.count
+            if not finished:
+                break
+            done += 1
+        if done:
+            del self._parked[:done]
+        if not self._parked:
+            self.output_ready()
+
+    def output_ready(self) -> None:
+        """Nothing waits any more; a paused consumer takes part again."""
+        consumer = self.queue.fifo.consumers.get(self.consumer_id)
+        if consumer is not None and consumer.paused:
+            consumer.paused = False
+            self.queue.wake(self.consumer_id)
+
+    def cancelled(self) -> None:
+        """The queue was deleted."""
+        self.closed = True
+        self._parked.clear()
+        owner = self.on_cancelled
+        if owner is not None:
+            owner.link_cancelled(self)
+
+    def close(self) -> None:
+        """The consumer was cancelled: what it was handed but never sent goes back."""
+        self.closed = True
+        parked = self._parked
+        self._parked = []
+        self.waiting = 0
+        for delivery in parked:
+            last = delivery.mid + delivery.count - 1
+            self.queue.return_(self.consumer_id, delivery.mid, last, False)
+
+    def _park(self, delivery: Delivery) -> None:
+        self._parked.append(delivery)
+        self.waiting += delivery.count
+        if self.waiting > PAUSE_MESSAGES and self.queue.kind == "classic":
+            delivery.consumer.paused = True
+
+    def _write(self, delivery: Delivery) -> bool:
+        """Write what can be written; True if that was all of it."""
+        output = self._frames.output
+        while delivery.count > 0:
+            if len(output.buffer) > FLUSH_BYTES:
+                output.flush()
+            if not output.writable:
+                output.wait(self)
+                return False
+            batch = self.queue.batch_of(delivery.first)
+            if batch is None:
+                if not self._fetching:
+                    self._fetching = True
+                    last = delivery.first + delivery.count - 1
+                    self.queue.fetch(delivery.first, last, self)
+                return False
+            count = min(delivery.count, batch.first + batch.count - delivery.first)
+            count = self._write_some(batch, delivery, count)
+            mid = delivery.mid
+            delivery.first += count
+            delivery.mid += count
+            delivery.count -= count
+            if self.no_ack:
+                self.queue.settle(self.consumer_id, mid, mid + count - 1)
+            else:
+                self._unsettled.add(count, self.queue, self.consumer_id, mid)
+        output.touch()
+        return True
+
+    def _write_some(self, batch: Batch, delivery: Delivery, count: i64) -> i64:
+        """Write messages of one batch until the output is full; returns how many."""
+        frames = self._frames
+        output = frames.output
+        out = output.buffer
+        record = batch.payload
+        unsettled = self._unsettled
+        acquired = delivery.acquired
+        position = delivery.first - batch.first
+        written: i64 = 0
+        while written < count and len(out) <= FLUSH_BYTES:
+            start = batch.offset(position + written)
+            end = batch.offset(position + written + 1)
+            content = start + 8 + i64(read_i32_be(record, start + 3))
+            envelope = record[start + 13 : content - 2]
+            if envelope != self._envelope:
+                self._remember(envelope)
+            tag = unsettled.next_tag
+            unsettled.next_tag = tag + 1
+            out.write(self._prefix)
+            write_i64_be(out, tag)
+            out.append(1 if acquired > 0 else 0)
+            out.write(self._suffix)
+            if acquired > 0 and self._shows_counts:
+                frames.write_redelivered(record, content, end, acquired)
+            else:
+                frames.write_content(record, content, end)
+            written += 1
+        output.delivered += written
+        return written
+
+    def _remember(self, envelope: bytes) -> None:
+        """Prepare the parts of `basic.deliver` that do not change while the route does not."""
+        prefix = BytesWriter()
+        prefix.append(1)
+        write_i16_be(prefix, i16(self._frames.channel))
+        write_i32_be(prefix, i32(4 + 1 + len(self._tag_bytes) + 8 + 1 + len(envelope)))
+        write_i32_be(prefix, BASIC_DELIVER)
+        prefix.append(len(self._tag_bytes))
+        prefix.write(self._tag_bytes)
+        self._prefix = prefix.getvalue()
+        self._suffix = envelope + b"\xce"
+        self._envelope = envelope
+
+
+class LinkOwner:
+    """The channel of a consumer."""
+
+    def link_cancelled(self, link: ConsumerLink) -> None:
+        """The consumer's queue was deleted."""
+        raise AssertionError("a link owner defines link_cancelled")
+

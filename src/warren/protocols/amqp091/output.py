@@ -1,0 +1,111 @@
+"""Bytes on their way to one client, gathered over a turn and bounded.
+
+A connection's frames are gathered in one buffer and handed to the transport once a turn. While the
+transport holds too much the connection is not writable, and whoever has deliveries for it waits.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from librt.strings import BytesWriter
+from mypy_extensions import i64
+
+from warren.ports import Transport
+from warren.queues.links import Link
+
+KEEP_BYTES: Final = 65_536
+"""A buffer that grew past this is let go when its connection falls idle."""
+
+
+STALLED_BYTES_MAX: Final = 4_194_304
+"""What may be queued behind the transport's high mark before the client's input is left alone."""
+
+
+class OutputHost:
+    """The node, which flushes outputs at the end of its turn."""
+
+    def output_dirty(self, output: Output) -> None:
+        """There is something to flush."""
+        raise AssertionError("an output host defines output_dirty")
+
+
+class OutputOwner:
+    """The connection that an output belongs to."""
+
+    def stalled(self) -> None:
+        """Much was written and the client does not read."""
+        raise AssertionError("an output owner defines stalled")
+
+
+@final
+class Output:
+    """The outgoing side of one connection.
+
+    Attributes:
+        buffer: Frames gathered in this turn.
+        writable: False while the transport asks to wait.
+        frame_max: Largest frame this client takes, in bytes with its 8 bytes of framing.
+        sent_bytes: Handed to the transport so far.
+        delivered: Messages written so far.
+    """
+
+    def __init__(self, owner: OutputOwner, host: OutputHost, transport: Transport) -> None:
+        self.buffer: BytesWriter = BytesWriter()
+        self.writable: bool = True
+        self.frame_max: i64 = 4096
+        self.sent_bytes: i64 = 0
+        self.delivered: i64 = 0
+        self.closed: bool = False
+        self._owner: OutputOwner = owner
+        self._host: OutputHost = host
+        self._transport: Transport = transport
+        self._dirty: bool = False
+        self._waiting: list[Link] = []
+        self._grown: bool = False
+        self._stalled_bytes: i64 = 0
+
+    def touch(self) -> None:
+        """Have the buffer flushed at the end of the turn."""
+        if not self._dirty:
+            self._dirty = True
+            self._host.output_dirty(self)
+
+    def flush(self) -> None:
+        """Hand the buffer to the transport."""
+        self._dirty = False
+        size: i64 = len(self.buffer)
+        if size == 0:
+            return
+        data = self.buffer.getvalue()
+        self.buffer.truncate(0)
+        if size > KEEP_BYTES:
+            self._grown = True
+        if not self.closed:
+            self.sent_bytes += size
+            self._transport.write(data)
+            if not self.writable:
+                self._stalled_bytes += size
+                if self._stalled_bytes > STALLED_BYTES_MAX:
+                    self._owner.stalled()
+
+    def wait(self, link: Link) -> None:
+        """Resume a link when the transport takes bytes again."""
+        if link not in self._waiting:
+            self._waiting.append(link)
+
+    def set_writable(self, writable: bool) -> None:
+        """The transport's buffer passed its high mark (False) or drained (True)."""
+        self.writable = writable
+        self._stalled_bytes = 0
+        if writable and self._waiting:
+            waiting = self._waiting
+            self._waiting = []
+            for link in waiting:
+                link.resume()
+
+    def shrink(self) -> None:
+        """Let a grown buffer go; called when the connection was idle for a while."""
+        if self._grown and len(self.buffer) == 0:
+            self.buffer = BytesWriter()
+            self._grown = False

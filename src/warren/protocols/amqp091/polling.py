@@ -1,0 +1,77 @@
+"""The way of a message that was asked for with `basic.get`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from librt.strings import read_i32_be
+from mypy_extensions import i64
+
+from warren.queues.links import Delivery, Link
+from warren.queues.queue import Queue
+from warren.wire.amqp091 import spec
+from warren.wire.amqp091.frame import method_frame
+
+if TYPE_CHECKING:
+    from warren.protocols.amqp091.channel import Channel
+
+
+@final
+class PollLink(Link):
+    """One polled message on its way to the client; the channel waits until it is written."""
+
+    def __init__(self, channel: Channel, queue: Queue, delivery: Delivery, no_ack: bool) -> None:
+        self._channel: Channel = channel
+        self._queue: Queue = queue
+        self._delivery: Delivery = delivery
+        self._no_ack: bool = no_ack
+
+    def resume(self) -> None:
+        """Write the message if it is in memory, or read it first."""
+        channel = self._channel
+        queue = self._queue
+        delivery = self._delivery
+        if not channel.is_open():
+            return
+        batch = queue.batch_of(delivery.first)
+        if batch is None:
+            queue.fetch(delivery.first, delivery.first, self)
+            return
+        position = delivery.first - batch.first
+        record = batch.payload
+        start = batch.offset(position)
+        end = start + batch.length(position)
+        content = start + 8 + i64(read_i32_be(record, start + 3))
+        method = spec.decode_method(record, start + 7, content - 1)
+        assert isinstance(method, spec.BasicPublish)
+        unsettled = channel.unsettled
+        tag = unsettled.next_tag
+        unsettled.next_tag = tag + 1
+        output = channel.connection.output
+        answer = spec.BasicGetOk(
+            int(tag),
+            delivery.acquired > 0,
+            method.exchange,
+            method.routing_key,
+            int(queue.ready_count()),
+        )
+        output.buffer.write(method_frame(int(channel.number), answer.encode()))
+        if delivery.acquired > 0 and queue.kind == "quorum":
+            channel.frames.write_redelivered(record, content, end, delivery.acquired)
+        else:
+            channel.frames.write_content(record, content, end)
+        output.touch()
+        queue.delivered += 1
+        consumer_id = delivery.consumer.id
+        if self._no_ack:
+            queue.settle(consumer_id, delivery.mid, delivery.mid)
+        else:
+            unsettled.add(1, queue, consumer_id, delivery.mid)
+        channel.go_on()
+
+    def delivered(self, delivery: Delivery) -> None:
+        """Never pushed to."""
+        raise AssertionError("a polled message is not pushed")
+
+    def cancelled(self) -> None:
+        """The queue was deleted; there is nothing to tell."""

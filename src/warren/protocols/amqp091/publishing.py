@@ -1,0 +1,387 @@
+"""The way in: from `basic.publish` frames to records in queues.
+
+The common case is a whole message, three frames back to back, with the method frame and the
+properties of the message before it. Such messages are accepted as one run: the run's records are
+one slice of what the socket brought, and routing, checks and confirms happen once for all of it.
+Everything else, frames of several channels interleaved, bodies in many frames, messages split over
+reads, goes message by message through `Assembly`.
+
+A record is the frames of the publish exactly as they came.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from librt.strings import (
+    BytesWriter,
+    read_i32_be,
+    read_i32_le,
+    read_i64_be,
+    write_i32_le,
+)
+from mypy_extensions import i32, i64
+
+from warren.errors import ChannelException, ConnectionException
+from warren.protocols.amqp091.confirms import Confirms
+from warren.protocols.amqp091.scan import PropertyScan, scan_properties
+from warren.protocols.broker import Route, Session
+from warren.queues.publishing import Publisher, PublishRun
+
+BASIC_PUBLISH: Final = 0x003C0028
+BASIC_CLASS: Final = 0x003C0000
+FRAME_END: Final = 0xCE
+WAIT_BYTES: Final = 65_536
+"""A message smaller than this is waited for whole; a larger one is collected frame by frame."""
+RUN_BYTES_MAX: Final = 262_144
+
+
+class PublishOwner(Publisher):
+    """The channel that publishes."""
+
+    def unroutable(self, record: bytes, route: Route) -> None:
+        """A mandatory message reached no queue; return it to the client."""
+        raise AssertionError("a publish owner defines unroutable")
+
+    def transact(self, record: Transacted) -> None:
+        """Keep a message for the transaction's commit."""
+        raise AssertionError("a publish owner defines transact")
+
+    def reply_to(self, record: bytes, scan: PropertyScan, head: i64) -> bytes:
+        """Put this channel's reply address into a message; its header frame is at `head`.
+
+        Raises:
+            ChannelException: 406, the channel consumes no direct replies.
+        """
+        raise AssertionError("a publish owner defines reply_to")
+
+
+@final
+class Transacted:
+    """Messages published inside a transaction, kept until its commit."""
+
+    def __init__(
+        self, route: Route, records: bytes, lengths: bytes, count: i64, persistent: bool
+    ) -> None:
+        self.route: Route = route
+        self.records: bytes = records
+        self.lengths: bytes = lengths
+        self.count: i64 = count
+        self.persistent: bool = persistent
+
+
+@final
+class Assembly:
+    """A message of which not all frames are here yet."""
+
+    def __init__(self, method: bytes) -> None:
+        self.parts: list[bytes] = [method]
+        self.method_bytes: i64 = len(method)
+        self.has_header: bool = False
+        self.missing: i64 = 0
+
+
+@final
+class PublishPath:
+    """Everything a channel does with `basic.publish`.
+
+    Attributes:
+        confirms: What is owed to the publisher; None outside confirm mode.
+        transactional: Whether messages wait for `tx.commit`.
+        assembly: The message that is being collected, if any.
+        failed_at: Where in the input the message lies that raised an error.
+    """
+
+    def __init__(self, session: Session, owner: PublishOwner, channel: i64) -> None:
+        self.confirms: Confirms | None = None
+        self.transactional: bool = False
+        self.assembly: Assembly | None = None
+        self.failed_at: i64 = 0
+        self.published: i64 = 0
+        self._session: Session = session
+        self._owner: PublishOwner = owner
+        self._channel: i64 = channel
+        self._method: bytes = b""
+        self._route: Route | None = None
+        self._properties: bytes = b""
+        self._scan: PropertyScan = PropertyScan()
+
+    def publish(self, data: bytes, at: i64, end: i64) -> i64:
+        """Accept whole messages of this channel from `data[at:end]`, as many as follow directly.
+
+        Args:
+            data: Input that starts, at `at`, with a whole `basic.publish` method frame.
+
+        Returns:
+            The offset behind what was taken; `at` itself if the first message is small and has
+            not arrived whole, so that it is offered again with more input.
+
+        Raises:
+            ChannelException, ConnectionException: A message was refused; `failed_at` is its
+                offset, and the messages before it have been accepted.
+        """
+        if self.assembly is not None:
+            raise ConnectionException(505, "expected content, got basic.publish")
+        limit = self._session.max_message_bytes
+        channel = self._channel
+        lengths = BytesWriter()
+        count: i64 = 0
+        start = at
+        self.failed_at = at
+        while True:
+            # The method frame is whole and its end marker was checked.
+            head: i64 = at + 8 + i64(read_i32_be(data, at + 3))
+            method = data[at:head]
+            route = self._route
+            if (
+                route is None
+                or method != self._method
+                or route.generation != self._session.generation()
+            ):
+                if count > 0:
+                    self._accept(data[start:at], lengths, count)
+                    lengths, count, start = BytesWriter(), 0, at
+                self.failed_at = at
+                route = self._resolve(method)
+            # The content header frame.
+            if end - head < 22:
+                break
+            size: i64 = i64(read_i32_be(data, head + 3))
+            body = head + 8 + size
+            if (
+                data[head] != 2
+                or (i64(data[head + 1]) << 8 | i64(data[head + 2])) != channel
+                or size < 14
+            ):
+                break
+            if body > end:
+                break
+            if data[body - 1] != FRAME_END or i64(read_i32_be(data, head + 7)) != BASIC_CLASS:
+                break
+            bytes_left = read_i64_be(data, head + 11)
+            stop = body
+            if bytes_left != 0:
+                # One body frame; anything else is collected frame by frame.
+                stop = body + 8 + bytes_left
+                if bytes_left < 0 or bytes_left > limit or stop > end:
+                    break
+                if (
+                    data[body] != 3
+                    or (i64(data[body + 1]) << 8 | i64(data[body + 2])) != channel
+                    or i64(read_i32_be(data, body + 3)) != bytes_left
+                    or data[stop - 1] != FRAME_END
+                ):
+                    break
+            properties = data[head + 19 : body - 1]
+            if properties != self._properties or route.by_headers:
+                if count > 0:
+                    self._accept(data[start:at], lengths, count)
+                    lengths, count, start = BytesWriter(), 0, at
+                self.failed_at = at
+                self._examine(properties)
+                if self._scan.special or route.by_headers:
+                    # Its own route, or a reply address to rewrite: one message at a time.
+                    self._accept_record(data[at:stop], head - at)
+                    at = stop
+                    start = at
+                    self.failed_at = at
+                    if not self._publish_follows(data, at, end):
+                        return at
+                    continue
+            write_i32_le(lengths, i32(stop - at))
+            count += 1
+            at = stop
+            if at - start > RUN_BYTES_MAX or not self._publish_follows(data, at, end):
+                self._accept(data[start:at], lengths, count)
+                return at
+        # The message at `at` is not whole, or not of the common shape.
+        if count > 0:
+            self._accept(data[start:at], lengths, count)
+        self.failed_at = at
+        if self._worth_waiting(data, head, end):
+            return at
+        self.begin(data, at, head)
+        return head
+
+    def content(self, data: bytes, at: i64, stop: i64) -> None:
+        """Take the next content frame, `data[at:stop]`, of the message that is being collected.
+
+        Raises:
+            ConnectionException: The frame is not the one that must follow.
+            ChannelException: The message is too large, or was refused when complete.
+        """
+        assembly = self.assembly
+        kind = data[at]
+        if assembly is None:
+            name = "content header" if kind == 2 else "content body"
+            raise ConnectionException(505, f"expected method frame, got non method frame: {name}")
+        size: i64 = stop - at - 8
+        if not assembly.has_header:
+            if kind != 2:
+                raise ConnectionException(
+                    505, "expected content header for class 60, got non content header frame"
+                )
+            if size < 14 or i64(read_i32_be(data, at + 7)) != BASIC_CLASS:
+                raise ConnectionException(
+                    505, "expected content header for class 60, got one for another class"
+                )
+            assembly.has_header = True
+            assembly.missing = read_i64_be(data, at + 11)
+            limit = self._session.max_message_bytes
+            if assembly.missing < 0 or assembly.missing > limit:
+                self.assembly = None
+                raise ChannelException(
+                    406,
+                    f"message size {assembly.missing & 0xFFFFFFFFFFFFFFFF} is larger than "
+                    f"configured max size {limit}",
+                )
+        else:
+            if kind != 3:
+                raise ConnectionException(
+                    505, "expected content body, got non content body frame instead"
+                )
+            assembly.missing -= size
+            if assembly.missing < 0:
+                raise ConnectionException(501, "more content body than the header announced")
+        assembly.parts.append(data[at:stop])
+        if assembly.missing == 0:
+            self.assembly = None
+            record = b"".join(assembly.parts)
+            self._resolve(record[: assembly.method_bytes])
+            head = assembly.method_bytes
+            header_size: i64 = i64(read_i32_be(record, head + 3))
+            self._examine(record[head + 19 : head + 7 + header_size])
+            self._accept_record(record, head)
+
+    def begin(self, data: bytes, at: i64, stop: i64) -> None:
+        """Collect the message whose method frame is `data[at:stop]` frame by frame."""
+        if self.assembly is not None:
+            raise ConnectionException(505, "expected content, got basic.publish")
+        self._resolve(data[at:stop])
+        self.assembly = Assembly(data[at:stop])
+
+    def _worth_waiting(self, data: bytes, head: i64, end: i64) -> bool:
+        """Whether the frames behind a method frame are a small message that is still arriving."""
+        if end - head < 7:
+            return True
+        size: i64 = i64(read_i32_be(data, head + 3))
+        body = head + 8 + size
+        if data[head] != 2 or size < 14 or size > WAIT_BYTES:
+            return False
+        if body > end:
+            return True
+        bytes_left = read_i64_be(data, head + 11)
+        if data[body - 1] != FRAME_END or bytes_left <= 0 or bytes_left > WAIT_BYTES:
+            return False
+        if end - body < 7:
+            return True
+        if data[body] != 3 or i64(read_i32_be(data, body + 3)) != bytes_left:
+            return False
+        return body + 8 + bytes_left > end
+
+    def _publish_follows(self, data: bytes, at: i64, end: i64) -> bool:
+        """Whether a whole `basic.publish` method frame of this channel is next."""
+        if end - at < 12 or data[at] != 1:
+            return False
+        if (i64(data[at + 1]) << 8 | i64(data[at + 2])) != self._channel:
+            return False
+        if i64(read_i32_be(data, at + 7)) != BASIC_PUBLISH:
+            return False
+        size: i64 = i64(read_i32_be(data, at + 3))
+        if size < 9 or size > 1_024:
+            return False
+        stop = at + 8 + size
+        return stop <= end and data[stop - 1] == FRAME_END
+
+    def _resolve(self, method: bytes) -> Route:
+        """Where messages with this method frame go; remembered for the next."""
+        self._route = None
+        route = self._session.resolve(method)
+        self._method = method
+        self._route = route
+        self._properties = b"\xff"
+        return route
+
+    def _examine(self, properties: bytes) -> None:
+        """Check properties that differ from the last message's."""
+        if properties == self._properties:
+            return
+        self._properties = b"\xff"
+        scan_properties(properties, self._scan)
+        route = self._route
+        assert route is not None
+        self._session.check_properties(self._scan, route)
+        self._properties = properties
+
+    def _accept_record(self, record: bytes, head: i64) -> None:
+        """Accept one message by itself."""
+        route = self._route
+        assert route is not None
+        if self._scan.direct_reply:
+            record = self._owner.reply_to(record, self._scan, head)
+        if self._scan.copies or route.by_headers:
+            route = self._session.route_by_headers(route, self._scan, self._properties)
+        lengths = BytesWriter()
+        write_i32_le(lengths, i32(len(record)))
+        self._hand_over(route, record, lengths.getvalue(), 1)
+
+    def _accept(self, records: bytes, lengths: BytesWriter, count: i64) -> None:
+        """Accept a run of messages that share route and properties."""
+        route = self._route
+        assert route is not None
+        self._hand_over(route, records, lengths.getvalue(), count)
+
+    def _hand_over(self, route: Route, records: bytes, lengths: bytes, count: i64) -> None:
+        persistent = self._scan.persistent
+        self.published += count
+        if self.transactional:
+            self._owner.transact(Transacted(route, records, lengths, count, persistent))
+            return
+        run = self._sequence(route, count) if self.confirms is not None else None
+        self.enqueue(route, records, lengths, count, persistent, run)
+
+    def enqueue(
+        self,
+        route: Route,
+        records: bytes,
+        lengths: bytes,
+        count: i64,
+        persistent: bool,
+        run: PublishRun | None,
+    ) -> None:
+        """Put messages into the queues of a route, or return them."""
+        queues = route.queues
+        if route.reply is not None:
+            for record in split_records(records, lengths):
+                route.reply.replied(record)
+        elif not queues and route.mandatory:
+            for record in split_records(records, lengths):
+                self._owner.unroutable(record, route)
+        if run is not None and (not queues or self._session.refuses(route)):
+            # Nobody to wait for: confirmed at once, or refused while the disk is full.
+            run.refused = bool(queues)
+            run.waiting = 1
+            run.safe()
+            return
+        for queue in queues:
+            queue.publish(records, lengths, count, persistent, run)
+
+    def _sequence(self, route: Route, count: i64) -> PublishRun:
+        """Owe confirms for `count` messages."""
+        confirms = self.confirms
+        assert confirms is not None
+        run = PublishRun(self._owner, confirms.next_sequence, count, len(route.queues))
+        confirms.next_sequence += count
+        confirms.add(run)
+        return run
+
+
+def split_records(records: bytes, lengths: bytes) -> list[bytes]:
+    """Records that lie back to back, one by one."""
+    split: list[bytes] = []
+    at: i64 = 0
+    for index in range(len(lengths) // 4):
+        size: i64 = i64(read_i32_le(lengths, 4 * index))
+        split.append(records[at : at + size])
+        at += size
+    return split

@@ -1,0 +1,74 @@
+"""Direct replies: a requester consumes its answers without a queue.
+
+A channel that consumes from `amq.rabbitmq.reply-to` gets an address of its own. Requests that name
+the pseudo queue in `reply_to` carry that address on; a message published to the address through
+the default exchange goes straight to the channel, or nowhere.
+
+Source: RabbitMQ's direct reply-to; acceptance 2.7 for the texts.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, final
+
+from librt.strings import BytesWriter, read_i32_be, write_i16_be, write_i32_be
+from mypy_extensions import i16, i32, i64
+
+from warren.protocols.amqp091.consuming import MessageFrames
+from warren.protocols.amqp091.unsettled import Unsettled
+from warren.protocols.broker import ReplyTarget, Session
+from warren.wire.amqp091 import spec
+from warren.wire.amqp091.frame import method_frame
+from warren.wire.amqp091.properties import decode_properties
+
+
+@final
+class DirectReplies(ReplyTarget):
+    """A channel's consumer of direct replies.
+
+    Attributes:
+        tag: Its consumer tag.
+        address: Routing key that reaches it.
+    """
+
+    NAME: ClassVar[str] = "amq.rabbitmq.reply-to"
+
+    def __init__(
+        self, session: Session, frames: MessageFrames, unsettled: Unsettled, tag: str
+    ) -> None:
+        self.tag: str = tag
+        self.address: str = session.new_name("amq.rabbitmq.reply-to.")
+        self._session: Session = session
+        self._frames: MessageFrames = frames
+        self._unsettled: Unsettled = unsettled
+        session.register_reply(self.address, self)
+
+    def close(self) -> None:
+        """No more replies; the address is dead."""
+        self._session.forget_reply(self.address)
+
+    def replied(self, record: bytes) -> None:
+        """Deliver a message that was published to the address."""
+        frames = self._frames
+        tag = self._unsettled.next_tag
+        self._unsettled.next_tag = tag + 1
+        content: i64 = 8 + i64(read_i32_be(record, 3))
+        deliver = spec.BasicDeliver(self.tag, int(tag), False, "", self.address)
+        frames.output.buffer.write(method_frame(int(frames.channel), deliver.encode()))
+        frames.write_content(record, content, len(record))
+        frames.output.touch()
+
+    def addressed(self, record: bytes, head: i64) -> bytes:
+        """A request with this address as its `reply_to`; its header frame is at `head`."""
+        size: i64 = i64(read_i32_be(record, head + 3))
+        properties = decode_properties(record, head + 19, head + 7 + size)
+        properties.reply_to = self.address
+        encoded = properties.encode()
+        header = BytesWriter()
+        header.append(2)
+        write_i16_be(header, i16(self._frames.channel))
+        write_i32_be(header, i32(12 + len(encoded)))
+        header.write(record[head + 7 : head + 19])
+        header.write(encoded)
+        header.append(0xCE)
+        return record[:head] + header.getvalue() + record[head + 8 + size :]

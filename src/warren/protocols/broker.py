@@ -1,0 +1,290 @@
+"""What a client protocol sees of the node: sessions, routes, and who waits for what."""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from warren.errors import ProtocolError
+from warren.protocols.amqp091.output import OutputHost
+from warren.protocols.amqp091.scan import PropertyScan
+from warren.queues.links import Waiter
+from warren.queues.queue import Queue
+from warren.wire.amqp091 import spec
+from warren.wire.amqp091.table import Table
+
+ALARM_MEMORY: Final = 1
+ALARM_DISK: Final = 2
+
+
+class Completion(Waiter):
+    """Someone who waits for work that may turn out to be impossible."""
+
+    def refused(self, error: ProtocolError) -> None:
+        """It cannot be done."""
+        raise AssertionError("a completion defines refused")
+
+    def named(self, name: str) -> None:
+        """The queue that was declared; called before the answer."""
+        raise AssertionError("a completion defines named")
+
+
+class SessionOwner:
+    """The connection that a session belongs to."""
+
+    def close(self, code: int, text: str) -> None:
+        """End the connection from the server's side."""
+        raise AssertionError("a session owner defines close")
+
+
+class Confirming:
+    """A channel with something to do at the end of the turn."""
+
+    def write_confirms(self) -> None:
+        """Write the confirms that are due."""
+        raise AssertionError("a confirming channel defines write_confirms")
+
+    def wake_consumers(self) -> None:
+        """Let consumers take part again whose shared limit has room."""
+        raise AssertionError("a confirming channel defines wake_consumers")
+
+
+@final
+class Login:
+    """Who logged in."""
+
+    def __init__(self, user: str, host: str) -> None:
+        self.user: str = user
+        self.host: str = host
+
+
+@final
+class Settings:
+    """What a node is told by its configuration; sizes in bytes.
+
+    Attributes:
+        node_name: As in `warren@host`.
+        frame_max: Largest frame offered to clients.
+        channel_max: Most channels a connection may have.
+        heartbeat_s: Heartbeat interval suggested to clients.
+        handshake_timeout_ms: Time a client has to log in.
+        max_message_bytes: Largest body that may be published.
+        wal_max_bytes: Size at which a log file is closed.
+        disk_free_limit_bytes: Less free space than this raises the disk alarm.
+        memory_limit_bytes: More memory than this raises the memory alarm; 0 for never.
+    """
+
+    def __init__(self, node_name: str) -> None:
+        self.node_name: str = node_name
+        self.frame_max: int = 131_072
+        self.channel_max: int = 2_047
+        self.heartbeat_s: int = 60
+        self.handshake_timeout_ms: int = 10_000
+        self.max_message_bytes: int = 16_777_216
+        self.wal_max_bytes: int = 536_870_912
+        self.disk_free_limit_bytes: int = 50_000_000
+        self.memory_limit_bytes: int = 0
+        self.default_user: str = "guest"
+        self.default_password: str = "guest"
+        self.loopback_users: list[str] = ["guest"]
+
+
+class ReplyTarget:
+    """A channel that takes direct replies."""
+
+    def replied(self, record: bytes) -> None:
+        """A message was published to this channel's reply address."""
+        raise AssertionError("a reply target defines replied")
+
+
+@final
+class Route:
+    """Where messages with one exchange and one routing key go, as of one generation.
+
+    Attributes:
+        exchange, routing_key, mandatory: As published.
+        generation: Routing state this was computed from; stale when the session's differs.
+        queues: The destinations, each once.
+        by_headers: Whether the exchange routes by each message's headers.
+        reply: Set where the message is a direct reply.
+    """
+
+    def __init__(
+        self, exchange: str, routing_key: str, mandatory: bool, generation: i64
+    ) -> None:
+        self.exchange: str = exchange
+        self.routing_key: str = routing_key
+        self.mandatory: bool = mandatory
+        self.generation: i64 = generation
+        self.queues: list[Queue] = []
+        self.by_headers: bool = False
+        self.reply: ReplyTarget | None = None
+
+
+class Session:
+    """An authenticated connection's view of one vhost; the one place that authorises (rule 39).
+
+    Methods that change topology check first, raise for what is wrong, and complete when the change
+    is durable. Reply texts are those of acceptance 2.7.
+
+    Attributes:
+        max_message_bytes: Largest body that may be published.
+    """
+
+    max_message_bytes: i64
+
+    # Publishing.
+
+    def generation(self) -> i64:
+        """Changes whenever a route may have changed."""
+        raise AssertionError("a session defines generation")
+
+    def resolve(self, method: bytes) -> Route:
+        """The route of a `basic.publish` method frame.
+
+        Raises:
+            ChannelException: 403 or 404, this user may not publish there or it does not exist.
+            ConnectionException: 540, `immediate` is set.
+        """
+        raise AssertionError("a session defines resolve")
+
+    def route_by_headers(self, route: Route, scan: PropertyScan, properties: bytes) -> Route:
+        """The route of one message by its headers, CC and BCC among them."""
+        raise AssertionError("a session defines route_by_headers")
+
+    def check_properties(self, scan: PropertyScan, route: Route) -> None:
+        """Refuse what this user may not claim and what is not supported.
+
+        Raises:
+            ChannelException: 406.
+        """
+        raise AssertionError("a session defines check_properties")
+
+    def refuses(self, route: Route) -> bool:
+        """Whether publishes to this route cannot be taken now, for want of disk space."""
+        raise AssertionError("a session defines refuses")
+
+    # Topology.
+
+    def declare_exchange(self, method: spec.ExchangeDeclare, done: Completion) -> None:
+        """`exchange.declare`."""
+        raise AssertionError("a session defines declare_exchange")
+
+    def delete_exchange(self, method: spec.ExchangeDelete, done: Completion) -> None:
+        """`exchange.delete`."""
+        raise AssertionError("a session defines delete_exchange")
+
+    def bind_exchange(self, method: spec.ExchangeBind, done: Completion) -> None:
+        """`exchange.bind`."""
+        raise AssertionError("a session defines bind_exchange")
+
+    def unbind_exchange(self, method: spec.ExchangeUnbind, done: Completion) -> None:
+        """`exchange.unbind`."""
+        raise AssertionError("a session defines unbind_exchange")
+
+    def declare_queue(self, method: spec.QueueDeclare, name: str, done: Completion) -> None:
+        """`queue.declare`; the reply's `a` is the message count, `b` the consumer count."""
+        raise AssertionError("a session defines declare_queue")
+
+    def bind_queue(self, method: spec.QueueBind, name: str, key: str, done: Completion) -> None:
+        """`queue.bind`."""
+        raise AssertionError("a session defines bind_queue")
+
+    def unbind_queue(
+        self, method: spec.QueueUnbind, name: str, key: str, done: Completion
+    ) -> None:
+        """`queue.unbind`."""
+        raise AssertionError("a session defines unbind_queue")
+
+    def delete_queue(self, method: spec.QueueDelete, name: str, done: Completion) -> None:
+        """`queue.delete`; the reply's `a` is how many messages went with it."""
+        raise AssertionError("a session defines delete_queue")
+
+    def queue_for(self, name: str, permission: str) -> Queue:
+        """A queue that this user may use.
+
+        Raises:
+            ChannelException: 404 not there, 403 no permission, 405 another connection's.
+        """
+        raise AssertionError("a session defines queue_for")
+
+    # The rest.
+
+    def new_name(self, prefix: str) -> str:
+        """A name that nobody can guess."""
+        raise AssertionError("a session defines new_name")
+
+    def register_reply(self, address: str, target: ReplyTarget) -> None:
+        """Direct replies to an address go to this channel."""
+        raise AssertionError("a session defines register_reply")
+
+    def forget_reply(self, address: str) -> None:
+        """The address is dead."""
+        raise AssertionError("a session defines forget_reply")
+
+    def confirm_later(self, channel: Confirming) -> None:
+        """Have a channel write its confirms at the end of the turn."""
+        raise AssertionError("a session defines confirm_later")
+
+    def wake_later(self, channel: Confirming) -> None:
+        """Have a channel's consumers looked at when settles have been applied."""
+        raise AssertionError("a session defines wake_later")
+
+    def log_warning(self, text: str) -> None:
+        """Write to the node's log."""
+        raise AssertionError("a session defines log_warning")
+
+    def closed(self) -> None:
+        """The connection is gone: so are its exclusive queues."""
+        raise AssertionError("a session defines closed")
+
+
+class Broker(OutputHost):
+    """The node, as a connection sees it before and beside its session.
+
+    Attributes:
+        settings: What the configuration says.
+    """
+
+    settings: Settings
+
+    def monotonic_ms(self) -> int:
+        """Milliseconds from an arbitrary start; never goes back."""
+        raise AssertionError("a broker defines monotonic_ms")
+
+    def server_properties(self) -> Table:
+        """What `connection.start` says of this server."""
+        raise AssertionError("a broker defines server_properties")
+
+    def login(self, user: str, password: str, host: str) -> Login | None:
+        """Check who a client says it is; None if it may not come in."""
+        raise AssertionError("a broker defines login")
+
+    def open_session(self, login: Login, vhost: str, owner: SessionOwner) -> Session:
+        """Give a logged-in client its vhost.
+
+        Raises:
+            ConnectionException: 530, there is no such vhost or no access to it.
+        """
+        raise AssertionError("a broker defines open_session")
+
+    def connection_closed(self, connection: SessionOwner) -> None:
+        """A connection has nothing left in the broker."""
+        raise AssertionError("a broker defines connection_closed")
+
+    def connection_closing(self, connection: SessionOwner) -> None:
+        """A closed connection waits for its client's answer; keep ticking it."""
+        raise AssertionError("a broker defines connection_closing")
+
+    def alarms(self) -> i64:
+        """Alarms raised now, a sum of the `ALARM_` constants."""
+        raise AssertionError("a broker defines alarms")
+
+    def alarm_reason(self) -> str:
+        """What blocked publishers are told."""
+        raise AssertionError("a broker defines alarm_reason")
+
+    def log_warning(self, text: str) -> None:
+        """Write to the node's log."""
+        raise AssertionError("a broker defines log_warning")

@@ -1,0 +1,107 @@
+"""Durable classic queues: messages are there at once, and confirmed when they are on disk.
+
+Everything is applied when it is appended. The log holds the messages and the numbers that left;
+consumers are not in it, since none outlives the node. A persistent message is confirmed once it is
+durable; a transient one at once, and it is dropped at recovery (DUR-03, DUR-04). Its body goes
+through the log all the same, so that a long queue needs no memory.
+
+After an orderly stop a message comes back with `redelivered` if it was delivered before; after a
+crash all do, since nobody knows which were.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from librt.strings import BytesWriter
+from mypy_extensions import i64
+
+from warren.log.batch import KIND_MESSAGES, Batch
+from warren.log.group import GroupLog
+from warren.queues import commands
+from warren.queues.consumers import Limiter
+from warren.queues.fifo import Fifo
+from warren.queues.links import Waiter
+from warren.queues.logged import LoggedQueue
+from warren.queues.queue import Host
+
+CLEAN: Final = 1
+"""Flag of a snapshot that was taken at an orderly stop: its counters are exact."""
+
+
+@final
+class ClassicQueue(LoggedQueue):
+    """A durable classic queue on this node."""
+
+    def __init__(self, host: Host, vhost: str, name: str, log: GroupLog, fifo: Fifo) -> None:
+        super().__init__(host, vhost, name, "classic", fifo, log)
+        fifo.reports_freed = True
+
+    def persisted(self, batch: Batch) -> None:
+        """Confirm what is now durable."""
+        if batch.kind == KIND_MESSAGES:
+            self._confirm(batch)
+
+    def dispatch(self) -> None:
+        """Hand out what is ready now."""
+        self.fifo.dispatch()
+        super().dispatch()
+
+    def snapshot(self) -> None:
+        """Write what is live, behind everything appended."""
+        self.log.snapshot(
+            self.log.last_index, self.fifo.durable_copy().encode(), self.host.now_ms()
+        )
+
+    def snapshot_clean(self) -> None:
+        """The same at an orderly stop, when all consumers are gone."""
+        self.log.snapshot(self.log.last_index, self.fifo.encode(CLEAN), self.host.now_ms())
+
+    def recovered(self, clean: bool) -> None:
+        """Drop the transient messages; without an orderly stop, count the rest as delivered."""
+        fifo = self.fifo
+        for first, last in fifo.transient.pairs():
+            fifo.ready.remove(first, last)
+            fifo.returned.remove(first, last)
+            commands.free(self._commands, first, last)
+        fifo.transient.clear()
+        payload = self._take_commands()
+        if payload:
+            self._append_commands(payload, None)
+            self._mark()
+        if not clean:
+            fifo.count_as_delivered()
+
+    def _seal_messages(self) -> None:
+        batch = self._append_messages()
+        self.fifo.enqueue(batch.first, batch.count)
+        if batch.kind != KIND_MESSAGES:
+            self.fifo.transient.push(batch.first, batch.first + batch.count - 1)
+            self._confirm(batch)
+
+    def _seal_commands(self, waiter: Waiter | None) -> None:
+        payload = self._take_commands()
+        reply = self.fifo.apply(payload, 0, len(payload), 0)
+        self._log_freed()
+        if waiter is not None:
+            waiter.answered(reply)
+
+    def _log_freed(self) -> None:
+        """Log which numbers left, neighbours together."""
+        freed = self.fifo.freed
+        if not freed:
+            return
+        self.fifo.freed = []
+        out = BytesWriter()
+        first: i64 = freed[0].first
+        end: i64 = first
+        for segment in freed:
+            if segment.first != end:
+                commands.free(out, first, end - 1)
+                first = segment.first
+            end = segment.first + segment.count
+        commands.free(out, first, end - 1)
+        self._append_commands(out.getvalue(), None)
+
+    def _adopt(self, consumer_id: i64, limiter: Limiter | None) -> None:
+        self.fifo.consumers[consumer_id].limiter = limiter

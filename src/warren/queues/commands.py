@@ -1,0 +1,172 @@
+"""Commands to a queue's machine, as they lie in the log.
+
+A command batch's payload is a sequence of commands, each an opcode octet and its fields,
+big-endian:
+
+    ATTACH   1  consumer i64, credit i64, priority i64
+    CANCEL   2  consumer i64
+    DOWN     3  consumer i64
+    SETTLE   4  consumer i64, first id i64, last id i64
+    RETURN   5  consumer i64, first id i64, last id i64, failed u8
+    DISCARD  6  consumer i64, first id i64, last id i64
+    GET      7  consumer i64
+    PURGE    8
+    RESET    9
+    ACQUIRE  10 lease_ms i64, size i32, group name
+    CHECKOUT 11 epoch i64, after i64, rows_max i64, up_to i64, size i32, group name
+    GSETTLE  12 epoch i64, up_to i64, size i32, group name
+    GRELEASE 13 epoch i64, size i32, group name
+    EXPIRE   14 size i32, group name
+    CONFIG   15 keeps_place u8, delivery limit i64
+    FREE     16 first message i64, last message i64
+
+CONFIG is a group's first command. FREE is all that a classic queue logs of what happens to its
+messages: which numbers left, whoever had them.
+
+The machine that applies them carries the format's version in its snapshots.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from librt.strings import BytesWriter, write_i32_be, write_i64_be
+from mypy_extensions import i32, i64
+
+ATTACH: Final = 1
+CANCEL: Final = 2
+DOWN: Final = 3
+SETTLE: Final = 4
+RETURN: Final = 5
+DISCARD: Final = 6
+GET: Final = 7
+PURGE: Final = 8
+RESET: Final = 9
+ACQUIRE: Final = 10
+CHECKOUT: Final = 11
+GROUP_SETTLE: Final = 12
+GROUP_RELEASE: Final = 13
+EXPIRE: Final = 14
+CONFIG: Final = 15
+FREE: Final = 16
+
+
+def attach(out: BytesWriter, consumer: i64, credit: i64, priority: i64) -> None:
+    """A consumer arrives."""
+    out.append(ATTACH)
+    write_i64_be(out, consumer)
+    write_i64_be(out, credit)
+    write_i64_be(out, priority)
+
+
+def cancel(out: BytesWriter, consumer: i64) -> None:
+    """A consumer wants no more; it keeps what it holds."""
+    out.append(CANCEL)
+    write_i64_be(out, consumer)
+
+
+def down(out: BytesWriter, consumer: i64) -> None:
+    """A consumer is gone; what it holds returns."""
+    out.append(DOWN)
+    write_i64_be(out, consumer)
+
+
+def settle(out: BytesWriter, consumer: i64, first: i64, last: i64) -> None:
+    """Messages are done with."""
+    out.append(SETTLE)
+    write_i64_be(out, consumer)
+    write_i64_be(out, first)
+    write_i64_be(out, last)
+
+
+def return_(out: BytesWriter, consumer: i64, first: i64, last: i64, failed: bool) -> None:
+    """Messages go back to the queue."""
+    out.append(RETURN)
+    write_i64_be(out, consumer)
+    write_i64_be(out, first)
+    write_i64_be(out, last)
+    out.append(1 if failed else 0)
+
+
+def discard(out: BytesWriter, consumer: i64, first: i64, last: i64) -> None:
+    """Messages were rejected for good."""
+    out.append(DISCARD)
+    write_i64_be(out, consumer)
+    write_i64_be(out, first)
+    write_i64_be(out, last)
+
+
+def get(out: BytesWriter, consumer: i64) -> None:
+    """One message, if there is one."""
+    out.append(GET)
+    write_i64_be(out, consumer)
+
+
+def purge(out: BytesWriter) -> None:
+    """All ready messages go."""
+    out.append(PURGE)
+
+
+def reset(out: BytesWriter) -> None:
+    """The node of all consumers restarted: what they held returns, and they are gone."""
+    out.append(RESET)
+
+
+def acquire(out: BytesWriter, group: str, lease_ms: i64) -> None:
+    """A reader takes a group over."""
+    out.append(ACQUIRE)
+    write_i64_be(out, lease_ms)
+    _name(out, group)
+
+
+def checkout(
+    out: BytesWriter, group: str, epoch: i64, after: i64, rows_max: i64, up_to: i64
+) -> None:
+    """A reader takes the next messages, or what it took before and did not settle."""
+    out.append(CHECKOUT)
+    write_i64_be(out, epoch)
+    write_i64_be(out, after)
+    write_i64_be(out, rows_max)
+    write_i64_be(out, up_to)
+    _name(out, group)
+
+
+def group_settle(out: BytesWriter, group: str, epoch: i64, up_to: i64) -> None:
+    """A reader is done with all checkouts up to a number."""
+    out.append(GROUP_SETTLE)
+    write_i64_be(out, epoch)
+    write_i64_be(out, up_to)
+    _name(out, group)
+
+
+def group_release(out: BytesWriter, group: str, epoch: i64) -> None:
+    """A reader gives its open checkouts back."""
+    out.append(GROUP_RELEASE)
+    write_i64_be(out, epoch)
+    _name(out, group)
+
+
+def expire(out: BytesWriter, group: str) -> None:
+    """A group's lease ran out; like a release, and its epoch is fenced."""
+    out.append(EXPIRE)
+    _name(out, group)
+
+
+def config(out: BytesWriter, keeps_place: bool, delivery_limit: i64) -> None:
+    """How this queue's machine treats returned messages."""
+    out.append(CONFIG)
+    out.append(1 if keeps_place else 0)
+    write_i64_be(out, delivery_limit)
+
+
+def free(out: BytesWriter, first: i64, last: i64) -> None:
+    """Messages left the queue."""
+    out.append(FREE)
+    write_i64_be(out, first)
+    write_i64_be(out, last)
+
+
+def _name(out: BytesWriter, name: str) -> None:
+    data = name.encode()
+    write_i32_be(out, i32(len(data)))
+    out.write(data)

@@ -1,0 +1,247 @@
+"""Consumers as a queue's machine sees them: credit, what they hold, and whose turn it is.
+
+A message handed to a consumer gets the consumer's next *message id*, dense from 0, so that a run
+of settled ids is a pair of integers however many consumers share the queue.
+"""
+
+from __future__ import annotations
+
+from typing import final
+
+from mypy_extensions import i64
+
+
+@final
+class Limiter:
+    """A prefetch limit shared by all consumers of one channel (`basic.qos` with `global`).
+
+    Attributes:
+        limit: Most unsettled messages at a time; 0 means no limit.
+        used: Unsettled messages now.
+    """
+
+    def __init__(self) -> None:
+        self.limit: i64 = 0
+        self.used: i64 = 0
+
+
+@final
+class Segment:
+    """Messages `first..first+count-1`, held under the ids `mid..mid+count-1`."""
+
+    def __init__(self, mid: i64, first: i64, count: i64, acquired: i64, failed: i64) -> None:
+        self.mid: i64 = mid
+        self.first: i64 = first
+        self.count: i64 = count
+        self.acquired: i64 = acquired
+        self.failed: i64 = failed
+
+
+@final
+class Consumer:
+    """One consumer of one queue.
+
+    Attributes:
+        credit: Messages it may still be given.
+        priority: Higher ones are served first while they have credit.
+        held: Messages it holds unsettled.
+        active: False once cancelled: it keeps what it holds and gets nothing more.
+        paused: True while its node cannot pass messages on (never set for a quorum queue).
+    """
+
+    def __init__(self, consumer_id: i64, credit: i64, priority: i64) -> None:
+        self.id: i64 = consumer_id
+        self.credit: i64 = credit
+        self.priority: i64 = priority
+        self.held: i64 = 0
+        self.active: bool = True
+        self.paused: bool = False
+        self.limiter: Limiter | None = None
+        self.next_mid: i64 = 0
+        self.queued: bool = False
+        self.after: Consumer | None = None
+        self._segments: list[Segment] = []
+        self._head: i64 = 0
+
+    def room(self) -> i64:
+        """How many messages it may be given right now."""
+        if not self.active or self.paused:
+            return 0
+        limiter = self.limiter
+        if limiter is not None and limiter.limit > 0:
+            left = limiter.limit - limiter.used
+            return min(self.credit, left)
+        return self.credit
+
+    def hold(self, first: i64, count: i64, acquired: i64, failed: i64) -> i64:
+        """Take messages; returns the id of the first."""
+        mid = self.next_mid
+        self.next_mid += count
+        self.held += count
+        self.credit -= count
+        limiter = self.limiter
+        if limiter is not None:
+            limiter.used += count
+        if self._head < len(self._segments):
+            tail = self._segments[-1]
+            if (
+                tail.mid + tail.count == mid
+                and tail.first + tail.count == first
+                and tail.acquired == acquired
+                and tail.failed == failed
+            ):
+                tail.count += count
+                return mid
+        self._segments.append(Segment(mid, first, count, acquired, failed))
+        return mid
+
+    def release(self, mid_first: i64, mid_last: i64) -> list[Segment]:
+        """Give up the ids `mid_first..mid_last`; ids that it does not hold are ignored.
+
+        Returns what was held, in order. Credit is not touched.
+        """
+        taken: list[Segment] = []
+        segments = self._segments
+        at: i64 = self._find(mid_first)
+        while at < len(segments):
+            segment = segments[at]
+            if segment.mid > mid_last:
+                break
+            end = segment.mid + segment.count - 1
+            low = max(mid_first, segment.mid)
+            high = min(mid_last, end)
+            number = segment.first + (low - segment.mid)
+            if low == segment.mid and high == end:
+                taken.append(segment)
+                if at == self._head:
+                    self._head += 1
+                    at += 1
+                else:
+                    del segments[at]
+                continue
+            taken.append(Segment(low, number, high - low + 1, segment.acquired, segment.failed))
+            if low == segment.mid:
+                segment.mid = high + 1
+                segment.first = number + (high - low) + 1
+                segment.count = end - high
+            elif high == end:
+                segment.count = low - segment.mid
+            else:
+                rest = Segment(
+                    high + 1,
+                    segment.first + (high + 1 - segment.mid),
+                    end - high,
+                    segment.acquired,
+                    segment.failed,
+                )
+                segment.count = low - segment.mid
+                segments.insert(at + 1, rest)
+            at += 1
+        count: i64 = 0
+        for piece in taken:
+            count += piece.count
+        self.held -= count
+        limiter = self.limiter
+        if limiter is not None:
+            limiter.used -= count
+        if self._head == len(segments):
+            segments.clear()
+            self._head = 0
+        elif self._head > 256 and self._head * 2 > len(segments):
+            del segments[: self._head]
+            self._head = 0
+        return taken
+
+    def segments(self) -> list[Segment]:
+        """All that it holds, in id order."""
+        return self._segments[self._head :]
+
+    def _find(self, mid: i64) -> i64:
+        """Index of the first segment that ends at or behind `mid`."""
+        low: i64 = self._head
+        high: i64 = len(self._segments)
+        while low < high:
+            middle = (low + high) // 2
+            segment = self._segments[middle]
+            if segment.mid + segment.count - 1 < mid:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+
+@final
+class Turns:
+    """Whose turn it is: consumers with room, by priority, first come first served among equals."""
+
+    def __init__(self) -> None:
+        self._levels: list[Level] = []
+
+    def add(self, consumer: Consumer) -> None:
+        """Put a consumer at the end of its priority's line, unless it stands there."""
+        if consumer.queued:
+            return
+        at: i64 = 0
+        while at < len(self._levels) and self._levels[at].priority > consumer.priority:
+            at += 1
+        if at == len(self._levels) or self._levels[at].priority != consumer.priority:
+            self._levels.insert(at, Level(consumer.priority))
+        self._levels[at].push(consumer)
+
+    def next(self) -> Consumer | None:
+        """Take the consumer whose turn it is out of its line."""
+        levels = self._levels
+        while levels:
+            consumer = levels[0].pop()
+            if consumer is not None:
+                return consumer
+            del levels[0]
+        return None
+
+    def order(self) -> list[Consumer]:
+        """All that stand in line, in the order of their turns."""
+        line: list[Consumer] = []
+        for level in self._levels:
+            consumer = level.head
+            while consumer is not None:
+                line.append(consumer)
+                consumer = consumer.after
+        return line
+
+    def alone(self) -> bool:
+        """Whether the consumer just taken is the only one of the highest priority."""
+        return not self._levels or self._levels[0].head is None
+
+
+@final
+class Level:
+    """The line of one priority, linked through the consumers themselves."""
+
+    def __init__(self, priority: i64) -> None:
+        self.priority: i64 = priority
+        self.head: Consumer | None = None
+        self.tail: Consumer | None = None
+
+    def push(self, consumer: Consumer) -> None:
+        """Append a consumer."""
+        consumer.queued = True
+        consumer.after = None
+        tail = self.tail
+        if tail is None:
+            self.head = consumer
+        else:
+            tail.after = consumer
+        self.tail = consumer
+
+    def pop(self) -> Consumer | None:
+        """Take the first consumer out."""
+        consumer = self.head
+        if consumer is None:
+            return None
+        self.head = consumer.after
+        if self.head is None:
+            self.tail = None
+        consumer.after = None
+        consumer.queued = False
+        return consumer
+

@@ -1,0 +1,583 @@
+"""The FIFO machine under quorum and classic queues.
+
+Deterministic and without I/O: the same commands in the same order give the same state, the same
+deliveries and the same replies. A message is its number; bodies stay in the log. Deliveries
+gather in `deliveries` until the node that leads the queue takes them; elsewhere they are dropped.
+
+A consumer settles by its own message ids, so what it was handed must be the same wherever the
+log is replayed: `dispatch` is part of applying an entry, and a snapshot keeps whose turn it is.
+
+Snapshot: version u8, flags u8, keeps_place u8, delivery limit i64, next message i64, dropped i64,
+returned runs, ready runs, transient runs, consumers (id, credit, priority, active, next id,
+segments), consumer ids in the order of their turns, groups.
+
+Source: acceptance 2.2 to 2.4 (rabbit_fifo), POI-01 to POI-12, spark design 2(b').
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i32_be, write_i64_be
+from mypy_extensions import i32, i64
+
+from warren.queues import commands
+from warren.queues.consumers import Consumer, Segment, Turns
+from warren.queues.groups import Checkout, Group, decode_group
+from warren.queues.links import Delivery, Reply
+from warren.queues.runs import Run, RunQueue, first_of, merge_pairs
+
+VERSION: Final = 1
+UNLIMITED: Final = 1 << 60
+
+OK: Final = 0
+FENCED: Final = 1
+UNKNOWN_GROUP: Final = 2
+
+
+@final
+class Fifo:
+    """Ready, returned and held messages of one queue.
+
+    Attributes:
+        delivery_limit: Returns a message survives; negative for no limit (POI-03, POI-04).
+        keeps_place: Whether a returned message goes back to exactly where it was (classic
+            queues); otherwise to the head, behind earlier returns, or, without a limit, to the
+            back (POI-11, POI-12).
+        next_message: Number of the next message to be enqueued.
+        dropped: Messages dropped at the delivery limit so far.
+        freed: Messages that left the queue, if `reports_freed`; whoever reads it clears it.
+    """
+
+    def __init__(
+        self, delivery_limit: i64, keeps_place: bool, reports_freed: bool = False
+    ) -> None:
+        self.delivery_limit: i64 = delivery_limit
+        self.keeps_place: bool = keeps_place
+        self.reports_freed: bool = reports_freed
+        self.freed: list[Segment] = []
+        self.next_message: i64 = 0
+        self.dropped: i64 = 0
+        self.ready: RunQueue = RunQueue()
+        self.returned: RunQueue = RunQueue()
+        self.transient: RunQueue = RunQueue()
+        self.consumers: dict[int, Consumer] = {}
+        self.groups: dict[str, Group] = {}
+        self.deliveries: list[Delivery] = []
+        self._turns: Turns = Turns()
+
+    # Commands. `dispatch` follows each batch of them.
+
+    def enqueue(self, first: i64, count: i64) -> None:
+        """Messages `first..first+count-1` arrive."""
+        self.ready.push(first, first + count - 1)
+        self.next_message = first + count
+
+    def attach(self, consumer_id: i64, credit: i64, priority: i64) -> Consumer:
+        """A consumer arrives; `credit` is `UNLIMITED` for one without a prefetch limit."""
+        consumer = Consumer(consumer_id, credit, priority)
+        self.consumers[consumer_id] = consumer
+        self.wake(consumer)
+        return consumer
+
+    def cancel(self, consumer_id: i64) -> None:
+        """A consumer gets nothing more; it is forgotten when all it holds is settled."""
+        consumer = self.consumers.get(consumer_id)
+        if consumer is not None:
+            consumer.active = False
+            if consumer.held == 0:
+                del self.consumers[consumer_id]
+
+    def down(self, consumer_id: i64) -> None:
+        """A consumer is gone: its messages return in order, as failed deliveries."""
+        self._put_back(self._take_back(consumer_id))
+
+    def settle(self, consumer_id: i64, first: i64, last: i64) -> i64:
+        """Messages are done with; returns how many were held under these ids."""
+        consumer = self.consumers.get(consumer_id)
+        if consumer is None:
+            return 0
+        count: i64 = 0
+        for segment in consumer.release(first, last):
+            count += segment.count
+            self._free(segment)
+        self._credit(consumer, count)
+        return count
+
+    def return_(self, consumer_id: i64, first: i64, last: i64, failed: bool) -> None:
+        """Messages go back, each with its counters up; dropped past the delivery limit."""
+        consumer = self.consumers.get(consumer_id)
+        if consumer is None:
+            return
+        held = consumer.held
+        self._put_back(self._survivors(consumer.release(first, last), failed))
+        self._credit(consumer, held - consumer.held)
+
+    def discard(self, consumer_id: i64, first: i64, last: i64) -> None:
+        """Messages were rejected for good; without a dead letter exchange they are dropped."""
+        self.settle(consumer_id, first, last)
+
+    def get(self, consumer_id: i64) -> Delivery | None:
+        """One message for a consumer that polls, or None if none is ready."""
+        source = self.returned if self.returned.count > 0 else self.ready
+        if source.count == 0:
+            return None
+        consumer = self.consumers.get(consumer_id)
+        if consumer is None:
+            consumer = Consumer(consumer_id, 0, 0)
+            self.consumers[consumer_id] = consumer
+        consumer.active = False
+        run = source.head()
+        number, acquired, failed = run.first, run.acquired, run.failed
+        source.take(1)
+        mid = consumer.hold(number, 1, acquired, failed)
+        return Delivery(consumer, mid, number, 1, acquired)
+
+    def purge(self) -> i64:
+        """All ready messages go; returns how many there were."""
+        count = self.ready.count + self.returned.count
+        if self.reports_freed:
+            for first, last in self.ready_pairs():
+                self.freed.append(Segment(0, first, last - first + 1, 0, 0))
+        self.ready.clear()
+        self.returned.clear()
+        return count
+
+    def reset(self) -> None:
+        """All consumers were on a node that restarted: what they held returns, in order."""
+        runs: list[Run] = []
+        for consumer_id in list(self.consumers):
+            runs.extend(self._take_back(consumer_id))
+        runs.sort(key=first_of)
+        self._put_back(runs)
+        self.deliveries.clear()
+
+    def free(self, first: i64, last: i64) -> None:
+        """Messages of a classic queue left it; at recovery all of them are ready."""
+        self.ready.remove(first, last)
+        self.returned.remove(first, last)
+
+    def acquire(self, name: str, lease_ms: i64, now_ms: i64) -> Reply:
+        """A reader takes a group over; replies epoch and number of the last settled checkout."""
+        group = self.groups.get(name)
+        if group is None:
+            group = Group(name)
+            self.groups[name] = group
+        group.epoch += 1
+        group.lease_ms = lease_ms
+        group.seen_ms = now_ms
+        return Reply(OK, group.epoch, group.settled)
+
+    def checkout(
+        self, name: str, epoch: i64, after: i64, rows_max: i64, up_to: i64, now_ms: i64
+    ) -> Reply:
+        """Replies the lowest open checkout above `after`, or takes a new one.
+
+        A new one holds at most `rows_max` messages, none with a number above `up_to` (negative:
+        no bound). Nothing to take: number `after` and count 0.
+        """
+        reply = self._checked(name, epoch, now_ms)
+        if reply.code != OK:
+            return reply
+        group = self.groups[name]
+        checkout = group.first_open(after)
+        if checkout is None:
+            checkout = Checkout(group.last + 1)
+            for queue in (self.returned, self.ready):
+                while queue.count > 0 and checkout.messages.count < rows_max:
+                    run = queue.head()
+                    count = run.last - run.first + 1
+                    if up_to >= 0:
+                        if run.first > up_to:
+                            break
+                        count = min(count, up_to - run.first + 1)
+                    count = min(count, rows_max - checkout.messages.count)
+                    checkout.messages.push(
+                        run.first, run.first + count - 1, run.acquired, run.failed
+                    )
+                    queue.take(count)
+            if checkout.messages.count == 0:
+                reply.a = after
+                return reply
+            group.last = checkout.number
+            group.open.append(checkout)
+        reply.a = checkout.number
+        reply.b = checkout.messages.count
+        reply.checkout = checkout
+        return reply
+
+    def group_settle(self, name: str, epoch: i64, up_to: i64, now_ms: i64) -> Reply:
+        """A reader is done with all checkouts up to a number; repeating it changes nothing."""
+        reply = self._checked(name, epoch, now_ms)
+        if reply.code == OK:
+            group = self.groups[name]
+            while group.open and group.open[0].number <= up_to:
+                group.settled = group.open[0].number
+                del group.open[0]
+        return reply
+
+    def group_release(self, name: str, epoch: i64, now_ms: i64) -> Reply:
+        """A reader gives all its open checkouts back, as failed deliveries."""
+        reply = self._checked(name, epoch, now_ms)
+        if reply.code == OK:
+            self._give_back(self.groups[name])
+        return reply
+
+    def expire(self, name: str) -> None:
+        """A group's lease ran out: what it holds returns and its reader is fenced."""
+        group = self.groups.get(name)
+        if group is not None:
+            group.epoch += 1
+            group.lease_ms = 0
+            self._give_back(group)
+
+    def apply(self, payload: bytes, at: i64, end: i64, now_ms: i64) -> Reply:
+        """Apply a command batch from the log; replies to the last command in it."""
+        reply = Reply()
+        while at < end:
+            opcode: i64 = payload[at]
+            at += 1
+            if opcode == commands.SETTLE:
+                self.settle(
+                    read_i64_be(payload, at),
+                    read_i64_be(payload, at + 8),
+                    read_i64_be(payload, at + 16),
+                )
+                at += 24
+            elif opcode == commands.RETURN:
+                self.return_(
+                    read_i64_be(payload, at),
+                    read_i64_be(payload, at + 8),
+                    read_i64_be(payload, at + 16),
+                    payload[at + 24] == 1,
+                )
+                at += 25
+            elif opcode == commands.DISCARD:
+                self.discard(
+                    read_i64_be(payload, at),
+                    read_i64_be(payload, at + 8),
+                    read_i64_be(payload, at + 16),
+                )
+                at += 24
+            elif opcode == commands.ATTACH:
+                self.attach(
+                    read_i64_be(payload, at),
+                    read_i64_be(payload, at + 8),
+                    read_i64_be(payload, at + 16),
+                )
+                at += 24
+            elif opcode == commands.CANCEL:
+                self.cancel(read_i64_be(payload, at))
+                at += 8
+            elif opcode == commands.DOWN:
+                self.down(read_i64_be(payload, at))
+                at += 8
+            elif opcode == commands.GET:
+                reply = Reply()
+                reply.delivery = self.get(read_i64_be(payload, at))
+                at += 8
+            elif opcode == commands.PURGE:
+                reply = Reply(OK, self.purge())
+            elif opcode == commands.RESET:
+                self.reset()
+            elif opcode == commands.FREE:
+                self.free(read_i64_be(payload, at), read_i64_be(payload, at + 8))
+                at += 16
+            elif opcode == commands.CONFIG:
+                self.keeps_place = payload[at] == 1
+                self.delivery_limit = read_i64_be(payload, at + 1)
+                at += 9
+            else:
+                reply, at = self._apply_group(opcode, payload, at, now_ms)
+        return reply
+
+    def dispatch(self) -> None:
+        """Hand ready messages to consumers with room, one at a time in turn.
+
+        A consumer that is alone at the highest priority takes whole runs.
+        """
+        turns = self._turns
+        while True:
+            source = self.returned if self.returned.count > 0 else self.ready
+            if source.count == 0:
+                return
+            consumer = turns.next()
+            if consumer is None:
+                return
+            room = consumer.room()
+            if room <= 0:
+                continue
+            run = source.head()
+            number, acquired, failed = run.first, run.acquired, run.failed
+            count: i64 = 1
+            if turns.alone():
+                count = run.last - number + 1
+                count = min(count, room)
+            source.take(count)
+            mid = consumer.hold(number, count, acquired, failed)
+            self.deliveries.append(Delivery(consumer, mid, number, count, acquired))
+            if room > count:
+                turns.add(consumer)
+
+    def wake(self, consumer: Consumer) -> None:
+        """A consumer may have room again."""
+        if consumer.room() > 0:
+            self._turns.add(consumer)
+
+    def count_as_delivered(self) -> None:
+        """After a crash nobody knows which messages were delivered: all may have been."""
+        for queue in (self.returned, self.ready):
+            runs = queue.quadruples()
+            queue.clear()
+            for first, last, acquired, failed in runs:
+                queue.push(first, last, max(acquired, 1), failed)
+
+    # What there is.
+
+    def ready_count(self) -> i64:
+        """Messages ready for delivery (MET-04)."""
+        return self.ready.count + self.returned.count
+
+    def held_count(self) -> i64:
+        """Messages delivered or checked out, and not settled."""
+        total: i64 = 0
+        for consumer in self.consumers.values():
+            total += consumer.held
+        for group in self.groups.values():
+            total += group.held()
+        return total
+
+    def ready_pairs(self) -> list[tuple[int, int]]:
+        """Numbers of all ready messages, sorted and merged."""
+        return merge_pairs(self.ready.pairs() + self.returned.pairs())
+
+    def live(self) -> list[tuple[int, int]]:
+        """Numbers of all messages whose bodies are still needed, sorted and merged."""
+        pairs = self.ready.pairs() + self.returned.pairs()
+        for consumer in self.consumers.values():
+            for segment in consumer.segments():
+                pairs.append((segment.first, segment.first + segment.count - 1))
+        for group in self.groups.values():
+            for checkout in group.open:
+                pairs.extend(checkout.messages.pairs())
+        return merge_pairs(pairs)
+
+    # Snapshots.
+
+    def encode(self, flags: i64 = 0) -> bytes:
+        """The whole state, without bodies; `flags` is the owner's."""
+        self._trim_transient()
+        out = BytesWriter()
+        out.append(VERSION)
+        out.append(flags)
+        out.append(1 if self.keeps_place else 0)
+        write_i64_be(out, self.delivery_limit)
+        write_i64_be(out, self.next_message)
+        write_i64_be(out, self.dropped)
+        self.returned.encode(out)
+        self.ready.encode(out)
+        self.transient.encode(out)
+        write_i32_be(out, i32(len(self.consumers)))
+        for consumer_id, consumer in self.consumers.items():
+            write_i64_be(out, i64(consumer_id))
+            write_i64_be(out, consumer.credit)
+            write_i64_be(out, consumer.priority)
+            out.append(1 if consumer.active else 0)
+            write_i64_be(out, consumer.next_mid)
+            segments = consumer.segments()
+            write_i32_be(out, i32(len(segments)))
+            for segment in segments:
+                write_i64_be(out, segment.mid)
+                write_i64_be(out, segment.first)
+                write_i64_be(out, segment.count)
+                write_i32_be(out, i32(segment.acquired))
+                write_i32_be(out, i32(segment.failed))
+        line = self._turns.order()
+        write_i32_be(out, i32(len(line)))
+        for consumer in line:
+            write_i64_be(out, consumer.id)
+        write_i32_be(out, i32(len(self.groups)))
+        for group in self.groups.values():
+            group.encode(out)
+        return out.getvalue()
+
+    def restore(self, data: bytes) -> None:
+        """Read what `encode` wrote into an empty machine.
+
+        Raises:
+            ValueError: A version this build does not know.
+        """
+        if data[0] != VERSION:
+            raise ValueError(f"queue snapshot of version {data[0]}; this build reads {VERSION}")
+        self.keeps_place = data[2] == 1
+        self.delivery_limit = read_i64_be(data, 3)
+        self.next_message = read_i64_be(data, 11)
+        self.dropped = read_i64_be(data, 19)
+        at = self.returned.decode(data, 27)
+        at = self.ready.decode(data, at)
+        at = self.transient.decode(data, at)
+        consumers: i64 = i64(read_i32_be(data, at))
+        at += 4
+        for _ in range(consumers):
+            consumer = Consumer(
+                read_i64_be(data, at), read_i64_be(data, at + 8), read_i64_be(data, at + 16)
+            )
+            credit = consumer.credit
+            consumer.active = data[at + 24] == 1
+            next_mid = read_i64_be(data, at + 25)
+            segments: i64 = i64(read_i32_be(data, at + 33))
+            at += 37
+            for _ in range(segments):
+                consumer.next_mid = read_i64_be(data, at)
+                consumer.hold(
+                    read_i64_be(data, at + 8),
+                    read_i64_be(data, at + 16),
+                    i64(read_i32_be(data, at + 24)),
+                    i64(read_i32_be(data, at + 28)),
+                )
+                at += 32
+            consumer.next_mid = next_mid
+            consumer.credit = credit
+            self.consumers[consumer.id] = consumer
+        line: i64 = i64(read_i32_be(data, at))
+        at += 4
+        for _ in range(line):
+            self._turns.add(self.consumers[read_i64_be(data, at)])
+            at += 8
+        groups: i64 = i64(read_i32_be(data, at))
+        at += 4
+        for _ in range(groups):
+            group, at = decode_group(data, at)
+            self.groups[group.name] = group
+
+    def _apply_group(
+        self, opcode: i64, payload: bytes, at: i64, now_ms: i64
+    ) -> tuple[Reply, i64]:
+        """The commands of analytical readers; returns the reply and the next offset."""
+        numbers: i64 = 0
+        if opcode == commands.ACQUIRE or opcode == commands.GROUP_RELEASE:
+            numbers = 1
+        elif opcode == commands.CHECKOUT:
+            numbers = 4
+        elif opcode == commands.GROUP_SETTLE:
+            numbers = 2
+        else:
+            assert opcode == commands.EXPIRE, f"unknown opcode {opcode} in a command batch"
+        name_at = at + 8 * numbers
+        end = name_at + 4 + i64(read_i32_be(payload, name_at))
+        name = payload[name_at + 4 : end].decode()
+        if opcode == commands.ACQUIRE:
+            return self.acquire(name, read_i64_be(payload, at), now_ms), end
+        if opcode == commands.GROUP_RELEASE:
+            return self.group_release(name, read_i64_be(payload, at), now_ms), end
+        if opcode == commands.GROUP_SETTLE:
+            epoch, up_to = read_i64_be(payload, at), read_i64_be(payload, at + 8)
+            return self.group_settle(name, epoch, up_to, now_ms), end
+        if opcode == commands.EXPIRE:
+            self.expire(name)
+            return Reply(), end
+        return (
+            self.checkout(
+                name,
+                read_i64_be(payload, at),
+                read_i64_be(payload, at + 8),
+                read_i64_be(payload, at + 16),
+                read_i64_be(payload, at + 24),
+                now_ms,
+            ),
+            end,
+        )
+
+    def _take_back(self, consumer_id: i64) -> list[Run]:
+        """Forget a consumer; returns what it held and may be delivered again."""
+        consumer = self.consumers.pop(consumer_id, None)
+        if consumer is None:
+            return []
+        consumer.active = False
+        return self._survivors(consumer.release(0, consumer.next_mid), True)
+
+    def _survivors(self, segments: list[Segment], failed: bool) -> list[Run]:
+        """Count a return for each message; those past the delivery limit are dropped."""
+        runs: list[Run] = []
+        for segment in segments:
+            acquired = segment.acquired + 1
+            if self.delivery_limit >= 0 and acquired > self.delivery_limit:
+                self.dropped += segment.count
+                self._free(segment)
+            else:
+                last = segment.first + segment.count - 1
+                fails = segment.failed + (1 if failed else 0)
+                runs.append(Run(segment.first, last, acquired, fails))
+        return runs
+
+    def _free(self, segment: Segment) -> None:
+        """Messages left the queue for good."""
+        if self.reports_freed:
+            self.freed.append(segment)
+
+    def _checked(self, name: str, epoch: i64, now_ms: i64) -> Reply:
+        """OK, or why this reader may not touch the group."""
+        group = self.groups.get(name)
+        if group is None:
+            return Reply(UNKNOWN_GROUP)
+        if group.epoch != epoch:
+            return Reply(FENCED, group.epoch)
+        group.seen_ms = now_ms
+        return Reply()
+
+    def _give_back(self, group: Group) -> None:
+        """Return everything a group holds; its checkout numbers are not used again."""
+        runs: list[Run] = []
+        for checkout in group.open:
+            for first, last, acquired, failed in checkout.messages.quadruples():
+                runs.append(Run(first, last, acquired + 1, failed + 1))
+        group.open = []
+        self._put_back(runs)
+
+    def _put_back(self, runs: list[Run]) -> None:
+        """Make returned messages ready again, where this queue's type wants them."""
+        if self.keeps_place:
+            self.returned.insert_sorted(runs)
+        elif self.delivery_limit < 0:
+            for run in runs:
+                self.ready.push(run.first, run.last, run.acquired, run.failed)
+        else:
+            for run in runs:
+                self.returned.push(run.first, run.last, run.acquired, run.failed)
+
+    def _credit(self, consumer: Consumer, count: i64) -> None:
+        """A consumer gave up `count` messages."""
+        if not consumer.active:
+            if consumer.held == 0:
+                self.consumers.pop(consumer.id, None)
+            return
+        consumer.credit += count
+        self.wake(consumer)
+
+    def durable_copy(self) -> Fifo:
+        """A machine with all live messages ready and no consumers, as a restart will see them."""
+        copy = Fifo(self.delivery_limit, self.keeps_place)
+        copy.next_message = self.next_message
+        copy.dropped = self.dropped
+        for first, last in self.live():
+            copy.ready.push(first, last)
+        for first, last in self.transient.pairs():
+            copy.transient.push(first, last)
+        return copy
+
+    def _trim_transient(self) -> None:
+        """Forget transient numbers that are no longer live."""
+        if self.transient.count == 0:
+            return
+        pairs = merge_pairs(self.transient.pairs())
+        self.transient.clear()
+        for first, last in self.live():
+            for low, high in _common(first, last, pairs):
+                self.transient.push(low, high)
+
+
+def _common(first: int, last: int, pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The parts of `first..last` inside the sorted pairs."""
+    return [
+        (max(first, low), min(last, high)) for low, high in pairs if high >= first and low <= last
+    ]

@@ -1,0 +1,69 @@
+"""What a queue's machine hands out, and to whom on this node."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from mypy_extensions import i64
+
+if TYPE_CHECKING:
+    from warren.queues.consumers import Consumer
+    from warren.queues.groups import Checkout
+
+
+class Link:
+    """The way from a consumer in a machine to the client that consumes."""
+
+    def delivered(self, delivery: Delivery) -> None:
+        """Pass messages on now, or keep the delivery until there is room."""
+        raise AssertionError("a link defines delivered")
+
+    def resume(self) -> None:
+        """Messages that were not in memory are there now; go on."""
+        raise AssertionError("a link defines resume")
+
+    def cancelled(self) -> None:
+        """The queue is gone; tell the client."""
+        raise AssertionError("a link defines cancelled")
+
+
+@final
+class Delivery:
+    """Messages `first..first+count-1` were handed to a consumer as ids from `mid` on."""
+
+    def __init__(self, consumer: Consumer, mid: i64, first: i64, count: i64, acquired: i64) -> None:
+        self.consumer: Consumer = consumer
+        self.mid: i64 = mid
+        self.first: i64 = first
+        self.count: i64 = count
+        self.acquired: i64 = acquired
+
+
+@final
+class Reply:
+    """A machine's answer to one command.
+
+    Attributes:
+        code: One of the constants below.
+        a, b, c: Numbers whose meaning the command defines.
+    """
+
+    def __init__(self, code: i64 = 0, a: i64 = 0, b: i64 = 0, c: i64 = 0) -> None:
+        self.code: i64 = code
+        self.a: i64 = a
+        self.b: i64 = b
+        self.c: i64 = c
+        self.delivery: Delivery | None = None
+        self.checkout: Checkout | None = None
+
+
+class Waiter:
+    """Someone who waits for a command's answer."""
+
+    def answered(self, reply: Reply) -> None:
+        """The command was applied; called once, unless the queue is deleted first."""
+        raise AssertionError("a waiter defines answered")
+
+    def abandoned(self) -> None:
+        """The queue went away before the command was applied."""
+        raise AssertionError("a waiter defines abandoned")

@@ -1,0 +1,285 @@
+"""One queue on the node that leads it: gathers publishes and commands, hands out deliveries.
+
+What differs between the types, when a message counts as enqueued and where its body stays, is in
+`quorum`, `classic` and `transient`. Within a turn of the node everything for a queue is gathered;
+`seal` makes record batches of it, once.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from librt.strings import BytesWriter
+from mypy_extensions import i64
+
+from warren.log.batch import Batch
+from warren.queues import commands
+from warren.queues.consumers import Limiter
+from warren.queues.fifo import UNLIMITED, Fifo
+from warren.queues.links import Link, Waiter
+from warren.queues.publishing import PublishRun
+
+SEAL_BYTES: Final = 262_144
+"""A record batch is sealed when its records pass this size, whatever the turn still brings."""
+
+
+class Host:
+    """The node around a queue."""
+
+    def queue_dirty(self, queue: Queue) -> None:
+        """The queue has something to seal or to dispatch before the turn ends."""
+        raise AssertionError("a host defines queue_dirty")
+
+    def now_ms(self) -> int:
+        """Wall time for the log, in milliseconds since the epoch."""
+        raise AssertionError("a host defines now_ms")
+
+    def queue_unused(self, queue: Queue) -> None:
+        """The last consumer of an auto-delete queue left."""
+        raise AssertionError("a host defines queue_unused")
+
+
+class Queue:
+    """What all queue types share.
+
+    Attributes:
+        name, vhost: As declared; `str(queue)` is how reply texts name it.
+        kind: `quorum` or `classic`.
+        auto_delete: Whether it goes with its last consumer.
+        fifo: The machine.
+        links: Consumers of this node by id.
+        exclusive_consumer: Whether its only consumer asked to be the only one.
+        published, delivered: Messages so far, for metrics.
+    """
+
+    def __init__(self, host: Host, vhost: str, name: str, kind: str, fifo: Fifo) -> None:
+        self.host: Host = host
+        self.vhost: str = vhost
+        self.name: str = name
+        self.kind: str = kind
+        self.auto_delete: bool = False
+        self.group_id: i64 = 0
+        self.fifo: Fifo = fifo
+        self.links: dict[int, Link] = {}
+        self.exclusive_consumer: bool = False
+        self.deleted: bool = False
+        self.dirty: bool = False
+        self.published: i64 = 0
+        self.delivered: i64 = 0
+        self._next_consumer: i64 = 1
+        self._parts: list[bytes] = []
+        self._lengths: list[bytes] = []
+        self._runs: list[PublishRun] = []
+        self._pending: i64 = 0
+        self._pending_bytes: i64 = 0
+        self._persistent: bool = True
+        self._commands: BytesWriter = BytesWriter()
+        self._pending_commands: bool = False
+
+    # For channels.
+
+    def publish(
+        self, records: bytes, lengths: bytes, count: i64, persistent: bool, run: PublishRun | None
+    ) -> None:
+        """Gather `count` message records, back to back, with their sizes as u32 each.
+
+        Args:
+            records: The frames of each publish as they came.
+            lengths: Little-endian sizes of the records.
+            count: At least 1.
+            persistent: Whether the messages asked to survive a restart.
+            run: Told when they are safe; None where nobody waits.
+        """
+        if self._pending > 0 and (
+            persistent != self._persistent or self._pending_bytes > SEAL_BYTES
+        ):
+            self._seal_messages()
+        self._persistent = persistent
+        self._parts.append(records)
+        self._lengths.append(lengths)
+        self._pending += count
+        self._pending_bytes += len(records)
+        if run is not None:
+            self._runs.append(run)
+        if not self.dirty:
+            self.dirty = True
+            self.host.queue_dirty(self)
+
+    def subscribe(
+        self,
+        link: Link,
+        consumer_id: i64,
+        credit: i64,
+        priority: i64,
+        limiter: Limiter | None,
+        waiter: Waiter,
+    ) -> None:
+        """Attach a consumer. `waiter` is answered before its first delivery.
+
+        Args:
+            consumer_id: From `new_consumer`.
+            credit: Its prefetch limit in messages; 0 for none.
+            priority: Higher ones are served first.
+            limiter: Shared limit of its channel, where the type honours one.
+        """
+        self.links[consumer_id] = link
+        if credit <= 0:
+            credit = self.unlimited_credit()
+        commands.attach(self._commands, consumer_id, credit, priority)
+        self._ask(waiter)
+        self._adopt(consumer_id, limiter)
+
+    def unlimited_credit(self) -> i64:
+        """Credit of a consumer without a prefetch limit."""
+        return UNLIMITED
+
+    def settle(self, consumer_id: i64, first: i64, last: i64) -> None:
+        """Message ids of a consumer are done with."""
+        commands.settle(self._commands, consumer_id, first, last)
+        self._command()
+
+    def return_(self, consumer_id: i64, first: i64, last: i64, failed: bool) -> None:
+        """Message ids of a consumer go back to the queue."""
+        commands.return_(self._commands, consumer_id, first, last, failed)
+        self._command()
+
+    def discard(self, consumer_id: i64, first: i64, last: i64) -> None:
+        """Message ids of a consumer were rejected for good."""
+        commands.discard(self._commands, consumer_id, first, last)
+        self._command()
+
+    def cancel(self, consumer_id: i64) -> None:
+        """A consumer wants no more; it may still settle what it holds."""
+        commands.cancel(self._commands, consumer_id)
+        self._command()
+        self._unlink(consumer_id)
+
+    def down(self, consumer_id: i64) -> None:
+        """A consumer's channel is gone."""
+        commands.down(self._commands, consumer_id)
+        self._command()
+        self._unlink(consumer_id)
+
+    def get(self, consumer_id: i64, waiter: Waiter) -> None:
+        """Ask for one message; the reply's delivery is None if there is none."""
+        commands.get(self._commands, consumer_id)
+        self._ask(waiter)
+
+    def purge(self, waiter: Waiter) -> None:
+        """Drop all ready messages; the reply's `a` is how many."""
+        commands.purge(self._commands)
+        self._ask(waiter)
+
+    def ask(self, command: bytes, waiter: Waiter) -> None:
+        """Submit an encoded command that wants an answer."""
+        self._commands.write(command)
+        self._ask(waiter)
+
+    def new_consumer(self) -> i64:
+        """An id for a consumer or for a channel that polls."""
+        consumer_id = self._next_consumer
+        self._next_consumer += 1
+        return consumer_id
+
+    # For links.
+
+    def batch_of(self, number: i64) -> Batch | None:
+        """The batch that holds a message, if it is in memory."""
+        raise AssertionError("a queue type defines batch_of")
+
+    def fetch(self, number: i64, last: i64, link: Link) -> None:
+        """Read ahead from a message on; `link.resume` is called when it is in memory."""
+        raise AssertionError("a queue type defines fetch")
+
+    # For the node.
+
+    def seal(self) -> None:
+        """Make batches of what was gathered, and submit or apply them."""
+        if self._pending > 0:
+            self._seal_messages()
+        if self._pending_commands:
+            self._seal_commands(None)
+
+    def dispatch(self) -> None:
+        """Pass on what the machine handed out."""
+        fifo = self.fifo
+        if fifo.deliveries:
+            deliveries = fifo.deliveries
+            fifo.deliveries = []
+            for delivery in deliveries:
+                self.delivered += delivery.count
+                link = self.links.get(delivery.consumer.id)
+                if link is not None:
+                    link.delivered(delivery)
+
+    def persisted(self, batch: Batch) -> None:
+        """A batch of this queue is durable."""
+        raise AssertionError("a queue type defines persisted")
+
+    def live(self) -> list[tuple[int, int]]:
+        """Message numbers whose bodies the log must keep."""
+        return self.fifo.live()
+
+    def close(self) -> None:
+        """The queue was deleted: consumers are told, and whoever waits is let go."""
+        self.deleted = True
+        links = self.links
+        self.links = {}
+        for link in links.values():
+            link.cancelled()
+
+    def ready_count(self) -> i64:
+        """Messages ready for delivery, as declare-ok reports them (MET-05)."""
+        return self.fifo.ready_count()
+
+    def consumer_count(self) -> i64:
+        """Consumers attached now."""
+        return len(self.links)
+
+    def wake(self, consumer_id: i64) -> None:
+        """A consumer's shared limit has room again."""
+        consumer = self.fifo.consumers.get(consumer_id)
+        if consumer is not None:
+            self.fifo.wake(consumer)
+            self._mark()
+
+    def _seal_messages(self) -> None:
+        raise AssertionError("a queue type defines _seal_messages")
+
+    def _seal_commands(self, waiter: Waiter | None) -> None:
+        raise AssertionError("a queue type defines _seal_commands")
+
+    def _adopt(self, consumer_id: i64, limiter: Limiter | None) -> None:
+        """Give a new consumer its channel's shared limit; types without one ignore it."""
+
+    def _mark(self) -> None:
+        if not self.dirty:
+            self.dirty = True
+            self.host.queue_dirty(self)
+
+    def _command(self) -> None:
+        self._pending_commands = True
+        self._mark()
+
+    def _ask(self, waiter: Waiter) -> None:
+        """Seal everything so far with the command just written, which `waiter` waits for."""
+        if self._pending > 0:
+            self._seal_messages()
+        self._seal_commands(waiter)
+        self._mark()
+
+    def _take_commands(self) -> bytes:
+        payload = self._commands.getvalue()
+        self._commands = BytesWriter()
+        self._pending_commands = False
+        return payload
+
+    def _unlink(self, consumer_id: i64) -> None:
+        if self.links.pop(consumer_id, None) is not None and not self.links:
+            self.exclusive_consumer = False
+            if self.auto_delete and not self.deleted:
+                self.host.queue_unused(self)
+
+    def __str__(self) -> str:
+        return f"queue '{self.name}' in vhost '{self.vhost}'"
+

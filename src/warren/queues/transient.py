@@ -1,0 +1,161 @@
+"""Classic queues that do not outlive their node: messages and bodies in memory (DUR-02)."""
+
+from __future__ import annotations
+
+from typing import final
+
+from mypy_extensions import i64
+
+from warren.log.batch import KIND_MESSAGES, Batch
+from warren.queues.consumers import Limiter
+from warren.queues.fifo import Fifo
+from warren.queues.links import Link, Waiter
+from warren.queues.queue import Host, Queue
+
+
+@final
+class Shelf:
+    """A batch in memory and how many of its messages are still in the queue."""
+
+    def __init__(self, batch: Batch) -> None:
+        self.batch: Batch = batch
+        self.live: i64 = batch.count
+
+
+@final
+class TransientQueue(Queue):
+    """A non-durable or exclusive classic queue.
+
+    Attributes:
+        resident_bytes: Memory that its bodies take.
+    """
+
+    def __init__(self, host: Host, vhost: str, name: str) -> None:
+        super().__init__(host, vhost, name, "classic", Fifo(-1, True, True))
+        self.resident_bytes: i64 = 0
+        self._shelves: list[Shelf] = []
+        self._head: i64 = 0
+        self._empty: i64 = 0
+        self._last: Shelf | None = None
+
+    def batch_of(self, number: i64) -> Batch | None:
+        """The batch that holds a message; None only for a message that has left."""
+        shelf = self._shelf(number)
+        return None if shelf is None else shelf.batch
+
+    def fetch(self, number: i64, last: i64, link: Link) -> None:
+        """Never needed: a message that is in the queue is in memory."""
+        raise AssertionError(f"message {number} of {self} is not in memory")
+
+    def dispatch(self) -> None:
+        """Hand out what is ready, then let go of what has left."""
+        self.fifo.dispatch()
+        super().dispatch()
+        self._let_go()
+
+    def persisted(self, batch: Batch) -> None:
+        """Nothing of this queue is ever written."""
+        raise AssertionError(f"a batch of {self} was written")
+
+    def _seal_messages(self) -> None:
+        fifo = self.fifo
+        first = fifo.next_message
+        count = self._pending
+        lengths = self._lengths[0] if len(self._lengths) == 1 else b"".join(self._lengths)
+        payload = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        batch = Batch(
+            None,
+            KIND_MESSAGES,
+            0,
+            0,
+            first,
+            count,
+            0,
+            lengths,
+            0,
+            payload,
+            0,
+            len(payload),
+            None,
+        )
+        self._shelves.append(Shelf(batch))
+        self.resident_bytes += batch.payload_size
+        fifo.enqueue(first, count)
+        self.published += count
+        runs = self._runs
+        self._parts = []
+        self._lengths = []
+        self._runs = []
+        self._pending = 0
+        self._pending_bytes = 0
+        for run in runs:
+            run.safe()
+
+    def _seal_commands(self, waiter: Waiter | None) -> None:
+        payload = self._take_commands()
+        reply = self.fifo.apply(payload, 0, len(payload), 0)
+        if waiter is not None:
+            waiter.answered(reply)
+
+    def _adopt(self, consumer_id: i64, limiter: Limiter | None) -> None:
+        self.fifo.consumers[consumer_id].limiter = limiter
+
+    def _shelf(self, number: i64) -> Shelf | None:
+        last = self._last
+        if last is not None:
+            batch = last.batch
+            if batch.first <= number < batch.first + batch.count:
+                return last
+        shelves = self._shelves
+        low: i64 = self._head
+        high: i64 = len(shelves)
+        while low < high:
+            middle = (low + high) // 2
+            batch = shelves[middle].batch
+            if batch.first + batch.count <= number:
+                low = middle + 1
+            else:
+                high = middle
+        if low == len(shelves) or shelves[low].batch.first > number:
+            return None
+        self._last = shelves[low]
+        return shelves[low]
+
+    def _let_go(self) -> None:
+        """Drop the batches all of whose messages have left the queue."""
+        freed = self.fifo.freed
+        if not freed:
+            return
+        self.fifo.freed = []
+        for segment in freed:
+            number = segment.first
+            end = number + segment.count
+            while number < end:
+                shelf = self._shelf(number)
+                assert shelf is not None, f"message {number} of {self} left twice"
+                batch = shelf.batch
+                stop = min(end, batch.first + batch.count)
+                shelf.live -= stop - number
+                number = stop
+                if shelf.live == 0:
+                    self.resident_bytes -= batch.payload_size
+                    batch.payload = b""
+                    batch.lengths = b""
+                    self._empty += 1
+                    self._last = None
+        if self._empty > 0:
+            self._tidy()
+
+    def _tidy(self) -> None:
+        """Forget empty shelves: those in front at once, those between when they are many."""
+        shelves = self._shelves
+        while self._head < len(shelves) and shelves[self._head].live == 0:
+            self._head += 1
+            self._empty -= 1
+        if self._head > 256 and self._head * 2 > len(shelves):
+            del shelves[: self._head]
+            self._head = 0
+        if self._empty > 256 and self._empty * 2 > len(shelves) - self._head:
+            self._shelves = [shelf for shelf in shelves[self._head :] if shelf.live > 0]
+            self._head = 0
+            self._empty = 0
