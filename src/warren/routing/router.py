@@ -1,0 +1,293 @@
+"""From an exchange and a routing key to queues: the routes of one vhost, and a cache of them.
+
+A message leaves its exchange through the bindings it passes; through exchanges bound to the
+exchange, each visited once, so that cycles end; and, where an exchange has nothing for it, through
+that exchange's alternate. The default exchange leads to the queue that the key names.
+
+Routes are cached by exchange and key until the topology changes. Keys are chosen by clients, so the
+cache is bounded, in entries and in destinations: when the newer half is full it becomes the older
+one, which is dropped at the next turn; what is still in use is found there and kept.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from warren.errors import ChannelException
+from warren.routing.bindings import Binding
+from warren.routing.exchange_types import BindingIndex, new_index
+from warren.wire.amqp091.table import Table
+
+CACHED_ROUTES_MAX: Final = 16_384
+"""Routes in each half of the cache. A busy topic exchange has some thousand keys in use; at up to
+255 bytes a key this is a few megabytes."""
+
+CACHED_DESTINATIONS_MAX: Final = 262_144
+"""Destinations in each half of the cache, which are 8 bytes each."""
+
+
+@final
+class ExchangeNode:
+    """One exchange as the router sees it."""
+
+    def __init__(self, name: str, kind: str, internal: bool, alternate: str) -> None:
+        self.name: str = name
+        self.internal: bool = internal
+        self.alternate: str = alternate
+        self.index: BindingIndex = new_index(kind)
+        self.to_exchanges: dict[Binding, None] = {}
+
+
+@final
+class Reach:
+    """What the routes from an exchange depend on, those of exchanges behind it included."""
+
+    def __init__(self) -> None:
+        self.by_key: bool = False
+        self.by_headers: bool = False
+
+
+@final
+class Router:
+    """The routes of one vhost.
+
+    Attributes:
+        generation: Grows with every change of the topology; what was computed from an older one
+            may be wrong.
+    """
+
+    def __init__(self, vhost: str) -> None:
+        self.generation: i64 = 1
+        self._vhost: str = vhost
+        self._exchanges: dict[str, ExchangeNode] = {}
+        self._queues: dict[str, list[str]] = {}
+        self._none: list[str] = []
+        self._newer: dict[str, dict[str, list[str]]] = {}
+        self._older: dict[str, dict[str, list[str]]] = {}
+        self._newer_routes: i64 = 0
+        self._newer_destinations: i64 = 0
+        self._reaches: dict[str, Reach] = {}
+
+    # --- topology -------------------------------------------------------------------------------
+
+    def add_queue(self, name: str) -> None:
+        """A queue was declared: the default exchange leads to it."""
+        self._queues[name] = [name]
+        self.generation += 1
+
+    def remove_queue(self, name: str) -> None:
+        """A queue was deleted; its bindings are removed by themselves."""
+        del self._queues[name]
+        self.generation += 1
+
+    def add_exchange(self, name: str, kind: str, internal: bool, alternate: str) -> None:
+        """An exchange was declared.
+
+        Args:
+            kind: One of `EXCHANGE_TYPES`.
+            alternate: Where to send what it cannot route; empty for nowhere.
+        """
+        assert name not in self._exchanges
+        self._exchanges[name] = ExchangeNode(name, kind, internal, alternate)
+        self._changed()
+
+    def remove_exchange(self, name: str) -> None:
+        """An exchange was deleted; its bindings are removed before."""
+        del self._exchanges[name]
+        self._changed()
+
+    def add_binding(self, binding: Binding) -> None:
+        """Both ends exist, and the binding is not there yet."""
+        node = self._exchanges[binding.source]
+        node.index.add(binding)
+        if binding.to_exchange:
+            node.to_exchanges[binding] = None
+        self._changed()
+
+    def remove_binding(self, binding: Binding) -> None:
+        """Drop a binding that was added: the same object."""
+        node = self._exchanges[binding.source]
+        node.index.remove(binding)
+        if binding.to_exchange:
+            del node.to_exchanges[binding]
+        self._changed()
+
+    def _changed(self) -> None:
+        self.generation += 1
+        if self._newer or self._older:
+            self._newer = {}
+            self._older = {}
+            self._newer_routes = 0
+            self._newer_destinations = 0
+        if self._reaches:
+            self._reaches = {}
+
+    # --- publishing -----------------------------------------------------------------------------
+
+    def check_publish(self, exchange: str) -> None:
+        """Refuse a publish to an exchange that is not there or not for clients.
+
+        Raises:
+            ChannelException: 404 or 403.
+        """
+        if not exchange:
+            return
+        node = self._exchanges.get(exchange)
+        if node is None:
+            raise ChannelException(404, f"no exchange '{exchange}' in vhost '{self._vhost}'")
+        if node.internal:
+            raise ChannelException(
+                403, f"cannot publish to internal exchange '{exchange}' in vhost '{self._vhost}'"
+            )
+
+    def needs_headers(self, exchange: str) -> bool:
+        """Whether a route from this exchange may depend on the message's headers."""
+        return self._reach(exchange).by_headers
+
+    def route(self, exchange: str, routing_key: str, headers: Table | None = None) -> list[str]:
+        """The queues that a message goes to, each once, in an order that is stable.
+
+        Args:
+            exchange: One that `check_publish` let pass; an unknown one leads nowhere.
+            headers: The message's headers; only looked at where `needs_headers`.
+
+        Returns:
+            Names of existing queues. The list is shared: do not change it.
+        """
+        if not exchange:
+            found = self._queues.get(routing_key)
+            return self._none if found is None else found
+        routes = self._newer.get(exchange)
+        if routes is not None:
+            found = routes.get(routing_key)
+            if found is not None:
+                return found
+        return self._find(exchange, routing_key, headers)
+
+    def route_keys(
+        self, exchange: str, routing_keys: list[str], headers: Table | None = None
+    ) -> list[str]:
+        """`route` for a message with several routing keys, as `CC` and `BCC` headers give it.
+
+        The keys go together: an alternate exchange only gets what no key of them could route.
+        """
+        if exchange:
+            return self._search(exchange, routing_keys, headers)
+        names: dict[str, None] = {}
+        for routing_key in routing_keys:
+            if routing_key in self._queues:
+                names[routing_key] = None
+        return list(names)
+
+    def _find(self, exchange: str, routing_key: str, headers: Table | None) -> list[str]:
+        """`route` where the newer half of the cache has no answer."""
+        reach = self._reach(exchange)
+        if reach.by_headers:
+            return self._search(exchange, [routing_key], headers)
+        if not reach.by_key:
+            # One entry serves all keys. It is found at the cost of one more look.
+            routing_key = ""
+            routes = self._newer.get(exchange)
+            if routes is not None and "" in routes:
+                return routes[""]
+        found: list[str] | None = None
+        older = self._older.get(exchange)
+        if older is not None:
+            found = older.get(routing_key)
+        if found is None:
+            found = self._search(exchange, [routing_key], None)
+        self._remember(exchange, routing_key, found)
+        return found
+
+    def _remember(self, exchange: str, routing_key: str, found: list[str]) -> None:
+        if (
+            self._newer_routes >= CACHED_ROUTES_MAX
+            or self._newer_destinations >= CACHED_DESTINATIONS_MAX
+        ):
+            self._older = self._newer
+            self._newer = {}
+            self._newer_routes = 0
+            self._newer_destinations = 0
+        routes = self._newer.get(exchange)
+        if routes is None:
+            if exchange not in self._exchanges:
+                return
+            routes = {}
+            self._newer[exchange] = routes
+        routes[routing_key] = found
+        self._newer_routes += 1
+        self._newer_destinations += len(found)
+
+    def _search(
+        self, exchange: str, routing_keys: list[str], headers: Table | None
+    ) -> list[str]:
+        """Follow bindings from an exchange, breadth first."""
+        names: dict[str, None] = {}
+        seen: dict[str, None] = {exchange: None}
+        waiting = [exchange]
+        for name in waiting:
+            node = self._exchanges.get(name)
+            if node is None:
+                continue
+            found: list[Binding] = []
+            if node.index.by_key:
+                for routing_key in routing_keys:
+                    node.index.match(routing_key, headers, found)
+            else:
+                node.index.match("", headers, found)
+            for binding in found:
+                if not binding.to_exchange:
+                    names[binding.destination] = None
+                elif binding.destination not in seen:
+                    seen[binding.destination] = None
+                    waiting.append(binding.destination)
+            if not found and node.alternate and node.alternate not in seen:
+                seen[node.alternate] = None
+                waiting.append(node.alternate)
+        return list(names) if names else self._none
+
+    def _reach(self, exchange: str) -> Reach:
+        known = self._reaches.get(exchange)
+        if known is not None:
+            return known
+        reach = Reach()
+        seen: dict[str, None] = {exchange: None}
+        waiting = [exchange]
+        for name in waiting:
+            node = self._exchanges.get(name)
+            if node is None:
+                continue
+            if node.index.by_key:
+                reach.by_key = True
+            if node.index.by_headers:
+                reach.by_headers = True
+            for binding in node.to_exchanges:
+                if binding.destination not in seen:
+                    seen[binding.destination] = None
+                    waiting.append(binding.destination)
+            if node.alternate and node.alternate not in seen:
+                seen[node.alternate] = None
+                waiting.append(node.alternate)
+        if exchange in self._exchanges:
+            self._reaches[exchange] = reach
+        return reach
+
+
+def routing_keys(routing_key: str, headers: Table) -> list[str]:
+    """The routing key of a message and those its `CC` and `BCC` headers add.
+
+    Raises:
+        ChannelException: 406, one of the headers is not an array.
+
+    Source: RabbitMQ's sender-selected distribution.
+    """
+    keys = [routing_key]
+    for name in ("CC", "BCC"):
+        if name in headers:
+            values = headers[name]
+            if not isinstance(values, list):
+                raise ChannelException(406, f"invalid message: {name}")
+            keys.extend([value for value in values if isinstance(value, str)])
+    return keys
