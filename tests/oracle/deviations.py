@@ -111,10 +111,6 @@ def settle(
     for place in DEVIATIONS[name].instead:
         for index, event in enumerate(wanted.get(place, [])[: len(settled.get(place, []))]):
             said = settled[place][index]
-            if (
-                isinstance(event, dict)
-                and isinstance(said, dict)
-                and said.items() >= event.items()
-            ):
+            if isinstance(event, dict) and isinstance(said, dict) and said.items() >= event.items():
                 settled[place][index] = event
     return settled

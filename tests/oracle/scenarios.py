@@ -650,6 +650,15 @@ def name_with_unicode(s: Session) -> None:
     s.take(1)
 
 
+@scenario
+def reply_text_too_long(s: Session) -> None:
+    """A reply text is a shortstr: what does not fit into 255 bytes is cut."""
+    s.open()
+    for name in ("n" * 255, "é" * 127, "a" + "é" * 127):
+        s.call(1, "queue.declare", queue=name, passive=True)
+    s.call(1, "exchange.declare", exchange="n" * 255, type="direct", passive=True)
+
+
 # Bindings
 
 
