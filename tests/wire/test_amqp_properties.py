@@ -7,6 +7,7 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from librt.strings import BytesWriter
 
 from tests.wire.strategies import properties, same, tables
 from warren.errors import ConnectionException
@@ -16,12 +17,12 @@ from warren.wire.amqp091.properties import (
     Properties,
     decode_properties,
     delivery_mode,
-    encode_header,
     headers_at,
     parse_header,
     priority,
     validate_properties,
     with_headers,
+    write_header,
 )
 from warren.wire.amqp091.table import Table, decode_table, encode_entry, encode_table
 
@@ -161,7 +162,9 @@ def test_with_headers_keeps_other_entries_byte_for_byte() -> None:
 @given(properties, st.integers(0, CONTENT_BYTES_MAX))
 def test_header_round_trip(value: Properties, body_size: int) -> None:
     encoded = value.encode()
-    payload = encode_header(encoded, body_size)
+    writer = BytesWriter()
+    write_header(writer, encoded, body_size)
+    payload = writer.getvalue()
     size, start = parse_header(b"zz" + payload, 2, 2 + len(payload))
     assert (size, start) == (body_size, 14)
     assert payload[start - 2 :] == encoded

@@ -26,7 +26,7 @@ from mypy_extensions import i64, u8
 from warren.errors import ConnectionException
 from warren.limits import FRAME_HEADER_BYTES, FRAME_OVERHEAD_BYTES, FRAME_SLACK_BYTES
 from warren.wire.amqp091.erlang_text import frame_failure
-from warren.wire.amqp091.properties import HEADER_FIXED_BYTES, encode_header
+from warren.wire.amqp091.properties import HEADER_FIXED_BYTES, write_header
 from warren.wire.amqp091.spec import Method
 from warren.wire.amqp091.table import write_u32
 
@@ -45,7 +45,6 @@ _PROTOCOL_HEADER_0_9: Final = b"AMQP\x01\x01\x00\x09"
 _PROTOCOL_HEADER_1_0_SASL: Final = b"AMQP\x03\x01\x00\x00"
 _U16: Final[i64] = 0xFFFF
 _U32: Final[i64] = 0xFFFFFFFF
-_END: Final = b"\xce"
 
 
 def protocol_refusal(header: bytes) -> bytes:
@@ -190,58 +189,79 @@ def check_frame(kind: i64, channel: i64, data: bytes, start: i64, end: i64) -> N
 # --- writing ------------------------------------------------------------------------------------
 
 
-def frame_start(kind: i64, channel: i64, size: i64) -> bytes:
-    """The seven bytes before a payload of `size` bytes."""
-    writer = BytesWriter()
+def write_frame_start(writer: BytesWriter, kind: i64, channel: i64, size: i64) -> None:
+    """Append the seven bytes before a payload of `size` bytes."""
     writer.append(u8(kind))
     writer.append(u8((channel >> 8) & 0xFF))
     writer.append(u8(channel & 0xFF))
     write_u32(writer, size)
-    return writer.getvalue()
 
 
-def method_frame(channel: i64, payload: bytes) -> bytes:
-    """A method frame; `payload` is what `Method.encode` gives."""
-    return frame_start(FRAME_METHOD, channel, len(payload)) + payload + _END
+def write_method_frame(writer: BytesWriter, channel: i64, payload: bytes) -> None:
+    """Append a method frame; `payload` is what `Method.encode` gives."""
+    write_frame_start(writer, FRAME_METHOD, channel, len(payload))
+    writer.write(payload)
+    writer.append(u8(FRAME_END))
 
 
-def header_frame(channel: i64, properties: bytes, body_size: i64, class_id: i64 = 60) -> bytes:
-    """A content header frame for these properties bytes and a body of `body_size` bytes."""
-    payload = encode_header(properties, body_size, class_id)
-    return frame_start(FRAME_HEADER, channel, len(payload)) + payload + _END
+def write_header_frame(
+    writer: BytesWriter, channel: i64, properties: bytes, body_size: i64, class_id: i64 = 60
+) -> None:
+    """Append a content header frame for these properties bytes and a body of `body_size` bytes."""
+    write_frame_start(writer, FRAME_HEADER, channel, HEADER_FIXED_BYTES + len(properties))
+    write_header(writer, properties, body_size, class_id)
+    writer.append(u8(FRAME_END))
 
 
-def body_frames(channel: i64, body: bytes, frame_bytes_max: i64) -> list[bytes]:
-    """The buffers that, one after the other, are a body's frames; none for an empty body.
+def write_body_frames(writer: BytesWriter, channel: i64, body: bytes, frame_bytes_max: i64) -> None:
+    """Append a body's frames; none for an empty body.
 
     Args:
         frame_bytes_max: Negotiated limit of a whole frame, at least 9 so that a byte fits.
     """
-    buffers: list[bytes] = []
+    for part in split_body(body, frame_bytes_max):
+        write_frame_start(writer, FRAME_BODY, channel, len(part))
+        writer.write(part)
+        writer.append(u8(FRAME_END))
+
+
+def method_frame(channel: i64, payload: bytes) -> bytes:
+    """A method frame; `payload` is what `Method.encode` gives."""
+    writer = BytesWriter()
+    write_method_frame(writer, channel, payload)
+    return writer.getvalue()
+
+
+def header_frame(channel: i64, properties: bytes, body_size: i64, class_id: i64 = 60) -> bytes:
+    """A content header frame for these properties bytes and a body of `body_size` bytes."""
+    writer = BytesWriter()
+    write_header_frame(writer, channel, properties, body_size, class_id)
+    return writer.getvalue()
+
+
+def split_body(body: bytes, frame_bytes_max: i64) -> list[bytes]:
+    """A body's frames' payloads, in order; none for an empty body, `body` itself if it fits.
+
+    Args:
+        frame_bytes_max: Negotiated limit of a whole frame, at least 9 so that a byte fits.
+    """
     size: i64 = len(body)
     part_max = frame_bytes_max - FRAME_OVERHEAD_BYTES
     assert part_max > 0
-    if size <= part_max:
-        if size > 0:
-            buffers.append(frame_start(FRAME_BODY, channel, size))
-            buffers.append(body)
-            buffers.append(_END)
-        return buffers
+    parts: list[bytes] = []
     offset: i64 = 0
     while offset < size:
-        part = body[offset : offset + part_max]
-        buffers.append(frame_start(FRAME_BODY, channel, len(part)))
-        buffers.append(part)
-        buffers.append(_END)
+        parts.append(body if size <= part_max else body[offset : offset + part_max])
         offset += part_max
-    return buffers
+    return parts
 
 
 def content_frames(
     channel: i64, method: Method, properties: bytes, body: bytes, frame_bytes_max: i64
 ) -> bytes:
     """A method that carries content, with its header and body frames, ready to send."""
-    buffers = [method_frame(channel, method.encode())]
-    buffers.append(header_frame(channel, properties, len(body), method.CLASS_ID))
-    buffers.extend(body_frames(channel, body, frame_bytes_max))
-    return b"".join(buffers)
+    writer = BytesWriter()
+    write_method_frame(writer, channel, method.encode())
+    write_header_frame(writer, channel, properties, len(body), method.CLASS_ID)
+    write_body_frames(writer, channel, body, frame_bytes_max)
+    return writer.getvalue()

@@ -30,7 +30,7 @@ from warren.limits import CONTENT_BYTES_MAX
 from warren.wire.amqp091.arguments import (
     Reader,
     Truncated,
-    write_long,
+    write_longlong,
     write_octet,
     write_short,
     write_shortstr,
@@ -121,15 +121,14 @@ def parse_header(
     return size, offset + HEADER_FIXED_BYTES
 
 
-def encode_header(properties: bytes, body_size: i64, class_id: i64 = 60) -> bytes:
-    """A content header frame's payload for these properties bytes."""
-    writer = BytesWriter()
+def write_header(
+    writer: BytesWriter, properties: bytes, body_size: i64, class_id: i64 = 60
+) -> None:
+    """Append a content header frame's payload for these properties bytes."""
     write_short(writer, int(class_id))
     write_short(writer, 0)
-    write_long(writer, 0)
-    write_u32(writer, body_size)
+    write_longlong(writer, int(body_size))
     writer.write(properties)
-    return writer.getvalue()
 
 
 # --- properties bytes without values ------------------------------------------------------------
