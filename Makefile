@@ -56,7 +56,7 @@ lint:
 	@tools/prepare lint
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
-	.venv/bin/mypy src/warren sim bench tools setup.py
+	.venv/bin/mypy src sim tools setup.py tests/support $(wildcard bench/*.py)
 
 format:
 	@tools/prepare lint
@@ -73,7 +73,7 @@ sim:
 
 bench:
 	@tools/prepare build
-	bench/run
+	bench/measure
 
 demo:
 	@tools/prepare test
@@ -81,8 +81,10 @@ demo:
 
 oracle:
 	@tools/prepare test
-	.venv/bin/python tools/oracle.py
+	@BASE=5780 bench/peer rabbit start
+	.venv/bin/python tools/oracle.py record 127.0.0.1:5781 tests/oracle/rabbitmq-4.3.json; \
+	status=$$?; BASE=5780 bench/peer rabbit stop; exit $$status
 
 clean:
 	rm -rf .venv build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
-	rm -rf bench/run.d bench/out tests/clients/js/node_modules
+	rm -rf bench/run bench/out tests/clients/js/node_modules

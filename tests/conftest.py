@@ -15,6 +15,7 @@ from tests.support.broker import Broker, free_port
 ROOT = Path(__file__).resolve().parent.parent
 RULES_KEY = "warren/rules"
 BROKERS = ("broker", "private_broker")
+PROCESS_FIXTURES = {"_shared_broker", "make_broker"}
 
 settings.register_profile("default", deadline=None, print_blob=True)
 settings.register_profile("long", deadline=None, print_blob=True, max_examples=2_000)
@@ -69,6 +70,13 @@ def private_broker(make_broker: Callable[..., Broker]) -> Iterator[Broker]:
     broker.start()
     yield broker
     broker.check_alive()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what runs a broker as a process, so that it can be chosen or left out."""
+    for item in items:
+        if PROCESS_FIXTURES.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker("process")
 
 
 # --- what runs ----------------------------------------------------------------------------------

@@ -1,0 +1,111 @@
+"""Imports go downwards only: the rooms of the package, as `docs/architecture.md` draws them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src"
+
+BASE = {"errors", "limits", "ports"}
+WIRE = BASE | {"wire"}
+LOGS = WIRE | {"raft", "log", "message"}
+QUEUES = LOGS | {"queues", "metadata", "routing"}
+NODE = QUEUES | {"protocols", "node"}
+
+MAY_IMPORT: dict[str, set[str]] = {
+    "errors": set(),
+    "limits": set(),
+    "ports": BASE - {"ports"},
+    "wire": BASE,
+    "message": WIRE,
+    "raft": WIRE,
+    "log": WIRE,
+    "routing": LOGS,
+    "metadata": LOGS,
+    "queues": LOGS,
+    "protocols": QUEUES,
+    "node": NODE - {"node"},
+    "server": NODE,
+    "admin": NODE,
+    "client": WIRE,
+    "spark": WIRE | {"client", "log"},
+    "sim": NODE,
+    "pyspark_warren": {"spark"},
+    "__main__": {"server"},
+}
+"""For each room, the other rooms of `warren` that its modules may import."""
+
+
+def room_of(path: Path) -> str:
+    """The room a source file belongs to: the first name below the package."""
+    parts = path.relative_to(SOURCE).with_suffix("").parts if SOURCE in path.parents else ("sim",)
+    return parts[1] if parts[0] == "warren" else parts[0]
+
+
+def imported_rooms(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Line and room of each import from `warren`, those for type checking only included."""
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"line {node.lineno}: a relative import"
+            names = [node.module or ""]
+            if node.module == "warren":
+                names = [f"warren.{alias.name}" for alias in node.names]
+        for name in names:
+            top, _, rest = name.partition(".")
+            if top == "warren" and rest and not rest.startswith("__"):
+                yield node.lineno, rest.split(".")[0]
+
+
+FILES = [
+    path
+    for path in sorted([*SOURCE.rglob("*.py"), *(ROOT / "sim").rglob("*.py")])
+    if path != SOURCE / "warren" / "__init__.py"
+]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_go_downwards(path: Path) -> None:
+    room = room_of(path)
+    assert room in MAY_IMPORT, f"{room} has no place among the rooms"
+    wrong = [
+        f"line {line}: {room} imports {other}"
+        for line, other in imported_rooms(ast.parse(path.read_text(encoding="utf-8")))
+        if other != room and other not in MAY_IMPORT[room]
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_directions_have_no_cycle() -> None:
+    """The table itself allows no two rooms to import each other, over however many others."""
+    above: set[str] = set()
+
+    def visit(room: str) -> None:
+        assert room not in above, f"{room} may reach itself"
+        above.add(room)
+        for other in MAY_IMPORT.get(room, set()):
+            visit(other)
+        above.remove(room)
+
+    for room in MAY_IMPORT:
+        visit(room)
+
+
+def test_a_wrong_import_is_found() -> None:
+    """The reader of imports sees every form of them."""
+    text = (
+        "import warren.node.node\n"
+        "from warren.server import main\n"
+        "from warren import protocols\n"
+        "from warren import __version__\n"
+        "def f() -> None:\n    from warren.log.wal import Wal\n"
+    )
+    rooms = [room for _, room in imported_rooms(ast.parse(text))]
+    assert sorted(rooms) == ["log", "node", "protocols", "server"]

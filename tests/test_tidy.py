@@ -1,0 +1,131 @@
+"""What the code's form has to be, beyond what ruff and mypy see."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "src" / "warren"
+COLUMNS_MAX = 100
+MODULE_LINES_MAX = 1_500
+
+OUTSIDE = {"asyncio", "random", "selectors", "socket", "ssl", "threading", "time", "uvloop"}
+"""Modules that touch the world: inside, a port of `warren.ports` takes their place."""
+
+UNSAFE = {"dbm", "marshal", "pickle", "shelve"}
+"""Formats without a checksum or a schema, some of which run code when they are read."""
+
+MAY_TOUCH: dict[str, set[str]] = {
+    "server": OUTSIDE,
+    "admin": OUTSIDE,
+    "spark": OUTSIDE,
+    "client": {"selectors", "socket", "ssl", "threading", "time"},
+}
+
+UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX)\b")
+MACHINE_PATH = re.compile(r"(?<![\w.}])/(work|home|root)/")
+
+ENTRIES = {"warren", "warren.__main__", "warren.server.main"}
+"""Modules that nothing has to import: commands, and what a command imports late."""
+
+
+def tracked(*patterns: str) -> list[Path]:
+    """Files of this checkout that match, what was built or installed excepted."""
+    found: set[Path] = set()
+    for pattern in patterns:
+        for folder in ("src", "sim", "bench", "tools", "tests", "demo"):
+            found |= set((ROOT / folder).rglob(pattern))
+        found |= set(ROOT.glob(pattern))
+    built = {"node_modules", "__pycache__", "run", "out"}
+    return sorted(
+        path for path in found if path.is_file() and not built & set(path.relative_to(ROOT).parts)
+    )
+
+
+PYTHON = tracked("*.py")
+TEXTS = PYTHON + tracked("*.sh", "Makefile", "ctl", "measure", "peer", "prepare", "*.js")
+DOCS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+
+def label(path: Path) -> str:
+    """A test's name for a file."""
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=label)
+def test_lines(path: Path) -> None:
+    """No line is too long, unfinished, or true of one machine only."""
+    wrong = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if len(line) > COLUMNS_MAX and "noqa: E501" not in line:
+            wrong.append(f"line {number}: {len(line)} columns")
+        if UNFINISHED.search(line):
+            wrong.append(f"line {number}: unfinished: {line.strip()}")
+        if MACHINE_PATH.search(line) and path != Path(__file__):
+            wrong.append(f"line {number}: a path of one machine: {line.strip()}")
+        if line != line.rstrip():
+            wrong.append(f"line {number}: blanks at its end")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("path", DOCS, ids=label)
+def test_docs(path: Path) -> None:
+    """Docs are finished, true of more than one machine, and link to files that exist."""
+    text = path.read_text(encoding="utf-8")
+    assert not UNFINISHED.search(text)
+    assert not MACHINE_PATH.search(text)
+    for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#]+)", text):
+        assert (path.parent / target).exists(), f"broken link to {target}"
+
+
+@pytest.mark.parametrize("path", PYTHON, ids=label)
+def test_module(path: Path) -> None:
+    """A module says what it is, is of a size that can be read, and swallows no error."""
+    text = path.read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    purpose = ast.get_docstring(tree) or ""
+    assert purpose or not text, "no docstring"
+    assert len(text.splitlines()) <= MODULE_LINES_MAX or "generated" in purpose.lower()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ExceptHandler):
+            assert node.type is not None, f"line {node.lineno}: a bare except"
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=label)
+def test_inner_rooms_do_not_touch_the_world(path: Path) -> None:
+    """Clock, random numbers, sockets and threads come through ports, so that they can be faked."""
+    room = path.relative_to(PACKAGE).parts[0]
+    banned = (OUTSIDE - MAY_TOUCH.get(room, set())) | UNSAFE
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module or ""]
+        for name in names:
+            assert name.split(".")[0] not in banned, f"line {node.lineno}: imports {name}"
+
+
+def test_no_dead_modules() -> None:
+    """Every module of the package is used by something that is not a test."""
+    used: set[str] = set(ENTRIES)
+    for path in PYTHON:
+        if "tests" in path.relative_to(ROOT).parts:
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                used |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                used.add(node.module)
+                used |= {f"{node.module}.{alias.name}" for alias in node.names}
+    modules = {
+        ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+        for path in PACKAGE.rglob("*.py")
+        if path.name != "__init__.py"
+    }
+    dead = sorted(modules - used)
+    assert not dead
