@@ -1,0 +1,234 @@
+"""Options of `format("warren")`: what a query may say, checked in full before anything is asked.
+
+Spark hands options over as strings under case-insensitive names. A name or a value that is not
+known is an error that lists what would be: an option that is silently ignored costs somebody a
+day. Names follow Spark's Kafka source where the meaning is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+from warren.errors import ConfigError
+
+#: Where a broker on the same machine answers.
+URI_DEFAULT: Final = "amqp://guest:guest@localhost:5672/"
+
+#: The mode that reads without touching the queue, and the one that takes what it reads.
+BROWSE: Final = "browse"
+DRAIN: Final = "drain"
+
+#: "No bound" where the broker expects a number: the largest it can hold.
+UNBOUNDED: Final = (1 << 63) - 1
+
+_CONNECTION: Final = {"amqp.uri"}
+_COLUMNS: Final = {"includeheaders", "includevalue"}
+_BATCH: Final = (
+    _CONNECTION
+    | _COLUMNS
+    | {"subscribe", "mode", "minpartitions", "maxrecordsperpartition", "arrowbatchrows"}
+)
+_STREAM: Final = _BATCH | {
+    "groupid",
+    "maxoffsetspertrigger",
+    "maxbytespertrigger",
+    "failondataloss",
+    "leasetimeout",
+}
+_WRITE: Final = _CONNECTION | {"topic", "exchange", "mandatory"}
+
+#: The names as they are documented, for error messages.
+_SPELLING: Final = {
+    "groupid": "groupId",
+    "maxoffsetspertrigger": "maxOffsetsPerTrigger",
+    "maxbytespertrigger": "maxBytesPerTrigger",
+    "minpartitions": "minPartitions",
+    "maxrecordsperpartition": "maxRecordsPerPartition",
+    "failondataloss": "failOnDataLoss",
+    "includeheaders": "includeHeaders",
+    "includevalue": "includeValue",
+    "leasetimeout": "leaseTimeout",
+    "arrowbatchrows": "arrowBatchRows",
+}
+
+#: Added by Spark itself to what the query said.
+_FROM_SPARK: Final = {"checkpointlocation", "path"}
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How a query reads a queue.
+
+    Attributes:
+        uri: Broker, user and vhost (`amqp.uri`).
+        queue: The queue to read (`subscribe`).
+        group: Whose durable checkouts the query makes (`groupId`); empty when browsing.
+        rows_max: Rows a micro-batch takes at most (`maxOffsetsPerTrigger`).
+        bytes_max: Bytes of messages a micro-batch takes at most (`maxBytesPerTrigger`).
+        partitions_min: Tasks a batch is cut into at least, where it has that many rows
+            (`minPartitions`).
+        partition_rows_max: Rows of one task at most (`maxRecordsPerPartition`).
+        fail_on_data_loss: Whether rows a checkpoint promises and the queue no longer has end the
+            query (`failOnDataLoss`).
+        with_headers: Whether there is a column `headers` (`includeHeaders`).
+        with_value: Whether there is a column `value`; Spark cannot prune it (`includeValue`).
+        lease_ms: How long the broker keeps an open checkout of a query that went silent; 0 keeps
+            it for ever (`leaseTimeout`).
+        arrow_rows_max: Rows of one Arrow batch at most (`arrowBatchRows`).
+    """
+
+    uri: str
+    queue: str
+    group: str
+    rows_max: int
+    bytes_max: int
+    partitions_min: int
+    partition_rows_max: int
+    fail_on_data_loss: bool
+    with_headers: bool
+    with_value: bool
+    lease_ms: int
+    arrow_rows_max: int
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """Where a query writes.
+
+    Attributes:
+        uri: Broker, user and vhost (`amqp.uri`).
+        queue: Name of the queue that gets every row (`topic`), or None.
+        exchange: The exchange that gets every row, under the row's `key` (`exchange`), or None.
+        mandatory: Whether a row that no queue takes fails the task (`mandatory`).
+    """
+
+    uri: str
+    queue: str | None
+    exchange: str | None
+    mandatory: bool
+
+
+class _Options:
+    """The given options by lower-case name, read one by one with their limits."""
+
+    def __init__(self, given: Mapping[str, str], known: set[str]) -> None:
+        self._values = {name.lower(): value for name, value in given.items()}
+        unknown = set(self._values) - known - _FROM_SPARK
+        if unknown:
+            names = ", ".join(sorted(_SPELLING.get(name, name) for name in known))
+            raise ConfigError(f"unknown option {sorted(unknown)[0]!r}; known are: {names}")
+
+    def text(self, name: str) -> str | None:
+        return self._values.get(name)
+
+    def required(self, name: str, why: str) -> str:
+        value = self._values.get(name)
+        if not value:
+            raise ConfigError(f"option {_SPELLING.get(name, name)!r} is required: {why}")
+        return value
+
+    def flag(self, name: str, default: bool) -> bool:
+        value = self._values.get(name)
+        if value is None:
+            return default
+        if value.lower() not in ("true", "false"):
+            raise _bad(name, value, "true or false")
+        return value.lower() == "true"
+
+    def number(self, name: str, default: int, low: int = 1) -> int:
+        value = self._values.get(name)
+        if value is None:
+            return default
+        if not value.isascii() or not value.isdigit() or not low <= int(value) <= UNBOUNDED:
+            raise _bad(name, value, f"a whole number from {low}")
+        return int(value)
+
+    def duration_ms(self, name: str, default: int) -> int:
+        """A time such as `90s`, `30m` or `2h`; a bare number counts milliseconds."""
+        value = self._values.get(name)
+        if value is None:
+            return default
+        for unit, factor in (("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("", 1)):
+            digits = value.removesuffix(unit).strip() if unit else value
+            if value.endswith(unit) and digits.isascii() and digits.isdigit():
+                return int(digits) * factor
+        raise _bad(name, value, "a time such as 90s, 30m or 2h, or 0 for no end")
+
+    def uri(self) -> str:
+        value = self._values.get("amqp.uri", URI_DEFAULT)
+        if urlsplit(value).scheme != "amqp":
+            raise _bad("amqp.uri", value, "amqp://user:password@host:port/vhost")
+        return value
+
+
+def _bad(name: str, value: str, allowed: str) -> ConfigError:
+    return ConfigError(f"option {_SPELLING.get(name, name)!r} is {value!r}; allowed: {allowed}")
+
+
+def table_columns(given: Mapping[str, str]) -> tuple[bool, bool]:
+    """Whether a read has the columns `value` and `headers`, before its kind is known.
+
+    Raises:
+        ConfigError: A name is unknown, or one of these two has another value than true or false.
+    """
+    options = _Options(given, _STREAM)
+    return options.flag("includevalue", True), options.flag("includeheaders", False)
+
+
+def read_options(given: Mapping[str, str], streaming: bool) -> ReadOptions:
+    """Check and complete the options of `spark.read` or, if `streaming`, `spark.readStream`.
+
+    Raises:
+        ConfigError: A name is unknown, a value is out of its range, a required one is missing, or
+            the mode does not fit the kind of query.
+    """
+    options = _Options(given, _STREAM if streaming else _BATCH)
+    fitting = DRAIN if streaming else BROWSE
+    mode = options.text("mode") or fitting
+    if mode not in (BROWSE, DRAIN):
+        raise _bad("mode", mode, f"{BROWSE} (spark.read) or {DRAIN} (spark.readStream)")
+    if mode != fitting:
+        call = "readStream" if streaming else "read"
+        raise ConfigError(f"mode {mode!r} does not go with spark.{call}, which can only {fitting}")
+    group = ""
+    if streaming:
+        group = options.required(
+            "groupid", "the broker keeps a streaming query's open rows under this name"
+        )
+    with_value, with_headers = table_columns(given)
+    return ReadOptions(
+        uri=options.uri(),
+        queue=options.required("subscribe", "the name of the queue to read"),
+        group=group,
+        rows_max=options.number("maxoffsetspertrigger", 100_000),
+        bytes_max=options.number("maxbytespertrigger", 256 * 1024 * 1024),
+        partitions_min=options.number("minpartitions", 1),
+        partition_rows_max=options.number("maxrecordsperpartition", 50_000),
+        fail_on_data_loss=options.flag("failondataloss", True),
+        with_headers=with_headers,
+        with_value=with_value,
+        lease_ms=options.duration_ms("leasetimeout", 30 * 60_000),
+        arrow_rows_max=options.number("arrowbatchrows", 16_384),
+    )
+
+
+def write_options(given: Mapping[str, str]) -> WriteOptions:
+    """Check and complete the options of `df.write` or `df.writeStream`.
+
+    Raises:
+        ConfigError: A name is unknown, a value is out of its range, or two targets are named.
+    """
+    options = _Options(given, _WRITE)
+    queue = options.text("topic")
+    exchange = options.text("exchange")
+    if queue is not None and exchange is not None:
+        raise ConfigError("options 'topic' (a queue) and 'exchange' exclude each other")
+    return WriteOptions(
+        uri=options.uri(),
+        queue=queue,
+        exchange=exchange,
+        mandatory=options.flag("mandatory", True),
+    )

@@ -1,0 +1,53 @@
+"""One Spark task's share of a queue, for batch and for streaming reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from warren.spark.broker import Connect, Runs
+from warren.spark.options import ReadOptions
+from warren.spark.reading import read_rows, split_runs
+from warren.spark.schema import arrow_schema
+
+
+class Rows(InputPartition):
+    """The messages one task reads, as (first, last) pairs of their numbers."""
+
+    def __init__(self, runs: Sequence[tuple[int, int]]) -> None:
+        super().__init__(None)
+        self.runs = list(runs)
+
+
+def plan(options: ReadOptions, runs: Runs) -> list[InputPartition]:
+    """Cut messages into tasks."""
+    parts = split_runs(runs, options.partition_rows_max, options.partitions_min)
+    return [Rows(part) for part in parts]
+
+
+def read(
+    options: ReadOptions, partition: InputPartition, complete: bool, connect: Connect
+) -> Iterator[pa.RecordBatch]:
+    """Read one task's rows over a connection of its own.
+
+    A connection costs a few milliseconds a task. One kept for the next task would have to be told
+    apart from those that a fork or an idle hour broke.
+
+    Args:
+        complete: Whether each of the rows has to be there.
+    """
+    assert isinstance(partition, Rows), partition
+    broker = connect(options.uri)
+    try:
+        yield from read_rows(
+            broker,
+            options.queue,
+            partition.runs,
+            arrow_schema(options.with_value, options.with_headers),
+            options.arrow_rows_max,
+            complete,
+        )
+    finally:
+        broker.close()

@@ -1,0 +1,129 @@
+"""Rows of given message numbers, as Arrow batches: what a Spark task does.
+
+A task knows its rows as runs of message numbers and nothing else. It asks for the record batches
+that hold them, keeps the rows that are its own, and counts: a task that cannot account for each of
+its rows fails, rather than leave one out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from warren.errors import CorruptRecord
+from warren.spark.broker import Broker, RowsLost, Runs
+from warren.spark.columns import to_arrow
+from warren.spark.records import Block, Positions, parse
+
+#: Bytes asked for at once. An Arrow batch comes out about as large; at 1 KB a row that is 16,000
+#: rows, where Spark's cost per batch no longer shows.
+READ_BYTES: Final = 16 * 1024 * 1024
+
+#: Foreign messages between two runs up to which they are read through rather than around: they
+#: most likely lie in the same record batch.
+GAP_MAX: Final = 256
+
+
+def count_rows(runs: Runs) -> int:
+    """How many messages are in these runs."""
+    return sum(last - first + 1 for first, last in runs)
+
+
+def split_runs(runs: Runs, rows_max: int, parts_min: int) -> list[list[tuple[int, int]]]:
+    """Cut runs into parts of nearly equal size, for one task each.
+
+    Args:
+        runs: In any order, not overlapping.
+        rows_max: Messages a part may have.
+        parts_min: Parts there are at least, if there are that many messages.
+
+    Returns:
+        The parts, none of them empty, in the order of message numbers; no parts for no messages.
+    """
+    total = count_rows(runs)
+    if total == 0:
+        return []
+    count = max(-(-total // rows_max), min(parts_min, total))
+    parts: list[list[tuple[int, int]]] = [[] for _ in range(count)]
+    part = 0
+    room = total // count + (total % count > 0)
+    for first, last in sorted(runs):
+        while first <= last:
+            taken = min(room, last - first + 1)
+            parts[part].append((first, first + taken - 1))
+            first += taken
+            room -= taken
+            if room == 0 and part + 1 < count:
+                part += 1
+                room = total // count + (part < total % count)
+    return parts
+
+
+def spans(runs: Runs) -> Iterator[list[tuple[int, int]]]:
+    """Group runs that lie close enough together to be read in one go."""
+    near: list[tuple[int, int]] = []
+    for run in sorted(runs):
+        if near and run[0] - near[-1][1] > GAP_MAX:
+            yield near
+            near = []
+        near.append(run)
+    if near:
+        yield near
+
+
+def read_rows(
+    broker: Broker,
+    queue: str,
+    runs: Runs,
+    schema: pa.Schema,
+    rows_max: int,
+    complete: bool,
+) -> Iterator[pa.RecordBatch]:
+    """Read and decode the messages in `runs`, in the order of their numbers.
+
+    Args:
+        schema: The columns wanted, from `warren.spark.schema.arrow_schema`.
+        rows_max: Rows of one Arrow batch at most.
+        complete: Whether a message that is not there any more is an error; if not, it is left out.
+
+    Raises:
+        RowsLost: `complete`, and some are gone.
+        CorruptRecord: The bytes that came are not what they should be.
+    """
+    for span in spans(runs):
+        found = 0
+        for block in _read_span(broker, queue, span):
+            found += len(block)
+            for first in range(0, len(block), rows_max):
+                part = block.part(first, min(first + rows_max, len(block)))
+                yield to_arrow(part, queue, schema)
+        if complete and found != count_rows(span):
+            raise RowsLost(
+                f"{count_rows(span) - found} of the messages {span[0][0]} to {span[-1][1]} "
+                f"are gone from queue {queue!r}; option failOnDataLoss=false goes on without them"
+            )
+
+
+def _read_span(broker: Broker, queue: str, span: list[tuple[int, int]]) -> Iterator[Block]:
+    """The blocks that hold a span's messages, cut down to them."""
+    firsts = np.array([first for first, _ in span], np.int64)
+    lasts = np.array([last for _, last in span], np.int64)
+    at, end = span[0][0], span[-1][1]
+    while at <= end:
+        following, data = broker.read(queue, at, end, READ_BYTES)
+        if following <= at:
+            raise CorruptRecord("table.read", 0, f"no way on from message {at}")
+        block = parse(data)
+        numbers: Positions = block.numbers
+        if (numbers[1:] <= numbers[:-1]).any():
+            raise CorruptRecord("table.read", 0, f"messages from {at} on are out of order")
+        run = np.searchsorted(firsts, numbers, side="right") - 1
+        # What lies before `at` was in the blocks before; what lies before the span has run -1.
+        wanted = (numbers >= at) & (numbers < following) & (numbers <= lasts[run])
+        block = block.select(wanted)
+        if len(block):
+            yield block
+        at = following

@@ -1,0 +1,89 @@
+"""The columns of a queue as a table: one list, from which Spark's and Arrow's schema both come.
+
+Names and the first seven columns are those of Spark's Kafka source, so that queries carry over;
+then come the exchange and the AMQP properties under their own names. Spark compares the Arrow
+schema of what a reader yields with its own exactly, so both are made from one place.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+#: Each kind of column as Spark and as Arrow name it.
+_KINDS: Final[dict[str, tuple[DataType, pa.DataType]]] = {
+    "string": (StringType(), pa.string()),
+    "binary": (BinaryType(), pa.binary()),
+    "int": (IntegerType(), pa.int32()),
+    "long": (LongType(), pa.int64()),
+    "timestamp": (TimestampType(), pa.timestamp("us", tz="UTC")),
+    "headers": (
+        ArrayType(
+            StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+        ),
+        pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])),
+    ),
+}
+
+_COLUMNS: Final = (
+    ("key", "string"),
+    ("value", "binary"),
+    ("topic", "string"),
+    ("partition", "int"),
+    ("offset", "long"),
+    ("timestamp", "timestamp"),
+    ("timestampType", "int"),
+    ("headers", "headers"),
+    ("exchange", "string"),
+    ("message_id", "string"),
+    ("correlation_id", "string"),
+    ("content_type", "string"),
+    ("content_encoding", "string"),
+    ("type", "string"),
+    ("app_id", "string"),
+    ("user_id", "string"),
+    ("reply_to", "string"),
+    ("priority", "int"),
+    ("delivery_mode", "int"),
+    ("expiration", "string"),
+    ("producer_timestamp", "timestamp"),
+    ("properties_raw", "binary"),
+)
+
+
+def _columns(with_value: bool, with_headers: bool) -> list[tuple[str, str]]:
+    left_out = set() if with_value else {"value"}
+    if not with_headers:
+        left_out.add("headers")
+    return [column for column in _COLUMNS if column[0] not in left_out]
+
+
+def spark_schema(with_value: bool, with_headers: bool) -> StructType:
+    """The table's schema as Spark has it."""
+    return StructType(
+        [StructField(name, _KINDS[kind][0]) for name, kind in _columns(with_value, with_headers)]
+    )
+
+
+def arrow_schema(with_value: bool, with_headers: bool) -> pa.Schema:
+    """The same schema as Spark expects it of Arrow batches."""
+    return pa.schema(
+        [pa.field(name, _KINDS[kind][1]) for name, kind in _columns(with_value, with_headers)]
+    )
+
+
+def arrow_type(kind: str) -> pa.DataType:
+    """Arrow's type of one kind of column."""
+    return _KINDS[kind][1]

@@ -1,0 +1,197 @@
+"""A broker in memory: messages laid out as record batches, and the operations of class `table`.
+
+It follows the documented rules, not the broker's code: each test over it says what the data source
+makes of a broker that keeps those rules. Faults are planted by `breaks`, one per coming call.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass, field
+
+from warren.errors import ChannelException
+from warren.spark.broker import Held, Status
+from warren.wire.amqp091.frame import content_frames
+from warren.wire.amqp091.properties import Properties
+from warren.wire.amqp091.spec import BasicPublish
+
+NOTHING = Properties()
+
+
+def record(
+    body: bytes,
+    key: str = "",
+    exchange: str = "",
+    properties: Properties = NOTHING,
+    frame_max: int = 131_072,
+    channel: int = 1,
+) -> bytes:
+    """A message as the log keeps it: the frames of its publish."""
+    method = BasicPublish(exchange=exchange, routing_key=key, mandatory=False, immediate=False)
+    return content_frames(channel, method, properties.encode(), body, frame_max)
+
+
+def batch(
+    first: int, records: list[bytes], stamp_ms: int = 1_700_000_000_000, kind: int = 1
+) -> bytes:
+    """A record batch, drawn in docs/formats/record-batch.md."""
+    lengths = b"".join(struct.pack("<I", len(r)) for r in records)
+    payload = b"".join(records)
+    head = struct.pack("<BBHQQQQIIq", kind, 0, 1, 7, 3, 1, first, len(records), 0, stamp_ms)
+    tail = head + lengths + payload
+    return struct.pack("<III", 0x31425257, 12 + len(tail), zlib.crc32(tail)) + tail
+
+
+@dataclass
+class FakeGroup:
+    epoch: int = 0
+    settled: int = 0
+    last: int = 0
+    open: dict[int, list[int]] = field(default_factory=dict)
+
+
+@dataclass
+class FakeQueue:
+    """Messages by number; `ready` in order, `gone` are settled ones whose place is compacted."""
+
+    messages: dict[int, bytes] = field(default_factory=dict)
+    ready: list[int] = field(default_factory=list)
+    groups: dict[str, FakeGroup] = field(default_factory=dict)
+    next: int = 1
+    batch_rows: int = 3
+
+    def put(self, *records: bytes) -> None:
+        for one in records:
+            self.messages[self.next] = one
+            self.ready.append(self.next)
+            self.next += 1
+
+    def lose(self, number: int) -> None:
+        """What should not happen: a message leaves without being settled."""
+        del self.messages[number]
+
+
+def runs_of(numbers: list[int]) -> list[tuple[int, int]]:
+    """Runs of numbers in the order given."""
+    runs: list[tuple[int, int]] = []
+    for number in numbers:
+        if runs and runs[-1][1] + 1 == number:
+            runs[-1] = (runs[-1][0], number)
+        else:
+            runs.append((number, number))
+    return runs
+
+
+class FakeBroker:
+    """All connections to one fake; `connect` counts them, `calls` names what was asked."""
+
+    def __init__(self) -> None:
+        self.queues: dict[str, FakeQueue] = {}
+        self.calls: list[str] = []
+        self.connections = 0
+        self.open_connections = 0
+        self.breaks: list[BaseException] = []
+
+    def connect(self, uri: str) -> FakeConnection:
+        self.connections += 1
+        self.open_connections += 1
+        return FakeConnection(self)
+
+    def queue(self, name: str) -> FakeQueue:
+        return self.queues.setdefault(name, FakeQueue())
+
+
+class FakeConnection:
+    """One connection; implements `warren.spark.broker.Broker`."""
+
+    def __init__(self, broker: FakeBroker) -> None:
+        self._broker = broker
+        self._closed = False
+
+    def _queue(self, call: str, name: str) -> FakeQueue:
+        assert not self._closed, "a closed connection is used"
+        self._broker.calls.append(call)
+        if self._broker.breaks:
+            raise self._broker.breaks.pop(0)
+        if name not in self._broker.queues:
+            raise ChannelException(404, f"no queue '{name}' in vhost '/'")
+        return self._broker.queues[name]
+
+    def _group(self, queue: FakeQueue, group: str, epoch: int) -> FakeGroup:
+        state = queue.groups[group]
+        if epoch != state.epoch:
+            raise ChannelException(406, f"group '{group}' was fenced by a newer epoch")
+        return state
+
+    def acquire(self, queue: str, group: str, lease_ms: int) -> tuple[int, int]:
+        state = self._queue("acquire", queue).groups.setdefault(group, FakeGroup())
+        state.epoch += 1
+        return state.epoch, state.settled
+
+    def checkout(
+        self, queue: str, group: str, epoch: int, after: int, rows_max: int, bytes_max: int,
+        up_to: int,
+    ) -> int:  # fmt: skip
+        q = self._queue("checkout", queue)
+        state = self._group(q, group, epoch)
+        for number in sorted(state.open):
+            if number > after:
+                return number
+        taken: list[int] = []
+        size = 0
+        for number in q.ready:
+            size += len(q.messages[number])
+            if len(taken) == rows_max or (taken and size > bytes_max):
+                break
+            if number <= up_to:
+                taken.append(number)
+        if not taken:
+            return after
+        q.ready = [number for number in q.ready if number not in set(taken)]
+        state.last += 1
+        state.open[state.last] = taken
+        return state.last
+
+    def checkouts(self, queue: str, group: str, after: int, up_to: int) -> list[Held]:
+        state = self._queue("checkouts", queue).groups[group]
+        return [
+            Held(number, runs_of(state.open[number]))
+            for number in sorted(state.open)
+            if after < number <= up_to
+        ]
+
+    def read(self, queue: str, first: int, last: int, bytes_max: int) -> tuple[int, bytes]:
+        q = self._queue("read", queue)
+        out = b""
+        number = first - (first - 1) % q.batch_rows
+        while number <= last and len(out) < bytes_max:
+            span = range(number, number + q.batch_rows)
+            held = [n for n in span if n in q.messages]
+            for low, high in runs_of(held):
+                out += batch(low, [q.messages[n] for n in range(low, high + 1)])
+            number += q.batch_rows
+        return number, out
+
+    def settle(self, queue: str, group: str, epoch: int, up_to: int) -> None:
+        q = self._queue("settle", queue)
+        state = self._group(q, group, epoch)
+        for number in [n for n in state.open if n <= up_to]:
+            for message in state.open.pop(number):
+                del q.messages[message]
+        state.settled = max(state.settled, min(up_to, state.last))
+
+    def release(self, queue: str, group: str, epoch: int) -> None:
+        q = self._queue("release", queue)
+        state = self._group(q, group, epoch)
+        for number in list(state.open):
+            q.ready = sorted(q.ready + state.open.pop(number))
+
+    def status(self, queue: str, group: str) -> Status:
+        q = self._queue("status", queue)
+        settled = q.groups[group].settled if group in q.groups else 0
+        return Status(q.next, len(q.ready), settled, runs_of(q.ready))
+
+    def close(self) -> None:
+        self._broker.open_connections -= 0 if self._closed else 1
+        self._closed = True

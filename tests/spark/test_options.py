@@ -1,0 +1,90 @@
+"""Options: what is not understood is refused, with the names that are."""
+
+from __future__ import annotations
+
+import pytest
+
+from warren.errors import ConfigError
+from warren.spark.options import UNBOUNDED, read_options, table_columns, write_options
+
+QUEUE = {"subscribe": "q"}
+GROUP = {"subscribe": "q", "groupId": "g"}
+
+
+def test_defaults_of_a_batch_read() -> None:
+    options = read_options(QUEUE, streaming=False)
+    assert options.queue == "q"
+    assert options.uri == "amqp://guest:guest@localhost:5672/"
+    assert (options.with_value, options.with_headers) == (True, False)
+
+
+def test_defaults_of_a_streaming_read() -> None:
+    options = read_options(GROUP, streaming=True)
+    assert options.group == "g"
+    assert options.rows_max == 100_000
+    assert options.lease_ms == 30 * 60_000
+    assert options.fail_on_data_loss
+
+
+def test_names_are_not_case_sensitive() -> None:
+    options = read_options({"SUBSCRIBE": "q", "groupid": "g", "MaxOffsetsPerTrigger": "7"}, True)
+    assert options.rows_max == 7
+
+
+def test_what_spark_adds_is_not_ours_to_judge() -> None:
+    read_options(GROUP | {"checkpointLocation": "/c", "path": "/p"}, streaming=True)
+
+
+@pytest.mark.parametrize(
+    ("given", "streaming", "text"),
+    [
+        ({}, False, "'subscribe' is required"),
+        (QUEUE, True, "'groupId' is required"),
+        (QUEUE | {"maxOffsetPerTrigger": "5"}, True, "unknown option 'maxoffsetpertrigger'"),
+        (GROUP, False, "unknown option 'groupid'"),
+        (QUEUE | {"mode": "steal"}, False, "allowed: browse (spark.read) or drain"),
+        (QUEUE | {"mode": "drain"}, False, "spark.read, which can only browse"),
+        (GROUP | {"mode": "browse"}, True, "spark.readStream, which can only drain"),
+        (QUEUE | {"includeValue": "yes"}, False, "'includeValue' is 'yes'; allowed: true or false"),
+        (GROUP | {"maxOffsetsPerTrigger": "0"}, True, "a whole number from 1"),
+        (GROUP | {"maxOffsetsPerTrigger": str(UNBOUNDED + 1)}, True, "a whole number from 1"),
+        (GROUP | {"maxOffsetsPerTrigger": "²"}, True, "a whole number from 1"),
+        (GROUP | {"leaseTimeout": "soon"}, True, "a time such as 90s"),
+        (QUEUE | {"amqp.uri": "http://x"}, False, "allowed: amqp://"),
+    ],
+)
+def test_bad_options_are_refused(given: dict[str, str], streaming: bool, text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_options(given, streaming)
+    assert text in str(caught.value)
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
+    with pytest.raises(ConfigError, match="maxOffsetsPerTrigger"):
+        read_options(GROUP | {"bogus": "1"}, streaming=True)
+    with pytest.raises(ConfigError, match="unknown option 'bogus'"):
+        table_columns({"bogus": "1"})
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [
+        ("0", 0),
+        ("250", 250),
+        ("250ms", 250),
+        ("90s", 90_000),
+        ("30m", 1_800_000),
+        ("2h", 7_200_000),
+    ],
+)
+def test_lease_lengths(text: str, milliseconds: int) -> None:
+    assert read_options(GROUP | {"leaseTimeout": text}, True).lease_ms == milliseconds
+
+
+def test_write_options() -> None:
+    assert write_options({"topic": "q"}).queue == "q"
+    assert write_options({"exchange": "e", "mandatory": "false"}).mandatory is False
+    with pytest.raises(ConfigError, match="exclude each other"):
+        write_options({"topic": "q", "exchange": "e"})
+    with pytest.raises(ConfigError, match="unknown option 'subscribe'"):
+        write_options({"subscribe": "q"})

@@ -1,0 +1,104 @@
+"""A task's rows: exactly its own, in order, each accounted for."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.spark.fake import FakeBroker, record, runs_of
+from warren.errors import CorruptRecord
+from warren.spark import reading
+from warren.spark.broker import RowsLost
+from warren.spark.reading import count_rows, read_rows, spans, split_runs
+from warren.spark.schema import arrow_schema
+
+SCHEMA = arrow_schema(with_value=True, with_headers=False)
+
+
+def fake(count: int, batch_rows: int = 3) -> FakeBroker:
+    """A broker whose queue `q` holds messages 1 to `count`, each with its number as body."""
+    broker = FakeBroker()
+    queue = broker.queue("q")
+    queue.batch_rows = batch_rows
+    queue.put(*[record(b"%d" % number) for number in range(1, count + 1)])
+    return broker
+
+
+def read(broker: FakeBroker, runs: list[tuple[int, int]], rows_max: int = 1_000,
+         complete: bool = True) -> list[int]:  # fmt: skip
+    got: list[int] = []
+    for one in read_rows(broker.connect(""), "q", runs, SCHEMA, rows_max, complete):
+        assert one.num_rows <= rows_max
+        for row in one.to_pylist():
+            assert int(row["value"]) == row["offset"]
+            got.append(row["offset"])
+    return got
+
+
+numbers = st.sets(st.integers(1, 60), min_size=1).map(sorted)
+
+
+@given(numbers, st.integers(1, 9), st.integers(1, 7), st.sampled_from([1, 300, 1 << 24]),
+       st.sampled_from([0, 2, 256]))  # fmt: skip
+def test_exactly_the_asked_rows_in_order(
+    wanted: list[int], batch_rows: int, rows_max: int, read_bytes: int, gap: int
+) -> None:
+    broker = fake(60, batch_rows)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading, "READ_BYTES", read_bytes)
+        patch.setattr(reading, "GAP_MAX", gap)
+        assert read(broker, runs_of(wanted), rows_max) == wanted
+
+
+@given(numbers, st.integers(1, 70), st.integers(1, 9))
+def test_parts_hold_each_message_once_and_are_even(
+    wanted: list[int], rows_max: int, parts_min: int
+) -> None:
+    parts = split_runs(runs_of(wanted), rows_max, parts_min)
+    flat = [n for part in parts for first, last in part for n in range(first, last + 1)]
+    assert flat == wanted
+    sizes = [count_rows(part) for part in parts]
+    assert max(sizes) <= rows_max
+    assert max(sizes) - min(sizes) <= 1
+    assert len(parts) >= min(parts_min, len(wanted))
+
+
+def test_no_messages_are_no_parts() -> None:
+    assert split_runs([], 10, 4) == []
+
+
+def test_runs_far_apart_are_read_around_not_through() -> None:
+    assert list(spans([(1, 5), (7, 9), (5_000, 5_001)])) == [[(1, 5), (7, 9)], [(5_000, 5_001)]]
+
+
+def test_a_row_that_is_gone_fails_the_task() -> None:
+    broker = fake(9)
+    broker.queue("q").lose(5)
+    with pytest.raises(RowsLost, match="1 of the messages 4 to 6 are gone from queue 'q'"):
+        read(broker, [(4, 6)])
+
+
+def test_a_row_that_is_gone_is_left_out_when_that_is_allowed() -> None:
+    broker = fake(9)
+    broker.queue("q").lose(5)
+    assert read(broker, [(4, 6)], complete=False) == [4, 6]
+
+
+def test_a_broker_that_stands_still_is_not_asked_for_ever() -> None:
+    class Stuck:
+        def read(self, queue: str, first: int, last: int, bytes_max: int) -> tuple[int, bytes]:
+            return first, b""
+
+    with pytest.raises(CorruptRecord, match="no way on from message 1"):
+        list(read_rows(Stuck(), "q", [(1, 2)], SCHEMA, 10, True))  # type: ignore[arg-type]
+
+
+def test_messages_handed_out_twice_are_noticed() -> None:
+    class Twice:
+        def read(self, queue: str, first: int, last: int, bytes_max: int) -> tuple[int, bytes]:
+            data = fake(3).connect("").read(queue, first, last, bytes_max)[1]
+            return 4, data + data
+
+    with pytest.raises(CorruptRecord, match="out of order"):
+        list(read_rows(Twice(), "q", [(1, 3)], SCHEMA, 10, True))  # type: ignore[arg-type]
