@@ -1,0 +1,287 @@
+"""The record batch: the one unit that is written, replicated, stored and read.
+
+All numbers are little-endian. A batch is a header of 64 bytes, the lengths of its records, and the
+records back to back:
+
+     0        4        8        12   13    14      16               24
+     +--------+--------+--------+----+-----+-------+----------------+----------------+
+     | magic  | size   | crc    |kind|flags|version| group          | index          |
+     +--------+--------+--------+----+-----+-------+----------------+----------------+
+     32               40               48       52        56               64
+     +----------------+----------------+--------+---------+----------------+
+     | term           | first          | count  |reserved | stamp_ms       |
+     +----------------+----------------+--------+---------+----------------+
+     64                            64 + 4 * count
+     +-----------------------------+----------------------------------------+
+     | lengths: count x u32        | payload: the records, back to back     |
+     +-----------------------------+----------------------------------------+
+
+`size` counts the whole batch in bytes; `crc` is CRC-32 (zlib) over everything behind it, so it
+binds the content to its group and index. Lengths stand in front so that a reader can find every
+record without touching one. `index` counts batches of a group, `first` is the number of the
+batch's first message in its group; control batches have `count` 0 and carry one opaque payload.
+
+A round, the result of one gathered write, starts with a batch of kind ROUND at a multiple of 512
+bytes. It has no payload; its fields mean: `group` the offset at which it lies, `index` the round's
+number, `term` the salt of the directory, `first` the offset up to which the file was durable when
+the round was issued, `stamp_ms` the size of the whole round in bytes. Zeros follow up to the next
+multiple of 512. Offset and salt keep stale bytes, and bytes a publisher chose, from passing for
+a round.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, final
+from zlib import crc32
+
+from librt.strings import (
+    BytesWriter,
+    read_i32_le,
+    read_i64_le,
+    write_i32_le,
+    write_i64_le,
+)
+from librt.vecs import append, vec
+from mypy_extensions import i32, i64
+
+if TYPE_CHECKING:
+    from warren.log.group import GroupLog
+
+MAGIC: Final = 0x31425257
+"""`WRB1` as bytes."""
+
+FORMAT_VERSION: Final = 1
+HEADER_BYTES: Final = 64
+SECTOR_BYTES: Final = 512
+"""Rounds start at multiples of this, the unit in which disks tear writes."""
+
+BATCH_BYTES_MAX: Final = 0x7FFF_FFFF
+"""`size` stays within a signed 32-bit number for readers in languages without unsigned ones."""
+
+KIND_ROUND: Final = 0
+KIND_MESSAGES: Final = 1
+KIND_TRANSIENT: Final = 2
+KIND_COMMAND: Final = 3
+KIND_SNAPSHOT: Final = 4
+KIND_DROP: Final = 5
+
+
+@final
+class Batch:
+    """One record batch in memory.
+
+    Of a message batch, `payload` may be a large buffer shared with others: this batch's records
+    begin at `payload_at`, their lengths at `lengths_at` in `lengths`. Replayed message batches
+    have no payload, only its size. Do not keep a batch beyond the turn it was handed out in; ask
+    the group's log again by message number, so that bodies can leave memory.
+
+    Attributes:
+        kind: One of the `KIND_` constants.
+        index: Raft index in its group.
+        first: Number of the first message, and for control batches that of the next one.
+        stamp_ms: The leader's wall time.
+        origin: What the appender gave along, handed back when the batch is persisted.
+        group: The log it belongs to; None for batches that are only being moved.
+    """
+
+    def __init__(
+        self,
+        group: GroupLog | None,
+        kind: i64,
+        index: i64,
+        term: i64,
+        first: i64,
+        count: i64,
+        stamp_ms: i64,
+        lengths: bytes,
+        lengths_at: i64,
+        payload: bytes,
+        payload_at: i64,
+        payload_size: i64,
+        origin: object | None,
+    ) -> None:
+        self.group = group
+        self.kind: i64 = kind
+        self.index: i64 = index
+        self.term: i64 = term
+        self.first: i64 = first
+        self.count: i64 = count
+        self.stamp_ms: i64 = stamp_ms
+        self.lengths = lengths
+        self.lengths_at: i64 = lengths_at
+        self.payload = payload
+        self.payload_at: i64 = payload_at
+        self.payload_size: i64 = payload_size
+        self.origin = origin
+        self.resident = False
+        """Whether the cache counts this batch; the cache's own mark."""
+        self._ends = vec[i32]()
+
+    def size(self) -> i64:
+        """Bytes of the whole batch on disk."""
+        return HEADER_BYTES + 4 * self.count + self.payload_size
+
+    def length(self, position: i64) -> i64:
+        """Bytes of the record at a position, 0 being the batch's first."""
+        return i64(read_i32_le(self.lengths, self.lengths_at + 4 * position))
+
+    def offset(self, position: i64) -> i64:
+        """Where in `payload` the record at a position starts."""
+        if position == 0:
+            return self.payload_at
+        if len(self._ends) == 0:
+            self._index_records()
+        return self.payload_at + i64(self._ends[position - 1])
+
+    def record(self, position: i64) -> bytes:
+        """A copy of one record."""
+        start = self.offset(position)
+        return self.payload[start : start + self.length(position)]
+
+    def _index_records(self) -> None:
+        ends = vec[i32](capacity=self.count)
+        at: i64 = 0
+        for position in range(self.count):
+            at += self.length(position)
+            ends = append(ends, i32(at))
+        self._ends = ends
+
+    def encode_head(self) -> bytes:
+        """Header and lengths as they lie on disk, with the checksum over the whole batch."""
+        writer = BytesWriter()
+        write_i32_le(writer, i32(self.kind | FORMAT_VERSION << 16))
+        group = self.group
+        assert group is not None, "only a group's own batches are written"
+        write_i64_le(writer, group.id)
+        write_i64_le(writer, self.index)
+        write_i64_le(writer, self.term)
+        write_i64_le(writer, self.first)
+        write_i64_le(writer, self.count)
+        write_i64_le(writer, self.stamp_ms)
+        if self.count > 0:
+            end = self.lengths_at + 4 * self.count
+            if self.lengths_at == 0 and end == len(self.lengths):
+                writer.write(self.lengths)
+            else:
+                writer.write(self.lengths[self.lengths_at : end])
+        tail = writer.getvalue()
+        checksum = crc32(tail)
+        if self.payload_size > 0:
+            if self.payload_at == 0 and self.payload_size == len(self.payload):
+                checksum = crc32(self.payload, checksum)
+            else:
+                checksum = crc32(self.body(), checksum)
+        head = BytesWriter()
+        write_i64_le(head, MAGIC | self.size() << 32)
+        write_checksum(head, checksum)
+        head.write(tail)
+        return head.getvalue()
+
+    def body(self) -> bytes:
+        """The records alone; `payload` itself where it is not shared."""
+        if self.payload_at == 0 and self.payload_size == len(self.payload):
+            return self.payload
+        return self.payload[self.payload_at : self.payload_at + self.payload_size]
+
+
+def write_checksum(writer: BytesWriter, checksum: i64) -> None:
+    """Append an unsigned 32-bit number."""
+    if checksum >= 0x8000_0000:
+        checksum -= 0x1_0000_0000
+    write_i32_le(writer, i32(checksum))
+
+
+def encode_round(offset: i64, number: i64, salt: i64, durable_offset: i64, size: i64) -> bytes:
+    """The batch that opens a round; the module's head says what its fields mean."""
+    writer = BytesWriter()
+    write_i32_le(writer, i32(KIND_ROUND | FORMAT_VERSION << 16))
+    write_i64_le(writer, offset)
+    write_i64_le(writer, number)
+    write_i64_le(writer, salt)
+    write_i64_le(writer, durable_offset)
+    write_i64_le(writer, 0)
+    write_i64_le(writer, size)
+    tail = writer.getvalue()
+    head = BytesWriter()
+    write_i64_le(head, MAGIC | HEADER_BYTES << 32)
+    write_checksum(head, crc32(tail))
+    head.write(tail)
+    return head.getvalue()
+
+
+def aligned(offset: i64) -> i64:
+    """The first multiple of `SECTOR_BYTES` that is not below an offset."""
+    return (offset + SECTOR_BYTES - 1) & ~(SECTOR_BYTES - 1)
+
+
+@final
+class Header:
+    """A decoded batch header, reused from batch to batch while bytes are scanned."""
+
+    def __init__(self) -> None:
+        self.size: i64 = 0
+        self.kind: i64 = 0
+        self.group: i64 = 0
+        self.index: i64 = 0
+        self.term: i64 = 0
+        self.first: i64 = 0
+        self.count: i64 = 0
+        self.stamp_ms: i64 = 0
+
+    def load(self, data: bytes, at: i64, end: i64) -> str:
+        """Decode the header at a place in a buffer.
+
+        Args:
+            data: Bytes from a log file.
+            at: Where the batch starts.
+            end: Where the bytes it may occupy end.
+
+        Returns:
+            Empty if the header makes sense and the whole batch lies before `end`, else what is
+            wrong. The checksum is not looked at.
+        """
+        if at + HEADER_BYTES > end:
+            return "the header is cut off"
+        word = read_i64_le(data, at)
+        if word & 0xFFFF_FFFF != MAGIC:
+            return "no batch begins here"
+        self.size = word >> 32
+        if self.size < HEADER_BYTES or at + self.size > end:
+            return "the size is impossible"
+        word = i64(read_i32_le(data, at + 12))
+        self.kind = word & 0xFF
+        if word >> 16 != FORMAT_VERSION or self.kind > KIND_DROP:
+            return "the kind or version is unknown"
+        self.group = read_i64_le(data, at + 16)
+        self.index = read_i64_le(data, at + 24)
+        self.term = read_i64_le(data, at + 32)
+        self.first = read_i64_le(data, at + 40)
+        self.count = read_i64_le(data, at + 48) & 0xFFFF_FFFF
+        self.stamp_ms = read_i64_le(data, at + 56)
+        if HEADER_BYTES + 4 * self.count > self.size:
+            return "the count is impossible"
+        return ""
+
+    def checksum_holds(self, data: bytes, at: i64) -> bool:
+        """Whether the loaded batch, at the same place, matches its checksum."""
+        stored = i64(read_i32_le(data, at + 8)) & 0xFFFF_FFFF
+        return crc32(memoryview(data)[at + 12 : at + self.size]) == stored
+
+    def batch(self, group: GroupLog | None, data: bytes, at: i64) -> Batch:
+        """The loaded batch, at the same place, as an object that shares the buffer."""
+        payload_at = at + HEADER_BYTES + 4 * self.count
+        return Batch(
+            group,
+            self.kind,
+            self.index,
+            self.term,
+            self.first,
+            self.count,
+            self.stamp_ms,
+            data,
+            at + HEADER_BYTES,
+            data,
+            payload_at,
+            at + self.size - payload_at,
+            None,
+        )

@@ -1,0 +1,182 @@
+"""The bodies kept in memory: the newest batches of each group, and those read back.
+
+Batches leave in the order in which they came, over all groups, when the bound is passed. Within a
+group they come in ascending order of message number, so a group's share is a ring that grows at one
+end and shrinks at the other, and finding a number is a look at the place found last.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from warren.log.batch import Batch
+
+BATCH_OVERHEAD_BYTES: Final = 320
+"""What a batch costs in memory beside its bytes: the object, its numbers, its places in lists."""
+
+SLACK_MIN: Final = 64
+"""Empty places at the front of a ring that are always tolerated."""
+
+
+@final
+class Ring:
+    """Message batches of one group in ascending order of their numbers."""
+
+    def __init__(self) -> None:
+        self._batches: list[Batch | None] = []
+        self._head: i64 = 0
+        self._hint: i64 = 0
+
+    def __len__(self) -> int:
+        return len(self._batches) - self._head
+
+    def push(self, batch: Batch) -> None:
+        """Append a batch whose numbers lie above all others."""
+        self._batches.append(batch)
+
+    def newest(self) -> Batch | None:
+        """The batch with the highest numbers."""
+        if self._head == len(self._batches):
+            return None
+        return self._batches[len(self._batches) - 1]
+
+    def pop_front(self, batch: Batch) -> None:
+        """Let go of the batch with the lowest numbers, which has to be this one."""
+        assert self._batches[self._head] is batch, "batches leave a ring in order"
+        self._batches[self._head] = None
+        self._head += 1
+        if self._head > SLACK_MIN and 2 * self._head > len(self._batches):
+            del self._batches[: self._head]
+            self._hint -= self._head
+            self._head = 0
+
+    def clear(self) -> list[Batch]:
+        """Empty the ring and return what it held."""
+        held: list[Batch] = []
+        for batch in self._batches:
+            if batch is not None:
+                held.append(batch)
+        self._batches = []
+        self._head = 0
+        self._hint = 0
+        return held
+
+    def find(self, number: i64) -> Batch | None:
+        """The batch that holds a message, or None."""
+        size: i64 = len(self._batches)
+        at = self._hint
+        if at < self._head or at >= size:
+            at = self._head
+        for _ in range(2):
+            if at >= size:
+                return None
+            batch = self._batches[at]
+            assert batch is not None
+            if number < batch.first:
+                break
+            if number < batch.first + batch.count:
+                self._hint = at
+                return batch
+            at += 1
+        low = self._head
+        high = size
+        while low < high:
+            middle = (low + high) >> 1
+            batch = self._batches[middle]
+            assert batch is not None
+            if batch.first <= number:
+                low = middle + 1
+            else:
+                high = middle
+        if low == self._head:
+            return None
+        batch = self._batches[low - 1]
+        assert batch is not None
+        if number >= batch.first + batch.count:
+            return None
+        self._hint = low - 1
+        return batch
+
+    def from_number(self, number: i64) -> list[Batch]:
+        """All batches with messages at or above a number."""
+        found: list[Batch] = []
+        at: i64 = len(self._batches)
+        while at > self._head:
+            batch = self._batches[at - 1]
+            assert batch is not None
+            if batch.first + batch.count <= number:
+                break
+            found.append(batch)
+            at -= 1
+        found.reverse()
+        return found
+
+
+@final
+class Share:
+    """What the cache holds of one group."""
+
+    def __init__(self) -> None:
+        self.recent = Ring()
+        """Batches appended, from the oldest not evicted to the newest."""
+        self.read_back = Ring()
+        """Batches read from disk, one ascending stretch."""
+
+    def find(self, number: i64) -> Batch | None:
+        """The batch that holds a message, if it is in memory."""
+        batch = self.read_back.find(number)
+        if batch is None:
+            batch = self.recent.find(number)
+        return batch
+
+
+@final
+class _Slot:
+    """A place in the order of eviction."""
+
+    def __init__(self, batch: Batch, ring: Ring, cost: i64) -> None:
+        self.batch = batch
+        self.ring = ring
+        self.cost: i64 = cost
+
+
+@final
+class Cache:
+    """The bound over all groups' shares."""
+
+    def __init__(self, limit_bytes: i64) -> None:
+        self._limit: i64 = limit_bytes
+        self._order: deque[_Slot] = deque()
+        self.size_bytes: i64 = 0
+
+    def admit(self, batch: Batch, ring: Ring) -> None:
+        """Count a batch that is at the end of its ring and may be evicted from now on."""
+        cost = batch.size() + BATCH_OVERHEAD_BYTES
+        batch.resident = True
+        self._order.append(_Slot(batch, ring, cost))
+        self.size_bytes += cost
+        while self.size_bytes > self._limit and len(self._order) > 0:
+            slot = self._order.popleft()
+            self.size_bytes -= slot.cost
+            if slot.batch.resident:
+                slot.batch.resident = False
+                slot.ring.pop_front(slot.batch)
+
+    def admit_read(self, batches: list[Batch], share: Share) -> None:
+        """Keep batches read back, in ascending order; an unconnected older stretch goes."""
+        if not batches:
+            return
+        newest = share.read_back.newest()
+        if newest is not None and batches[0].first < newest.first + newest.count:
+            self.forget(share.read_back)
+        for batch in batches:
+            share.read_back.push(batch)
+            self.admit(batch, share.read_back)
+
+    def forget(self, ring: Ring) -> None:
+        """Empty a ring; its places in the order are passed over when their turn comes."""
+        for batch in ring.clear():
+            batch.resident = False

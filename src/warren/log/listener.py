@@ -1,0 +1,97 @@
+"""What the log tells, and asks of, the node that owns it.
+
+All calls come on the node's thread. None may raise.
+"""
+
+from __future__ import annotations
+
+from mypy_extensions import mypyc_attr
+
+from warren.errors import StorageError
+from warren.log.batch import Batch
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class LogListener:
+    """The owner of a log: one per node."""
+
+    def persisted(self, batches: list[Batch]) -> None:
+        """These batches, in the order of `append`, survive a crash of the machine from now on."""
+        raise AssertionError("a listener defines persisted")
+
+    def snapshot_wanted(self, group_id: int) -> None:
+        """Please call this group's `snapshot` soon, so that old files can go.
+
+        May be called again for a group that has not answered yet.
+        """
+        raise AssertionError("a listener defines snapshot_wanted")
+
+    def live_runs(self, group_id: int) -> list[tuple[int, int]]:
+        """Messages still needed: ascending, disjoint pairs (first, last), both included.
+
+        Only messages that the group's newest durable snapshot knows may be left out.
+        """
+        raise AssertionError("a listener defines live_runs")
+
+    def disk_full(self, full: bool) -> None:
+        """Space has run out, or is there again; called at each change only."""
+        raise AssertionError("a listener defines disk_full")
+
+    def damaged(self, error: StorageError) -> None:
+        """A closed file has a damaged batch. It is kept as it is; the log goes on."""
+        raise AssertionError("a listener defines damaged")
+
+    def failed(self, error: BaseException) -> None:
+        """Fatal: nothing appended and not yet persisted will ever be. Stop the node."""
+        raise AssertionError("a listener defines failed")
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class BatchReader:
+    """Who waits for batches read from disk."""
+
+    def batches_read(self, batches: list[Batch], error: BaseException | None) -> None:
+        """What `GroupLog.read` found, in order; empty if nothing of the range is left.
+
+        Args:
+            batches: Whole batches; the first and the last may hold messages outside the range.
+            error: Why there are none; `CorruptRecord` or an `OSError`.
+        """
+        raise AssertionError("a reader defines batches_read")
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class RawReader:
+    """Who waits for the bytes of batches."""
+
+    def raw_read(self, data: bytes, next_message: int, error: BaseException | None) -> None:
+        """What `GroupLog.read_raw` found.
+
+        Args:
+            data: Whole message batches back to back, as `batch.py` draws them.
+            next_message: The number to ask for next; past the range's end when all is read.
+            error: Why there is nothing; `CorruptRecord` or an `OSError`.
+        """
+        raise AssertionError("a reader defines raw_read")
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Replayer:
+    """Who rebuilds the machines at start-up.
+
+    Groups come interleaved. For each, `snapshot` (if it has one) comes first, then `entry` in the
+    order of their index, without a hole. Groups that were dropped do not come at all.
+    """
+
+    def snapshot(self, group_id: int, index: int, state: bytes) -> None:
+        """The group's newest durable snapshot."""
+        raise AssertionError("a replayer defines snapshot")
+
+    def entry(self, batch: Batch) -> None:
+        """An entry behind the snapshot; `batch.group` says whose.
+
+        Message batches come with `first`, `count`, lengths and `payload_size`, without payload.
+        Batches of kind TRANSIENT come too, so that numbers have no hole; their messages are the
+        ones that do not survive a restart.
+        """
+        raise AssertionError("a replayer defines entry")

@@ -1,0 +1,107 @@
+"""The log of one node: the front of this package."""
+
+from __future__ import annotations
+
+from typing import final
+
+from mypy_extensions import i64
+
+from warren.log.batch import KIND_DROP, Batch
+from warren.log.config import LogConfig
+from warren.log.group import GroupLog
+from warren.log.listener import LogListener, Replayer
+from warren.log.recovery import Recovery
+from warren.log.store import Store
+from warren.log.wal import Wal
+from warren.ports import Disk, Executor
+
+
+@final
+class Log:
+    """All groups' entries, messages and snapshots, on one disk.
+
+    Not safe for use from several threads: everything here, and every call to the listener, happens
+    on the node's thread. `recover` comes first.
+    """
+
+    def __init__(
+        self, disk: Disk, executor: Executor, config: LogConfig, listener: LogListener
+    ) -> None:
+        self._store = Store(disk, executor, config, listener)
+        self._wal: Wal | None = None
+
+    def recover(self, replayer: Replayer) -> None:
+        """Read the directory, or begin a new one, and replay it. Blocks.
+
+        Raises:
+            StorageError: The directory cannot be used; nothing in it was changed.
+            OSError: The disk failed.
+        """
+        assert self._wal is None, "a log recovers once"
+        self._wal = Recovery(self._store, replayer).run()
+
+    def _writer(self) -> Wal:
+        wal = self._wal
+        assert wal is not None, "the log has to recover first"
+        return wal
+
+    def group(self, group_id: int, create: bool = True) -> GroupLog:
+        """The log of a group.
+
+        Args:
+            group_id: 1 to 2^63 - 1; the id of a dropped group is never used again.
+            create: Whether to begin it if there is none; else it is an error.
+        """
+        found = self._store.groups.get(group_id)
+        if found is None:
+            assert create, "there is no such group"
+            assert group_id > 0, "group ids are positive"
+            found = GroupLog(self._store, self._writer(), group_id)
+            self._store.groups[group_id] = found
+        return found
+
+    def group_ids(self) -> list[int]:
+        """Every group there is, in ascending order."""
+        return sorted(self._store.groups)
+
+    def drop(self, group_id: int) -> None:
+        """Delete a group and all it holds. Durable with the next round."""
+        store = self._store
+        group = store.groups.pop(group_id)
+        group.dropped = True
+        store.cache.forget(group.share.recent)
+        store.cache.forget(group.share.read_back)
+        self._writer().gather(
+            Batch(group, KIND_DROP, group.last_index, 0, 0, 0, 0, b"", 0, b"", 0, 0, None)
+        )
+
+    @property
+    def full(self) -> bool:
+        """Whether publishes have to be refused for lack of space."""
+        return self._writer().full
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is gathered and no write is under way."""
+        return self._writer().idle
+
+    def flush(self) -> None:
+        """Start writing what was appended, unless a write is under way, which does so itself."""
+        self._writer().flush()
+
+    def tick(self, now_ms: i64) -> None:
+        """Look after space and old files; to be called about ten times a second.
+
+        Args:
+            now_ms: Monotonic time.
+        """
+        self._writer().tick(now_ms)
+
+    def close(self) -> None:
+        """Write and sync what was appended, then close all files. Blocks.
+
+        The executor has to be drained and stopped before. Raises `OSError`.
+        """
+        self._writer().close()
+        for file in self._store.files:
+            file.handle.close()

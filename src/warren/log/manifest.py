@@ -1,0 +1,127 @@
+"""The list of the log's files, replaced as a whole whenever it changes.
+
+`log/MANIFEST` is text, one fact a line, closed by a checksum over all lines before it:
+
+    warren-log 1                  format and version
+    salt 5f0c...                  16 hexadecimal digits, see `batch.py`
+    next 9                        no file has had this number or a higher one
+    file 3 536870912              a closed file and its size, in the order of the log
+    file 8 open                   the file being written, always the last
+    crc32 0a1b2c3d
+
+A file is part of the log from the moment a manifest names it until one does not, so roll-over and
+compaction take effect at one atomic rename whatever the moment of a crash.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+from zlib import crc32
+
+from warren.errors import StorageError
+from warren.ports import Disk
+
+DIRECTORY: Final = "log"
+MANIFEST_PATH: Final = "log/MANIFEST"
+MANIFEST_DRAFT_PATH: Final = "log/MANIFEST.tmp"
+VERSION_LINE: Final = "warren-log 1"
+MANIFEST_BYTES_MAX: Final = 64 * 1024 * 1024
+
+
+def log_path(number: int) -> str:
+    """The path of a log file."""
+    return f"{DIRECTORY}/{number:08d}.log"
+
+
+def sidecar_path(number: int) -> str:
+    """The path of a log file's index."""
+    return f"{DIRECTORY}/{number:08d}.idx"
+
+
+@final
+class Manifest:
+    """What one version of `log/MANIFEST` says.
+
+    Attributes:
+        salt: The directory's random number.
+        next_number: The number for the next file.
+        files: (number, size in bytes), in log order; the last one's size is 0, it is open.
+    """
+
+    def __init__(self, salt: int, next_number: int, files: list[tuple[int, int]]) -> None:
+        self.salt = salt
+        self.next_number = next_number
+        self.files = files
+
+    def encode(self) -> bytes:
+        """The file's text."""
+        lines = [VERSION_LINE, f"salt {self.salt:016x}", f"next {self.next_number}"]
+        for number, size in self.files[:-1]:
+            lines.append(f"file {number} {size}")
+        lines.append(f"file {self.files[-1][0]} open")
+        text = ("\n".join(lines) + "\n").encode()
+        return text + f"crc32 {crc32(text):08x}\n".encode()
+
+    def draft(self, disk: Disk) -> None:
+        """Write the new manifest beside the old one. Blocks; raises `OSError`."""
+        draft = disk.open(MANIFEST_DRAFT_PATH, create=True)
+        try:
+            draft.truncate(0)
+            draft.write([self.encode()], 0)
+            draft.sync()
+        finally:
+            draft.close()
+
+    def publish(self, disk: Disk) -> None:
+        """Let the draft take the old one's place, durably. Blocks; raises `OSError`."""
+        disk.rename(MANIFEST_DRAFT_PATH, MANIFEST_PATH)
+        disk.sync_directory(DIRECTORY)
+
+
+def load(disk: Disk) -> Manifest:
+    """Read the manifest.
+
+    Raises:
+        StorageError: It is damaged, or of another version.
+    """
+    handle = disk.open(MANIFEST_PATH)
+    try:
+        data = handle.read(0, MANIFEST_BYTES_MAX)
+    finally:
+        handle.close()
+    return decode(data)
+
+
+def decode(data: bytes) -> Manifest:
+    """Take a manifest's text apart.
+
+    Raises:
+        StorageError: It is damaged, or of another version.
+    """
+    first, _, _ = data.partition(b"\n")
+    if first.startswith(b"warren-log ") and first != VERSION_LINE.encode():
+        raise StorageError(
+            f"{MANIFEST_PATH}: format {first.decode(errors='replace')!r} is not one this version "
+            f"reads ({VERSION_LINE!r}); start the version that wrote it"
+        )
+    body, mark, checksum = data.rpartition(b"crc32 ")
+    if not mark or checksum != f"{crc32(body):08x}\n".encode():
+        raise StorageError(
+            f"{MANIFEST_PATH}: the checksum does not match; restore the directory from a copy"
+        )
+    salt = 0
+    next_number = 0
+    files: list[tuple[int, int]] = []
+    for line in body.decode().splitlines()[1:]:
+        words = line.split(" ")
+        if words[0] == "salt":
+            salt = int(words[1], 16)
+        elif words[0] == "next":
+            next_number = int(words[1])
+        elif words[2] == "open":
+            files.append((int(words[1]), 0))
+        else:
+            files.append((int(words[1]), int(words[2])))
+    if not files or files[-1][1] != 0:
+        raise StorageError(f"{MANIFEST_PATH}: names no file to write to; restore it from a copy")
+    return Manifest(salt, next_number, files)

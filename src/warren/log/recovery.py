@@ -1,0 +1,279 @@
+"""Start-up: find the log's files, check them, rebuild the index, replay what machines need.
+
+Nothing on disk is changed before everything has been read and found whole; a directory that cannot
+be used is left exactly as it was.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from warren.errors import CorruptRecord, StorageError
+from warren.log.batch import (
+    KIND_COMMAND,
+    KIND_DROP,
+    KIND_SNAPSHOT,
+    SECTOR_BYTES,
+    Batch,
+    Header,
+)
+from warren.log.files import Extents, LogFile
+from warren.log.group import GroupLog
+from warren.log.listener import Replayer
+from warren.log.manifest import (
+    DIRECTORY,
+    MANIFEST_DRAFT_PATH,
+    MANIFEST_PATH,
+    Manifest,
+    load,
+    log_path,
+)
+from warren.log.reading import detach
+from warren.log.scan import Indexer, Scan, Visitor
+from warren.log.store import Store
+from warren.log.wal import Wal
+
+FIRST_NUMBER: Final = 1
+
+
+def is_numbered(name: str, suffix: str) -> bool:
+    """Whether a name is one that the log gives to its files."""
+    stem = name[: -len(suffix)]
+    return name.endswith(suffix) and len(stem) >= 8 and stem.isascii() and stem.isdigit()
+
+
+@final
+class Recovery:
+    """One start-up."""
+
+    def __init__(self, store: Store, replayer: Replayer) -> None:
+        self._store = store
+        self._replayer = replayer
+        self._leftovers: list[str] = []
+        self._dropped: set[int] = set()
+        self._round_number: i64 = 0
+        self._last_round: i64 = -1
+        self._torn = False
+
+    def run(self) -> Wal:
+        """Bring the log to life.
+
+        Raises:
+            StorageError: The directory cannot be used; nothing in it was changed.
+            OSError: The disk failed.
+        """
+        store = self._store
+        store.disk.make_directory(DIRECTORY)
+        names = store.disk.list(DIRECTORY)
+        if "MANIFEST" in names:
+            self._open(load(store.disk), names)
+        else:
+            self._create(names)
+        newest = store.files[-1]
+        wal = Wal(store, newest, self._round_number)
+        try:
+            self._build_groups(wal)
+            self._replay()
+        except BaseException:
+            self._close()
+            raise
+        self._repair(newest)
+        return wal
+
+    def _close(self) -> None:
+        for file in self._store.files:
+            file.handle.close()
+        self._store.files = []
+        self._store.groups = {}
+
+    def _create(self, names: list[str]) -> None:
+        """Begin a new log; what a crash of the same act left behind may be there."""
+        store = self._store
+        disk = store.disk
+        path = log_path(FIRST_NUMBER)
+        for name in names:
+            full = f"{DIRECTORY}/{name}"
+            if full == path:
+                handle = disk.open(path)
+                head = handle.read(0, SECTOR_BYTES)
+                handle.close()
+                if not head.strip(b"\0"):
+                    continue
+            elif full == MANIFEST_DRAFT_PATH:
+                continue
+            raise StorageError(
+                f"{DIRECTORY}/: {name} is there but {MANIFEST_PATH} is not; this is no log, or a "
+                "damaged one: restore it from a copy, or start in an empty directory"
+            )
+        disk.sync_directory("")
+        file = LogFile(FIRST_NUMBER, path, disk.open(path, create=True))
+        file.handle.sync()
+        disk.sync_directory(DIRECTORY)
+        store.files.append(file)
+        store.next_number = FIRST_NUMBER + 1
+        store.salt = store.config.salt
+        manifest = store.manifest(store.files)
+        manifest.draft(disk)
+        manifest.publish(disk)
+
+    def _open(self, manifest: Manifest, names: list[str]) -> None:
+        store = self._store
+        store.salt = manifest.salt
+        store.next_number = manifest.next_number
+        self._check_names(manifest, names)
+        try:
+            for number, size in manifest.files:
+                path = log_path(number)
+                file = LogFile(number, path, store.disk.open(path))
+                store.files.append(file)
+                file.closed = size > 0
+                self._load(file, size)
+        except BaseException:
+            self._close()
+            raise
+
+    def _check_names(self, manifest: Manifest, names: list[str]) -> None:
+        """Tell the files of the log from leftovers of a crash and from foreign ones."""
+        expected: set[str] = set()
+        for number, _ in manifest.files:
+            name = f"{number:08d}"
+            if f"{name}.log" not in names:
+                raise StorageError(
+                    f"{log_path(number)} is missing, which {MANIFEST_PATH} names; put it back, or "
+                    "restore the whole directory from a copy"
+                )
+            expected.add(f"{name}.log")
+            expected.add(f"{name}.idx")
+        for name in names:
+            if name == "MANIFEST" or name in expected:
+                continue
+            if name != "MANIFEST.tmp" and not (
+                is_numbered(name, ".log") or is_numbered(name, ".idx")
+            ):
+                raise StorageError(f"{DIRECTORY}/{name} is not a file of the log; move it away")
+            self._leftovers.append(f"{DIRECTORY}/{name}")
+
+    def _load(self, file: LogFile, size: i64) -> None:
+        """Rebuild a file's index by reading it."""
+        store = self._store
+        present = file.handle.size_bytes()
+        scan = Scan(file, store.salt, Indexer(file, store.config.extent_bytes_max), True)
+        if not file.closed:
+            scan.run(present)
+            file.end = scan.end
+            file.reserved = present
+            self._round_number = scan.round_number
+            self._last_round = scan.last_round
+            self._torn = scan.torn
+            return
+        if present < size:
+            raise CorruptRecord(file.path, present, f"the file ends before byte {size}")
+        scan.run(size)
+        if scan.end != size:
+            raise CorruptRecord(file.path, scan.bad_at, scan.problem)
+        file.end = size
+
+    def _build_groups(self, wal: Wal) -> None:
+        store = self._store
+        for file in store.files:
+            for group_id in file.drops:
+                self._dropped.add(group_id)
+        for file in store.files:
+            for group_id, extents in file.groups.items():
+                if group_id in self._dropped:
+                    continue
+                group = store.groups.get(group_id)
+                if group is None:
+                    group = GroupLog(store, wal, group_id)
+                    store.groups[group_id] = group
+                group.recovered(extents)
+
+    def _replay(self) -> None:
+        """Give every machine its snapshot, then the entries behind it."""
+        store = self._store
+        for group_id in sorted(store.groups):
+            group = store.groups[group_id]
+            state = self._read_snapshot(group)
+            if state is not None:
+                self._replayer.snapshot(group_id, group.snapshot_index, state.body())
+            group.begin_replay(state)
+        visitor = _Entries(store, self._replayer)
+        for file in store.files:
+            visitor.path = file.path
+            for group_id, extents in file.groups.items():
+                found = store.groups.get(group_id)
+                if found is not None and extents.last_index > found.snapshot_index:
+                    scan = Scan(file, store.salt, visitor, False)
+                    scan.run(file.end)
+                    break
+
+    def _read_snapshot(self, group: GroupLog) -> Batch | None:
+        newest: Extents | None = None
+        for extents in group.places:
+            if extents.snapshot_offset >= 0 and extents.snapshot_index == group.snapshot_index:
+                newest = extents
+        if newest is None:
+            return None
+        file = newest.file
+        data = file.handle.read(newest.snapshot_offset, newest.snapshot_size)
+        header = Header()
+        problem = header.load(data, 0, len(data))
+        if not problem:
+            if not header.checksum_holds(data, 0):
+                problem = "the checksum does not match"
+            elif header.kind != KIND_SNAPSHOT or header.group != group.id:
+                problem = "this is not the snapshot that the index names"
+        if problem:
+            raise CorruptRecord(file.path, newest.snapshot_offset, problem)
+        return header.batch(group, data, 0)
+
+    def _repair(self, newest: LogFile) -> None:
+        """Make what was read durable, and forget what was not whole."""
+        disk = self._store.disk
+        handle = newest.handle
+        if self._torn:
+            handle.truncate(newest.end)
+            newest.reserved = newest.end
+            handle.sync()
+        if self._last_round >= 0:
+            # A failed or missing sync may have left the last round in the page cache only, and
+            # marked clean. Nothing vouches for it but a second write.
+            data = handle.read(self._last_round, newest.end - self._last_round)
+            handle.write_durable([data], self._last_round)
+        handle.sync()
+        for path in self._leftovers:
+            disk.remove(path)
+        if self._leftovers:
+            disk.sync_directory(DIRECTORY)
+
+
+@final
+class _Entries(Visitor):
+    """Hands entries behind the snapshots to the replayer."""
+
+    def __init__(self, store: Store, replayer: Replayer) -> None:
+        self._store = store
+        self._replayer = replayer
+        self.path = ""
+
+    def batch(self, header: Header, data: bytes, at: i64, offset: i64) -> None:
+        if header.kind == KIND_SNAPSHOT or header.kind == KIND_DROP:
+            return
+        group = self._store.groups.get(header.group)
+        if group is None or header.index <= group.snapshot_index:
+            return
+        batch = header.batch(group, data, at)
+        if header.kind == KIND_COMMAND:
+            detach(batch)
+        else:
+            batch.lengths = batch.lengths[batch.lengths_at : batch.payload_at]
+            batch.lengths_at = 0
+            batch.payload = b""
+            batch.payload_at = 0
+        if not group.replayed(batch):
+            raise CorruptRecord(
+                self.path, offset, f"entry {batch.index} of group {group.id} is out of order"
+            )
+        self._replayer.entry(batch)

@@ -1,0 +1,237 @@
+"""Reading a log file from its start: what is in it, where it ends, whether it is whole."""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from librt.strings import read_i32_le
+from mypy_extensions import i64, mypyc_attr
+
+from warren.errors import CorruptRecord
+from warren.log.batch import (
+    HEADER_BYTES,
+    KIND_DROP,
+    KIND_ROUND,
+    KIND_SNAPSHOT,
+    MAGIC,
+    SECTOR_BYTES,
+    Header,
+    aligned,
+)
+from warren.log.files import LogFile
+from warren.ports import File
+
+CHUNK_BYTES: Final = 4 * 1024 * 1024
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Visitor:
+    """Who looks at the batches of a file."""
+
+    def batch(self, header: Header, data: bytes, at: i64, offset: i64) -> None:
+        """One batch of a whole round, never a ROUND; in file order.
+
+        Args:
+            header: Its header; reused for the next batch.
+            data: A buffer that holds the whole batch.
+            at: Where it starts in the buffer.
+            offset: Where it starts in the file.
+        """
+        raise AssertionError("a visitor defines batch")
+
+
+@final
+class Indexer(Visitor):
+    """Rebuilds the index of a file."""
+
+    def __init__(self, file: LogFile, max_span: i64) -> None:
+        self._file = file
+        self._max_span: i64 = max_span
+
+    def batch(self, header: Header, data: bytes, at: i64, offset: i64) -> None:
+        if header.kind == KIND_DROP:
+            self._file.drops.append(header.group)
+            return
+        extents = self._file.extents(header.group)
+        if header.kind == KIND_SNAPSHOT:
+            extents.add_snapshot(header.index, offset, header.size)
+        else:
+            extents.add(
+                header.kind,
+                header.index,
+                header.first,
+                header.count,
+                offset,
+                header.size,
+                self._max_span,
+            )
+
+
+@final
+class Window:
+    """The part of a file that is in memory while it is scanned."""
+
+    def __init__(self, handle: File) -> None:
+        self._handle = handle
+        self.data = b""
+        self.base: i64 = 0
+
+    def hold(self, offset: i64, size: i64) -> i64:
+        """Have `size` bytes from an offset in `data`, fewer at the end of the file.
+
+        Returns:
+            Where the offset is in `data`.
+        """
+        if offset < self.base or offset + size > self.base + len(self.data):
+            self.data = self._handle.read(offset, max(size, CHUNK_BYTES))
+            self.base = offset
+        return offset - self.base
+
+
+@final
+class Scan:
+    """One pass over a file.
+
+    Attributes:
+        end: Offset behind the last whole round, a multiple of the sector size.
+        last_round: Offset of the last whole round, -1 if there is none.
+        round_number: Its number, 0 if there is none.
+        torn: Whether bytes other than zeros follow.
+        bad_at, problem: Where and why the pass ended.
+    """
+
+    def __init__(self, file: LogFile, salt: i64, visitor: Visitor, verify: bool) -> None:
+        self._handle = file.handle
+        self._path = file.path
+        self._salt: i64 = salt
+        self._visitor = visitor
+        self._verify = verify
+        self._window = Window(file.handle)
+        self._header = Header()
+        self.end: i64 = 0
+        self.last_round: i64 = -1
+        self.round_number: i64 = 0
+        self.torn = False
+        self.bad_at: i64 = 0
+        self.problem = ""
+
+    def run(self, file_size: i64) -> None:
+        """Visit every whole round of the file.
+
+        A round that is not whole ends the pass. It is a torn write, which nobody was told about,
+        unless a later round shows that the file was durable beyond it.
+
+        Raises:
+            CorruptRecord: Damage in what was durable.
+        """
+        offset: i64 = 0
+        while offset < file_size:
+            size = self._open_round(offset, file_size)
+            number = self._header.index
+            if size >= 0 and self.round_number > 0 and number != self.round_number + 1:
+                self.problem = "a round is missing before this one"
+                size = -1
+            if size < 0:
+                self.bad_at = offset
+                break
+            if not self._check(offset, size):
+                break
+            self._visit(offset, size)
+            self.last_round = offset
+            self.round_number = number
+            offset = aligned(offset + size)
+        self.end = offset
+        self._look_beyond(offset, file_size)
+
+    def _open_round(self, offset: i64, file_size: i64) -> i64:
+        """The size of the round that starts at an offset, -1 if none does."""
+        at = self._window.hold(offset, HEADER_BYTES)
+        data = self._window.data
+        header = self._header
+        self.problem = header.load(data, at, len(data))
+        if self.problem:
+            return -1
+        if not self._is_round(offset, at):
+            self.problem = "no round begins here"
+            return -1
+        size = header.stamp_ms
+        if size < HEADER_BYTES or offset + size > file_size:
+            self.problem = "the round is cut off"
+            return -1
+        return size
+
+    def _is_round(self, offset: i64, at: i64) -> bool:
+        """Whether the header just loaded is one of a round that belongs here."""
+        header = self._header
+        return (
+            header.kind == KIND_ROUND
+            and header.size == HEADER_BYTES
+            and header.group == offset
+            and header.term == self._salt
+            and header.checksum_holds(self._window.data, at)
+        )
+
+    def _check(self, offset: i64, size: i64) -> bool:
+        """Whether a round is whole: every batch and the padding behind them."""
+        padded = aligned(offset + size) - offset
+        at = self._window.hold(offset, padded)
+        data = self._window.data
+        header = self._header
+        end = at + size
+        base = offset - at
+        at += HEADER_BYTES
+        while at < end:
+            self.problem = header.load(data, at, end)
+            if not self.problem:
+                if header.kind == KIND_ROUND:
+                    self.problem = "a round begins inside another"
+                elif self._verify and not header.checksum_holds(data, at):
+                    self.problem = "the checksum does not match"
+            if self.problem:
+                self.bad_at = base + at
+                return False
+            at += header.size
+        if data[end : offset - base + padded].strip(b"\0"):
+            self.problem = "the padding is not zero"
+            self.bad_at = base + end
+            return False
+        return True
+
+    def _visit(self, offset: i64, size: i64) -> None:
+        at = self._window.hold(offset, size)
+        data = self._window.data
+        header = self._header
+        end = at + size
+        base = offset - at
+        at += HEADER_BYTES
+        while at < end:
+            header.load(data, at, end)
+            self._visitor.batch(header, data, at, base + at)
+            at += header.size
+
+    def _look_beyond(self, offset: i64, file_size: i64) -> None:
+        """Tell a torn tail from damage: look for a round that was issued later."""
+        start = offset
+        while offset < file_size:
+            at = self._window.hold(offset, CHUNK_BYTES)
+            data = self._window.data
+            end: i64 = len(data)
+            if at >= end:
+                break
+            if data[at:].strip(b"\0"):
+                self.torn = True
+                while at + HEADER_BYTES <= end:
+                    if (
+                        read_i32_le(data, at) == MAGIC
+                        and not self._header.load(data, at, end)
+                        and self._is_round(offset, at)
+                        and self._header.first > start
+                    ):
+                        raise CorruptRecord(self._path, self.bad_at, self.problem)
+                    at += SECTOR_BYTES
+                    offset += SECTOR_BYTES
+                if at < end:
+                    offset += SECTOR_BYTES
+            else:
+                offset += end - at
+            offset = aligned(offset)

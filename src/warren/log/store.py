@@ -1,0 +1,56 @@
+"""What the parts of the log share: the outside world, the files, the groups, the cache."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from mypy_extensions import i64
+
+from warren.log.cache import Cache
+from warren.log.config import LogConfig
+from warren.log.files import LogFile
+from warren.log.listener import LogListener
+from warren.log.manifest import Manifest
+from warren.ports import Disk, Executor
+
+if TYPE_CHECKING:
+    from warren.log.group import GroupLog
+
+
+@final
+class Store:
+    """The state of one log. Only the node's thread changes it.
+
+    Attributes:
+        files: In log order; the last one is the file being written.
+        groups: Every group that exists; a dropped one leaves at once.
+        next_number: The number for the next file.
+        failure: What stopped the log for good, or None.
+    """
+
+    def __init__(
+        self, disk: Disk, executor: Executor, config: LogConfig, listener: LogListener
+    ) -> None:
+        self.disk = disk
+        self.executor = executor
+        self.config = config
+        self.listener = listener
+        self.cache = Cache(config.cache_bytes)
+        self.files: list[LogFile] = []
+        self.groups: dict[int, GroupLog] = {}
+        self.salt: i64 = 0
+        self.next_number: i64 = 1
+        self.failure: BaseException | None = None
+
+    def manifest(self, files: list[LogFile]) -> Manifest:
+        """The manifest that makes these the log's files, the last one being open."""
+        named: list[tuple[int, int]] = []
+        for file in files:
+            named.append((file.number, file.end if file.closed else 0))
+        return Manifest(self.salt, self.next_number, named)
+
+    def fail(self, error: BaseException) -> None:
+        """Stop for good, and say so once."""
+        if self.failure is None:
+            self.failure = error
+            self.listener.failed(error)

@@ -1,0 +1,354 @@
+"""Group commit: what was gathered since the last write goes out in one write.
+
+One round is in flight at a time. While it is, appends gather for the next. A round is one
+`File.write_durable` on the `wal` lane, where headers and checksums are made too, so that the node's
+thread only lists what it appends.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import Final, final
+
+from librt.strings import BytesWriter
+from mypy_extensions import i64, mypyc_attr
+
+from warren.log.batch import (
+    HEADER_BYTES,
+    KIND_SNAPSHOT,
+    Batch,
+    aligned,
+    encode_round,
+)
+from warren.log.files import LogFile
+from warren.log.manifest import DIRECTORY, Manifest, log_path
+from warren.log.store import Store
+from warren.ports import Disk, Job
+
+COPY_BYTES_MAX: Final = 4096
+"""Up to this size copying a payload is cheaper than one more buffer for the kernel."""
+
+
+def reserve(disk: Disk, file: LogFile, needed: i64, chunk: i64, free_limit: i64) -> bool:
+    """Keep a chunk of space allocated behind what is needed now. Blocks.
+
+    Args:
+        needed: Size the file is about to have.
+        chunk: Bytes to allocate at a time, and to have in reserve.
+        free_limit: Free bytes below which the disk counts as full.
+
+    Returns:
+        Whether there is space enough; False for a full disk.
+
+    Raises:
+        OSError: Any failure but a lack of space.
+    """
+    if file.reserved - needed < chunk:
+        size = chunk
+        while file.reserved + size - needed < chunk:
+            size += chunk
+        try:
+            file.handle.allocate(file.reserved, size)
+        except OSError as error:
+            if error.errno != errno.ENOSPC and error.errno != errno.EDQUOT:
+                raise
+            return False
+        file.reserved += size
+    return disk.free_bytes() >= free_limit
+
+
+@final
+class RoundJob(Job):
+    """One gathered write."""
+
+    def __init__(self, wal: Wal, batches: list[Batch], number: i64) -> None:
+        self.wal = wal
+        self.batches = batches
+        self.number: i64 = number
+        self.file = wal.file
+        self.start: i64 = wal.file.end
+        self.end: i64 = 0
+        self.written = False
+        self.space = True
+
+    def run(self) -> None:
+        wal = self.wal
+        file = self.file
+        size: i64 = HEADER_BYTES
+        for batch in self.batches:
+            size += batch.size()
+        self.end = aligned(self.start + size)
+        chunk = wal.chunk
+        if file.reserved - self.end < chunk:
+            self.space = reserve(wal.store.disk, file, self.end, chunk, wal.free_limit)
+            if file.reserved < self.end:
+                return
+        buffers: list[bytes] = []
+        writer = BytesWriter()
+        # The file is durable up to where this round starts: there is no other in flight.
+        writer.write(encode_round(self.start, self.number, wal.salt, self.start, size))
+        for batch in self.batches:
+            writer.write(batch.encode_head())
+            if batch.payload_size <= COPY_BYTES_MAX:
+                writer.write(batch.body())
+            else:
+                buffers.append(writer.getvalue())
+                writer = BytesWriter()
+                buffers.append(batch.body())
+        writer.write(bytes(self.end - self.start - size))
+        if len(writer) > 0:
+            buffers.append(writer.getvalue())
+        file.handle.write_durable(buffers, self.start)
+        self.written = True
+
+    def done(self, error: BaseException | None) -> None:
+        self.wal.round_done(self, error)
+
+
+@final
+class RollJob(Job):
+    """Close the file being written and begin a new one."""
+
+    def __init__(self, wal: Wal, number: i64, manifest: Manifest) -> None:
+        self.wal = wal
+        self.number: i64 = number
+        self.manifest = manifest
+        self.file: LogFile | None = None
+
+    def run(self) -> None:
+        wal = self.wal
+        disk = wal.store.disk
+        path = log_path(self.number)
+        handle = disk.open(path, create=True)
+        file = LogFile(self.number, path, handle)
+        try:
+            if not reserve(disk, file, 0, wal.chunk, 0):
+                raise OSError(errno.ENOSPC, "no space for a new log file")
+            handle.sync()
+            disk.sync_directory(DIRECTORY)
+            self.manifest.draft(disk)
+        except OSError as error:
+            handle.close()
+            if error.errno != errno.ENOSPC and error.errno != errno.EDQUOT:
+                raise
+            # Nothing names the new file. The old one grows on until there is space.
+            disk.remove(path)
+            return
+        self.manifest.publish(disk)
+        self.file = file
+        wal.file.handle.truncate(wal.file.end)
+
+    def done(self, error: BaseException | None) -> None:
+        self.wal.roll_done(self, error)
+
+
+@final
+class SpaceJob(Job):
+    """Look whether there is space, between rounds."""
+
+    def __init__(self, wal: Wal) -> None:
+        self.wal = wal
+        self.space = True
+
+    def run(self) -> None:
+        wal = self.wal
+        self.space = reserve(wal.store.disk, wal.file, wal.file.end, wal.chunk, wal.free_limit)
+
+    def done(self, error: BaseException | None) -> None:
+        self.wal.space_done(self, error)
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class FileKeeper:
+    """Who follows the life of files."""
+
+    def rolled(self, old: LogFile) -> None:
+        """A file is complete; a new one is being written."""
+        raise AssertionError("a keeper defines rolled")
+
+    def snapshots_moved(self) -> None:
+        """A round with snapshots or drops is durable: older files may be dispensable now."""
+        raise AssertionError("a keeper defines snapshots_moved")
+
+
+@final
+class Wal:
+    """The end of the log where batches are written.
+
+    Attributes:
+        file: The file being written.
+        round_number: Number of the newest durable round.
+        full: Whether publishes have to be refused for lack of space.
+    """
+
+    def __init__(self, store: Store, file: LogFile, round_number: i64) -> None:
+        self.store = store
+        self.keeper: FileKeeper | None = None
+        self.file = file
+        self.round_number: i64 = round_number
+        self.salt: i64 = store.salt
+        self.chunk: i64 = store.config.reserve_bytes
+        self.free_limit: i64 = store.config.disk_free_limit_bytes
+        self.full = False
+        self._round_bytes_max: i64 = store.config.round_bytes_max
+        self._roll_at: i64 = store.config.wal_max_size_bytes
+        self._max_span: i64 = store.config.extent_bytes_max
+        self._gathered: list[Batch] = []
+        self._busy = False
+        self._starved = False
+        """Whether a round waits for space; only `tick` tries again."""
+        self._sealed = True
+        """Whether the newest round is an empty one, so that all before it is vouched for."""
+        self._written_since_tick = False
+        self._closing = False
+        self._space_checked_ms: i64 = 0
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is gathered and no write is under way."""
+        return not self._busy and not self._gathered
+
+    def gather(self, batch: Batch) -> None:
+        """Take a batch for the next round."""
+        self._gathered.append(batch)
+
+    def flush(self) -> None:
+        """Start a round with what is gathered, unless one is in flight."""
+        if self._busy or self._starved or not self._gathered or self.store.failure is not None:
+            return
+        if self.file.end >= self._roll_at and not self._closing:
+            self._roll()
+        else:
+            self._start_round(self._take())
+
+    def _take(self) -> list[Batch]:
+        size: i64 = 0
+        taken = 0
+        for batch in self._gathered:
+            if size >= self._round_bytes_max:
+                break
+            size += batch.size()
+            taken += 1
+        if taken == len(self._gathered):
+            batches = self._gathered
+            self._gathered = []
+        else:
+            batches = self._gathered[:taken]
+            self._gathered = self._gathered[taken:]
+        return batches
+
+    def _start_round(self, batches: list[Batch]) -> None:
+        self._busy = True
+        job = RoundJob(self, batches, self.round_number + 1)
+        if self._closing:
+            job.run()
+            job.done(None)
+        else:
+            self.store.executor.submit("wal", job)
+
+    def round_done(self, job: RoundJob, error: BaseException | None) -> None:
+        """A round is durable, found no space, or failed."""
+        self._busy = False
+        if error is not None:
+            self.store.fail(error)
+            return
+        if not job.written:
+            self._gathered = job.batches + self._gathered
+            self._starved = True
+            self._note_space(False)
+            return
+        self._note_space(job.space)
+        self.round_number = job.number
+        self.file.end = job.end
+        self._sealed = not job.batches
+        self._written_since_tick = True
+        place: i64 = job.start + HEADER_BYTES
+        moved = False
+        for batch in job.batches:
+            group = batch.group
+            assert group is not None
+            group.written(batch, self.file, place, self._max_span)
+            place += batch.size()
+            if batch.kind >= KIND_SNAPSHOT:
+                moved = True
+        if job.batches:
+            self.store.listener.persisted(job.batches)
+        if moved and self.keeper is not None:
+            self.keeper.snapshots_moved()
+        self.flush()
+
+    def _roll(self) -> None:
+        store = self.store
+        number = store.next_number
+        store.next_number += 1
+        manifest = store.manifest(store.files)
+        manifest.files[-1] = (self.file.number, self.file.end)
+        manifest.files.append((number, 0))
+        self._busy = True
+        store.executor.submit("wal", RollJob(self, number, manifest))
+
+    def roll_done(self, job: RollJob, error: BaseException | None) -> None:
+        """A new file has begun, or there is no space for one."""
+        self._busy = False
+        if error is not None:
+            self.store.fail(error)
+            return
+        if job.file is None:
+            # The next attempt is made when the file has grown by another chunk.
+            self._roll_at = self.file.end + self.chunk
+            self._note_space(False)
+        else:
+            old = self.file
+            old.closed = True
+            self.file = job.file
+            self.store.files.append(job.file)
+            self._roll_at = self.store.config.wal_max_size_bytes
+            if self.keeper is not None:
+                self.keeper.rolled(old)
+        self.flush()
+
+    def tick(self, now_ms: i64) -> None:
+        """Look after space, and vouch for the last round when nothing follows it."""
+        if self._busy or self.store.failure is not None:
+            self._written_since_tick = False
+            return
+        due = now_ms - self._space_checked_ms >= self.store.config.space_interval_ms
+        if due or now_ms < self._space_checked_ms:
+            self._space_checked_ms = now_ms
+            self._busy = True
+            self.store.executor.submit("wal", SpaceJob(self))
+        elif not self._sealed and not self._written_since_tick and not self._gathered:
+            self._start_round([])
+        self._written_since_tick = False
+
+    def space_done(self, job: SpaceJob, error: BaseException | None) -> None:
+        """The disk was asked for its free space."""
+        self._busy = False
+        if error is not None:
+            self.store.fail(error)
+            return
+        self._starved = False
+        self._note_space(job.space)
+        self.flush()
+
+    def _note_space(self, space: bool) -> None:
+        if self.full == space:
+            self.full = not space
+            self.store.listener.disk_full(self.full)
+
+    def close(self) -> None:
+        """Write what is gathered, vouch for it, and give reserved space back. Blocks.
+
+        No job may be under way. Raises `OSError`.
+        """
+        assert not self._busy, "the executor has to be stopped before the log is closed"
+        if self.store.failure is not None:
+            return
+        self._closing = True
+        self._starved = False
+        while self._gathered and not self._starved:
+            self._start_round(self._take())
+        if not self._sealed and not self._starved:
+            self._start_round([])
+        self.file.handle.truncate(self.file.end)
+        self.file.handle.sync()

@@ -1,0 +1,100 @@
+"""Worker threads for blocking jobs: one a lane, so that jobs of a lane keep their order."""
+
+from __future__ import annotations
+
+import threading
+from asyncio import AbstractEventLoop
+from collections import deque
+from collections.abc import Callable
+from queue import SimpleQueue
+
+from warren.ports import Job
+
+
+def no_hook() -> None:
+    """What follows a wake-up when nobody asked for more."""
+
+
+class ThreadExecutor:
+    """Runs `Job.run` on a thread per lane and `Job.done` on the event loop's thread.
+
+    However many jobs end between two turns of the loop, they cost it one wake-up.
+    """
+
+    def __init__(self, loop: AbstractEventLoop, after: Callable[[], None] = no_hook) -> None:
+        """Prepare; threads start with their lane's first job.
+
+        Args:
+            loop: The node's event loop.
+            after: Called once after the `done` calls of each wake-up.
+        """
+        self._loop = loop
+        self._after = after
+        self._queues: dict[str, SimpleQueue[Job | None]] = {}
+        self._threads: list[threading.Thread] = []
+        self._finished: deque[tuple[Job, BaseException | None]] = deque()
+        self._lock = threading.Lock()
+        self._woken = False
+        self._unreported = 0
+        self._progress = threading.Event()
+        self._stopped = False
+
+    def submit(self, lane: str, job: Job) -> None:
+        """Queue a job; only from the loop's thread."""
+        assert not self._stopped, "the executor was stopped"
+        queue = self._queues.get(lane)
+        if queue is None:
+            queue = SimpleQueue()
+            self._queues[lane] = queue
+            thread = threading.Thread(
+                target=self._work, args=(queue,), name=f"warren-{lane}", daemon=True
+            )
+            self._threads.append(thread)
+            thread.start()
+        self._unreported += 1
+        queue.put(job)
+
+    def _work(self, queue: SimpleQueue[Job | None]) -> None:
+        while True:
+            job = queue.get()
+            if job is None:
+                return
+            error: BaseException | None = None
+            try:
+                job.run()
+            except BaseException as raised:
+                error = raised
+            with self._lock:
+                self._finished.append((job, error))
+                wake = not self._woken
+                self._woken = True
+            self._progress.set()
+            if wake:
+                self._loop.call_soon_threadsafe(self._report)
+
+    def _report(self) -> None:
+        with self._lock:
+            self._woken = False
+            finished = self._finished
+            self._finished = deque()
+        if finished:
+            self._unreported -= len(finished)
+            for job, error in finished:
+                job.done(error)
+            self._after()
+
+    def drain(self) -> None:
+        """Run every job, and those that their reports submit. Blocks; the loop's thread only."""
+        while self._unreported:
+            self._progress.wait()
+            self._progress.clear()
+            self._report()
+
+    def stop(self) -> None:
+        """Drain, then end the threads. Blocks; the loop's thread only."""
+        self.drain()
+        self._stopped = True
+        for queue in self._queues.values():
+            queue.put(None)
+        for thread in self._threads:
+            thread.join()
