@@ -58,7 +58,7 @@ class FakeQueue:
     messages: dict[int, bytes] = field(default_factory=dict)
     ready: list[int] = field(default_factory=list)
     groups: dict[str, FakeGroup] = field(default_factory=dict)
-    next: int = 1
+    next: int = 0
     batch_rows: int = 3
 
     def put(self, *records: bytes) -> None:
@@ -144,7 +144,7 @@ class FakeConnection:
             size += len(q.messages[number])
             if len(taken) == rows_max or (taken and size > bytes_max):
                 break
-            if number <= up_to:
+            if up_to < 0 or number <= up_to:
                 taken.append(number)
         if not taken:
             return after
@@ -164,7 +164,7 @@ class FakeConnection:
     def read(self, queue: str, first: int, last: int, bytes_max: int) -> tuple[int, bytes]:
         q = self._queue("read", queue)
         out = b""
-        number = first - (first - 1) % q.batch_rows
+        number = first - first % q.batch_rows
         while number <= last and len(out) < bytes_max:
             span = range(number, number + q.batch_rows)
             held = [n for n in span if n in q.messages]

@@ -173,7 +173,7 @@ def test_available_now_ignores_what_comes_later() -> None:
     start = reader.initialOffset()
     end = reader.latestOffset(start, reader.getDefaultReadLimit())
     (partition,) = reader.partitions(start, end)
-    assert partition.runs == [(1, 3)]
+    assert partition.runs == [(0, 2)]
     assert reader.latestOffset(end, reader.getDefaultReadLimit()) == end
 
 
@@ -191,15 +191,27 @@ def test_making_and_shipping_a_reader_asks_nothing() -> None:
     assert broker.connections == 0
 
 
-def test_an_idle_query_settles_once() -> None:
-    broker, disk = filled(2), Checkpoint()
-    query = Query(broker, disk)
-    query.run()
+def test_an_idle_query_looks_and_writes_nothing() -> None:
+    broker = filled(2)
+    reader = Query(broker, Checkpoint()).reader
+    limit = reader.getDefaultReadLimit()
+    end = reader.latestOffset({"q": 0}, limit)
+    assert reader.latestOffset(end, limit) == end == {"q": 1}
     broker.calls.clear()
     for _ in range(5):
-        end = query.reader.latestOffset(disk.offsets[-1], query.reader.getDefaultReadLimit())
-        assert end == disk.offsets[-1]
-    assert broker.calls == ["checkout"] * 5
+        assert reader.latestOffset(end, limit) == end
+    assert broker.calls == ["status"] * 5
+    broker.queue("q").put(record(b"new"))
+    assert reader.latestOffset(end, limit) == {"q": 2}
+
+
+def test_available_now_on_a_queue_never_used_ends() -> None:
+    broker, disk = filled(0), Checkpoint()
+    reader = Query(broker, disk).reader
+    reader.prepareForTriggerAvailableNow()
+    broker.queue("q").put(record(b"later"))
+    start = reader.initialOffset()
+    assert reader.latestOffset(start, reader.getDefaultReadLimit()) == start
 
 
 def test_trigger_once_takes_all_and_other_limits_are_refused() -> None:
@@ -208,7 +220,7 @@ def test_trigger_once_takes_all_and_other_limits_are_refused() -> None:
     with pytest.raises(ConfigError, match="ReadMaxBytes"):
         reader.latestOffset({"q": 0}, ReadMaxBytes(5))
     end = reader.latestOffset({"q": 0}, ReadAllAvailable())
-    assert [p.runs for p in reader.partitions({"q": 0}, end)] == [[(1, 9)]]
+    assert [p.runs for p in reader.partitions({"q": 0}, end)] == [[(0, 8)]]
 
 
 def test_bytes_bound_a_batch() -> None:
@@ -220,7 +232,7 @@ def test_bytes_bound_a_batch() -> None:
 def test_progress_shows_what_waits() -> None:
     reader = Query(filled(7), Checkpoint(), maxOffsetsPerTrigger="2").reader
     reader.latestOffset({"q": 0}, reader.getDefaultReadLimit())
-    assert reader.reportLatestOffset() == {"q": 0, "next": 8, "ready": 5}
+    assert reader.reportLatestOffset() == {"q": 0, "next": 7, "ready": 5}
 
 
 # --- two queries, one group ---------------------------------------------------------------------
@@ -288,7 +300,7 @@ def test_stop_settles_nothing() -> None:
     reader = Query(broker, disk).reader
     reader.latestOffset({"q": 0}, reader.getDefaultReadLimit())
     reader.stop()
-    assert broker.queue("q").groups["g"].open == {1: [1, 2, 3]}
+    assert broker.queue("q").groups["g"].open == {1: [0, 1, 2]}
 
 
 # --- checkpoints that do not fit ----------------------------------------------------------------
@@ -325,7 +337,7 @@ def test_rows_lost_from_a_logged_batch_end_the_query() -> None:
     with pytest.raises(Killed):
         Query(broker, disk).run("logged", 0)
     broker.queue("q").lose(4)
-    with pytest.raises(RowsLost, match="1 of the messages 1 to 6"):
+    with pytest.raises(RowsLost, match="1 of the messages 0 to 5"):
         Query(broker, disk).run()
 
 

@@ -53,7 +53,8 @@ class Broker(Protocol):
         """The lowest open checkout above `after`, made from ready messages if there is none.
 
         Returns:
-            Its number; `after` if nothing is open or ready up to message number `up_to`.
+            Its number; `after` if nothing is open, nor ready with a number up to `up_to` (which
+            is no bound if it is negative).
         """
 
     def checkouts(self, queue: str, group: str, after: int, up_to: int) -> list[Held]:

@@ -56,6 +56,7 @@ class GroupReader:
         self._broker: Broker | None = None
         self._epoch = 0
         self._settled = 0
+        self._idle = False
         self._stopped = threading.Event()
 
     # --- what Spark asks ------------------------------------------------------------------------
@@ -75,7 +76,7 @@ class GroupReader:
             start: The last checkout processed; everything up to it is settled.
             rows_max: Messages to take at most.
             bytes_max: Their bytes at most; one message is taken whatever its size.
-            up_to: Take no message with a higher number.
+            up_to: Take no message with a higher number; negative for no bound.
 
         Returns:
             Number of the checkout to process next; `start` if there is nothing.
@@ -86,11 +87,17 @@ class GroupReader:
         """
         self._hold(start)
         self.settle(start)
-        return self._call(
+        # An idle query asks a hundred times a second. A checkout is a command in the broker's log
+        # even if it takes nothing, so while nothing comes a look has to do.
+        if self._idle and self.status().ready == 0:
+            return start
+        number = self._call(
             lambda broker: broker.checkout(
                 self._queue, self._group, self._epoch, start, rows_max, bytes_max, up_to
             )
         )
+        self._idle = number == start
+        return number
 
     def held(self, start: int, end: int) -> list[Held]:
         """The checkouts behind `start` up to `end`, as a logged batch names them.

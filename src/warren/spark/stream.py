@@ -35,7 +35,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._connect = connect
         self._group: GroupReader | None = None
-        self._up_to = UNBOUNDED
+        self._up_to = UNBOUNDED  # the highest message number to take; below 0 none at all
 
     def initialOffset(self) -> Offset:
         """Where a query without a checkpoint begins. May be called more than once."""
@@ -61,6 +61,8 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             rows_max, bytes_max = UNBOUNDED, UNBOUNDED
         else:
             raise ConfigError(f"a queue cannot be read with {type(limit).__name__}")
+        if self._up_to < 0:
+            return start
         number = self._number(start)
         return self._offset(self._reader().take(number, rows_max, bytes_max, self._up_to))
 
