@@ -1,0 +1,257 @@
+"""Arguments of declarations: which RabbitMQ knows, which are honoured here, when two are equal.
+
+Of the arguments a queue type knows, some are honoured and checked; the rest is refused, because an
+argument that is silently ignored would promise what does not happen. Arguments nobody knows are
+kept and ignored, as RabbitMQ does.
+
+Source: `rabbit_amqqueue`, `rabbit_misc:assert_args_equivalence` and the capabilities of each queue
+type in RabbitMQ 4.3.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from warren.errors import ChannelException
+from warren.metadata.terms import (
+    is_integer_type,
+    quoted,
+    term,
+    text_term,
+    type_name,
+)
+from warren.wire.amqp091.table import Decimal, Table, Value
+
+QUEUE_TYPE: Final = "x-queue-type"
+
+#: In the order in which RabbitMQ compares them.
+CLASSIC_ARGUMENTS: Final = (
+    "x-expires",
+    "x-message-ttl",
+    "x-dead-letter-exchange",
+    "x-dead-letter-routing-key",
+    "x-max-length",
+    "x-max-length-bytes",
+    "x-max-priority",
+    "x-overflow",
+    "x-queue-mode",
+    "x-queue-version",
+    "x-single-active-consumer",
+    "x-queue-type",
+    "x-queue-master-locator",
+    "x-queue-leader-locator",
+)
+QUORUM_ARGUMENTS: Final = (
+    "x-dead-letter-exchange",
+    "x-dead-letter-routing-key",
+    "x-dead-letter-strategy",
+    "x-expires",
+    "x-max-length",
+    "x-max-length-bytes",
+    "x-max-in-memory-length",
+    "x-max-in-memory-bytes",
+    "x-overflow",
+    "x-single-active-consumer",
+    "x-queue-type",
+    "x-quorum-initial-group-size",
+    "x-member-placement-tag",
+    "x-delivery-limit",
+    "x-message-ttl",
+    "x-queue-leader-locator",
+    "x-consumer-disconnected-timeout",
+    "x-consumer-timeout",
+    "x-delayed-retry-type",
+    "x-delayed-retry-min",
+    "x-delayed-retry-max",
+)
+STREAM_ARGUMENTS: Final = (
+    "x-max-length-bytes",
+    "x-queue-type",
+    "x-max-age",
+    "x-stream-max-segment-size-bytes",
+    "x-stream-filter-size-bytes",
+    "x-initial-cluster-size",
+    "x-queue-leader-locator",
+)
+HONOURED_ARGUMENTS: Final = (
+    "x-queue-type",
+    "x-quorum-initial-group-size",
+    "x-queue-leader-locator",
+    "x-queue-master-locator",
+    "x-queue-version",
+    "x-queue-mode",
+    "x-max-in-memory-length",
+    "x-max-in-memory-bytes",
+)
+LEADER_LOCATORS: Final = ("client-local", "balanced", "random", "least-leaders", "min-masters")
+
+#: RabbitMQ's module of each type, which its error texts name.
+TYPE_MODULES: Final = {
+    "classic": "rabbit_classic_queue",
+    "quorum": "rabbit_quorum_queue",
+    "stream": "rabbit_stream_queue",
+}
+
+
+def known_arguments(kind: str) -> tuple[str, ...]:
+    """The arguments that a queue type has a meaning for."""
+    if kind == "quorum":
+        return QUORUM_ARGUMENTS
+    if kind == "stream":
+        return STREAM_ARGUMENTS
+    return CLASSIC_ARGUMENTS
+
+
+def _is_known(name: str) -> bool:
+    return name in CLASSIC_ARGUMENTS or name in QUORUM_ARGUMENTS or name in STREAM_ARGUMENTS
+
+
+def stored_arguments(arguments: Table) -> Table:
+    """A queue's arguments as its record keeps them: with its type, without the wish for a name."""
+    stored: Table = {}
+    for name, value in arguments.items():
+        if name != "x-name-prefix":
+            stored[name] = value
+    if QUEUE_TYPE not in stored:
+        stored[QUEUE_TYPE] = "classic"
+    return stored
+
+
+def queue_type(arguments: Table) -> str:
+    """The queue type that arguments ask for, whether it exists or not."""
+    value = arguments.get(QUEUE_TYPE)
+    if isinstance(value, str) and value and value != "undefined":
+        return value
+    return "classic"
+
+
+def check_queue_arguments(arguments: Table, queue: str) -> None:
+    """Refuse arguments that are wrong, and ones that this version does not honour.
+
+    Args:
+        arguments: From `stored_arguments`.
+        queue: How error texts call the queue: `queue 'q' in vhost '/'`.
+
+    Raises:
+        ChannelException: 406.
+    """
+    if QUEUE_TYPE in arguments:
+        value = arguments[QUEUE_TYPE]
+        if not isinstance(value, str):
+            _invalid(QUEUE_TYPE, queue, f"{{unacceptable_type,{type_name(value)}}}")
+    kind = queue_type(arguments)
+    if kind not in TYPE_MODULES:
+        _invalid(QUEUE_TYPE, queue, text_term(f"unsupported queue type '{kind}'"))
+    known = known_arguments(kind)
+    for name in HONOURED_ARGUMENTS:
+        if name in arguments and name in known:
+            reason = _value_error(name, arguments[name])
+            if reason:
+                _invalid(name, queue, reason)
+    for name in arguments:
+        if _is_known(name) and name not in known:
+            raise ChannelException(
+                406, f"invalid arg '{name}' for {queue} of queue type {TYPE_MODULES[kind]}"
+            )
+    if kind == "stream":
+        _unsupported(QUEUE_TYPE, queue)
+    for name in arguments:
+        if name in known and name not in HONOURED_ARGUMENTS:
+            _unsupported(name, queue)
+
+
+def _invalid(name: str, queue: str, reason: str) -> None:
+    raise ChannelException(406, f"invalid arg '{name}' for {queue}: {reason}")
+
+
+def _unsupported(name: str, queue: str) -> None:
+    raise ChannelException(
+        406, f"argument '{name}' for {queue} is not supported yet by this version of Warren"
+    )
+
+
+def _value_error(name: str, value: Value) -> str:
+    """What is wrong with the value of an honoured argument, as RabbitMQ says it; else empty."""
+    if name == "x-queue-leader-locator":
+        if not isinstance(value, str):
+            return f"{{unacceptable_type,{type_name(value)}}}"
+        return "" if value in LEADER_LOCATORS else "invalid_queue_locator_arg"
+    if name in ("x-queue-type", "x-queue-mode", "x-queue-master-locator"):
+        return ""
+    reason = _not_a_count(value)
+    if reason:
+        return reason
+    if name == "x-queue-version" and value != 2:
+        return text_term(f"unsupported queue version '{term(value)}'")
+    if name == "x-quorum-initial-group-size" and value == 0:
+        return "{value_zero,0}"
+    return ""
+
+
+def _not_a_count(value: Value) -> str:
+    """Why a value is not an integer from 0, or empty."""
+    if not isinstance(value, int) or not is_integer_type(value):
+        return text_term(f"expected integer, got {type_name(value)}")
+    return f"{{value_negative,{int(value)}}}" if value < 0 else ""
+
+
+# --- equivalence --------------------------------------------------------------------------------
+
+
+def check_equivalent(current: Table, given: Table, names: tuple[str, ...], entity: str) -> None:
+    """Refuse a declaration whose arguments differ from those of what exists.
+
+    The width of an integer does not matter, nor does the kind of string.
+
+    Args:
+        names: The arguments that count.
+        entity: How error texts call it: `queue 'q' in vhost '/'`.
+
+    Raises:
+        ChannelException: 406.
+    """
+    for name in names:
+        if name not in current:
+            if name in given:
+                _inequivalent(name, entity, _typed(given[name]), "none")
+        elif name not in given:
+            _inequivalent(name, entity, "none", _typed(current[name]))
+        elif not same_value(current[name], given[name]):
+            _inequivalent(name, entity, f"'{quoted(given[name])}'", f"'{quoted(current[name])}'")
+
+
+def check_same_flag(current: bool, given: bool, name: str, entity: str) -> None:
+    """Refuse a declaration that differs in a flag. Errors as for `check_equivalent`."""
+    if current != given:
+        _inequivalent(name, entity, f"'{term(given)}'", f"'{term(current)}'")
+
+
+def check_same_type(current: str, given: str, entity: str) -> None:
+    """Refuse a declaration of another exchange type. Errors as for `check_equivalent`."""
+    if current != given:
+        _inequivalent("type", entity, f"'{given}'", f"'{current}'")
+
+
+def same_value(first: Value, second: Value) -> bool:
+    """Whether two values are one to RabbitMQ: numbers by value, but 1, 1.0 and true differ."""
+    if isinstance(first, (str, bytes)) and isinstance(second, (str, bytes)):
+        return quoted(first) == quoted(second)
+    if isinstance(first, bool) or isinstance(second, bool):
+        return isinstance(first, bool) and isinstance(second, bool) and first == second
+    if isinstance(first, int) and isinstance(second, int):
+        return first == second
+    if isinstance(first, float) and isinstance(second, float):
+        return first == second
+    if isinstance(first, (list, dict, Decimal)) and isinstance(second, (list, dict, Decimal)):
+        return term(first) == term(second)
+    return first is None and second is None
+
+
+def _typed(value: Value) -> str:
+    return f"the value '{quoted(value)}' of type '{type_name(value)}'"
+
+
+def _inequivalent(name: str, entity: str, given: str, current: str) -> None:
+    raise ChannelException(
+        406, f"inequivalent arg '{name}' for {entity}: received {given} but current is {current}"
+    )

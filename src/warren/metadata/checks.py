@@ -1,0 +1,392 @@
+"""What a client may change: one function a method, which reads the tables and changes nothing.
+
+Each gives the command to log, or None where there is nothing to do and the client gets its reply
+at once. Names are clean (`names.clean_name`) and permissions checked by the caller. Errors come
+in the order in which RabbitMQ finds them, without class and method id.
+
+Source: acceptance 2.7; `rabbit_channel`, `rabbit_exchange`, `rabbit_binding`, `rabbit_amqqueue`
+of RabbitMQ 4.3.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from warren.errors import ChannelException, ConnectionException
+from warren.metadata.arguments import (
+    TYPE_MODULES,
+    check_equivalent,
+    check_queue_arguments,
+    check_same_flag,
+    check_same_type,
+    known_arguments,
+    queue_type,
+    stored_arguments,
+)
+from warren.metadata.commands import (
+    Bind,
+    DeclareExchange,
+    DeclareQueue,
+    DeleteExchange,
+    DeleteQueue,
+    Unbind,
+)
+from warren.metadata.machine import MetadataMachine, binding_key
+from warren.metadata.names import RESERVED_PREFIX, check_reserved
+from warren.metadata.tables import NO_OWNER, ExchangeRecord, QueueRecord
+from warren.metadata.terms import binary_term, term, type_name
+from warren.routing.exchange_types import EXCHANGE_TYPES
+from warren.routing.topic import split_words
+from warren.wire.amqp091.table import Table
+
+ALTERNATE_EXCHANGE: Final = "alternate-exchange"
+HEADER_MATCHES: Final = ("all", "any", "all-with-x", "any-with-x")
+
+ANY_WORDS_MAX: Final = 2
+"""`#` in one topic pattern, RabbitMQ's bound. Matching here does not need it; patterns that
+RabbitMQ refuses are refused so that an application does not find out later."""
+
+
+def queue_title(vhost: str, name: str) -> str:
+    """How error texts call a queue."""
+    return f"queue '{name}' in vhost '{vhost}'"
+
+
+def exchange_title(vhost: str, name: str) -> str:
+    """How error texts call an exchange."""
+    return f"exchange '{name}' in vhost '{vhost}'"
+
+
+def _no_queue(vhost: str, name: str) -> ChannelException:
+    return ChannelException(404, f"no {queue_title(vhost, name)}")
+
+
+def _no_exchange(vhost: str, name: str) -> ChannelException:
+    return ChannelException(404, f"no {exchange_title(vhost, name)}")
+
+
+# --- queues -------------------------------------------------------------------------------------
+
+
+def use_queue(machine: MetadataMachine, vhost: str, name: str, connection: i64) -> QueueRecord:
+    """A queue that a connection wants to consume, get, purge, or declare passively.
+
+    Raises:
+        ChannelException: 404, or 405 where it is another connection's.
+    """
+    queue = machine.queue(vhost, name)
+    if queue is None:
+        raise _no_queue(vhost, name)
+    _check_owner(queue, connection)
+    return queue
+
+
+def _check_owner(queue: QueueRecord, connection: i64) -> None:
+    if queue.exclusive_owner not in (NO_OWNER, connection):
+        raise _locked(queue)
+
+
+def _locked(queue: QueueRecord) -> ChannelException:
+    return ChannelException(
+        405,
+        f"cannot obtain exclusive access to locked {queue_title(queue.vhost, queue.name)}. "
+        "It could be originally declared on another connection or the exclusive property value "
+        "does not match that of the original declaration.",
+    )
+
+
+def server_named(arguments: Table) -> None:
+    """Refuse to make up a name for a queue type that is not for queues without one.
+
+    Raises:
+        ChannelException: 406.
+    """
+    kind = queue_type(arguments)
+    if kind in TYPE_MODULES and kind != "classic":
+        raise ChannelException(
+            406, f"Cannot declare a server-named queue for type {TYPE_MODULES[kind]}"
+        )
+
+
+def declare_queue(
+    machine: MetadataMachine,
+    vhost: str,
+    name: str,
+    durable: bool,
+    exclusive: bool,
+    auto_delete: bool,
+    arguments: Table,
+    connection: i64,
+    group_id: i64,
+    named_by_server: bool = False,
+) -> DeclareQueue | None:
+    """`queue.declare`, not passive. None where an equivalent queue exists.
+
+    Args:
+        connection: Who asks, the owner if `exclusive`; not `NO_OWNER`.
+        group_id: The incarnation to create, above `machine.highest_group_id`.
+        named_by_server: Whether `name` is from `names.server_name`.
+
+    Raises:
+        ChannelException: 403, 405 or 406.
+    """
+    assert connection != NO_OWNER
+    if not named_by_server:
+        check_reserved("queue", name)
+    owner: i64 = connection if exclusive else NO_OWNER
+    durable = durable and not exclusive
+    stored = stored_arguments(arguments)
+    title = queue_title(vhost, name)
+    current = machine.queue(vhost, name)
+    if current is not None:
+        if current.exclusive_owner != owner:
+            raise _locked(current)
+        check_same_flag(current.durable, durable, "durable", title)
+        check_same_flag(current.auto_delete, auto_delete, "auto_delete", title)
+        check_equivalent(current.arguments, stored, known_arguments(current.kind), title)
+        return None
+    dead_letters = stored.get("x-dead-letter-exchange", "")
+    if not isinstance(dead_letters, str):
+        raise ChannelException(
+            406,
+            f"invalid type '{type_name(dead_letters)}' for arg 'x-dead-letter-exchange' in {title}",
+        )
+    check_queue_arguments(stored, title)
+    kind = queue_type(stored)
+    if kind == "quorum":
+        _check_quorum(title, durable, exclusive, auto_delete)
+    return DeclareQueue(vhost, name, kind, durable, auto_delete, owner, stored, group_id)
+
+
+def _check_quorum(title: str, durable: bool, exclusive: bool, auto_delete: bool) -> None:
+    if auto_delete:
+        raise ChannelException(406, f"invalid property 'auto-delete' for {title}")
+    if exclusive:
+        raise ChannelException(406, f"invalid property 'exclusive-owner' for {title}")
+    if not durable:
+        raise ChannelException(406, f"invalid property 'non-durable' for {title}")
+
+
+def delete_queue(
+    machine: MetadataMachine,
+    vhost: str,
+    name: str,
+    if_unused: bool,
+    if_empty: bool,
+    connection: i64,
+) -> DeleteQueue | None:
+    """`queue.delete`. None where there is no such queue, which is no error.
+
+    The caller checks `if_unused` and `if_empty` on the queue itself (`in_use`, `not_empty`).
+
+    Raises:
+        ChannelException: 405.
+        ConnectionException: 540, a condition that quorum queues do not have.
+    """
+    queue = machine.queue(vhost, name)
+    if queue is None:
+        return None
+    _check_owner(queue, connection)
+    if queue.kind == "quorum" and (if_unused or if_empty):
+        flag = "if-unused" if if_unused else "if-empty"
+        raise ConnectionException(
+            540,
+            f"cannot delete {queue_title(vhost, name)}. queue.delete operations with {flag} "
+            "flag set are not supported by quorum queues",
+        )
+    return DeleteQueue(vhost, name, queue.group_id, queue.durable)
+
+
+def in_use(queue: QueueRecord) -> ChannelException:
+    """The error for a queue with consumers and `if_unused`."""
+    return ChannelException(406, f"{queue_title(queue.vhost, queue.name)} in use")
+
+
+def not_empty(queue: QueueRecord) -> ChannelException:
+    """The error for a queue with messages and `if_empty`."""
+    return ChannelException(406, f"{queue_title(queue.vhost, queue.name)} not empty")
+
+
+# --- exchanges ----------------------------------------------------------------------------------
+
+
+def _check_not_default(name: str) -> None:
+    if not name:
+        raise ChannelException(403, "operation not permitted on the default exchange")
+
+
+def use_exchange(machine: MetadataMachine, vhost: str, name: str) -> ExchangeRecord:
+    """`exchange.declare`, passive.
+
+    Raises:
+        ChannelException: 403 or 404.
+    """
+    _check_not_default(name)
+    exchange = machine.exchange(vhost, name)
+    if exchange is None:
+        raise _no_exchange(vhost, name)
+    return exchange
+
+
+def declare_exchange(
+    machine: MetadataMachine,
+    vhost: str,
+    name: str,
+    kind: str,
+    durable: bool,
+    auto_delete: bool,
+    internal: bool,
+    arguments: Table,
+) -> DeclareExchange | None:
+    """`exchange.declare`, not passive. None where an equivalent exchange exists.
+
+    Raises:
+        ChannelException: 403 or 406.
+    """
+    if kind not in EXCHANGE_TYPES:
+        raise ChannelException(406, f"unknown exchange type '{kind}'")
+    _check_not_default(name)
+    title = exchange_title(vhost, name)
+    current = machine.exchange(vhost, name)
+    if current is not None:
+        check_same_type(current.kind, kind, title)
+        check_same_flag(current.durable, durable, "durable", title)
+        check_same_flag(current.auto_delete, auto_delete, "auto_delete", title)
+        check_same_flag(current.internal, internal, "internal", title)
+        check_equivalent(current.arguments, arguments, (ALTERNATE_EXCHANGE,), title)
+        return None
+    check_reserved("exchange", name)
+    alternate = arguments.get(ALTERNATE_EXCHANGE, "")
+    if not isinstance(alternate, str):
+        raise ChannelException(
+            406, f"invalid type '{type_name(alternate)}' for arg '{ALTERNATE_EXCHANGE}' in {title}"
+        )
+    return DeclareExchange(vhost, name, kind, durable, auto_delete, internal, arguments)
+
+
+def delete_exchange(
+    machine: MetadataMachine, vhost: str, name: str, if_unused: bool
+) -> DeleteExchange | None:
+    """`exchange.delete`. None where there is no such exchange, which is no error.
+
+    Raises:
+        ChannelException: 403 or 406.
+    """
+    _check_not_default(name)
+    title = exchange_title(vhost, name)
+    if name.startswith(RESERVED_PREFIX):
+        raise ChannelException(403, f"deletion of system {title} not allowed")
+    exchange = machine.exchange(vhost, name)
+    if exchange is None:
+        return None
+    if if_unused and exchange.bound:
+        raise ChannelException(406, f"{title} in use")
+    return DeleteExchange(vhost, name, if_unused, exchange.durable)
+
+
+# --- bindings -----------------------------------------------------------------------------------
+
+
+def bind(
+    machine: MetadataMachine,
+    vhost: str,
+    source: str,
+    destination: str,
+    to_exchange: bool,
+    routing_key: str,
+    arguments: Table,
+    connection: i64,
+) -> Bind | None:
+    """`queue.bind`, or `exchange.bind` where `to_exchange`. None where the binding exists.
+
+    Raises:
+        ChannelException: 403, 404, 405 or 406.
+    """
+    _check_ends(source, destination, to_exchange)
+    exchange = machine.exchange(vhost, source)
+    if exchange is None:
+        raise _no_exchange(vhost, source)
+    if to_exchange:
+        target = machine.exchange(vhost, destination)
+        if target is None:
+            raise _no_exchange(vhost, destination)
+        _check_binding(exchange.kind, routing_key, arguments)
+        durable = exchange.durable and target.durable
+    else:
+        queue = machine.queue(vhost, destination)
+        if queue is None:
+            raise _no_queue(vhost, destination)
+        _check_binding(exchange.kind, routing_key, arguments)
+        _check_owner(queue, connection)
+        durable = exchange.durable and queue.durable
+    if binding_key(destination, to_exchange, routing_key, arguments) in exchange.bound:
+        return None
+    return Bind(vhost, source, destination, to_exchange, routing_key, arguments, durable)
+
+
+def unbind(
+    machine: MetadataMachine,
+    vhost: str,
+    source: str,
+    destination: str,
+    to_exchange: bool,
+    routing_key: str,
+    arguments: Table,
+    connection: i64,
+) -> Unbind | None:
+    """`queue.unbind` or `exchange.unbind`. None where there is no such binding: no error.
+
+    Raises:
+        ChannelException: 403 or 405.
+    """
+    _check_ends(source, destination, to_exchange)
+    exchange = machine.exchange(vhost, source)
+    if exchange is None:
+        return None
+    key = binding_key(destination, to_exchange, routing_key, arguments)
+    binding = exchange.bound.get(key)
+    if binding is None:
+        return None
+    if not to_exchange:
+        queue = machine.queue(vhost, destination)
+        assert queue is not None, "a binding leads to a queue that exists"
+        _check_owner(queue, connection)
+    return Unbind(
+        vhost, source, destination, to_exchange, routing_key, arguments, binding.durable
+    )
+
+
+def _check_ends(source: str, destination: str, to_exchange: bool) -> None:
+    if not to_exchange and destination.startswith("amq.rabbitmq.reply-to"):
+        raise ChannelException(403, "cannot bind or unbind to a volatile (direct reply-to) queue")
+    if to_exchange:
+        _check_not_default(destination)
+    _check_not_default(source)
+
+
+def _check_binding(kind: str, routing_key: str, arguments: Table) -> None:
+    """Refuse a binding that its exchange's type cannot take."""
+    if kind == "headers" and "x-match" in arguments:
+        match = arguments["x-match"]
+        if not isinstance(match, str):
+            raise ChannelException(
+                406,
+                f"Invalid x-match field type {type_name(match)} (value {term(match)}); "
+                "expected longstr",
+            )
+        if match not in HEADER_MATCHES:
+            raise ChannelException(
+                406,
+                f"Invalid x-match field value {binary_term(match)}; "
+                "expected all, any, all-with-x, or any-with-x",
+            )
+    elif kind == "topic":
+        count = split_words(routing_key).count("#")
+        if count > ANY_WORDS_MAX:
+            raise ChannelException(
+                406,
+                f"Topic binding key '{routing_key}' uses {count} '#' wildcards, "
+                f"at most {ANY_WORDS_MAX} are allowed",
+            )

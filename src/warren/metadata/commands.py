@@ -1,0 +1,379 @@
+"""Commands of the metadata machine, and their bytes in its log.
+
+Layout: one MessagePack array a command, `[version, tag, fields...]`, fields in the order of the
+constructor's parameters; AMQP argument tables are the bytes of their entries. `docs/formats/
+metadata.md` lists tags and fields. The version is the machine's: a command that an older machine
+would apply differently raises it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, final
+
+import msgspec
+from mypy_extensions import i64
+
+from warren.errors import StorageError
+from warren.wire.amqp091.table import Table, decode_table, encode_table
+
+VERSION: Final = 1
+
+
+class Command:
+    """One change of the tables.
+
+    Attributes:
+        durable: Whether the change survives a restart, so that its reply has to wait for the disk.
+            One that does not still takes its turn in the log's order.
+    """
+
+    def __init__(self, durable: bool) -> None:
+        self.durable: bool = durable
+
+    def fields(self) -> list[Any]:
+        """Tag and fields, as `encode` writes them."""
+        raise AssertionError("a command defines fields")
+
+
+@final
+class DeclareVhost(Command):
+    """Create a vhost with the predeclared exchanges."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(True)
+        self.name: str = name
+
+    def fields(self) -> list[Any]:
+        """See `Command`."""
+        return [1, self.name]
+
+
+@final
+class DeleteVhost(Command):
+    """Delete a vhost and everything in it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(True)
+        self.name: str = name
+
+    def fields(self) -> list[Any]:
+        """See `Command`."""
+        return [2, self.name]
+
+
+@final
+class SetUser(Command):
+    """Create a user, or replace all its properties. See `UserRecord`."""
+
+    def __init__(
+        self,
+        name: str,
+        password_hash: bytes,
+        hash_scheme: str,
+        tags: list[str],
+        loopback_only: bool,
+    ) -> None:
+        super().__init__(True)
+        self.name: str = name
+        self.password_hash: bytes = password_hash
+        self.hash_scheme: str = hash_scheme
+        self.tags: list[str] = tags
+        self.loopback_only: bool = loopback_only
+
+    def fields(self) -> list[Any]:
+        """See `Command`."""
+        return [
+            3,
+            self.name,
+            self.password_hash,
+            self.hash_scheme,
+            self.tags,
+            self.loopback_only,
+        ]
+
+
+@final
+class DeleteUser(Command):
+    """Delete a user and its permissions."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(True)
+        self.name: str = name
+
+    def fields(self) -> list[Any]:
+        """See `Command`."""
+        return [4, self.name]
+
+
+@final
+class SetPermissions(Command):
+    """Grant a user access to a vhost, or replace its patterns there."""
+
+    def __init__(self, user: str, vhost: str, configure: str, write: str, read: str) -> None:
+        super().__init__(True)
+        self.user: str = user
+        self.vhost: str = vhost
+        self.configure: str = configure
+        self.write: str = write
+        self.read: str = read
+
+    def fields(self) -> list[Any]:
+        """See `Command`."""
+        return [5, self.user, self.vhost, self.configure, self.write, self.read]
+
+
+@final
+class ClearPermissions(Command):
+    """Take a user's access to a vhost away."""
+
+    def __init__(self, user: str, vhost: str) -> None:
+        super().__init__(True)
+        self.user: str = user
+        self.vhost: str = vhost
+
+    def fields(self) -> list[Any]:
+        """See `Command`."""
+        return [6, self.user, self.vhost]
+
+
+@final
+class DeclareExchange(Command):
+    """Create an exchange. See `ExchangeRecord`."""
+
+    def __init__(
+        self,
+        vhost: str,
+        name: str,
+        kind: str,
+        durable: bool,
+        auto_delete: bool,
+        internal: bool,
+        arguments: Table,
+    ) -> None:
+        super().__init__(durable)
+        self.vhost: str = vhost
+        self.name: str = name
+        self.kind: str = kind
+        self.auto_delete: bool = auto_delete
+        self.internal: bool = internal
+        self.arguments: Table = arguments
+
+    def fields(self) -> list[Any]:
+        """See `Command`."""
+        return [
+            7,
+            self.vhost,
+            self.name,
+            self.kind,
+            self.durable,
+            self.auto_delete,
+            self.internal,
+            encode_table(self.arguments),
+        ]
+
+
+@final
+class DeleteExchange(Command):
+    """Delete an exchange and the bindings at either end of it.
+
+    Attributes:
+        if_unused: Leave it if bindings lead from it when the command is applied.
+    """
+
+    def __init__(self, vhost: str, name: str, if_unused: bool, durable: bool) -> None:
+        super().__init__(durable)
+        self.vhost: str = vhost
+        self.name: str = name
+        self.if_unused: bool = if_unused
+
+    def fields(self) -> list[Any]:
+        """See `Command`."""
+        return [8, self.vhost, self.name, self.if_unused, self.durable]
+
+
+@final
+class DeclareQueue(Command):
+    """Create a queue. See `QueueRecord`."""
+
+    def __init__(
+        self,
+        vhost: str,
+        name: str,
+        kind: str,
+        durable: bool,
+        auto_delete: bool,
+        exclusive_owner: i64,
+        arguments: Table,
+        group_id: i64,
+    ) -> None:
+        super().__init__(durable)
+        self.vhost: str = vhost
+        self.name: str = name
+        self.kind: str = kind
+        self.auto_delete: bool = auto_delete
+        self.exclusive_owner: i64 = exclusive_owner
+        self.arguments: Table = arguments
+        self.group_id: i64 = group_id
+
+    def fields(self) -> list[Any]:
+        """See `Command`."""
+        return [
+            9,
+            self.vhost,
+            self.name,
+            self.kind,
+            self.durable,
+            self.auto_delete,
+            self.exclusive_owner,
+            encode_table(self.arguments),
+            self.group_id,
+        ]
+
+
+@final
+class DeleteQueue(Command):
+    """Delete one incarnation of a queue and the bindings to it."""
+
+    def __init__(self, vhost: str, name: str, group_id: i64, durable: bool) -> None:
+        super().__init__(durable)
+        self.vhost: str = vhost
+        self.name: str = name
+        self.group_id: i64 = group_id
+
+    def fields(self) -> list[Any]:
+        """See `Command`."""
+        return [10, self.vhost, self.name, self.group_id, self.durable]
+
+
+@final
+class Bind(Command):
+    """Create a binding. See `Binding`."""
+
+    def __init__(
+        self,
+        vhost: str,
+        source: str,
+        destination: str,
+        to_exchange: bool,
+        routing_key: str,
+        arguments: Table,
+        durable: bool,
+    ) -> None:
+        super().__init__(durable)
+        self.vhost: str = vhost
+        self.source: str = source
+        self.destination: str = destination
+        self.to_exchange: bool = to_exchange
+        self.routing_key: str = routing_key
+        self.arguments: Table = arguments
+
+    def fields(self) -> list[Any]:
+        """See `Command`."""
+        return [
+            11,
+            self.vhost,
+            self.source,
+            self.destination,
+            self.to_exchange,
+            self.routing_key,
+            encode_table(self.arguments),
+            self.durable,
+        ]
+
+
+@final
+class Unbind(Command):
+    """Remove a binding. See `Binding`."""
+
+    def __init__(
+        self,
+        vhost: str,
+        source: str,
+        destination: str,
+        to_exchange: bool,
+        routing_key: str,
+        arguments: Table,
+        durable: bool,
+    ) -> None:
+        super().__init__(durable)
+        self.vhost: str = vhost
+        self.source: str = source
+        self.destination: str = destination
+        self.to_exchange: bool = to_exchange
+        self.routing_key: str = routing_key
+        self.arguments: Table = arguments
+
+    def fields(self) -> list[Any]:
+        """See `Command`."""
+        return [
+            12,
+            self.vhost,
+            self.source,
+            self.destination,
+            self.to_exchange,
+            self.routing_key,
+            encode_table(self.arguments),
+            self.durable,
+        ]
+
+
+@final
+class DropTransient(Command):
+    """A node has restarted: delete every queue and exchange that is not durable."""
+
+    def __init__(self) -> None:
+        super().__init__(True)
+
+    def fields(self) -> list[Any]:
+        """See `Command`."""
+        return [13]
+
+
+def encode(command: Command) -> bytes:
+    """A command's bytes for the log."""
+    return msgspec.msgpack.encode([VERSION, *command.fields()])
+
+
+def decode(data: bytes) -> Command:
+    """The command that `encode` wrote.
+
+    Raises:
+        StorageError: A later version of Warren wrote it.
+    """
+    row: list[Any] = msgspec.msgpack.decode(data)
+    if row[0] != VERSION:
+        raise StorageError(
+            f"metadata log: command of version {row[0]}, this node knows version {VERSION}"
+        )
+    tag: int = row[1]
+    f = row[2:]
+    if tag == 1:
+        return DeclareVhost(f[0])
+    if tag == 2:
+        return DeleteVhost(f[0])
+    if tag == 3:
+        return SetUser(f[0], f[1], f[2], f[3], f[4])
+    if tag == 4:
+        return DeleteUser(f[0])
+    if tag == 5:
+        return SetPermissions(f[0], f[1], f[2], f[3], f[4])
+    if tag == 6:
+        return ClearPermissions(f[0], f[1])
+    if tag == 7:
+        return DeclareExchange(f[0], f[1], f[2], f[3], f[4], f[5], _table(f[6]))
+    if tag == 8:
+        return DeleteExchange(f[0], f[1], f[2], f[3])
+    if tag == 9:
+        return DeclareQueue(f[0], f[1], f[2], f[3], f[4], f[5], _table(f[6]), f[7])
+    if tag == 10:
+        return DeleteQueue(f[0], f[1], f[2], f[3])
+    if tag == 11:
+        return Bind(f[0], f[1], f[2], f[3], f[4], _table(f[5]), f[6])
+    if tag == 12:
+        return Unbind(f[0], f[1], f[2], f[3], f[4], _table(f[5]), f[6])
+    assert tag == 13, tag
+    return DropTransient()
+
+
+def _table(data: bytes) -> Table:
+    return decode_table(data, 0, len(data))

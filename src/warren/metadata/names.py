@@ -1,0 +1,59 @@
+"""Names of queues and exchanges: what is cut from them, reserved ones, ones the server makes."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from typing import Final
+
+from warren.errors import ChannelException
+from warren.wire.amqp091.table import Table
+
+RESERVED_PREFIX: Final = "amq."
+SERVER_NAME_PREFIX: Final = "amq.gen"
+NAME_PREFIX_BYTES_MAX: Final = 64
+"""Bytes of `x-name-prefix`, RabbitMQ's bound."""
+SERVER_NAME_RANDOM_BYTES: Final = 16
+
+
+def clean_name(name: str) -> str:
+    """A name as RabbitMQ takes it: without line breaks. Apply to every name from a client."""
+    if "\n" in name or "\r" in name:
+        return name.replace("\n", "").replace("\r", "")
+    return name
+
+
+def check_reserved(what: str, name: str) -> None:
+    """Refuse a client's new entity in the server's part of the name space.
+
+    Args:
+        what: `queue` or `exchange`.
+
+    Raises:
+        ChannelException: 403.
+    """
+    if name.startswith(RESERVED_PREFIX):
+        raise ChannelException(403, f"{what} name '{name}' contains reserved prefix 'amq.*'")
+
+
+def server_name(arguments: Table, random: bytes) -> str:
+    """A new name for a queue declared without one.
+
+    Args:
+        arguments: Of the declaration; `x-name-prefix` replaces `amq.gen`.
+        random: `SERVER_NAME_RANDOM_BYTES` bytes that nobody can guess.
+
+    Raises:
+        ChannelException: 406, the prefix is too long.
+    """
+    assert len(random) == SERVER_NAME_RANDOM_BYTES
+    prefix = arguments.get("x-name-prefix")
+    if not isinstance(prefix, str) or not prefix:
+        prefix = SERVER_NAME_PREFIX
+    if len(prefix.encode("utf-8", "surrogateescape")) > NAME_PREFIX_BYTES_MAX:
+        raise ChannelException(
+            406,
+            f"Queue name prefix '{clean_name(prefix)}' exceeds the "
+            f"{NAME_PREFIX_BYTES_MAX}-byte limit",
+        )
+    unique = urlsafe_b64encode(random).decode().rstrip("=")
+    return f"{clean_name(prefix)}-{unique}"

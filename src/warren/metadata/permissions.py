@@ -1,0 +1,122 @@
+"""Who may log in, enter a vhost, and configure, write or read what is in it."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, final
+
+from warren.errors import ChannelException, ConnectionException
+from warren.metadata.commands import Command, DeclareVhost, SetPermissions, SetUser
+from warren.metadata.machine import MetadataMachine
+from warren.metadata.passwords import SHA256, hash_password, password_matches
+from warren.metadata.tables import UserRecord
+
+DEFAULT_VHOST: Final = "/"
+DEFAULT_USER: Final = "guest"
+
+#: What the default exchange, which has no name, is called where patterns look at it.
+DEFAULT_EXCHANGE_ALIAS: Final = "amq.default"
+
+COMPILED_PATTERNS_MAX: Final = 1_024
+"""Patterns kept compiled; there are as many as administrators made."""
+
+
+def first_commands(salt: bytes) -> list[Command]:
+    """What a node without data begins with: the default vhost and user, as RabbitMQ has them.
+
+    Args:
+        salt: `SALT_BYTES` random bytes.
+    """
+    password_hash = hash_password(DEFAULT_USER.encode(), salt)
+    return [
+        DeclareVhost(DEFAULT_VHOST),
+        SetUser(DEFAULT_USER, password_hash, SHA256, ["administrator"], True),
+        SetPermissions(DEFAULT_USER, DEFAULT_VHOST, ".*", ".*", ".*"),
+    ]
+
+
+@final
+class Authority:
+    """Answers for the tables' users and permissions."""
+
+    def __init__(self, machine: MetadataMachine) -> None:
+        self._machine: MetadataMachine = machine
+        self._patterns: dict[str, re.Pattern[str] | None] = {}
+
+    def authenticate(self, user: str, password: bytes, loopback: bool) -> UserRecord | None:
+        """The user, if the password is right and it may come from there; else None.
+
+        Args:
+            loopback: Whether the connection comes from this machine.
+        """
+        record = self._machine.users.get(user)
+        if record is None or (record.loopback_only and not loopback):
+            return None
+        if not password or not password_matches(
+            password, record.password_hash, record.hash_scheme
+        ):
+            return None
+        return record
+
+    def check_vhost(self, user: str, vhost: str) -> None:
+        """Refuse a connection to a vhost.
+
+        Raises:
+            ConnectionException: 530.
+        """
+        tables = self._machine.vhosts.get(vhost)
+        if tables is None:
+            raise ConnectionException(530, f"vhost {vhost} not found")
+        if user not in tables.permissions:
+            raise ConnectionException(530, f"access to vhost '{vhost}' refused for user '{user}'")
+
+    def check_resource(
+        self, user: str, vhost: str, permission: str, what: str, name: str
+    ) -> None:
+        """Refuse access to an exchange or a queue.
+
+        Args:
+            permission: `configure`, `write` or `read`.
+            what: `exchange` or `queue`.
+
+        Raises:
+            ChannelException: 403.
+        """
+        if what == "exchange" and not name:
+            name = DEFAULT_EXCHANGE_ALIAS
+        if not self._permits(user, vhost, permission, name):
+            raise ChannelException(
+                403,
+                f"{permission} access to {what} '{name}' in vhost '{vhost}' "
+                f"refused for user '{user}'",
+            )
+
+    def _permits(self, user: str, vhost: str, permission: str, name: str) -> bool:
+        tables = self._machine.vhosts.get(vhost)
+        if tables is None:
+            return False
+        record = tables.permissions.get(user)
+        if record is None:
+            return False
+        if permission == "configure":
+            pattern = record.configure
+        elif permission == "write":
+            pattern = record.write
+        else:
+            assert permission == "read", permission
+            pattern = record.read
+        if pattern == ".*":
+            return True
+        compiled = self._compiled(pattern)
+        return compiled is not None and compiled.search(name) is not None
+
+    def _compiled(self, pattern: str) -> re.Pattern[str] | None:
+        """A pattern, None where it is not one: that permits nothing. The empty one is `^$`."""
+        if pattern not in self._patterns:
+            if len(self._patterns) >= COMPILED_PATTERNS_MAX:
+                self._patterns.clear()
+            try:
+                self._patterns[pattern] = re.compile(pattern or "^$")
+            except re.error:
+                self._patterns[pattern] = None
+        return self._patterns[pattern]

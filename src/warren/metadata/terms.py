@@ -1,0 +1,116 @@
+"""AMQP values as RabbitMQ's error texts print them: type names and Erlang terms."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from warren.wire.amqp091.table import (
+    Byte,
+    Decimal,
+    Float,
+    Short,
+    SignedInt,
+    Table,
+    Timestamp,
+    UnsignedByte,
+    UnsignedInt,
+    UnsignedShort,
+    Value,
+)
+
+_ESCAPES: Final = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def type_name(value: Value) -> str:
+    """RabbitMQ's name of the field type that a value was read from."""
+    if value is None:
+        return "void"
+    if isinstance(value, str):
+        return "longstr"
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int):
+        return _integer_type(value)
+    if isinstance(value, float):
+        return "float" if isinstance(value, Float) else "double"
+    if isinstance(value, bytes):
+        return "binary"
+    if isinstance(value, Decimal):
+        return "decimal"
+    return "array" if isinstance(value, list) else "table"
+
+
+def _integer_type(value: object) -> str:
+    # An `object`, because compiled code forgets the class of what it takes as `int`.
+    if isinstance(value, SignedInt):
+        return "signedint"
+    if isinstance(value, Timestamp):
+        return "timestamp"
+    if isinstance(value, Byte):
+        return "byte"
+    if isinstance(value, UnsignedByte):
+        return "unsignedbyte"
+    if isinstance(value, Short):
+        return "short"
+    if isinstance(value, UnsignedShort):
+        return "unsignedshort"
+    if isinstance(value, UnsignedInt):
+        return "unsignedint"
+    return "long"
+
+
+def is_integer_type(value: Value) -> bool:
+    """Whether a value has one of the types that RabbitMQ takes for an integer argument."""
+    return (
+        isinstance(value, int)
+        and not isinstance(value, bool)
+        and _integer_type(value) != "timestamp"
+    )
+
+
+def text_term(text: str) -> str:
+    """An Erlang string: what a reason made by formatting looks like in an error text."""
+    return '"' + "".join([_ESCAPES.get(letter, letter) for letter in text]) + '"'
+
+
+def binary_term(text: str) -> str:
+    """An Erlang binary that is text."""
+    return f"<<{text_term(text)}{'' if text.isascii() else '/utf8'}>>"
+
+
+def term(value: Value) -> str:
+    """A value as an Erlang term."""
+    if value is None:
+        return "undefined"
+    if isinstance(value, str):
+        return binary_term(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(int(value))
+    if isinstance(value, float):
+        return repr(float(value)).replace("e+", "e")
+    if isinstance(value, bytes):
+        return binary_term(value.decode("utf-8", "surrogateescape"))
+    if isinstance(value, Decimal):
+        return f"{{{value.scale},{value.value}}}"
+    if isinstance(value, list):
+        return "[" + ",".join([f"{{{type_name(item)},{term(item)}}}" for item in value]) + "]"
+    return _table_term(value)
+
+
+def _table_term(table: Table) -> str:
+    entries = [
+        f"{{{binary_term(name)},{type_name(value)},{term(value)}}}"
+        for name, value in table.items()
+    ]
+    return "[" + ",".join(entries) + "]"
+
+
+def quoted(value: Value) -> str:
+    """A value inside an `inequivalent arg` text: strings as they are."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return term(value)
