@@ -26,7 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "raft": WIRE,
     "log": WIRE,
     "routing": LOGS,
-    "metadata": LOGS,
+    "metadata": LOGS | {"routing"},
     "queues": LOGS,
     "protocols": QUEUES,
     "node": NODE - {"node"},

@@ -41,12 +41,12 @@ def _keys() -> str:
     return "\n".join(lines)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    command = argparse.ArgumentParser(
         prog="warren", description="A message broker that speaks RabbitMQ's protocols."
     )
-    parser.add_argument("--version", action="version", version=f"warren {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    command.add_argument("--version", action="version", version=f"warren {__version__}")
+    commands = command.add_subparsers(dest="command", required=True, metavar="COMMAND")
     server = commands.add_parser(
         "server",
         help="run a broker in the foreground",
@@ -91,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     server.add_argument("--log-level", choices=config.LOG_LEVELS, help="(default: info)")
     server.add_argument("--version", action="version", version=f"warren {__version__}")
-    return parser
+    return command
 
 
 def server_config(words: argparse.Namespace) -> config.ServerConfig:
@@ -119,7 +119,7 @@ def server_config(words: argparse.Namespace) -> config.ServerConfig:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status: 0 done, 1 failed, 2 wrong words or settings."""
-    words = _parser().parse_args(arguments)
+    words = parser().parse_args(arguments)
     try:
         settings = server_config(words)
     except ConfigError as error:

@@ -260,7 +260,7 @@ def parse_lines(text: str, name: str) -> list[Entry]:
         ConfigError: A line is neither empty, nor a comment, nor `key = value`.
     """
     entries = []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         bare = line.strip()
         if not bare or bare.startswith("#"):
             continue

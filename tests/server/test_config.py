@@ -1,0 +1,180 @@
+"""Configuration files and options: what is taken, what wins, and what every refusal says."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from warren.errors import ConfigError
+from warren.server import cli
+from warren.server.config import (
+    PATTERNS,
+    SETTINGS,
+    ServerConfig,
+    build,
+    parse_lines,
+)
+
+
+def config(text: str, **options: object) -> ServerConfig:
+    return build(parse_lines(text, "w.conf"), **options)  # type: ignore[arg-type]
+
+
+def test_defaults_are_rabbitmqs() -> None:
+    got = config("")
+    assert got.listeners == (("", 5672),)
+    assert re.fullmatch(r"rabbit@[^.]+", got.node_name)
+    assert got.data_dir.endswith(f"warren/{got.node_name}")
+    assert (got.heartbeat, got.frame_max, got.channel_max) == (60, 131_072, 2_047)
+    assert (got.handshake_timeout, got.max_message_size) == (10_000, 16_777_216)
+    assert got.disk_free_limit == 50_000_000
+    assert got.loopback_users == ("guest",)
+
+
+def test_a_whole_file() -> None:
+    got = config(
+        """
+        # A comment.
+        listeners.tcp.1 = 5673
+        listeners.tcp.two=127.0.0.1:5674   # behind a value
+        listeners.tcp.three = [::1]:5675
+        heartbeat = 30
+        frame_max = 0
+        channel_max = 0
+        vm_memory_high_watermark.absolute = 2GB
+        disk_free_limit.absolute = 512MiB
+        raft.wal_max_size_bytes = 64 M
+        default_pass = 'a # b = c'
+        loopback_users.ops = true
+        loopback_users.guest = false
+        log.console.level = WARNING
+        heartbeat = 31
+        """
+    )
+    assert got.listeners == (("", 5673), ("127.0.0.1", 5674), ("::1", 5675))
+    assert (got.heartbeat, got.frame_max, got.channel_max) == (31, 131_072, 65_535)
+    assert got.vm_memory_high_watermark_absolute == 2_000_000_000
+    assert got.memory_limit_bytes(10) == 2_000_000_000
+    assert got.disk_free_limit == 536_870_912
+    assert got.raft_wal_max_size_bytes == 67_108_864
+    assert got.default_pass == "a # b = c"
+    assert got.loopback_users == ("ops",)
+    assert got.log_level == "warning"
+
+
+def test_no_user_is_bound_to_the_machine() -> None:
+    assert config("loopback_users = none").loopback_users == ()
+
+
+def test_relative_memory() -> None:
+    assert config("vm_memory_high_watermark.relative = 0.25").memory_limit_bytes(1_000) == 250
+
+
+def test_options_win_over_the_file() -> None:
+    got = config("listeners.tcp.1 = 1", port=7, bind="::1", node_name="a@b", data_dir="x")
+    assert got.listeners == (("::1", 7),)
+    assert got.node_name == "a@b"
+    assert got.data_dir == str(Path("x").absolute())
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("\n\nheartbeats = 1", ["w.conf, line 3", "heartbeats", "handshake_timeout"]),
+        ("heartbeat = -1", ["w.conf, line 1", "heartbeat = -1", "from 0 to 65535"]),
+        ("heartbeat = 65536", ["heartbeat", "from 0 to 65535"]),
+        ("frame_max = 4096", ["frame_max", "from 8192"]),
+        ("max_message_size = 1GiB", ["max_message_size", "536870912"]),
+        ("disk_free_limit.absolute = many", ["disk_free_limit.absolute", "512MiB"]),
+        ("vm_memory_high_watermark.relative = 1.5", ["at most 1"]),
+        ("log.level = loud", ["log.level", "debug, info, warning"]),
+        ("listeners.tcp.1 = host", ["listeners.tcp.1", "address:port"]),
+        ("listeners.tcp.1 = :5672", ["listeners.tcp.1", "address:port"]),
+        ("listeners.tcp.1 = 65536", ["listeners.tcp.1", "address:port"]),
+        ("loopback_users.guest = yes", ["loopback_users.guest", "true or false"]),
+        ("default_user =", ["default_user", "1 to 255 bytes"]),
+        ("just words", ["w.conf, line 1", "key = value", "just words"]),
+    ],
+)
+def test_refusals_say_where_and_what_is_allowed(text: str, words: list[str]) -> None:
+    with pytest.raises(ConfigError) as refused:
+        config(text)
+    for word in words:
+        assert word in str(refused.value)
+
+
+@given(st.text())
+def test_any_text_is_taken_or_refused(text: str) -> None:
+    try:
+        assert isinstance(config(text), ServerConfig)
+    except ConfigError as error:
+        assert "w.conf, line " in str(error)
+
+
+@given(st.sampled_from([setting.key for setting in SETTINGS]), st.text(max_size=12))
+def test_any_value_is_taken_or_refused(key: str, value: str) -> None:
+    try:
+        config(f"{key} = '{value}'")
+    except ConfigError as error:
+        assert "w.conf, line " in str(error)
+
+
+def test_file_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["server", "--config", str(tmp_path / "none.conf")]) == 2
+    assert "none.conf: No such file" in capsys.readouterr().err
+    (tmp_path / "latin.conf").write_bytes(b"# \xe4")
+    assert cli.main(["server", "--config", str(tmp_path / "latin.conf")]) == 2
+    assert "not UTF-8 at byte 2" in capsys.readouterr().err
+
+
+def test_order_of_the_sources(tmp_path: Path) -> None:
+    path = tmp_path / "warren.conf"
+    path.write_text("heartbeat = 10\nlog.level = error\nchannel_max = 9\n")
+    words = ["server", "--config", str(path), "--set", "heartbeat=20", "--log-level", "debug"]
+    got = cli.server_config(cli.parser().parse_args(words))
+    assert (got.heartbeat, got.log_level, got.channel_max) == (20, "debug", 9)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--port", "0"], "from 1 to 65535"),
+        (["--node-name", "a b"], "name@host"),
+        (["--node-name", "a@"], "name@host"),
+        (["--log-level", "loud"], "debug"),
+        (["--nonsense"], "--nonsense"),
+    ],
+)
+def test_wrong_words(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["server", *words])
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_help_shows_every_option_and_key(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["server", "--help"])
+    assert ended.value.code == 0
+    text = capsys.readouterr().out
+    for option in ("--data-dir", "--node-name", "--port", "--bind", "--config", "--log-level"):
+        assert option in text
+    for key in [setting.key for setting in SETTINGS] + [key for key, _ in PATTERNS]:
+        assert key in text
+
+
+def test_help_does_not_load_the_broker() -> None:
+    """A mistyped word is answered at once."""
+    code = (
+        "import sys\n"
+        "from warren.server import cli\n"
+        "assert 'warren.server.main' not in sys.modules\n"
+        "assert 'asyncio' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
