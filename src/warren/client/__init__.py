@@ -1,1 +1,26 @@
-"""A small fast AMQP 0-9-1 client on `warren.wire`, for tools and Spark."""
+"""A small fast blocking AMQP 0-9-1 client on `warren.wire`, for tools and Spark.
+
+    with connect("amqp://localhost") as connection:
+        channel = connection.channel()
+        refused = channel.publish_many("", "orders", bodies, PERSISTENT)
+
+`table.Tables` reads queues as tables.
+"""
+
+from __future__ import annotations
+
+from warren.client.channel import NO_PROPERTIES, PERSISTENT, Channel
+from warren.client.connection import Connection, connect
+from warren.client.messages import ConsumerCancelled, Delivery, QueueCounts, Returned
+
+__all__ = [
+    "NO_PROPERTIES",
+    "PERSISTENT",
+    "Channel",
+    "Connection",
+    "ConsumerCancelled",
+    "Delivery",
+    "QueueCounts",
+    "Returned",
+    "connect",
+]

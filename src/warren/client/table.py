@@ -1,0 +1,219 @@
+"""Class `table`: a queue read as a table, for a group of readers with durable checkouts.
+
+Contents of the answers, all numbers big-endian::
+
+    runs      = u32 count, count x (i64 first, i64 last)         message numbers, both included
+    checkout-ok, status-ok: runs
+    checkouts-ok: for each open checkout i64 number, then its runs
+    read-ok: record batches as they lie in the log
+
+Apart from `acquire`, each call may be repeated without a further effect.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple, final
+
+from librt.strings import read_i32_be, read_i64_be
+from mypy_extensions import i64
+
+from warren.client.channel import Channel
+from warren.errors import ConnectionException
+from warren.wire.amqp091 import spec
+
+Runs = list[tuple[int, int]]
+
+_RUN_BYTES: Final[i64] = 16
+_U32: Final[i64] = 0xFFFFFFFF
+
+
+class Acquired(NamedTuple):
+    """A group taken over: its new epoch, and the number of the last checkout settled in it."""
+
+    epoch: int
+    settled: int
+
+
+class Checkout(NamedTuple):
+    """Messages taken for the group.
+
+    Attributes:
+        number: The checkout's number; the caller's `after` if there was nothing to take.
+        messages: How many it holds.
+        size_bytes: Their size, estimated.
+        runs: Which they are.
+    """
+
+    number: int
+    messages: int
+    size_bytes: int
+    runs: Runs
+
+
+class OpenCheckout(NamedTuple):
+    """A checkout that is not settled."""
+
+    number: int
+    runs: Runs
+
+
+class Batches(NamedTuple):
+    """Record batches, and the message number at which to continue reading."""
+
+    next: int
+    data: bytes
+
+
+class Status(NamedTuple):
+    """A queue as a group sees it.
+
+    Attributes:
+        first: The first message there is.
+        next: The number the next message will get.
+        ready: How many messages are ready.
+        settled: The group's last settled checkout; 0 before the first.
+        runs: The ready messages.
+    """
+
+    first: int
+    next: int
+    ready: int
+    settled: int
+    runs: Runs
+
+
+@final
+class Tables:
+    """The calls of class `table`, on a channel of its own.
+
+    Errors are those of a channel's calls; 406 if another reader acquired the group, the group is
+    unknown, or the queue cannot be read as a table.
+    """
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+
+    def acquire(self, queue: str, group: str, lease_ms: int) -> Acquired:
+        """Take a group over; every older epoch of it is refused from now on."""
+        reply = self._channel.call(spec.TableAcquire(queue=queue, group=group, lease_ms=lease_ms))
+        if not isinstance(reply, spec.TableAcquireOk):
+            raise _unexpected(reply)
+        return Acquired(reply.epoch, reply.settled)
+
+    def checkout(
+        self,
+        queue: str,
+        group: str,
+        epoch: int,
+        after: int,
+        rows_max: int,
+        bytes_max: int,
+        up_to: int,
+    ) -> Checkout:
+        """The lowest open checkout above `after`, made from ready messages if there is none.
+
+        Args:
+            rows_max, bytes_max: Bounds of a new checkout; 0 for none.
+            up_to: The highest message number to take.
+        """
+        reply = self._channel.call(
+            spec.TableCheckout(
+                queue=queue,
+                group=group,
+                epoch=epoch,
+                after=after,
+                max_rows=rows_max,
+                max_bytes=bytes_max,
+                up_to=up_to,
+            )
+        )
+        if not isinstance(reply, spec.TableCheckoutOk):
+            raise _unexpected(reply)
+        runs = decode_runs(self._channel.reply_content())
+        return Checkout(reply.number, reply.count, reply.bytes, runs)
+
+    def checkouts(self, queue: str, group: str, after: int, up_to: int) -> list[OpenCheckout]:
+        """The open checkouts with `after` < number <= `up_to`, in order."""
+        reply = self._channel.call(
+            spec.TableCheckouts(queue=queue, group=group, after=after, up_to=up_to)
+        )
+        if not isinstance(reply, spec.TableCheckoutsOk):
+            raise _unexpected(reply)
+        return decode_checkouts(self._channel.reply_content(), reply.count)
+
+    def read(self, queue: str, first: int, last: int, bytes_max: int) -> Batches:
+        """Record batches holding messages from `first` on, not beyond `last`."""
+        reply = self._channel.call(
+            spec.TableRead(queue=queue, first=first, last=last, max_bytes=bytes_max)
+        )
+        if not isinstance(reply, spec.TableReadOk):
+            raise _unexpected(reply)
+        return Batches(reply.next, self._channel.reply_content())
+
+    def settle(self, queue: str, group: str, epoch: int, up_to: int) -> None:
+        """Remove the messages of all checkouts up to a number for good."""
+        reply = self._channel.call(
+            spec.TableSettle(queue=queue, group=group, epoch=epoch, up_to=up_to)
+        )
+        if not isinstance(reply, spec.TableSettleOk):
+            raise _unexpected(reply)
+
+    def release(self, queue: str, group: str, epoch: int) -> None:
+        """Give all open checkouts of a group back to the queue."""
+        reply = self._channel.call(spec.TableRelease(queue=queue, group=group, epoch=epoch))
+        if not isinstance(reply, spec.TableReleaseOk):
+            raise _unexpected(reply)
+
+    def status(self, queue: str, group: str = "") -> Status:
+        """Look without touching; an empty `group` is nobody's."""
+        reply = self._channel.call(spec.TableStatus(queue=queue, group=group))
+        if not isinstance(reply, spec.TableStatusOk):
+            raise _unexpected(reply)
+        runs = decode_runs(self._channel.reply_content())
+        return Status(reply.first, reply.next, reply.ready, reply.settled, runs)
+
+
+def _unexpected(reply: spec.Method) -> ConnectionException:
+    return ConnectionException(505, f"got {reply.NAME}, which answers something else")
+
+
+def _malformed() -> ConnectionException:
+    return ConnectionException(502, "malformed content in an answer of class table")
+
+
+def decode_runs(data: bytes) -> Runs:
+    """Read runs that fill `data`; `ConnectionException` 502 if they do not."""
+    runs: Runs = []
+    if _read_runs(data, 0, runs) != len(data):
+        raise _malformed()
+    return runs
+
+
+def decode_checkouts(data: bytes, count: int) -> list[OpenCheckout]:
+    """Read `count` checkouts that fill `data`; `ConnectionException` 502 if they do not."""
+    checkouts: list[OpenCheckout] = []
+    offset: i64 = 0
+    for _ in range(count):
+        if len(data) - offset < 8:
+            raise _malformed()
+        number = int(read_i64_be(data, offset))
+        runs: Runs = []
+        offset = _read_runs(data, offset + 8, runs)
+        checkouts.append(OpenCheckout(number, runs))
+    if offset != len(data):
+        raise _malformed()
+    return checkouts
+
+
+def _read_runs(data: bytes, offset: i64, runs: Runs) -> i64:
+    """Append the runs that start at `offset`; gives where they end."""
+    if len(data) - offset < 4:
+        raise _malformed()
+    count = i64(read_i32_be(data, offset)) & _U32
+    offset += 4
+    if count * _RUN_BYTES > len(data) - offset:
+        raise _malformed()
+    for _ in range(count):
+        runs.append((int(read_i64_be(data, offset)), int(read_i64_be(data, offset + 8))))
+        offset += _RUN_BYTES
+    return offset
