@@ -136,7 +136,7 @@ def test_heartbeat() -> None:
     assert read_all(FrameReader(FRAME_BYTES_MAX), [HEARTBEAT_FRAME]) == [(8, 0, b"")]
 
 
-# What RabbitMQ 4.3.5 answers to the same bytes, with frame_max 131072 and channel 1 open.
+# What RabbitMQ 4.3 answers to the same bytes, with frame_max 131072 and channel 1 open.
 ANSWERS: list[tuple[bytes, str]] = [
     (
         frame(1, 1, b"\x00\x32\x00\x0a\x00\x00", b"\x00"),
