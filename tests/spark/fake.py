@@ -1,7 +1,8 @@
 """A broker in memory: messages laid out as record batches, and the operations of class `table`.
 
 It follows the documented rules, not the broker's code: each test over it says what the data source
-makes of a broker that keeps those rules. Faults are planted by `breaks`, one per coming call.
+makes of a broker that keeps those rules. Faults are planted by `breaks`, one per coming call, and
+by `refuses`, numbers in the publish sequence.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ import struct
 import zlib
 from dataclasses import dataclass, field
 
+from warren.client.messages import Returned
+from warren.client.table import Acquired, Batches, Checkout, OpenCheckout, Status
 from warren.errors import ChannelException
-from warren.spark.broker import Held, Status
+from warren.spark.broker import Session
 from warren.wire.amqp091.frame import content_frames
-from warren.wire.amqp091.properties import Properties
+from warren.wire.amqp091.properties import Properties, decode_properties
 from warren.wire.amqp091.spec import BasicPublish
 
 NOTHING = Properties()
@@ -92,18 +95,20 @@ class FakeBroker:
         self.connections = 0
         self.open_connections = 0
         self.breaks: list[BaseException] = []
+        self.refuses: list[int] = []
 
-    def connect(self, uri: str) -> FakeConnection:
+    def connect(self, uri: str) -> Session:
         self.connections += 1
         self.open_connections += 1
-        return FakeConnection(self)
+        connection = FakeConnection(self)
+        return Session(connection, FakeChannel(self), connection.close)
 
     def queue(self, name: str) -> FakeQueue:
         return self.queues.setdefault(name, FakeQueue())
 
 
 class FakeConnection:
-    """One connection; implements `warren.spark.broker.Broker`."""
+    """One connection; implements `warren.spark.broker.TableCalls`."""
 
     def __init__(self, broker: FakeBroker) -> None:
         self._broker = broker
@@ -124,20 +129,20 @@ class FakeConnection:
             raise ChannelException(406, f"group '{group}' was fenced by a newer epoch")
         return state
 
-    def acquire(self, queue: str, group: str, lease_ms: int) -> tuple[int, int]:
+    def acquire(self, queue: str, group: str, lease_ms: int) -> Acquired:
         state = self._queue("acquire", queue).groups.setdefault(group, FakeGroup())
         state.epoch += 1
-        return state.epoch, state.settled
+        return Acquired(state.epoch, state.settled)
 
     def checkout(
         self, queue: str, group: str, epoch: int, after: int, rows_max: int, bytes_max: int,
         up_to: int,
-    ) -> int:  # fmt: skip
+    ) -> Checkout:  # fmt: skip
         q = self._queue("checkout", queue)
         state = self._group(q, group, epoch)
         for number in sorted(state.open):
             if number > after:
-                return number
+                return self._checkout(state, number)
         taken: list[int] = []
         size = 0
         for number in q.ready:
@@ -147,21 +152,25 @@ class FakeConnection:
             if up_to < 0 or number <= up_to:
                 taken.append(number)
         if not taken:
-            return after
+            return Checkout(after, 0, 0, [])
         q.ready = [number for number in q.ready if number not in set(taken)]
         state.last += 1
         state.open[state.last] = taken
-        return state.last
+        return self._checkout(state, state.last)
 
-    def checkouts(self, queue: str, group: str, after: int, up_to: int) -> list[Held]:
+    def _checkout(self, state: FakeGroup, number: int) -> Checkout:
+        numbers = state.open[number]
+        return Checkout(number, len(numbers), 0, runs_of(numbers))
+
+    def checkouts(self, queue: str, group: str, after: int, up_to: int) -> list[OpenCheckout]:
         state = self._queue("checkouts", queue).groups[group]
         return [
-            Held(number, runs_of(state.open[number]))
+            OpenCheckout(number, runs_of(state.open[number]))
             for number in sorted(state.open)
             if after < number <= up_to
         ]
 
-    def read(self, queue: str, first: int, last: int, bytes_max: int) -> tuple[int, bytes]:
+    def read(self, queue: str, first: int, last: int, bytes_max: int) -> Batches:
         q = self._queue("read", queue)
         out = b""
         number = first - first % q.batch_rows
@@ -171,7 +180,7 @@ class FakeConnection:
             for low, high in runs_of(held):
                 out += batch(low, [q.messages[n] for n in range(low, high + 1)])
             number += q.batch_rows
-        return number, out
+        return Batches(number, out)
 
     def settle(self, queue: str, group: str, epoch: int, up_to: int) -> None:
         q = self._queue("settle", queue)
@@ -187,11 +196,41 @@ class FakeConnection:
         for number in list(state.open):
             q.ready = sorted(q.ready + state.open.pop(number))
 
-    def status(self, queue: str, group: str) -> Status:
+    def status(self, queue: str, group: str = "") -> Status:
         q = self._queue("status", queue)
         settled = q.groups[group].settled if group in q.groups else 0
-        return Status(q.next, len(q.ready), settled, runs_of(q.ready))
+        first = min(q.ready, default=q.next)
+        return Status(first, q.next, len(q.ready), settled, runs_of(q.ready))
 
     def close(self) -> None:
         self._broker.open_connections -= 0 if self._closed else 1
         self._closed = True
+
+
+class FakeChannel:
+    """Publishes into the fake's queues; implements `warren.spark.broker.Publishing`."""
+
+    def __init__(self, broker: FakeBroker) -> None:
+        self.returned: list[Returned] = []
+        self._broker = broker
+        self._confirming = False
+        self._sequence = 0
+
+    def confirm_select(self) -> None:
+        self._confirming = True
+
+    def publish(
+        self, exchange: str, routing_key: str, body: bytes, properties: bytes, mandatory: bool
+    ) -> int:
+        assert self._confirming
+        self._sequence += 1
+        if exchange == "" and routing_key in self._broker.queues:
+            decoded = decode_properties(properties, 0, len(properties))
+            self._broker.queues[routing_key].put(record(body, routing_key, properties=decoded))
+        elif mandatory:
+            self.returned.append(Returned(312, "NO_ROUTE", exchange, routing_key, properties, body))
+        return self._sequence
+
+    def wait_for_confirms(self) -> list[int]:
+        refused, self._broker.refuses = self._broker.refuses, []
+        return refused

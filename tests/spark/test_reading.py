@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.spark.fake import FakeBroker, record, runs_of
+from warren.client.table import Batches
 from warren.errors import CorruptRecord
 from warren.spark import reading
 from warren.spark.broker import RowsLost
@@ -28,7 +29,7 @@ def fake(count: int, batch_rows: int = 3) -> FakeBroker:
 def read(broker: FakeBroker, runs: list[tuple[int, int]], rows_max: int = 1_000,
          complete: bool = True) -> list[int]:  # fmt: skip
     got: list[int] = []
-    for one in read_rows(broker.connect(""), "q", runs, SCHEMA, rows_max, complete):
+    for one in read_rows(broker.connect("").tables, "q", runs, SCHEMA, rows_max, complete):
         assert one.num_rows <= rows_max
         for row in one.to_pylist():
             assert int(row["value"]) == row["offset"]
@@ -87,8 +88,8 @@ def test_a_row_that_is_gone_is_left_out_when_that_is_allowed() -> None:
 
 def test_a_broker_that_stands_still_is_not_asked_for_ever() -> None:
     class Stuck:
-        def read(self, queue: str, first: int, last: int, bytes_max: int) -> tuple[int, bytes]:
-            return first, b""
+        def read(self, queue: str, first: int, last: int, bytes_max: int) -> Batches:
+            return Batches(first, b"")
 
     with pytest.raises(CorruptRecord, match="no way on from message 1"):
         list(read_rows(Stuck(), "q", [(1, 2)], SCHEMA, 10, True))  # type: ignore[arg-type]
@@ -96,9 +97,9 @@ def test_a_broker_that_stands_still_is_not_asked_for_ever() -> None:
 
 def test_messages_handed_out_twice_are_noticed() -> None:
     class Twice:
-        def read(self, queue: str, first: int, last: int, bytes_max: int) -> tuple[int, bytes]:
-            data = fake(3).connect("").read(queue, first, last, bytes_max)[1]
-            return 3, data + data
+        def read(self, queue: str, first: int, last: int, bytes_max: int) -> Batches:
+            data = fake(3).connect("").tables.read(queue, first, last, bytes_max).data
+            return Batches(3, data + data)
 
     with pytest.raises(CorruptRecord, match="out of order"):
         list(read_rows(Twice(), "q", [(0, 2)], SCHEMA, 10, True))  # type: ignore[arg-type]

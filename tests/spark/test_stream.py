@@ -327,7 +327,7 @@ def test_a_logged_batch_whose_lease_ran_out_is_refused() -> None:
     with pytest.raises(Killed):
         Query(broker, disk).run("logged", 0)
     state = broker.queue("q").groups["g"]
-    broker.connect("").release("q", "g", state.epoch)
+    broker.connect("").tables.release("q", "g", state.epoch)
     with pytest.raises(RowsLost, match="checkout 1 is not open any more"):
         Query(broker, disk).run()
 

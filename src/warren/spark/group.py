@@ -20,7 +20,16 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from warren.errors import BrokerError, ProtocolError
-from warren.spark.broker import Broker, Connect, Fenced, Held, RowsLost, Status, is_fenced
+from warren.spark.broker import (
+    Connect,
+    Fenced,
+    OpenCheckout,
+    RowsLost,
+    Session,
+    Status,
+    TableCalls,
+    is_fenced,
+)
 
 T = TypeVar("T")
 
@@ -53,7 +62,7 @@ class GroupReader:
         self._lease_ms = lease_ms
         self._strict = strict
         self._connect = connect
-        self._broker: Broker | None = None
+        self._session: Session | None = None
         self._epoch = 0
         self._settled = 0
         self._idle = False
@@ -67,7 +76,7 @@ class GroupReader:
 
     def status(self) -> Status:
         """The queue as it is, without touching it."""
-        return self._call(lambda broker: broker.status(self._queue, self._group))
+        return self._call(lambda tables: tables.status(self._queue, self._group))
 
     def take(self, start: int, rows_max: int, bytes_max: int, up_to: int) -> int:
         """Settle what is processed, then take the next messages.
@@ -92,14 +101,14 @@ class GroupReader:
         if self._idle and self.status().ready == 0:
             return start
         number = self._call(
-            lambda broker: broker.checkout(
+            lambda tables: tables.checkout(
                 self._queue, self._group, self._epoch, start, rows_max, bytes_max, up_to
             )
-        )
+        ).number
         self._idle = number == start
         return number
 
-    def held(self, start: int, end: int) -> list[Held]:
+    def held(self, start: int, end: int) -> list[OpenCheckout]:
         """The checkouts behind `start` up to `end`, as a logged batch names them.
 
         Raises:
@@ -109,7 +118,7 @@ class GroupReader:
         if start == end:
             return []
         self._hold(start)
-        held = self._call(lambda broker: broker.checkouts(self._queue, self._group, start, end))
+        held = self._call(lambda tables: tables.checkouts(self._queue, self._group, start, end))
         if self._strict and (not held or held[-1].number != end):
             raise self._lost(f"checkout {end} is not open any more")
         return held
@@ -122,7 +131,7 @@ class GroupReader:
         """
         self._hold(up_to)
         if up_to > self._settled:
-            self._call(lambda b: b.settle(self._queue, self._group, self._epoch, up_to))
+            self._call(lambda tables: tables.settle(self._queue, self._group, self._epoch, up_to))
             self._settled = up_to
 
     def close(self) -> None:
@@ -139,9 +148,10 @@ class GroupReader:
         """
         if self._epoch:
             return
-        self._epoch, self._settled = self._call(
-            lambda broker: broker.acquire(self._queue, self._group, self._lease_ms)
+        acquired = self._call(
+            lambda tables: tables.acquire(self._queue, self._group, self._lease_ms)
         )
+        self._epoch, self._settled = acquired
         if self._lease_ms:
             name = f"warren lease {self._group}"
             threading.Thread(target=self._renew, name=name, daemon=True).start()
@@ -154,7 +164,7 @@ class GroupReader:
             )
         if self._settled < start:
             open_ = self._call(
-                lambda b: b.checkouts(self._queue, self._group, self._settled, start)
+                lambda tables: tables.checkouts(self._queue, self._group, self._settled, start)
             )
             if not open_ or open_[-1].number != start:
                 raise self._lost(
@@ -166,11 +176,11 @@ class GroupReader:
         """Keep the lease while a batch takes its time: settle what is settled, over and over."""
         while not self._stopped.wait(self._lease_ms / 1000 / _RENEWALS):
             try:
-                broker = self._connect(self._uri)
+                session = self._connect(self._uri)
                 try:
-                    broker.settle(self._queue, self._group, self._epoch, self._settled)
+                    session.tables.settle(self._queue, self._group, self._epoch, self._settled)
                 finally:
-                    broker.close()
+                    session.close()
             except ProtocolError as error:
                 if is_fenced(error):
                     return
@@ -185,13 +195,13 @@ class GroupReader:
 
     # --- the connection -------------------------------------------------------------------------
 
-    def _call(self, ask: Callable[[Broker], T]) -> T:
+    def _call(self, ask: Callable[[TableCalls], T]) -> T:
         """Ask the broker; once more over a new connection if the old one turns out broken.
 
         Every operation can be repeated: a second `acquire` fences only ourselves, the others
         change nothing more.
         """
-        fresh = self._broker is None
+        fresh = self._session is None
         try:
             return self._ask(ask)
         except OSError:
@@ -199,11 +209,11 @@ class GroupReader:
                 raise
             return self._ask(ask)
 
-    def _ask(self, ask: Callable[[Broker], T]) -> T:
+    def _ask(self, ask: Callable[[TableCalls], T]) -> T:
         try:
-            if self._broker is None:
-                self._broker = self._connect(self._uri)
-            return ask(self._broker)
+            if self._session is None:
+                self._session = self._connect(self._uri)
+            return ask(self._session.tables)
         except BaseException as error:
             self._disconnect()
             if is_fenced(error):
@@ -214,9 +224,9 @@ class GroupReader:
             raise
 
     def _disconnect(self) -> None:
-        broker, self._broker = self._broker, None
-        if broker is not None:
+        session, self._session = self._session, None
+        if session is not None:
             try:
-                broker.close()
+                session.close()
             except (OSError, BrokerError):
                 pass  # It is broken already, which is why it is being closed.

@@ -39,10 +39,10 @@ def read(
         complete: Whether each of the rows has to be there.
     """
     assert isinstance(partition, Rows), partition
-    broker = connect(options.uri)
+    session = connect(options.uri)
     try:
         yield from read_rows(
-            broker,
+            session.tables,
             options.queue,
             partition.runs,
             arrow_schema(options.with_value, options.with_headers),
@@ -50,4 +50,4 @@ def read(
             complete,
         )
     finally:
-        broker.close()
+        session.close()

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from warren.errors import CorruptRecord
-from warren.spark.broker import Broker, RowsLost, Runs
+from warren.spark.broker import RowsLost, Runs, TableCalls
 from warren.spark.columns import to_arrow
 from warren.spark.records import Block, Positions, parse
 
@@ -75,7 +75,7 @@ def spans(runs: Runs) -> Iterator[list[tuple[int, int]]]:
 
 
 def read_rows(
-    broker: Broker,
+    tables: TableCalls,
     queue: str,
     runs: Runs,
     schema: pa.Schema,
@@ -95,7 +95,7 @@ def read_rows(
     """
     for span in spans(runs):
         found = 0
-        for block in _read_span(broker, queue, span):
+        for block in _read_span(tables, queue, span):
             found += len(block)
             for first in range(0, len(block), rows_max):
                 part = block.part(first, min(first + rows_max, len(block)))
@@ -107,13 +107,13 @@ def read_rows(
             )
 
 
-def _read_span(broker: Broker, queue: str, span: list[tuple[int, int]]) -> Iterator[Block]:
+def _read_span(tables: TableCalls, queue: str, span: list[tuple[int, int]]) -> Iterator[Block]:
     """The blocks that hold a span's messages, cut down to them."""
     firsts = np.array([first for first, _ in span], np.int64)
     lasts = np.array([last for _, last in span], np.int64)
     at, end = span[0][0], span[-1][1]
     while at <= end:
-        following, data = broker.read(queue, at, end, READ_BYTES)
+        following, data = tables.read(queue, at, end, READ_BYTES)
         if following <= at:
             raise CorruptRecord("table.read", 0, f"no way on from message {at}")
         block = parse(data)

@@ -1,0 +1,153 @@
+"""Rows to messages: what each row of a DataFrame becomes when it is published."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from warren.errors import ConfigError, ConnectionException
+from warren.spark.options import WriteOptions
+from warren.wire.amqp091.properties import Properties, validate_properties
+
+#: Survives a restart of the broker. What a job writes should, unless a row says otherwise.
+_PERSISTENT: Final = 2
+
+#: Columns that become the property of the same name.
+_TEXTS: Final = (
+    "content_type",
+    "content_encoding",
+    "correlation_id",
+    "reply_to",
+    "expiration",
+    "type",
+    "user_id",
+    "app_id",
+)
+
+#: Columns that say where a message goes, and what is in it.
+_OTHERS: Final = (
+    "key",
+    "value",
+    "topic",
+    "exchange",
+    "headers",
+    "message_id",
+    "priority",
+    "delivery_mode",
+    "producer_timestamp",
+    "properties_raw",
+)
+
+#: Columns of a browsed queue that say where a message was, which is over.
+_IGNORED: Final = ("partition", "offset", "timestamp", "timestampType")
+
+
+class Outgoing(NamedTuple):
+    """One message to publish; `properties` are encoded, flags first."""
+
+    exchange: str
+    key: str
+    properties: bytes
+    body: bytes
+
+
+def check_columns(names: Sequence[str], options: WriteOptions) -> None:
+    """Refuse a DataFrame that cannot be published, before a task starts.
+
+    Raises:
+        ConfigError: A column is missing, or its meaning is not known.
+    """
+    unknown = [name for name in names if name not in (*_TEXTS, *_OTHERS, *_IGNORED)]
+    if unknown:
+        known = ", ".join(sorted((*_TEXTS, *_OTHERS)))
+        raise ConfigError(
+            f"column {unknown[0]!r} has no place in a message; put what belongs into the body "
+            f"into 'value'. Columns with a place are: {known}"
+        )
+    if "value" not in names:
+        raise ConfigError("a column 'value' with the body is required")
+    if options.queue is None and options.exchange is None:
+        if "exchange" not in names and "topic" not in names:
+            raise ConfigError(
+                "where to? Give the option 'topic' (a queue) or 'exchange', or such a column"
+            )
+
+
+def messages(
+    batch: pa.RecordBatch, options: WriteOptions, id_prefix: str, first_row: int
+) -> Iterator[Outgoing]:
+    """The messages that an Arrow batch's rows become.
+
+    Args:
+        batch: Its columns have passed `check_columns`.
+        id_prefix: A row without a `message_id` gets this and its number in the partition, which
+            names the row in whatever attempt it is published.
+        first_row: The number of the batch's first row.
+
+    Raises:
+        ConfigError: A row has no body or target, or a value that does not fit a message.
+    """
+    columns: dict[str, list[Any]] = {
+        name: batch.column(name).to_pylist() for name in batch.schema.names if name not in _IGNORED
+    }
+    bodies = columns.pop("value")
+    keys = columns.pop("key", None)
+    queues = columns.pop("topic", None)
+    exchanges = columns.pop("exchange", None)
+    raw = columns.pop("properties_raw", None)
+    ids = columns.pop("message_id", None)
+    for at, body in enumerate(bodies):
+        row = first_row + at
+        if body is None:
+            raise ConfigError(f"row {row}: 'value' is null; an empty body is an empty value")
+        key = keys[at] or "" if keys else ""
+        if options.queue is not None:
+            exchange, key = "", options.queue
+        elif options.exchange is not None:
+            exchange = options.exchange
+        elif exchanges and exchanges[at] is not None:
+            exchange = exchanges[at]
+        elif queues and queues[at] is not None:
+            exchange, key = "", queues[at]
+        else:
+            raise ConfigError(f"row {row}: both 'exchange' and 'topic' are null")
+        try:
+            if raw and raw[at] is not None:
+                properties = raw[at]
+                validate_properties(properties, 0, len(properties))
+            else:
+                message_id = ids[at] if ids and ids[at] is not None else f"{id_prefix}:{row}"
+                properties = _properties(columns, at, message_id)
+        except ConnectionException as error:
+            raise ConfigError(f"row {row}: {error.text}") from error
+        yield Outgoing(exchange, key, properties, body.encode() if isinstance(body, str) else body)
+
+
+def _properties(columns: dict[str, list[Any]], at: int, message_id: str) -> bytes:
+    """Encode the properties of one row."""
+    properties = Properties(delivery_mode=_PERSISTENT, message_id=message_id)
+    for name, values in columns.items():
+        value = values[at]
+        if value is None:
+            continue
+        if name == "type":
+            properties.type_ = value
+        elif name == "headers":
+            # A longstr holds any bytes; those that are not UTF-8 pass as surrogates.
+            properties.headers = {
+                header["key"]: header["value"]
+                if header["value"] is None
+                else header["value"].decode("utf-8", "surrogateescape")
+                for header in value
+            }
+        elif name == "producer_timestamp":
+            assert isinstance(value, datetime)
+            properties.timestamp = int(value.timestamp())
+        elif name in ("priority", "delivery_mode"):
+            setattr(properties, name, int(value))
+        else:
+            setattr(properties, name, value)
+    return properties.encode()

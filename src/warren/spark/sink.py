@@ -1,0 +1,109 @@
+"""`df.write` and `df.writeStream`: rows are published, and a task succeeds when all are confirmed.
+
+Delivery is at least once: a task that fails and is retried publishes its rows again, under the same
+message ids. Nothing is left for the driver to commit.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from warren.spark.broker import Connect, Publishing, Unconfirmed
+from warren.spark.options import WriteOptions
+from warren.spark.outgoing import check_columns, messages
+
+
+class Published(WriterCommitMessage):
+    """How many rows a task published."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+
+
+def publish_rows(
+    batches: Iterator[pa.RecordBatch],
+    options: WriteOptions,
+    id_prefix: str,
+    connect: Connect,
+) -> Published:
+    """Publish all rows of a task and wait until the broker has confirmed them.
+
+    Raises:
+        Unconfirmed: The broker refused or returned a message.
+        BrokerError, OSError: The channel or the connection is gone.
+    """
+    session = connect(options.uri)
+    rows = 0
+    try:
+        session.channel.confirm_select()
+        for batch in batches:
+            for exchange, key, properties, body in messages(batch, options, id_prefix, rows):
+                session.channel.publish(exchange, key, body, properties, options.mandatory)
+            rows += batch.num_rows
+            _confirmed(session.channel)
+    finally:
+        session.close()
+    return Published(rows)
+
+
+def _confirmed(channel: Publishing) -> None:
+    """Wait for the confirms of everything published.
+
+    Raises:
+        Unconfirmed: Not all were taken over by a queue.
+    """
+    refused = channel.wait_for_confirms()
+    if channel.returned:
+        one = channel.returned[0]
+        raise Unconfirmed(
+            f"{len(channel.returned)} messages reached no queue, the first by exchange "
+            f"{one.exchange!r} and key {one.routing_key!r}: {one.code} {one.text}; "
+            "option mandatory=false allows that"
+        )
+    if refused:
+        raise Unconfirmed(f"the broker refused {len(refused)} messages; its log says why")
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """One `df.write`."""
+
+    def __init__(self, options: WriteOptions, columns: Sequence[str], connect: Connect) -> None:
+        check_columns(columns, options)
+        self._options = options
+        self._connect = connect
+        # Made once on the driver and shipped, so that all attempts of a task agree on it.
+        self._job = uuid.uuid4().hex
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Published:
+        """One task's rows."""
+        task = TaskContext.get()
+        assert task is not None, "Spark writes inside tasks"
+        prefix = f"{self._job}:0:{task.partitionId()}"
+        return publish_rows(iterator, self._options, prefix, self._connect)
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """The sink of a streaming query; one object writes one micro-batch."""
+
+    def __init__(self, options: WriteOptions, columns: Sequence[str], connect: Connect) -> None:
+        check_columns(columns, options)
+        self._options = options
+        self._connect = connect
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Published:
+        """One task's rows of one micro-batch."""
+        task = TaskContext.get()
+        assert task is not None, "Spark writes inside tasks"
+        query = task.getLocalProperty("sql.streaming.queryId")
+        batch = task.getLocalProperty("streaming.sql.batchId")
+        prefix = f"{query}:{batch}:{task.partitionId()}"
+        return publish_rows(iterator, self._options, prefix, self._connect)
