@@ -67,7 +67,9 @@ BROKEN: dict[str, tuple[bytes, int | None]] = {
     "body before header": (frame(METHOD, 1, PUBLISH) + frame(BODY, 1, b"x"), 505),
     "method before body": (frame(METHOD, 1, PUBLISH) + frame(METHOD, 1, DECLARE), 505),
     "more body than announced": (
-        frame(METHOD, 1, PUBLISH) + frame(HEADER, 1, encode_properties(2, {})) + frame(BODY, 1, b"xyz"),
+        frame(METHOD, 1, PUBLISH)
+        + frame(HEADER, 1, encode_properties(2, {}))
+        + frame(BODY, 1, b"xyz"),
         501,
     ),
     "header of another class": (
@@ -83,7 +85,7 @@ BROKEN: dict[str, tuple[bytes, int | None]] = {
     ),
     "channel method on channel 0": (frame(METHOD, 0, DECLARE), 504),
     "server's method from a client": (
-        frame(METHOD, 1, encode_method("basic.deliver", {"consumer_tag": "c"})), None
+        frame(METHOD, 1, encode_method("queue.declare-ok", {"queue": "q"})), None
     ),
     "second handshake": (PROTOCOL_HEADER, None),
     "heartbeat on a channel": (frame(HEARTBEAT, 1, b""), None),

@@ -7,10 +7,14 @@ from collections.abc import Callable
 
 import pika
 import pytest
-from pika.exceptions import ChannelClosedByBroker, ProbableAuthenticationError
+from pika.exceptions import (
+    ChannelClosedByBroker,
+    ProbableAccessDeniedError,
+    ProbableAuthenticationError,
+)
 
 from tests.clients.fixtures import Connect, Raw
-from tests.clients.raw import HEARTBEAT, PROTOCOL_HEADER, RawClient, plain
+from tests.clients.raw import HEARTBEAT, METHOD, PROTOCOL_HEADER, RawClient, encode_method, plain
 from tests.clients.support import UNICODE, eventually, refused
 from tests.support.broker import Broker
 
@@ -59,7 +63,7 @@ def test_malformed_plain_response(raw: Raw, response: bytes) -> None:
 
 
 def test_unknown_vhost(connect: Connect) -> None:
-    with refused(530, "vhost nowhere not found"):
+    with pytest.raises(ProbableAccessDeniedError, match="530.*vhost nowhere not found"):
         connect(virtual_host="nowhere")
 
 
@@ -74,11 +78,28 @@ def test_smaller_limits_are_taken(raw: Raw) -> None:
     )
 
 
-def test_zero_means_the_servers_limit(raw: Raw) -> None:
-    """Clients that ask for no limit of channels get the server's (pika and others send 0)."""
-    client = raw().open(channel_max=0, frame_max=0)
-    client.frame_max = 131072
-    client.ask(2047, "channel.open")
+@pytest.mark.parametrize(
+    ("limits", "text"),
+    [
+        ({"channel_max": 0}, "negotiated channel_max = 0 is higher than the maximum"),
+        ({"frame_max": 0}, "negotiated frame_max = 0 is higher than the maximum"),
+        ({"channel_max": 2048}, "negotiated channel_max = 2048 is higher than the maximum"),
+        ({"frame_max": 131073}, "negotiated frame_max = 131073 is higher than the maximum"),
+        ({"frame_max": 8191}, "negotiated frame_max = 8191 is lower than the minimum"),
+    ],
+)
+def test_limits_beyond_the_offer(
+    raw: Raw, limits: dict[str, int], text: str, is_warren: bool
+) -> None:
+    """No client may take more than was offered, nor "no limit"."""
+    client = raw()
+    tune = client.start().args
+    client.send(0, "connection.tune-ok", **{**tune, **limits})
+    if is_warren:  # RabbitMQ says it in its log only
+        reply = client.expect(0, "connection.close").args
+        assert (reply["reply_code"], text in reply["reply_text"]) == (530, True), reply
+        client.send(0, "connection.close-ok")
+    client.wait_closed()
 
 
 def test_two_thousand_channels(connect: Connect) -> None:
@@ -128,8 +149,6 @@ def test_pipelined_handshake_and_work(raw: Raw) -> None:
     client = raw()
     work = RawClient.frame
     script = PROTOCOL_HEADER
-    from tests.clients.raw import METHOD, encode_method
-
     for channel, method, args in (
         (0, "connection.start-ok", {"mechanism": "PLAIN", "response": b"\0guest\0guest",
                                     "locale": "en_US"}),

@@ -101,7 +101,7 @@ def test_direct_reply_to(connect: Connect, names: Names, channel: BlockingChanne
             "", requests, b"%d" % n,
             pika.BasicProperties(reply_to="amq.rabbitmq.reply-to", correlation_id=str(n)),
         )  # fmt: skip
-    for n in range(3):
+    for _ in range(3):
         _, props, body = get(channel, requests)
         assert props.reply_to.startswith("amq.rabbitmq.reply-to.")
         channel.queue_declare(props.reply_to, passive=True)

@@ -1,4 +1,4 @@
-"""The scripts played to RabbitMQ and to Warren: declaring, routing, deleting, and every error there.
+"""The scripts played to RabbitMQ and to Warren: declaring, routing, and every error there.
 
 A scenario is a function that drives a `Session`; its name is its key in the transcript. Queue names
 begin with `o.` so that they meet no other test's. Message scenarios are in `scenarios_basic.py`.
