@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, trait
 
 from warren.errors import ProtocolError
 from warren.protocols.amqp091.output import OutputHost
@@ -30,6 +30,7 @@ class Completion(Waiter):
         raise AssertionError("a completion defines named")
 
 
+@trait
 class SessionOwner:
     """The connection that a session belongs to."""
 
@@ -38,6 +39,7 @@ class SessionOwner:
         raise AssertionError("a session owner defines close")
 
 
+@trait
 class Confirming:
     """A channel with something to do at the end of the turn."""
 
@@ -110,9 +112,7 @@ class Route:
         reply: Set where the message is a direct reply.
     """
 
-    def __init__(
-        self, exchange: str, routing_key: str, mandatory: bool, generation: i64
-    ) -> None:
+    def __init__(self, exchange: str, routing_key: str, mandatory: bool, generation: i64) -> None:
         self.exchange: str = exchange
         self.routing_key: str = routing_key
         self.mandatory: bool = mandatory
@@ -191,9 +191,7 @@ class Session:
         """`queue.bind`."""
         raise AssertionError("a session defines bind_queue")
 
-    def unbind_queue(
-        self, method: spec.QueueUnbind, name: str, key: str, done: Completion
-    ) -> None:
+    def unbind_queue(self, method: spec.QueueUnbind, name: str, key: str, done: Completion) -> None:
         """`queue.unbind`."""
         raise AssertionError("a session defines unbind_queue")
 

@@ -244,4 +244,3 @@ class Level:
         consumer.after = None
         consumer.queued = False
         return consumer
-

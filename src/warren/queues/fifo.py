@@ -49,9 +49,7 @@ class Fifo:
         freed: Messages that left the queue, if `reports_freed`; whoever reads it clears it.
     """
 
-    def __init__(
-        self, delivery_limit: i64, keeps_place: bool, reports_freed: bool = False
-    ) -> None:
+    def __init__(self, delivery_limit: i64, keeps_place: bool, reports_freed: bool = False) -> None:
         self.delivery_limit: i64 = delivery_limit
         self.keeps_place: bool = keeps_place
         self.reports_freed: bool = reports_freed
@@ -450,9 +448,7 @@ class Fifo:
             group, at = decode_group(data, at)
             self.groups[group.name] = group
 
-    def _apply_group(
-        self, opcode: i64, payload: bytes, at: i64, now_ms: i64
-    ) -> tuple[Reply, i64]:
+    def _apply_group(self, opcode: i64, payload: bytes, at: i64, now_ms: i64) -> tuple[Reply, i64]:
         """The commands of analytical readers; returns the reply and the next offset."""
         numbers: i64 = 0
         if opcode == commands.ACQUIRE or opcode == commands.GROUP_RELEASE:

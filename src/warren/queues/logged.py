@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, final
 
 from mypy_extensions import i64
 
@@ -22,7 +22,7 @@ READ_AHEAD_BYTES: Final = 1_048_576
 """How much of a backlog one read brings into memory: some thousand small messages."""
 
 
-class LoggedQueue(Queue, BatchReader):
+class LoggedQueue(Queue):
     """A queue with a group in the log; see `quorum` and `classic` for when things apply."""
 
     def __init__(
@@ -51,7 +51,7 @@ class LoggedQueue(Queue, BatchReader):
         self._readers.append(link)
         self._read()
 
-    def batches_read(self, batches: list[Batch], error: BaseException | None) -> None:
+    def batches_read(self, error: BaseException | None) -> None:
         """A read came back; a failed one is fatal, since a live message cannot be had."""
         self._reading = False
         if error is not None:
@@ -77,6 +77,14 @@ class LoggedQueue(Queue, BatchReader):
         """The log was replayed; `clean` if it ended with an orderly stop's snapshot."""
         raise AssertionError("a logged queue type defines recovered")
 
+    def expire_groups(self, now_ms: i64) -> None:
+        """Give back what readers hold that did not call for as long as their lease."""
+        for group in self.fifo.groups.values():
+            if group.open and 0 < group.lease_ms < now_ms - group.seen_ms:
+                group.seen_ms = now_ms
+                commands.expire(self._commands, group.name)
+                self._command()
+
     def mean_message_bytes(self) -> i64:
         """Mean size of the records seen so far, frames included; 0 before the first."""
         return 0 if self.seen_messages == 0 else self.seen_bytes // self.seen_messages
@@ -84,7 +92,7 @@ class LoggedQueue(Queue, BatchReader):
     def _read(self) -> None:
         if self._readers and not self._reading and not self.deleted:
             self._reading = True
-            self.log.read(self._wanted, self._wanted_last, READ_AHEAD_BYTES, self)
+            self.log.read(self._wanted, self._wanted_last, READ_AHEAD_BYTES, ReadAhead(self))
 
     def _append_messages(self) -> Batch:
         """One record batch of all messages gathered."""
@@ -122,6 +130,18 @@ class LoggedQueue(Queue, BatchReader):
             for run in runs:
                 assert isinstance(run, PublishRun)
                 run.safe()
+
+
+@final
+class ReadAhead(BatchReader):
+    """A read of a queue's backlog that is under way."""
+
+    def __init__(self, queue: LoggedQueue) -> None:
+        self._queue: LoggedQueue = queue
+
+    def batches_read(self, batches: list[Batch], error: BaseException | None) -> None:
+        """Hand the answer on."""
+        self._queue.batches_read(error)
 
 
 def replay(fifo: Fifo, batch: Batch) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from librt.strings import BytesWriter
-from mypy_extensions import i64
+from mypy_extensions import i64, trait
 
 from warren.log.batch import Batch
 from warren.queues import commands
@@ -23,6 +23,7 @@ SEAL_BYTES: Final = 262_144
 """A record batch is sealed when its records pass this size, whatever the turn still brings."""
 
 
+@trait
 class Host:
     """The node around a queue."""
 
@@ -282,4 +283,3 @@ class Queue:
 
     def __str__(self) -> str:
         return f"queue '{self.name}' in vhost '{self.vhost}'"
-

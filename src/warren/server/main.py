@@ -17,14 +17,17 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import IO, cast
 
 import uvloop
 
 from warren import __version__
 from warren.errors import BrokerError, ConfigError
-from warren.node.node import Node, Settings
+from warren.node.node import Node
 from warren.protocols.amqp091.connection import Connection
+from warren.protocols.broker import Settings
 from warren.server.config import ServerConfig
 from warren.server.disk import OsDisk
 from warren.server.executor import ThreadExecutor
@@ -34,6 +37,8 @@ log = logging.getLogger("warren")
 WRITE_HIGH_BYTES = 1_048_576
 WRITE_LOW_BYTES = 262_144
 TICK_SECONDS = 1.0
+DRAIN_SECONDS = 0.05
+"""What clients' sockets get to take the last frames at an orderly stop."""
 SWITCH_INTERVAL_SECONDS = 0.0002
 """How long the event loop may keep a worker thread waiting for the interpreter."""
 
@@ -93,12 +98,12 @@ class ClientProtocol(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The socket takes no more for now."""
         if self._connection is not None:
-            self._connection.output.set_writable(False)
+            self._connection.set_writable(False)
 
     def resume_writing(self) -> None:
         """The socket takes bytes again."""
         if self._connection is not None:
-            self._connection.output.set_writable(True)
+            self._connection.set_writable(True)
             self._server.after_event()
 
 
@@ -116,8 +121,9 @@ class Server:
             settings_from(config),
             SystemClock(),
             SystemRandom(),
-            OsDisk(config.data_dir),
+            OsDisk(Path(config.data_dir)),
             self._executor,
+            log.warning,
         )
 
     async def run(self) -> int:
@@ -162,13 +168,13 @@ class Server:
 
     def _tick(self) -> None:
         self._loop.call_later(TICK_SECONDS, self._tick)
-        self._guarded(self.node.tick)
+        self._guarded(lambda: self.node.tick(resident_bytes()))
         self.after_event()
 
-    def _guarded(self, step: object) -> None:
+    def _guarded(self, step: Callable[[], None]) -> None:
         """Run a step of the node; a broken invariant or a failed disk ends the process."""
         try:
-            step()  # type: ignore[operator]
+            step()
         except BaseException:
             log.critical("the node cannot go on and stops", exc_info=True)
             self._stop(1)
@@ -188,7 +194,11 @@ class Server:
         where = ", ".join(f"{host or '0.0.0.0'}:{port}" for host, port in self._config.listeners)
         log.info(
             "Warren %s, node %s, answers AMQP 0-9-1 on %s (data in %s, started in %.2f s)",
-            __version__, self._config.node_name, where, self._config.data_dir, seconds,
+            __version__,
+            self._config.node_name,
+            where,
+            self._config.data_dir,
+            seconds,
         )
 
     async def _close(self) -> None:
@@ -197,8 +207,10 @@ class Server:
             listener.close()
         self.node.shut_down()
         self.node.turn()
-        await asyncio.sleep(0.05)
-        await self._loop.run_in_executor(None, self._executor.close)
+        self._executor.drain()
+        await asyncio.sleep(DRAIN_SECONDS)
+        self.node.prepare_close()
+        self._executor.stop()
         self.node.close()
 
 
@@ -229,6 +241,12 @@ def total_memory_bytes() -> int:
     return total
 
 
+def resident_bytes() -> int:
+    """Memory of this process that is in RAM."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
 def lock_data_directory(path: str) -> IO[str]:
     """Take the data directory for this process; keep the file open as long as it is used.
 
@@ -237,7 +255,7 @@ def lock_data_directory(path: str) -> IO[str]:
     """
     try:
         os.makedirs(path, exist_ok=True)
-        file = open(os.path.join(path, "lock"), "w")  # noqa: SIM115
+        file = open(os.path.join(path, "lock"), "w")
     except OSError as error:
         raise ConfigError(
             f"data directory {path}: {error.strerror}; choose another with --data-dir"

@@ -551,5 +551,3 @@ class Connection(OutputOwner, SessionOwner):
 
     def __str__(self) -> str:
         return f"connection {self.peer}"
-
-

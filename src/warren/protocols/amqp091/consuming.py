@@ -17,7 +17,7 @@ from librt.strings import (
     write_i32_be,
     write_i64_be,
 )
-from mypy_extensions import i16, i32, i64
+from mypy_extensions import i16, i32, i64, trait
 
 from warren.log.batch import Batch
 from warren.protocols.amqp091.output import Output
@@ -266,10 +266,10 @@ class ConsumerLink(Link):
         self._envelope = envelope
 
 
+@trait
 class LinkOwner:
     """The channel of a consumer."""
 
     def link_cancelled(self, link: ConsumerLink) -> None:
         """The consumer's queue was deleted."""
         raise AssertionError("a link owner defines link_cancelled")
-

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final, final
 
 from librt.strings import BytesWriter
-from mypy_extensions import i64
+from mypy_extensions import i64, trait
 
 from warren.ports import Transport
 from warren.queues.links import Link
@@ -22,6 +22,7 @@ STALLED_BYTES_MAX: Final = 4_194_304
 """What may be queued behind the transport's high mark before the client's input is left alone."""
 
 
+@trait
 class OutputHost:
     """The node, which flushes outputs at the end of its turn."""
 
@@ -30,6 +31,7 @@ class OutputHost:
         raise AssertionError("an output host defines output_dirty")
 
 
+@trait
 class OutputOwner:
     """The connection that an output belongs to."""
 

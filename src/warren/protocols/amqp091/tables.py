@@ -101,9 +101,7 @@ def answer(channel: Channel, request: spec.Method, reply: Reply, pending: Pendin
         size = int(reply.b * queue.mean_message_bytes())
         out = BytesWriter()
         _write_runs(out, pairs)
-        _send_with(
-            channel, spec.TableCheckoutOk(int(reply.a), int(reply.b), size), out.getvalue()
-        )
+        _send_with(channel, spec.TableCheckoutOk(int(reply.a), int(reply.b), size), out.getvalue())
     elif isinstance(request, spec.TableSettle):
         _send(channel, spec.TableSettleOk())
     elif isinstance(request, spec.TableRelease):

@@ -1,0 +1,371 @@
+"""One node, synchronous: connections, queues, the log and the cluster's tables, composed.
+
+Driven by events from outside: bytes of a client, finished jobs of the log, ticks. What an event
+stirs up is gathered and done once in `turn`: queues make record batches, the log starts its write,
+deliveries and confirms are written, outputs are flushed. No clock, socket, thread or file of its
+own; see `warren.ports`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import final
+
+from mypy_extensions import i64
+
+from warren import __version__
+from warren.errors import ConnectionException, StorageError
+from warren.log.batch import Batch
+from warren.log.config import LogConfig
+from warren.log.listener import LogListener
+from warren.log.log import Log
+from warren.node.replay import NodeReplayer
+from warren.node.session import VirtualHostSession
+from warren.node.tables import METADATA_GROUP, Tables
+from warren.ports import Clock, Disk, Executor, Random, Transport
+from warren.protocols.amqp091.connection import Connection
+from warren.protocols.amqp091.output import Output
+from warren.protocols.broker import (
+    ALARM_DISK,
+    ALARM_MEMORY,
+    Broker,
+    Confirming,
+    Login,
+    ReplyTarget,
+    Session,
+    SessionOwner,
+    Settings,
+)
+from warren.queues.logged import LoggedQueue
+from warren.queues.queue import Host, Queue
+from warren.wire.amqp091.table import Table
+
+
+@final
+class Node(Broker, Host):
+    """A broker node.
+
+    Attributes:
+        needs_turn: Whether something waits for `turn`.
+        failure: Why the node has to stop, or None; nothing is confirmed once it is set.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock,
+        random: Random,
+        disk: Disk,
+        executor: Executor,
+        warn: Callable[[str], None],
+    ) -> None:
+        self.settings = settings
+        self.needs_turn: bool = False
+        self.failure: BaseException | None = None
+        self.random: Random = random
+        self.log: Log = Log(
+            disk,
+            executor,
+            LogConfig(
+                wal_max_size_bytes=settings.wal_max_bytes,
+                disk_free_limit_bytes=settings.disk_free_limit_bytes,
+                salt=int.from_bytes(random.bytes(8), "big") >> 1,
+            ),
+            NodeLogListener(self),
+        )
+        self.tables: Tables = Tables(self)
+        self.replies: dict[str, ReplyTarget] = {}
+        self.connections: dict[int, Connection] = {}
+        self._clock: Clock = clock
+        self._warn: Callable[[str], None] = warn
+        self._now_ms: int = clock.wall_ms()
+        self._closing: dict[int, Connection] = {}
+        self._dirty_queues: list[Queue] = []
+        self._dirty_outputs: list[Output] = []
+        self._confirming: list[Confirming] = []
+        self._waking: list[Confirming] = []
+        self._snapshots_wanted: list[int] = []
+        self._alarms: i64 = 0
+        self._last_identity: i64 = 0
+
+    # Life.
+
+    def recover(self) -> None:
+        """Bring back what the disk holds; before the first connection.
+
+        Raises:
+            StorageError: The data directory is damaged or not ours; nothing in it was changed.
+        """
+        replayer = NodeReplayer()
+        self.log.recover(replayer)
+        self.tables.recover(replayer)
+        self.turn()
+
+    def accept(self, transport: Transport, host: str, port: int) -> Connection:
+        """A client connected."""
+        connection = Connection(self, transport, host, port)
+        self.connections[id(connection)] = connection
+        return connection
+
+    def turn(self) -> None:
+        """Do what events since the last turn have stirred up."""
+        self.needs_turn = False
+        self._now_ms = self._clock.wall_ms()
+        queues = self._dirty_queues
+        if queues:
+            self._dirty_queues = []
+            for queue in queues:
+                queue.dirty = False
+                queue.seal()
+            if self._waking:
+                waking = self._waking
+                self._waking = []
+                for channel in waking:
+                    channel.wake_consumers()
+            for queue in queues:
+                queue.dispatch()
+        if self._snapshots_wanted:
+            self._write_snapshots()
+        self.log.flush()
+        if self._confirming:
+            confirming = self._confirming
+            self._confirming = []
+            for channel in confirming:
+                channel.write_confirms()
+        if self._dirty_outputs:
+            outputs = self._dirty_outputs
+            self._dirty_outputs = []
+            for output in outputs:
+                output.flush()
+        if self._dirty_queues:
+            self.needs_turn = True
+
+    def tick(self, memory_bytes: int) -> None:
+        """Mind time; called about once a second with the memory this process uses."""
+        now = self._clock.monotonic_ms()
+        self.log.tick(now)
+        limit = self.settings.memory_limit_bytes
+        if limit:
+            self._set_alarm(ALARM_MEMORY, memory_bytes > limit)
+        for connection in list(self.connections.values()):
+            connection.tick(now)
+        for connection in list(self._closing.values()):
+            connection.tick(now)
+        self.tables.tick(self._clock.wall_ms())
+        self.needs_turn = True
+
+    def shut_down(self) -> None:
+        """Tell all clients; `close` follows when their sockets had a moment to drain."""
+        for connection in list(self.connections.values()):
+            connection.close(320, "broker forced connection closure with reason 'shutdown'")
+
+    def prepare_close(self) -> None:
+        """Write everything down for an orderly end; `close` follows when the disk is done."""
+        for connection in list(self.connections.values()) + list(self._closing.values()):
+            connection.lost()
+        self.turn()
+        self.tables.write_clean_snapshots()
+        self.log.flush()
+
+    def close(self) -> None:
+        """Close the log; nothing may be in flight."""
+        self.log.close()
+
+    # For queues and channels.
+
+    def queue_dirty(self, queue: Queue) -> None:
+        """Have a queue sealed and dispatched in this turn."""
+        self._dirty_queues.append(queue)
+        self.needs_turn = True
+
+    def queue_unused(self, queue: Queue) -> None:
+        """Delete an auto-delete queue that lost its last consumer (PROP-04)."""
+        self.tables.delete_unused(queue)
+
+    def now_ms(self) -> int:
+        """Wall time as of this turn, in milliseconds since the epoch."""
+        return self._now_ms
+
+    def monotonic_ms(self) -> int:
+        """Milliseconds from an arbitrary start."""
+        return self._clock.monotonic_ms()
+
+    def output_dirty(self, output: Output) -> None:
+        """Have an output flushed in this turn."""
+        self._dirty_outputs.append(output)
+        self.needs_turn = True
+
+    def confirm_later(self, channel: Confirming) -> None:
+        """Have a channel write its confirms in this turn."""
+        self._confirming.append(channel)
+        self.needs_turn = True
+
+    def wake_later(self, channel: Confirming) -> None:
+        """Have a channel's consumers looked at when settles have been applied."""
+        if channel not in self._waking:
+            self._waking.append(channel)
+
+    # For connections.
+
+    def server_properties(self) -> Table:
+        """Product, version and capabilities, with RabbitMQ's keys."""
+        capabilities: Table = {
+            "publisher_confirms": True,
+            "exchange_exchange_bindings": True,
+            "basic.nack": True,
+            "consumer_cancel_notify": True,
+            "connection.blocked": True,
+            "consumer_priorities": True,
+            "authentication_failure_close": True,
+            "per_consumer_qos": True,
+            "direct_reply_to": True,
+        }
+        return {
+            "capabilities": capabilities,
+            "cluster_name": self.settings.node_name,
+            "copyright": "Copyright (c) the Warren authors.",
+            "information": "Licensed under the Apache License 2.0.",
+            "platform": "Python",
+            "product": "Warren",
+            "version": __version__,
+        }
+
+    def login(self, user: str, password: str, host: str) -> Login | None:
+        """Check name and password, and from where a loopback-only user comes."""
+        secret = password.encode("utf-8", "surrogateescape")
+        record = self.tables.authority.authenticate(user, secret, is_loopback(host))
+        return None if record is None else Login(user, host)
+
+    def open_session(self, login: Login, vhost: str, owner: SessionOwner) -> Session:
+        """Give a logged-in client its vhost."""
+        try:
+            self.tables.authority.check_vhost(login.user, vhost)
+        except ConnectionException as error:
+            error.class_id = 10
+            error.method_id = 40
+            raise
+        self._last_identity += 1
+        return VirtualHostSession(
+            self,
+            self.tables.vhosts[vhost],
+            self.tables.machine.vhosts[vhost],
+            login,
+            self._last_identity,
+        )
+
+    def connection_closed(self, connection: SessionOwner) -> None:
+        """Forget a connection."""
+        self.connections.pop(id(connection), None)
+        self._closing.pop(id(connection), None)
+
+    def connection_closing(self, connection: SessionOwner) -> None:
+        """Keep ticking a connection until its client answers."""
+        assert isinstance(connection, Connection)
+        self._closing[id(connection)] = connection
+
+    def alarms(self) -> i64:
+        """Alarms raised now."""
+        return self._alarms
+
+    def alarm_reason(self) -> str:
+        """What blocked publishers are told; RabbitMQ's words."""
+        low = []
+        if self._alarms & ALARM_MEMORY:
+            low.append("memory")
+        if self._alarms & ALARM_DISK:
+            low.append("disk")
+        return "low on " + " & ".join(low)
+
+    def log_warning(self, text: str) -> None:
+        """Write to the node's log."""
+        self._warn(text)
+
+    # For the log.
+
+    def persisted(self, batches: list[Batch]) -> None:
+        """Batches are durable: their groups apply and confirm them."""
+        for batch in batches:
+            group = batch.group
+            assert group is not None
+            owner = group.owner
+            if isinstance(owner, LoggedQueue):
+                owner.persisted(batch)
+            elif isinstance(owner, Tables):
+                owner.persisted(batch)
+        self.needs_turn = True
+
+    def disk_full(self, full: bool) -> None:
+        """The disk alarm's edges."""
+        self._set_alarm(ALARM_DISK, full)
+
+    def fail(self, error: BaseException) -> None:
+        """The log cannot go on: stop, and confirm nothing more."""
+        self.failure = error
+
+    def want_snapshot(self, group_id: int) -> None:
+        """A group's snapshot is due; written in the next turn."""
+        if group_id not in self._snapshots_wanted:
+            self._snapshots_wanted.append(group_id)
+            self.needs_turn = True
+
+    def _write_snapshots(self) -> None:
+        wanted = self._snapshots_wanted
+        self._snapshots_wanted = []
+        for group_id in wanted:
+            if group_id == METADATA_GROUP:
+                self.tables.snapshot()
+            else:
+                queue = self.tables.logged.get(group_id)
+                if queue is not None and not queue.deleted:
+                    queue.snapshot()
+
+    def _set_alarm(self, alarm: i64, raised: bool) -> None:
+        before = self._alarms
+        if raised:
+            self._alarms = before | alarm
+        else:
+            self._alarms = before & ~alarm
+        if self._alarms == before:
+            return
+        reason = self.alarm_reason() if self._alarms else ""
+        self._warn(f"alarm: {reason}; publishers are blocked" if reason else "alarms cleared")
+        for connection in list(self.connections.values()):
+            connection.set_alarms(self._alarms, reason)
+
+
+@final
+class NodeLogListener(LogListener):
+    """The log's way to its node."""
+
+    def __init__(self, node: Node) -> None:
+        self._node: Node = node
+
+    def persisted(self, batches: list[Batch]) -> None:
+        """Batches are durable."""
+        self._node.persisted(batches)
+
+    def snapshot_wanted(self, group_id: int) -> None:
+        """A group's snapshot is due."""
+        self._node.want_snapshot(group_id)
+
+    def live_runs(self, group_id: int) -> list[tuple[int, int]]:
+        """Messages of a group that are still needed."""
+        queue = self._node.tables.logged.get(group_id)
+        return [] if queue is None else queue.live()
+
+    def disk_full(self, full: bool) -> None:
+        """Space ran out, or is back."""
+        self._node.disk_full(full)
+
+    def damaged(self, error: StorageError) -> None:
+        """A closed file is damaged; it is kept, and the operator told."""
+        self._node.log_warning(str(error))
+
+    def failed(self, error: BaseException) -> None:
+        """The log cannot go on."""
+        self._node.fail(error)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is this machine's own; the empty one is a local socket's."""
+    return host == "" or host == "::1" or host.startswith(("127.", "::ffff:127."))

@@ -1,0 +1,429 @@
+"""A connection's view of its vhost: permissions, topology, routes.
+
+Every method of every protocol that touches an exchange or a queue comes through here, so this is
+where permissions are checked (reliability rule 39).
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from typing import TYPE_CHECKING, Final, final
+
+from mypy_extensions import i64
+
+from warren.errors import ChannelException, ConnectionException, ProtocolError
+from warren.metadata import checks
+from warren.metadata.commands import Command
+from warren.metadata.machine import Outcome
+from warren.metadata.names import SERVER_NAME_RANDOM_BYTES, clean_name, server_name
+from warren.metadata.tables import VhostRecord
+from warren.node.tables import Change, Tables, VirtualHost
+from warren.protocols.amqp091.scan import DIRECT_REPLY, PropertyScan
+from warren.protocols.broker import (
+    ALARM_DISK,
+    Completion,
+    Confirming,
+    Login,
+    ReplyTarget,
+    Route,
+    Session,
+)
+from warren.queues.links import Reply
+from warren.queues.queue import Queue
+from warren.routing.router import Router, routing_keys
+from warren.wire.amqp091 import spec
+from warren.wire.amqp091.table import Table, decode_table
+
+if TYPE_CHECKING:
+    from warren.node.node import Node
+
+REPLY_PREFIX: Final = DIRECT_REPLY.decode()
+NAME_RANDOM_BYTES: Final = 16
+HIGH_PRIORITY: Final = 4
+"""Priorities above this one are a level of their own in quorum queues (PRI-02)."""
+
+
+@final
+class TopologyChange(Change):
+    """A method that changes the tables and waits for the disk."""
+
+    def __init__(
+        self, session: VirtualHostSession, request: spec.Method, name: str, done: Completion
+    ) -> None:
+        self._session: VirtualHostSession = session
+        self._request: spec.Method = request
+        self._name: str = name
+        self._done: Completion = done
+        self.messages: i64 = 0
+
+    def applied(self, outcome: Outcome) -> None:
+        """The change is in force. If another one came first, check again who wins."""
+        request = self._request
+        session = self._session
+        try:
+            if isinstance(request, spec.QueueDeclare):
+                session.finish_declare(request, self._name, outcome.changed, self._done)
+                return
+            if isinstance(request, spec.ExchangeDeclare) and not outcome.changed:
+                session.check_exchange(request, self._name)
+        except ProtocolError as error:
+            error.class_id = request.CLASS_ID
+            error.method_id = request.METHOD_ID
+            self._done.refused(error)
+            return
+        self._done.answered(Reply(0, self.messages))
+
+
+@final
+class VirtualHostSession(Session):
+    """One connection in one vhost."""
+
+    def __init__(
+        self, node: Node, vhost: VirtualHost, record: VhostRecord, login: Login, identity: i64
+    ) -> None:
+        self.max_message_bytes = node.settings.max_message_bytes
+        self._node: Node = node
+        self._tables: Tables = node.tables
+        self._vhost: VirtualHost = vhost
+        self._router: Router = record.router
+        self._name: str = vhost.name
+        self._user: str = login.user
+        self._user_bytes: bytes = login.user.encode("utf-8", "surrogateescape")
+        self._identity: i64 = identity
+
+    # Publishing.
+
+    def generation(self) -> i64:
+        """The router's."""
+        return self._router.generation
+
+    def resolve(self, method: bytes) -> Route:
+        """Decode, authorise and route."""
+        publish = spec.decode_method(method, 7, len(method) - 1)
+        assert isinstance(publish, spec.BasicPublish)
+        exchange = publish.exchange
+        key = publish.routing_key
+        try:
+            if publish.immediate:
+                raise ConnectionException(540, "immediate=true")
+            self._router.check_publish(exchange)
+            self._permit("write", "exchange", exchange)
+        except ProtocolError as error:
+            error.class_id = 60
+            error.method_id = 40
+            raise
+        route = Route(exchange, key, publish.mandatory, self._router.generation)
+        if exchange == "" and key.startswith(REPLY_PREFIX):
+            route.reply = self._node.replies.get(key)
+            return route
+        route.by_headers = self._router.needs_headers(exchange)
+        if not route.by_headers:
+            route.queues = self._queues(self._router.route(exchange, key))
+        return route
+
+    def route_by_headers(self, route: Route, scan: PropertyScan, properties: bytes) -> Route:
+        """Route one message by what its headers say."""
+        headers: Table = decode_table(properties, scan.headers_at, scan.headers_end)
+        result = Route(route.exchange, route.routing_key, route.mandatory, route.generation)
+        if scan.copies:
+            keys = routing_keys(route.routing_key, headers)
+            names = self._router.route_keys(route.exchange, keys, headers)
+        else:
+            names = self._router.route(route.exchange, route.routing_key, headers)
+        result.queues = self._queues(names)
+        return result
+
+    def check_properties(self, scan: PropertyScan, route: Route) -> None:
+        """Refuse a forged user, and properties whose meaning is not built yet."""
+        if scan.has_user_id and scan.user_id != self._user_bytes:
+            claimed = scan.user_id.decode("utf-8", "replace")
+            raise ChannelException(
+                406,
+                f"user_id property set to '{claimed}' but authenticated user was '{self._user}'",
+                60,
+                40,
+            )
+        if scan.has_expiration:
+            raise ChannelException(
+                406, "property 'expiration' is not supported yet by this version of Warren", 60, 40
+            )
+        if scan.priority > HIGH_PRIORITY:
+            for queue in route.queues:
+                if queue.kind == "quorum":
+                    raise ChannelException(
+                        406,
+                        f"property 'priority' above {HIGH_PRIORITY} for {queue} is not supported "
+                        "yet by this version of Warren",
+                        60,
+                        40,
+                    )
+
+    def refuses(self, route: Route) -> bool:
+        """Whether the disk is full and the route leads to it."""
+        if self._node.alarms() & ALARM_DISK == 0:
+            return False
+        for queue in route.queues:
+            if queue.group_id in self._tables.logged:
+                return True
+        return False
+
+    # Topology.
+
+    def declare_exchange(self, method: spec.ExchangeDeclare, done: Completion) -> None:
+        """Check, then log."""
+        name = clean_name(method.exchange)
+        if method.passive:
+            checks.use_exchange(self._tables.machine, self._name, name)
+            done.answered(Reply())
+            return
+        if name:
+            self._permit("configure", "exchange", name)
+        command = self._exchange_command(method, name)
+        alternate = method.arguments.get(checks.ALTERNATE_EXCHANGE)
+        if isinstance(alternate, str):
+            self._permit("read", "exchange", name)
+            self._permit("write", "exchange", alternate)
+        self._submit(command, method, name, done)
+
+    def check_exchange(self, method: spec.ExchangeDeclare, name: str) -> None:
+        """An exchange of this name came first: is it the same?"""
+        self._exchange_command(method, name)
+
+    def delete_exchange(self, method: spec.ExchangeDelete, done: Completion) -> None:
+        """Check, then log."""
+        name = clean_name(method.exchange)
+        if name:
+            self._permit("configure", "exchange", name)
+        command = checks.delete_exchange(self._tables.machine, self._name, name, method.if_unused)
+        self._submit(command, method, name, done)
+
+    def bind_exchange(self, method: spec.ExchangeBind, done: Completion) -> None:
+        """Check, then log."""
+        source, destination = clean_name(method.source), clean_name(method.destination)
+        if destination:
+            self._permit("write", "exchange", destination)
+        if source:
+            self._permit("read", "exchange", source)
+        command = checks.bind(
+            self._tables.machine,
+            self._name,
+            source,
+            destination,
+            True,
+            method.routing_key,
+            method.arguments,
+            self._identity,
+        )
+        self._submit(command, method, "", done)
+
+    def unbind_exchange(self, method: spec.ExchangeUnbind, done: Completion) -> None:
+        """Check, then log."""
+        source, destination = clean_name(method.source), clean_name(method.destination)
+        if destination:
+            self._permit("write", "exchange", destination)
+        if source:
+            self._permit("read", "exchange", source)
+        command = checks.unbind(
+            self._tables.machine,
+            self._name,
+            source,
+            destination,
+            True,
+            method.routing_key,
+            method.arguments,
+            self._identity,
+        )
+        self._submit(command, method, "", done)
+
+    def declare_queue(self, method: spec.QueueDeclare, name: str, done: Completion) -> None:
+        """Check, then log; a passive declare only looks."""
+        name = clean_name(name)
+        if method.passive:
+            self._declare_passively(name, done)
+            return
+        named_by_server = name == ""
+        if named_by_server:
+            checks.server_named(method.arguments)
+            name = server_name(method.arguments, self._node.random.bytes(SERVER_NAME_RANDOM_BYTES))
+        self._permit("configure", "queue", name)
+        done.named(name)
+        command = checks.declare_queue(
+            self._tables.machine,
+            self._name,
+            name,
+            method.durable,
+            method.exclusive,
+            method.auto_delete,
+            method.arguments,
+            self._identity,
+            self._tables.new_group(),
+            named_by_server,
+        )
+        if command is None:
+            self._declared(name, done)
+        else:
+            self._submit(command, method, name, done)
+
+    def finish_declare(
+        self, method: spec.QueueDeclare, name: str, created: bool, done: Completion
+    ) -> None:
+        """A declare is durable; if a queue of this name came first, is it the same?"""
+        if not created:
+            checks.declare_queue(
+                self._tables.machine,
+                self._name,
+                name,
+                method.durable,
+                method.exclusive,
+                method.auto_delete,
+                method.arguments,
+                self._identity,
+                self._tables.new_group(),
+                True,
+            )
+        self._declared(name, done)
+
+    def bind_queue(self, method: spec.QueueBind, name: str, key: str, done: Completion) -> None:
+        """Check, then log."""
+        name, source = clean_name(name), clean_name(method.exchange)
+        self._permit("write", "queue", name)
+        if source:
+            self._permit("read", "exchange", source)
+        command = checks.bind(
+            self._tables.machine,
+            self._name,
+            source,
+            name,
+            False,
+            key,
+            method.arguments,
+            self._identity,
+        )
+        self._submit(command, method, name, done)
+
+    def unbind_queue(self, method: spec.QueueUnbind, name: str, key: str, done: Completion) -> None:
+        """Check, then log."""
+        name, source = clean_name(name), clean_name(method.exchange)
+        self._permit("write", "queue", name)
+        if source:
+            self._permit("read", "exchange", source)
+        command = checks.unbind(
+            self._tables.machine,
+            self._name,
+            source,
+            name,
+            False,
+            key,
+            method.arguments,
+            self._identity,
+        )
+        self._submit(command, method, name, done)
+
+    def delete_queue(self, method: spec.QueueDelete, name: str, done: Completion) -> None:
+        """Check, then log."""
+        name = clean_name(name)
+        self._permit("configure", "queue", name)
+        command = checks.delete_queue(
+            self._tables.machine,
+            self._name,
+            name,
+            method.if_unused,
+            method.if_empty,
+            self._identity,
+        )
+        change = TopologyChange(self, method, name, done)
+        queue = self._vhost.queues.get(name)
+        if queue is not None:
+            queue.seal()
+            record = self._tables.machine.queue(self._name, name)
+            assert record is not None
+            if method.if_unused and queue.consumer_count() > 0:
+                raise checks.in_use(record)
+            if method.if_empty and queue.ready_count() > 0:
+                raise checks.not_empty(record)
+            change.messages = queue.ready_count()
+        if command is None:
+            done.answered(Reply())
+        else:
+            self._tables.submit(command, change)
+
+    def queue_for(self, name: str, permission: str) -> Queue:
+        """A queue that this user and this connection may use."""
+        name = clean_name(name)
+        self._permit(permission, "queue", name)
+        checks.use_queue(self._tables.machine, self._name, name, self._identity)
+        return self._vhost.queues[name]
+
+    # The rest.
+
+    def new_name(self, prefix: str) -> str:
+        """Sixteen random bytes behind a prefix."""
+        unique = urlsafe_b64encode(self._node.random.bytes(NAME_RANDOM_BYTES)).decode()
+        return prefix + unique.rstrip("=")
+
+    def register_reply(self, address: str, target: ReplyTarget) -> None:
+        """Keep a direct reply address."""
+        self._node.replies[address] = target
+
+    def forget_reply(self, address: str) -> None:
+        """Drop it, and the routes that remember it."""
+        self._node.replies.pop(address, None)
+        self._router.generation += 1
+
+    def confirm_later(self, channel: Confirming) -> None:
+        """The node's."""
+        self._node.confirm_later(channel)
+
+    def wake_later(self, channel: Confirming) -> None:
+        """The node's."""
+        self._node.wake_later(channel)
+
+    def log_warning(self, text: str) -> None:
+        """The node's."""
+        self._node.log_warning(text)
+
+    def closed(self) -> None:
+        """Exclusive queues go with their connection (DUR-12)."""
+        self._tables.delete_owned(self._name, self._identity)
+
+    def _permit(self, permission: str, what: str, name: str) -> None:
+        self._tables.authority.check_resource(self._user, self._name, permission, what, name)
+
+    def _queues(self, names: list[str]) -> list[Queue]:
+        queues = self._vhost.queues
+        return [queues[name] for name in names]
+
+    def _exchange_command(self, method: spec.ExchangeDeclare, name: str) -> Command | None:
+        return checks.declare_exchange(
+            self._tables.machine,
+            self._name,
+            name,
+            method.type_,
+            method.durable,
+            method.auto_delete,
+            method.internal,
+            method.arguments,
+        )
+
+    def _declare_passively(self, name: str, done: Completion) -> None:
+        done.named(name)
+        if name.startswith(REPLY_PREFIX):
+            if name != REPLY_PREFIX and name not in self._node.replies:
+                raise ChannelException(404, f"no queue '{name}' in vhost '{self._name}'")
+            done.answered(Reply())
+            return
+        checks.use_queue(self._tables.machine, self._name, name, self._identity)
+        self._declared(name, done)
+
+    def _declared(self, name: str, done: Completion) -> None:
+        queue = self._vhost.queues[name]
+        queue.seal()
+        done.answered(Reply(0, queue.ready_count(), queue.consumer_count()))
+
+    def _submit(
+        self, command: Command | None, request: spec.Method, name: str, done: Completion
+    ) -> None:
+        if command is None:
+            done.answered(Reply())
+        else:
+            self._tables.submit(command, TopologyChange(self, request, name, done))
