@@ -1,0 +1,66 @@
+"""What is not honoured yet is refused with a clear 406, never taken and ignored. Warren only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pika.adapters.blocking_connection import BlockingChannel
+
+from tests.clients.fixtures import Names
+from tests.clients.support import refused
+
+
+@pytest.fixture(autouse=True)
+def only_warren(is_warren: bool) -> None:
+    """RabbitMQ honours these."""
+    if not is_warren:
+        pytest.skip("about Warren's present state")
+
+
+ARGUMENTS: dict[str, Any] = {
+    "x-message-ttl": 1000,
+    "x-expires": 1000,
+    "x-max-length": 10,
+    "x-max-length-bytes": 1000,
+    "x-overflow": "reject-publish",
+    "x-dead-letter-exchange": "amq.fanout",
+    "x-dead-letter-routing-key": "k",
+    "x-single-active-consumer": True,
+    "x-delivery-limit": 3,
+    "x-queue-leader-locator": "balanced",
+    "x-consumer-timeout": 1000,
+}
+
+
+@pytest.mark.parametrize("argument", sorted([*ARGUMENTS, "x-max-priority"]))
+def test_queue_arguments(channel: BlockingChannel, names: Names, kind: str, argument: str) -> None:
+    arguments = {"x-queue-type": kind, argument: ARGUMENTS.get(argument, 5)}
+    with refused(406, f"'{argument}'"):
+        channel.queue_declare(names.queue(), durable=True, arguments=arguments)
+
+
+def test_streams(channel: BlockingChannel, names: Names) -> None:
+    with refused(406, "x-queue-type"):
+        channel.queue_declare(names.queue(), durable=True, arguments={"x-queue-type": "stream"})
+
+
+def test_alternate_exchange(channel: BlockingChannel, names: Names) -> None:
+    with refused(406, "'alternate-exchange'"):
+        channel.exchange_declare(
+            names.exchange(), "direct", arguments={"alternate-exchange": "amq.fanout"}
+        )
+
+
+@pytest.mark.parametrize("argument", ["x-consumer-timeout", "x-stream-offset"])
+def test_consume_arguments(channel: BlockingChannel, queue: str, argument: str) -> None:
+    with refused(406, f"'{argument}'"):
+        channel.basic_consume(queue, lambda *_: None, arguments={argument: 1000})
+
+
+def test_unknown_arguments_are_kept(channel: BlockingChannel, names: Names, kind: str) -> None:
+    """Arguments that no feature owns are the application's own; RabbitMQ takes those too."""
+    arguments = {"x-queue-type": kind, "owner": "billing", "x-mine": 1}
+    queue = names.queue()
+    channel.queue_declare(queue, durable=True, arguments=arguments)
+    channel.queue_declare(queue, durable=True, arguments=arguments)
