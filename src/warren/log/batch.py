@@ -82,6 +82,7 @@ class Batch:
         stamp_ms: The leader's wall time.
         origin: What the appender gave along, handed back when the batch is persisted.
         group: The log it belongs to; None for batches that are only being moved.
+        group_id: That log's id.
     """
 
     def __init__(
@@ -101,6 +102,7 @@ class Batch:
         origin: object | None,
     ) -> None:
         self.group = group
+        self.group_id: i64 = 0 if group is None else group.id
         self.kind: i64 = kind
         self.index: i64 = index
         self.term: i64 = term
@@ -150,9 +152,7 @@ class Batch:
         """Header and lengths as they lie on disk, with the checksum over the whole batch."""
         writer = BytesWriter()
         write_i32_le(writer, i32(self.kind | FORMAT_VERSION << 16))
-        group = self.group
-        assert group is not None, "only a group's own batches are written"
-        write_i64_le(writer, group.id)
+        write_i64_le(writer, self.group_id)
         write_i64_le(writer, self.index)
         write_i64_le(writer, self.term)
         write_i64_le(writer, self.first)
@@ -270,7 +270,7 @@ class Header:
     def batch(self, group: GroupLog | None, data: bytes, at: i64) -> Batch:
         """The loaded batch, at the same place, as an object that shares the buffer."""
         payload_at = at + HEADER_BYTES + 4 * self.count
-        return Batch(
+        batch = Batch(
             group,
             self.kind,
             self.index,
@@ -285,3 +285,5 @@ class Header:
             at + self.size - payload_at,
             None,
         )
+        batch.group_id = self.group
+        return batch

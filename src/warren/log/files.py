@@ -123,6 +123,7 @@ class LogFile:
         readers: Reads under way; the handle is closed only at 0.
         retired: Whether the file has left the log.
         damaged: Whether a batch here failed its checksum; the file is then left alone.
+        has_sidecar: Whether its index is on disk, or cannot be.
     """
 
     def __init__(self, number: i64, path: str, handle: File) -> None:
@@ -137,6 +138,7 @@ class LogFile:
         self.readers: i64 = 0
         self.retired = False
         self.damaged = False
+        self.has_sidecar = False
 
     def extents(self, group_id: i64) -> Extents:
         """The index of a group here, begun if there is none yet."""

@@ -153,6 +153,7 @@ class GroupLog:
             # Its extents stay with the file until compaction, for the sake of the DROP batch.
             if batch.kind > KIND_SNAPSHOT:
                 file.drops.append(self.id)
+                self.store.dropping.discard(self.id)
             else:
                 file.extents(self.id)
             return

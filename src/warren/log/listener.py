@@ -29,7 +29,8 @@ class LogListener:
     def live_runs(self, group_id: int) -> list[tuple[int, int]]:
         """Messages still needed: ascending, disjoint pairs (first, last), both included.
 
-        Only messages that the group's newest durable snapshot knows may be left out.
+        A message may be left out once the entry that settled it is persisted. What entries behind
+        the newest durable snapshot brought is kept in any case.
         """
         raise AssertionError("a listener defines live_runs")
 

@@ -7,6 +7,7 @@ from typing import final
 from mypy_extensions import i64
 
 from warren.log.batch import KIND_DROP, Batch
+from warren.log.compact import Compactor
 from warren.log.config import LogConfig
 from warren.log.group import GroupLog
 from warren.log.listener import LogListener, Replayer
@@ -29,6 +30,7 @@ class Log:
     ) -> None:
         self._store = Store(disk, executor, config, listener)
         self._wal: Wal | None = None
+        self._compactor = Compactor(self._store)
 
     def recover(self, replayer: Replayer) -> None:
         """Read the directory, or begin a new one, and replay it. Blocks.
@@ -39,6 +41,7 @@ class Log:
         """
         assert self._wal is None, "a log recovers once"
         self._wal = Recovery(self._store, replayer).run()
+        self._wal.keeper = self._compactor
 
     def _writer(self) -> Wal:
         wal = self._wal
@@ -69,6 +72,7 @@ class Log:
         store = self._store
         group = store.groups.pop(group_id)
         group.dropped = True
+        store.dropping.add(group_id)
         store.cache.forget(group.share.recent)
         store.cache.forget(group.share.read_back)
         self._writer().gather(
@@ -96,6 +100,11 @@ class Log:
             now_ms: Monotonic time.
         """
         self._writer().tick(now_ms)
+        self._compactor.tick(now_ms)
+
+    def wind_down(self) -> None:
+        """Begin no more background work, and cut short what is under way; before `close`."""
+        self._compactor.cancel()
 
     def close(self) -> None:
         """Write and sync what was appended, then close all files. Blocks.

@@ -11,6 +11,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from warren.errors import CorruptRecord, StorageError
+from warren.log import sidecar
 from warren.log.batch import (
     KIND_COMMAND,
     KIND_DROP,
@@ -170,10 +171,13 @@ class Recovery:
             return
         if present < size:
             raise CorruptRecord(file.path, present, f"the file ends before byte {size}")
+        file.end = size
+        if sidecar.load(store.disk, file, store.salt):
+            file.has_sidecar = True
+            return
         scan.run(size)
         if scan.end != size:
             raise CorruptRecord(file.path, scan.bad_at, scan.problem)
-        file.end = size
 
     def _build_groups(self, wal: Wal) -> None:
         store = self._store
@@ -205,8 +209,11 @@ class Recovery:
             for group_id, extents in file.groups.items():
                 found = store.groups.get(group_id)
                 if found is not None and extents.last_index > found.snapshot_index:
-                    scan = Scan(file, store.salt, visitor, False)
+                    # Files whose index came from a sidecar have not been verified yet.
+                    scan = Scan(file, store.salt, visitor, file.has_sidecar)
                     scan.run(file.end)
+                    if scan.end != file.end:
+                        raise CorruptRecord(file.path, scan.bad_at, scan.problem)
                     break
 
     def _read_snapshot(self, group: GroupLog) -> Batch | None:

@@ -25,6 +25,8 @@ class Store:
         files: In log order; the last one is the file being written.
         groups: Every group that exists; a dropped one leaves at once.
         next_number: The number for the next file.
+        manifest_busy: Whether a change of the manifest is under way; there is one at a time.
+        dropping: Dropped groups whose DROP batch is not durable yet.
         failure: What stopped the log for good, or None.
     """
 
@@ -40,6 +42,8 @@ class Store:
         self.groups: dict[int, GroupLog] = {}
         self.salt: i64 = 0
         self.next_number: i64 = 1
+        self.manifest_busy = False
+        self.dropping: set[int] = set()
         self.failure: BaseException | None = None
 
     def manifest(self, files: list[LogFile]) -> Manifest:

@@ -69,6 +69,8 @@ class RoundJob(Job):
         self.start: i64 = wal.file.end
         self.end: i64 = 0
         self.written = False
+        self.looked = False
+        """Whether space was looked for, and `space` says something."""
         self.space = True
 
     def run(self) -> None:
@@ -80,6 +82,7 @@ class RoundJob(Job):
         self.end = aligned(self.start + size)
         chunk = wal.chunk
         if file.reserved - self.end < chunk:
+            self.looked = True
             self.space = reserve(wal.store.disk, file, self.end, chunk, wal.free_limit)
             if file.reserved < self.end:
                 return
@@ -216,7 +219,7 @@ class Wal:
         """Start a round with what is gathered, unless one is in flight."""
         if self._busy or self._starved or not self._gathered or self.store.failure is not None:
             return
-        if self.file.end >= self._roll_at and not self._closing:
+        if self.file.end >= self._roll_at and not self._closing and not self.store.manifest_busy:
             self._roll()
         else:
             self._start_round(self._take())
@@ -257,7 +260,8 @@ class Wal:
             self._starved = True
             self._note_space(False)
             return
-        self._note_space(job.space)
+        if job.looked:
+            self._note_space(job.space)
         self.round_number = job.number
         self.file.end = job.end
         self._sealed = not job.batches
@@ -285,11 +289,13 @@ class Wal:
         manifest.files[-1] = (self.file.number, self.file.end)
         manifest.files.append((number, 0))
         self._busy = True
+        store.manifest_busy = True
         store.executor.submit("wal", RollJob(self, number, manifest))
 
     def roll_done(self, job: RollJob, error: BaseException | None) -> None:
         """A new file has begun, or there is no space for one."""
         self._busy = False
+        self.store.manifest_busy = False
         if error is not None:
             self.store.fail(error)
             return

@@ -1,0 +1,1 @@
+"""The simulated world: the same node code, with faulty parts that a seed replays."""

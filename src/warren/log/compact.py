@@ -1,0 +1,412 @@
+"""Getting rid of what is dead: closed files are deleted, or rewritten with what still lives.
+
+A closed file may go once every group with entries in it has a durable snapshot that covers them.
+What lives in it then is messages that their owner names, the newest snapshots, and DROP batches of
+groups that other files still hold. Files with nothing alive are deleted; neighbours with little
+alive are rewritten into one, grouped by group; files that are mostly alive stay as they are. So a
+queue whose consumers keep up writes a message once, and a message nobody takes pins nothing else.
+
+A new list of files takes effect with the manifest; until then a rewritten file is nothing but a
+leftover.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from warren.errors import CorruptRecord
+from warren.log import sidecar
+from warren.log.copying import Copier, CopyPart
+from warren.log.files import Extents, LogFile
+from warren.log.group import GroupLog
+from warren.log.manifest import DIRECTORY, Manifest, log_path, sidecar_path
+from warren.log.store import Store
+from warren.log.wal import FileKeeper
+from warren.ports import Disk, Job
+
+SMALL_SHARE: Final = 8
+"""A file below this part of the roll-over size is worth merging with its neighbours."""
+
+GAIN_SHARE: Final = 64
+"""A rewrite has to free at least this part of the roll-over size."""
+
+SMALL_FILES_MAX: Final = 4
+"""This many small neighbours are merged even if nothing in them is dead."""
+
+
+def lacks_space(error: BaseException) -> bool:
+    """Whether a disk call failed for want of space only."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+@final
+class SidecarJob(Job):
+    """Writes the index of a closed file."""
+
+    def __init__(self, compactor: Compactor, file: LogFile) -> None:
+        self._compactor = compactor
+        self.file = file
+
+    def run(self) -> None:
+        store = self._compactor.store
+        sidecar.store(store.disk, self.file, store.salt)
+
+    def done(self, error: BaseException | None) -> None:
+        self._compactor.sidecar_done(self, error)
+
+
+@final
+class CompactJob(Job):
+    """Writes what lives in some files to a new one."""
+
+    def __init__(
+        self, compactor: Compactor, sources: list[LogFile], number: i64, copier: Copier
+    ) -> None:
+        self._compactor = compactor
+        self.sources = sources
+        self._number: i64 = number
+        self._copier = copier
+        self.product: LogFile | None = None
+
+    def run(self) -> None:
+        disk = self._compactor.store.disk
+        path = log_path(self._number)
+        handle = disk.open(path, create=True)
+        file = LogFile(self._number, path, handle)
+        try:
+            self._copier.run(file)
+            assert file.end > 0 or self._copier.cancelled, "what its owner calls live is there"
+            handle.sync()
+            file.closed = True
+            sidecar.store(disk, file, self._compactor.store.salt)
+            file.has_sidecar = True
+            disk.sync_directory(DIRECTORY)
+        except (OSError, CorruptRecord):
+            handle.close()
+            disk.remove(path)
+            disk.remove(sidecar_path(self._number))
+            raise
+        if self._copier.cancelled:
+            handle.close()
+            disk.remove(path)
+            disk.remove(sidecar_path(self._number))
+        else:
+            self.product = file
+
+    def done(self, error: BaseException | None) -> None:
+        self._compactor.copied(self, error)
+
+
+@final
+class ManifestJob(Job):
+    """Makes a new list of files the log's, and removes the files that are no longer in it."""
+
+    def __init__(
+        self,
+        compactor: Compactor,
+        manifest: Manifest,
+        sources: list[LogFile],
+        product: LogFile | None,
+    ) -> None:
+        self._compactor = compactor
+        self._manifest = manifest
+        self.sources = sources
+        self.product = product
+        self.published = False
+
+    def run(self) -> None:
+        disk = self._compactor.store.disk
+        try:
+            self._manifest.draft(disk)
+        except OSError as error:
+            if lacks_space(error):
+                return
+            raise
+        self._manifest.publish(disk)
+        self.published = True
+        for file in self.sources:
+            remove_files(disk, file)
+
+    def done(self, error: BaseException | None) -> None:
+        self._compactor.committed(self, error)
+
+
+def remove_files(disk: Disk, file: LogFile) -> None:
+    """Delete a file that no manifest names, and its index. What a crash leaves goes at start-up."""
+    disk.remove(file.path)
+    disk.remove(sidecar_path(file.number))
+
+
+@final
+class Compactor(FileKeeper):
+    """Decides what happens to closed files. One job at a time, on the `compact` lane."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._busy = False
+        self._due = True
+        self._looked_ms: i64 = 0
+        self._copier: Copier | None = None
+        self._sources: list[LogFile] = []
+        self._product: LogFile | None = None
+        self._waiting = False
+        """Whether sources and product wait for their manifest."""
+
+    def rolled(self, old: LogFile) -> None:
+        """A file is complete: ask its groups for snapshots."""
+        self._due = True
+        self._ask_snapshots(old)
+
+    def snapshots_moved(self) -> None:
+        """Older files may be dispensable now."""
+        self._due = True
+
+    def cancel(self) -> None:
+        """Let a rewrite under way end soon, without effect; no other begins."""
+        self._busy = True
+        if self._copier is not None:
+            self._copier.cancelled = True
+
+    def tick(self, now_ms: i64) -> None:
+        """Go on with what waits, or look for something to do."""
+        if self._waiting:
+            self._commit()
+        if self._busy or self.store.failure is not None:
+            return
+        for file in self.store.files:
+            if file.closed and not file.has_sidecar:
+                self._busy = True
+                self.store.executor.submit("compact", SidecarJob(self, file))
+                return
+        interval = self.store.config.compact_interval_ms
+        if self._due or now_ms - self._looked_ms >= interval or now_ms < self._looked_ms:
+            self._due = False
+            self._looked_ms = now_ms
+            self._look()
+
+    def sidecar_done(self, job: SidecarJob, error: BaseException | None) -> None:
+        """An index is written. One that could not be for lack of space is done without."""
+        self._busy = False
+        if error is not None and not lacks_space(error):
+            self.store.fail(error)
+            return
+        job.file.has_sidecar = True
+
+    # --- what lives -----------------------------------------------------------------------------
+
+    def _ask_snapshots(self, file: LogFile) -> bool:
+        """Ask every group whose entries here no durable snapshot covers; False if none."""
+        asked = False
+        for group_id, extents in file.groups.items():
+            group = self.store.groups.get(group_id)
+            if group is not None and extents.last_index > group.snapshot_index:
+                asked = True
+                self.store.listener.snapshot_wanted(group_id)
+        return asked
+
+    def _pinned(self, file: LogFile) -> bool:
+        """Whether a file has to stay as it is for now."""
+        if not file.closed or file.damaged:
+            return True
+        for group_id in file.groups:
+            if group_id in self.store.dropping:
+                return True
+        return self._ask_snapshots(file)
+
+    def _runs(
+        self, group_id: int, known: dict[int, list[tuple[int, int]]]
+    ) -> list[tuple[int, int]]:
+        runs = known.get(group_id)
+        if runs is None:
+            runs = self.store.listener.live_runs(group_id)
+            known[group_id] = runs
+        return runs
+
+    def _live_bytes(self, file: LogFile, known: dict[int, list[tuple[int, int]]]) -> i64:
+        live: i64 = 0
+        for group_id, extents in file.groups.items():
+            group = self.store.groups.get(group_id)
+            if group is None:
+                continue
+            if extents is newest_snapshot(group):
+                live += extents.snapshot_size
+            if extents.message_count > 0:
+                count = overlap(
+                    self._runs(group_id, known), extents.first_message, extents.next_message
+                )
+                # Rounded up: one live message of many small ones must not count as nothing.
+                live += (count * extents.message_bytes + extents.message_count - 1) // (
+                    extents.message_count
+                )
+        for group_id in file.drops:
+            if self._drop_needed(group_id, [file]):
+                live += 1
+        return live
+
+    def _drop_needed(self, group_id: int, sources: list[LogFile]) -> bool:
+        """Whether batches of a dropped group remain when these files are gone."""
+        for file in self.store.files:
+            if file not in sources and group_id in file.groups:
+                return True
+        return False
+
+    # --- what to do -----------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """Delete what is dead; if nothing is, rewrite what is worth it."""
+        roll_at = self.store.config.wal_max_size_bytes
+        share = self.store.config.live_share_percent
+        known: dict[int, list[tuple[int, int]]] = {}
+        dead: list[LogFile] = []
+        run: list[LogFile] = []
+        best: list[LogFile] = []
+        run_live: i64 = 0
+        run_sparse = False
+        for file in self.store.files:
+            movable = not self._pinned(file)
+            live: i64 = 0
+            sparse = False
+            if movable:
+                live = self._live_bytes(file, known)
+                if live == 0:
+                    dead.append(file)
+                    continue
+                gain = file.end - live
+                sparse = live * 100 < file.end * share and gain * GAIN_SHARE >= roll_at
+                movable = sparse or file.end * SMALL_SHARE < roll_at
+            if not movable or run_live + live > roll_at:
+                run = []
+                run_live = 0
+                run_sparse = False
+            if movable:
+                run.append(file)
+                run_live += live
+                run_sparse = run_sparse or sparse
+                if (run_sparse or len(run) >= SMALL_FILES_MAX) and len(run) > len(best):
+                    best = list(run)
+        if dead:
+            self._begin_commit(dead, None)
+        elif best:
+            self._rewrite(best, known)
+
+    def _rewrite(self, sources: list[LogFile], known: dict[int, list[tuple[int, int]]]) -> None:
+        store = self.store
+        parts: list[CopyPart] = []
+        group_ids: set[int] = set()
+        for file in sources:
+            group_ids.update(file.groups)
+        for group_id in sorted(group_ids):
+            group = store.groups.get(group_id)
+            if group is None:
+                continue
+            newest = newest_snapshot(group)
+            for file in sources:
+                extents = file.groups.get(group_id)
+                if extents is not None:
+                    runs = self._runs(group_id, known) if extents.message_count > 0 else []
+                    parts.append(CopyPart(extents, runs, extents is newest))
+        drops: list[int] = []
+        for file in sources:
+            for group_id in file.drops:
+                if self._drop_needed(group_id, sources):
+                    drops.append(group_id)
+        number = store.next_number
+        store.next_number += 1
+        copier = Copier(parts, drops, store.salt, store.config.extent_bytes_max)
+        self._copier = copier
+        self._busy = True
+        store.executor.submit("compact", CompactJob(self, sources, number, copier))
+
+    def copied(self, job: CompactJob, error: BaseException | None) -> None:
+        """A rewritten file is durable, or could not be made."""
+        self._busy = False
+        self._copier = None
+        if isinstance(error, CorruptRecord):
+            for file in job.sources:
+                if file.path == error.path:
+                    file.damaged = True
+            self.store.listener.damaged(error)
+        elif error is not None:
+            if not lacks_space(error):
+                self.store.fail(error)
+        elif job.product is not None:
+            self._begin_commit(job.sources, job.product)
+
+    def _begin_commit(self, sources: list[LogFile], product: LogFile | None) -> None:
+        self._busy = True
+        self._sources = sources
+        self._product = product
+        self._waiting = True
+        self._commit()
+
+    def _commit(self) -> None:
+        """Change the manifest, unless another change is under way; `tick` tries again."""
+        store = self.store
+        if store.manifest_busy or store.failure is not None:
+            return
+        self._waiting = False
+        store.manifest_busy = True
+        manifest = store.manifest(self._files_after())
+        store.executor.submit("wal", ManifestJob(self, manifest, self._sources, self._product))
+
+    def _files_after(self) -> list[LogFile]:
+        """The log's files with the product in the place of its sources."""
+        files: list[LogFile] = []
+        placed = self._product is None
+        for file in self.store.files:
+            if file not in self._sources:
+                files.append(file)
+            elif not placed and self._product is not None:
+                files.append(self._product)
+                placed = True
+        return files
+
+    def committed(self, job: ManifestJob, error: BaseException | None) -> None:
+        """The new list of files is durable, or there was no space to write it."""
+        store = self.store
+        store.manifest_busy = False
+        if error is not None:
+            store.fail(error)
+            return
+        if not job.published:
+            self._waiting = True
+            return
+        store.files = self._files_after()
+        touched: set[int] = set()
+        for file in self._sources:
+            touched.update(file.groups)
+            file.groups = {}
+            file.retire()
+        for group_id in sorted(touched):
+            group = store.groups.get(group_id)
+            if group is not None:
+                group.places = [
+                    file.groups[group_id] for file in store.files if group_id in file.groups
+                ]
+        self._sources = []
+        self._product = None
+        self._busy = False
+        self._due = True
+
+
+def newest_snapshot(group: GroupLog) -> Extents | None:
+    """Where the newest durable snapshot of a group lies."""
+    newest: Extents | None = None
+    for extents in group.places:
+        if extents.snapshot_offset >= 0 and extents.snapshot_index == group.snapshot_index:
+            newest = extents
+    return newest
+
+
+def overlap(runs: list[tuple[int, int]], first: i64, behind: i64) -> i64:
+    """How many numbers of ascending runs (both ends included) lie in first..behind - 1."""
+    count: i64 = 0
+    for low, high in runs:
+        start = max(i64(low), first)
+        end = min(i64(high) + 1, behind)
+        if end > start:
+            count += end - start
+    return count

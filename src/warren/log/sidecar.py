@@ -1,0 +1,159 @@
+"""The index of a closed file, beside it, so that start-up need not read the file.
+
+`log/NNNNNNNN.idx`, all numbers little-endian and signed:
+
+     0       4         8      12         16       24        32     40
+     +-------+---------+------+----------+--------+---------+------+--------- ...
+     | magic | version | crc  | reserved | number | logsize | salt | words
+     +-------+---------+------+----------+--------+---------+------+--------- ...
+
+`crc` is CRC-32 over everything behind it. `number`, `logsize` and `salt` bind the index to its log
+file. The words are 64 bits each: the number of dropped groups and their ids; the number of groups;
+and for each its id, first_message, next_message, last_index, message_count, message_bytes,
+snapshot_index, snapshot_offset, snapshot_size, the number of extents, then all their offsets,
+spans, numbers and indexes, column after column (`files.py` says what they mean).
+
+The sidecar can be rebuilt from the log file. One that is absent or does not fit is no error.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+from zlib import crc32
+
+from librt.strings import BytesWriter, read_i32_le, read_i64_le, write_i32_le, write_i64_le
+from librt.vecs import append, vec
+from mypy_extensions import i32, i64
+
+from warren.log.batch import write_checksum
+from warren.log.files import Extents, LogFile
+from warren.log.manifest import sidecar_path
+from warren.ports import Disk
+
+MAGIC: Final = 0x31585257
+"""`WRX1` as bytes."""
+
+SIDECAR_VERSION: Final = 1
+HEAD_BYTES: Final = 40
+CHECKED_FROM: Final = 12
+SIDECAR_BYTES_MAX: Final = 1 << 30
+
+
+def encode(file: LogFile, salt: i64) -> bytes:
+    """The sidecar of a closed file."""
+    body = BytesWriter()
+    write_i32_le(body, 0)
+    write_i64_le(body, file.number)
+    write_i64_le(body, file.end)
+    write_i64_le(body, salt)
+    write_i64_le(body, len(file.drops))
+    for group_id in file.drops:
+        write_i64_le(body, group_id)
+    write_i64_le(body, len(file.groups))
+    for extents in file.groups.values():
+        write_i64_le(body, extents.group_id)
+        write_i64_le(body, extents.first_message)
+        write_i64_le(body, extents.next_message)
+        write_i64_le(body, extents.last_index)
+        write_i64_le(body, extents.message_count)
+        write_i64_le(body, extents.message_bytes)
+        write_i64_le(body, extents.snapshot_index)
+        write_i64_le(body, extents.snapshot_offset)
+        write_i64_le(body, extents.snapshot_size)
+        write_i64_le(body, len(extents.offsets))
+        _write_column(body, extents.offsets)
+        _write_column(body, extents.spans)
+        _write_column(body, extents.numbers)
+        _write_column(body, extents.indexes)
+    tail = body.getvalue()
+    head = BytesWriter()
+    write_i32_le(head, i32(MAGIC))
+    write_i32_le(head, i32(SIDECAR_VERSION))
+    write_checksum(head, crc32(tail))
+    head.write(tail)
+    return head.getvalue()
+
+
+def _write_column(writer: BytesWriter, column: vec[i64]) -> None:
+    for at in range(len(column)):
+        write_i64_le(writer, column[at])
+
+
+@final
+class _Words:
+    """Reads one word after the other."""
+
+    def __init__(self, data: bytes, at: i64) -> None:
+        self._data = data
+        self._at: i64 = at
+
+    def next(self) -> i64:
+        value = read_i64_le(self._data, self._at)
+        self._at += 8
+        return value
+
+    def column(self, count: i64) -> vec[i64]:
+        values = vec[i64](capacity=count)
+        for _ in range(count):
+            values = append(values, self.next())
+        return values
+
+
+def decode(data: bytes, file: LogFile, salt: i64) -> bool:
+    """Fill a file's index from its sidecar.
+
+    Returns:
+        False, with the file untouched, if the sidecar is damaged or not this file's.
+    """
+    if len(data) < HEAD_BYTES or read_i32_le(data, 0) != MAGIC:
+        return False
+    if read_i32_le(data, 4) != SIDECAR_VERSION:
+        return False
+    if crc32(data[CHECKED_FROM:]) != i64(read_i32_le(data, 8)) & 0xFFFF_FFFF:
+        return False
+    words = _Words(data, 16)
+    if words.next() != file.number or words.next() != file.end or words.next() != salt:
+        return False
+    for _ in range(words.next()):
+        file.drops.append(words.next())
+    for _ in range(words.next()):
+        extents = Extents(words.next(), file)
+        extents.first_message = words.next()
+        extents.next_message = words.next()
+        extents.last_index = words.next()
+        extents.message_count = words.next()
+        extents.message_bytes = words.next()
+        extents.snapshot_index = words.next()
+        extents.snapshot_offset = words.next()
+        extents.snapshot_size = words.next()
+        count = words.next()
+        extents.offsets = words.column(count)
+        extents.spans = words.column(count)
+        extents.numbers = words.column(count)
+        extents.indexes = words.column(count)
+        file.groups[extents.group_id] = extents
+    return True
+
+
+def store(disk: Disk, file: LogFile, salt: i64) -> None:
+    """Write the sidecar of a closed file. Blocks; raises `OSError`."""
+    handle = disk.open(sidecar_path(file.number), create=True)
+    try:
+        handle.truncate(0)
+        handle.write([encode(file, salt)], 0)
+        handle.sync()
+    finally:
+        handle.close()
+
+
+def load(disk: Disk, file: LogFile, salt: i64) -> bool:
+    """Fill a closed file's index from its sidecar; False if there is none that fits. Blocks."""
+    path = sidecar_path(file.number)
+    if not disk.exists(path):
+        return False
+    handle = disk.open(path)
+    try:
+        data = handle.read(0, SIDECAR_BYTES_MAX)
+    finally:
+        handle.close()
+    return decode(data, file, salt)
