@@ -13,13 +13,7 @@ from __future__ import annotations
 from typing import Final
 
 from warren.errors import ChannelException
-from warren.metadata.terms import (
-    is_integer_type,
-    quoted,
-    term,
-    text_term,
-    type_name,
-)
+from warren.routing.terms import is_integer_type, quoted, term, text_term, type_name
 from warren.wire.amqp091.table import Decimal, Table, Value
 
 QUEUE_TYPE: Final = "x-queue-type"
@@ -107,11 +101,8 @@ def _is_known(name: str) -> bool:
 
 
 def stored_arguments(arguments: Table) -> Table:
-    """A queue's arguments as its record keeps them: with its type, without the wish for a name."""
-    stored: Table = {}
-    for name, value in arguments.items():
-        if name != "x-name-prefix":
-            stored[name] = value
+    """A queue's arguments as its record keeps them: with its type."""
+    stored: Table = dict(arguments)
     if QUEUE_TYPE not in stored:
         stored[QUEUE_TYPE] = "classic"
     return stored

@@ -36,8 +36,8 @@ from warren.metadata.commands import (
 from warren.metadata.machine import MetadataMachine, binding_key
 from warren.metadata.names import RESERVED_PREFIX, check_reserved
 from warren.metadata.tables import NO_OWNER, ExchangeRecord, QueueRecord
-from warren.metadata.terms import binary_term, term, type_name
 from warren.routing.exchange_types import EXCHANGE_TYPES
+from warren.routing.terms import binary_term, term, type_name
 from warren.routing.topic import split_words
 from warren.wire.amqp091.table import Table
 
@@ -359,7 +359,7 @@ def unbind(
 
 
 def _check_ends(source: str, destination: str, to_exchange: bool) -> None:
-    if not to_exchange and destination.startswith("amq.rabbitmq.reply-to"):
+    if not to_exchange and destination.startswith("amq.rabbitmq.reply-to."):
         raise ChannelException(403, "cannot bind or unbind to a volatile (direct reply-to) queue")
     if to_exchange:
         _check_not_default(destination)

@@ -6,12 +6,9 @@ from base64 import urlsafe_b64encode
 from typing import Final
 
 from warren.errors import ChannelException
-from warren.wire.amqp091.table import Table
 
 RESERVED_PREFIX: Final = "amq."
 SERVER_NAME_PREFIX: Final = "amq.gen"
-NAME_PREFIX_BYTES_MAX: Final = 64
-"""Bytes of `x-name-prefix`, RabbitMQ's bound."""
 SERVER_NAME_RANDOM_BYTES: Final = 16
 
 
@@ -35,25 +32,11 @@ def check_reserved(what: str, name: str) -> None:
         raise ChannelException(403, f"{what} name '{name}' contains reserved prefix 'amq.*'")
 
 
-def server_name(arguments: Table, random: bytes) -> str:
+def server_name(random: bytes) -> str:
     """A new name for a queue declared without one.
 
     Args:
-        arguments: Of the declaration; `x-name-prefix` replaces `amq.gen`.
         random: `SERVER_NAME_RANDOM_BYTES` bytes that nobody can guess.
-
-    Raises:
-        ChannelException: 406, the prefix is too long.
     """
     assert len(random) == SERVER_NAME_RANDOM_BYTES
-    prefix = arguments.get("x-name-prefix")
-    if not isinstance(prefix, str) or not prefix:
-        prefix = SERVER_NAME_PREFIX
-    if len(prefix.encode("utf-8", "surrogateescape")) > NAME_PREFIX_BYTES_MAX:
-        raise ChannelException(
-            406,
-            f"Queue name prefix '{clean_name(prefix)}' exceeds the "
-            f"{NAME_PREFIX_BYTES_MAX}-byte limit",
-        )
-    unique = urlsafe_b64encode(random).decode().rstrip("=")
-    return f"{clean_name(prefix)}-{unique}"
+    return f"{SERVER_NAME_PREFIX}-{urlsafe_b64encode(random).decode().rstrip('=')}"

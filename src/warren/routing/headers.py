@@ -3,7 +3,8 @@
 `x-match` says how: `all` (the default) and `any` leave out arguments whose name starts with `x-`;
 `all-with-x` and `any-with-x` take them in, save `x-match` itself. An argument without a value
 (void) asks only that the header is there. Values are compared without conversion: an integer never
-equals a float, nor true 1, but the width of an integer does not matter.
+equals a float, nor true 1, but the width of an integer does not matter. A timestamp is its seconds;
+RabbitMQ 4.3 takes milliseconds on the message's side only, so that no timestamp matches another.
 
 Source: `rabbit_exchange_type_headers` of RabbitMQ 4.3.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 from typing import TypeAlias, final
 
-from warren.wire.amqp091.table import Table, Timestamp, Value, encode_entry
+from warren.wire.amqp091.table import Table, Value, encode_entry
 
 #: What two values have in common exactly when they match: kind and value.
 MatchValue: TypeAlias = tuple[str, object]
@@ -24,8 +25,6 @@ def match_value(value: Value) -> MatchValue:
         return ("s", value)
     if isinstance(value, bool):
         return ("b", value)
-    if isinstance(value, Timestamp):
-        return ("t", int(value))
     if isinstance(value, int):
         return ("i", int(value))
     if isinstance(value, float):

@@ -18,6 +18,7 @@ from mypy_extensions import i64
 from warren.errors import ChannelException
 from warren.routing.bindings import Binding
 from warren.routing.exchange_types import BindingIndex, new_index
+from warren.routing.terms import text_term, type_name
 from warren.wire.amqp091.table import Table
 
 CACHED_ROUTES_MAX: Final = 16_384
@@ -288,6 +289,10 @@ def routing_keys(routing_key: str, headers: Table) -> list[str]:
         if name in headers:
             values = headers[name]
             if not isinstance(values, list):
-                raise ChannelException(406, f"invalid message: {name}")
+                raise ChannelException(
+                    406,
+                    "invalid message: {unacceptable_type_in_header,"
+                    f"{text_term(name)},{type_name(values)}}}",
+                )
             keys.extend([value for value in values if isinstance(value, str)])
     return keys

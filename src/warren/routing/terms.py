@@ -91,12 +91,19 @@ def term(value: Value) -> str:
     if isinstance(value, float):
         return repr(float(value)).replace("e+", "e")
     if isinstance(value, bytes):
-        return binary_term(value.decode("utf-8", "surrogateescape"))
+        return _bytes_term(value)
     if isinstance(value, Decimal):
         return f"{{{value.scale},{value.value}}}"
     if isinstance(value, list):
         return "[" + ",".join([f"{{{type_name(item)},{term(item)}}}" for item in value]) + "]"
     return _table_term(value)
+
+
+def _bytes_term(value: bytes) -> str:
+    try:
+        return binary_term(value.decode())
+    except UnicodeDecodeError:
+        return f"<<{text_term(value.decode('latin-1'))}>>"
 
 
 def _table_term(table: Table) -> str:
