@@ -38,6 +38,7 @@ from warren.protocols.broker import (
 )
 from warren.queues.logged import LoggedQueue
 from warren.queues.queue import Host, Queue
+from warren.queues.transient import TransientQueue
 from warren.wire.amqp091.table import Table
 
 
@@ -85,6 +86,7 @@ class Node(Broker, Host):
         self._confirming: list[Confirming] = []
         self._waking: list[Confirming] = []
         self._snapshots_wanted: list[int] = []
+        self._congested: list[Queue] = []
         self._alarms: i64 = 0
         self._last_identity: i64 = 0
 
@@ -124,6 +126,8 @@ class Node(Broker, Host):
                     channel.wake_consumers()
             for queue in queues:
                 queue.dispatch()
+        if self._congested:
+            self._relieve()
         if self._snapshots_wanted:
             self._write_snapshots()
         self.log.flush()
@@ -152,6 +156,9 @@ class Node(Broker, Host):
         for connection in list(self._closing.values()):
             connection.tick(now)
         self.tables.tick(self._clock.wall_ms())
+        for queue in self._congested:
+            if isinstance(queue, TransientQueue):
+                queue.look_after()
         self.needs_turn = True
 
     def shut_down(self) -> None:
@@ -177,6 +184,11 @@ class Node(Broker, Host):
         """Have a queue sealed and dispatched in this turn."""
         self._dirty_queues.append(queue)
         self.needs_turn = True
+
+    def queue_congested(self, queue: Queue) -> None:
+        """Publishers wait for a queue."""
+        if queue not in self._congested:
+            self._congested.append(queue)
 
     def queue_unused(self, queue: Queue) -> None:
         """Delete an auto-delete queue that lost its last consumer (PROP-04)."""
@@ -307,6 +319,16 @@ class Node(Broker, Host):
         if group_id not in self._snapshots_wanted:
             self._snapshots_wanted.append(group_id)
             self.needs_turn = True
+
+    def _relieve(self) -> None:
+        """Let the publishers of queues go on that have caught up."""
+        behind: list[Queue] = []
+        for queue in self._congested:
+            if queue.congested() and not queue.deleted:
+                behind.append(queue)
+            else:
+                queue.let_go()
+        self._congested = behind
 
     def _write_snapshots(self) -> None:
         wanted = self._snapshots_wanted

@@ -39,7 +39,7 @@ class ClassicQueue(LoggedQueue):
 
     def persisted(self, batch: Batch) -> None:
         """Confirm what is now durable."""
-        if batch.kind == KIND_MESSAGES:
+        if batch.count > 0:
             self._confirm(batch)
 
     def dispatch(self) -> None:
@@ -77,7 +77,7 @@ class ClassicQueue(LoggedQueue):
         self.fifo.enqueue(batch.first, batch.count)
         if batch.kind != KIND_MESSAGES:
             self.fifo.transient.push(batch.first, batch.first + batch.count - 1)
-            self._confirm(batch)
+            self._answer_runs(batch)
 
     def _seal_commands(self, waiter: Waiter | None) -> None:
         payload = self._take_commands()

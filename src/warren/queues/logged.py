@@ -15,6 +15,9 @@ from warren.queues.links import Link, Waiter
 from warren.queues.publishing import PublishRun
 from warren.queues.queue import Host, Queue
 
+FLOW_BYTES: Final = 33_554_432
+"""With more than this on its way to disk, a queue's publishers wait for the disk."""
+
 TERM: Final = 1
 """The term of a group whose only member leads it; nothing ever contests it."""
 
@@ -31,6 +34,7 @@ class LoggedQueue(Queue):
         super().__init__(host, vhost, name, kind, fifo)
         self.log: GroupLog = log
         self.group_id = log.id
+        self.unwritten_bytes: i64 = 0
         self.seen_bytes: i64 = 0
         self.seen_messages: i64 = 0
         self._readers: list[Link] = []
@@ -85,6 +89,10 @@ class LoggedQueue(Queue):
                 commands.expire(self._commands, group.name)
                 self._command()
 
+    def congested(self) -> bool:
+        """Whether the disk is behind."""
+        return self.unwritten_bytes > FLOW_BYTES
+
     def mean_message_bytes(self) -> i64:
         """Mean size of the records seen so far, frames included; 0 before the first."""
         return 0 if self.seen_messages == 0 else self.seen_bytes // self.seen_messages
@@ -108,6 +116,7 @@ class LoggedQueue(Queue):
             self._runs,
         )
         self.published += self._pending
+        self.unwritten_bytes += self._pending_bytes
         self.seen_messages += self._pending
         self.seen_bytes += self._pending_bytes
         self._parts = []
@@ -122,7 +131,12 @@ class LoggedQueue(Queue):
         return self.log.append(KIND_COMMAND, TERM, self.host.now_ms(), 0, b"", payload, waiter)
 
     def _confirm(self, batch: Batch) -> None:
-        """Tell the publishers of a batch that it is safe."""
+        """A batch of messages is durable: its publishers are told, if they still wait."""
+        self.unwritten_bytes -= batch.payload_size
+        self._answer_runs(batch)
+
+    def _answer_runs(self, batch: Batch) -> None:
+        """Tell the publishers of a batch that it is where it belongs."""
         runs = batch.origin
         if runs is not None:
             batch.origin = None

@@ -35,9 +35,22 @@ class Host:
         """Wall time for the log, in milliseconds since the epoch."""
         raise AssertionError("a host defines now_ms")
 
+    def queue_congested(self, queue: Queue) -> None:
+        """Publishers wait for this queue; look after it at each turn and tick."""
+        raise AssertionError("a host defines queue_congested")
+
     def queue_unused(self, queue: Queue) -> None:
         """The last consumer of an auto-delete queue left."""
         raise AssertionError("a host defines queue_unused")
+
+
+@trait
+class FlowControlled:
+    """A connection whose publishes can be held back."""
+
+    def flow_on(self) -> None:
+        """A queue that held it back is congested no more."""
+        raise AssertionError("a flow-controlled publisher defines flow_on")
 
 
 class Queue:
@@ -51,6 +64,7 @@ class Queue:
         links: Consumers of this node by id.
         exclusive_consumer: Whether its only consumer asked to be the only one.
         published, delivered: Messages so far, for metrics.
+        held_back: Publishers that wait until this queue is congested no more.
     """
 
     def __init__(self, host: Host, vhost: str, name: str, kind: str, fifo: Fifo) -> None:
@@ -67,6 +81,7 @@ class Queue:
         self.dirty: bool = False
         self.published: i64 = 0
         self.delivered: i64 = 0
+        self.held_back: list[FlowControlled] = []
         self._next_consumer: i64 = 1
         self._parts: list[bytes] = []
         self._lengths: list[bytes] = []
@@ -176,6 +191,23 @@ class Queue:
         self._commands.write(command)
         self._ask(waiter)
 
+    def congested(self) -> bool:
+        """Whether publishers should wait a moment, because what they sent is not done with."""
+        raise AssertionError("a queue type defines congested")
+
+    def hold_back(self, publisher: FlowControlled) -> None:
+        """Tell a publisher when the congestion is over."""
+        if publisher not in self.held_back:
+            self.held_back.append(publisher)
+            self.host.queue_congested(self)
+
+    def let_go(self) -> None:
+        """The congestion is over."""
+        publishers = self.held_back
+        self.held_back = []
+        for publisher in publishers:
+            publisher.flow_on()
+
     def new_consumer(self) -> i64:
         """An id for a consumer or for a channel that polls."""
         consumer_id = self._next_consumer
@@ -224,6 +256,7 @@ class Queue:
     def close(self) -> None:
         """The queue was deleted: consumers are told, and whoever waits is let go."""
         self.deleted = True
+        self.let_go()
         links = self.links
         self.links = {}
         for link in links.values():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import Final, final
 
 from mypy_extensions import i64
 
@@ -11,6 +11,9 @@ from warren.queues.consumers import Limiter
 from warren.queues.fifo import Fifo
 from warren.queues.links import Link, Waiter
 from warren.queues.queue import Host, Queue
+
+FLOW_BYTES: Final = 4_194_304
+"""With more than this in a queue that is being consumed, its publishers wait for the consumers."""
 
 
 @final
@@ -28,11 +31,14 @@ class TransientQueue(Queue):
 
     Attributes:
         resident_bytes: Memory that its bodies take.
+        draining: Whether messages were delivered lately.
     """
 
     def __init__(self, host: Host, vhost: str, name: str) -> None:
         super().__init__(host, vhost, name, "classic", Fifo(-1, True, True))
         self.resident_bytes: i64 = 0
+        self.draining: bool = False
+        self._delivered_before: i64 = 0
         self._shelves: list[Shelf] = []
         self._head: i64 = 0
         self._empty: i64 = 0
@@ -47,11 +53,23 @@ class TransientQueue(Queue):
         """Never needed: a message that is in the queue is in memory."""
         raise AssertionError(f"message {number} of {self} is not in memory")
 
+    def congested(self) -> bool:
+        """Whether its consumers are behind; a queue that nobody drains holds nobody back."""
+        return self.resident_bytes > FLOW_BYTES and self.draining
+
     def dispatch(self) -> None:
         """Hand out what is ready, then let go of what has left."""
         self.fifo.dispatch()
+        before = self.delivered
         super().dispatch()
+        if self.delivered != before:
+            self.draining = True
         self._let_go()
+
+    def look_after(self) -> None:
+        """Note whether messages leave; called about once a second."""
+        self.draining = self.delivered != self._delivered_before
+        self._delivered_before = self.delivered
 
     def persisted(self, batch: Batch) -> None:
         """Nothing of this queue is ever written."""

@@ -288,6 +288,11 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         at: i64 = 8 + i64(read_i32_be(record, 3))
         self.frames.write_content(record, at, len(record))
 
+    def congested(self, queue: Queue) -> None:
+        """Hold this connection's input until the queue has caught up."""
+        self.connection.flow_off()
+        queue.hold_back(self.connection)
+
     def transact(self, record: Transacted) -> None:
         """Keep a message for the transaction's commit."""
         assert self._transaction is not None

@@ -32,6 +32,7 @@ from warren.protocols.amqp091.channel import Channel
 from warren.protocols.amqp091.output import Output, OutputOwner
 from warren.protocols.amqp091.publishing import BASIC_PUBLISH
 from warren.protocols.broker import ALARM_DISK, Broker, Login, Session, SessionOwner
+from warren.queues.queue import FlowControlled
 from warren.wire import sasl
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.erlang_text import frame_failure
@@ -63,10 +64,11 @@ DEFERRED_BYTES_MAX: Final = 1_048_576
 HELD_BY_ALARM: Final = 1
 HELD_BY_CHANNELS: Final = 2
 HELD_BY_OUTPUT: Final = 4
+HELD_BY_FLOW: Final = 8
 
 
 @final
-class Connection(OutputOwner, SessionOwner):
+class Connection(OutputOwner, SessionOwner, FlowControlled):
     """The server's side of one client connection.
 
     Attributes:
@@ -195,6 +197,14 @@ class Connection(OutputOwner, SessionOwner):
     def stalled(self) -> None:
         """The client does not read while its requests are answered: stop taking them (rule 36)."""
         self._hold(HELD_BY_OUTPUT)
+
+    def flow_off(self) -> None:
+        """A queue that it publishes to is behind: leave the socket alone for a moment."""
+        self._hold(HELD_BY_FLOW)
+
+    def flow_on(self) -> None:
+        """That queue has caught up."""
+        self._release(HELD_BY_FLOW)
 
     def set_alarms(self, alarms: i64, reason: str) -> None:
         """Resource alarms changed; publishers are told once at each edge (rule 38)."""

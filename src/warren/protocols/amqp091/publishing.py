@@ -27,6 +27,7 @@ from warren.protocols.amqp091.confirms import Confirms
 from warren.protocols.amqp091.scan import PropertyScan, scan_properties
 from warren.protocols.broker import Route, Session
 from warren.queues.publishing import Publisher, PublishRun
+from warren.queues.queue import Queue
 
 BASIC_PUBLISH: Final = 0x003C0028
 BASIC_CLASS: Final = 0x003C0000
@@ -42,6 +43,10 @@ class PublishOwner(Publisher):
     def unroutable(self, record: bytes, route: Route) -> None:
         """A mandatory message reached no queue; return it to the client."""
         raise AssertionError("a publish owner defines unroutable")
+
+    def congested(self, queue: Queue) -> None:
+        """A queue asks for a pause."""
+        raise AssertionError("a publish owner defines congested")
 
     def transact(self, record: Transacted) -> None:
         """Keep a message for the transaction's commit."""
@@ -365,6 +370,8 @@ class PublishPath:
             return
         for queue in queues:
             queue.publish(records, lengths, count, persistent, run)
+            if queue.congested():
+                self._owner.congested(queue)
 
     def _sequence(self, route: Route, count: i64) -> PublishRun:
         """Owe confirms for `count` messages."""
