@@ -5,11 +5,13 @@ from __future__ import annotations
 import socket
 import struct
 import time
+from collections.abc import Iterator
 
 import pytest
 
 from tests.client.script import Peer, scripted
-from warren.client import ConsumerCancelled, connect
+from warren.client import Channel, ConsumerCancelled, connect
+from warren.client.channel import CONFIRM_WINDOW
 from warren.errors import ChannelException, ConnectionException
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import header_frame, method_frame
@@ -292,6 +294,44 @@ def test_refused_publishes_are_told_by_position() -> None:
         assert channel.publish_many("", "q", [b"x"] * 5) == [2, 1]
         assert channel.wait_for_confirms() == [1]
         assert channel.wait_for_confirms() == []
+
+
+class Watched(list[bytes]):
+    """Bodies that note how many messages are unanswered whenever the next one is asked for."""
+
+    def __init__(self, bodies: list[bytes], channel: Channel) -> None:
+        super().__init__(bodies)
+        self.channel = channel
+        self.outstanding_max = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        for body in super().__iter__():
+            self.outstanding_max = max(self.outstanding_max, self.channel.outstanding())
+            yield body
+
+
+def test_unanswered_publishes_are_bounded() -> None:
+    count = CONFIRM_WINDOW + 5_000
+
+    def script(peer: Peer) -> None:
+        peer.shake_hands()
+        peer.open_channel()
+        peer.expect(spec.ConfirmSelect)
+        peer.send(1, spec.ConfirmSelectOk())
+        for number in range(1, count + 1):
+            peer.expect(spec.BasicPublish)
+            assert peer.next_frame()[0] == 2
+            # Nothing is confirmed before the window is full.
+            if number >= CONFIRM_WINDOW and number % 1_000 == 0:
+                peer.send(1, spec.BasicAck(number, True))
+        peer.expect(spec.ConnectionClose)
+        peer.send(0, spec.ConnectionCloseOk())
+
+    with scripted(script) as uri, connect(uri) as connection:
+        channel = connection.channel()
+        bodies = Watched([b""] * count, channel)
+        assert channel.publish_many("", "q", bodies) == []
+        assert bodies.outstanding_max == CONFIRM_WINDOW - 1
 
 
 def test_missing_confirms_end_in_a_timeout() -> None:
