@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-from librt.strings import read_i32_le
 from mypy_extensions import i64
 
 from warren.errors import CorruptRecord
@@ -51,7 +50,8 @@ def walk(data: bytes, base: i64, at: i64, header: Header, path: str) -> i64:
         CorruptRecord: Neither a batch nor padding is there.
     """
     end: i64 = len(data)
-    if at + 4 <= end and read_i32_le(data, at) == 0:
+    if at < end and data[at] == 0:
+        # The first byte of a batch is not zero; padding may be shorter than the magic number.
         at = aligned(base + at) - base
     if at >= end:
         return -1

@@ -252,6 +252,8 @@ class Wal:
     def round_done(self, job: RoundJob, error: BaseException | None) -> None:
         """A round is durable, found no space, or failed."""
         self._busy = False
+        if self.store.failure is not None:
+            return
         if error is not None:
             self.store.fail(error)
             return

@@ -1,0 +1,388 @@
+"""A node in miniature over the real log, and the history that tells what the log has to hold."""
+
+from __future__ import annotations
+
+from random import Random
+
+from sim.disk import Crash, SimDisk, SimExecutor
+from warren.errors import StorageError
+from warren.log.batch import KIND_COMMAND, KIND_DROP, KIND_MESSAGES, KIND_SNAPSHOT, Batch
+from warren.log.config import LogConfig
+from warren.log.listener import BatchReader, LogListener, RawReader, Replayer
+from warren.log.log import Log
+
+SMALL = {
+    "wal_max_size_bytes": 16 * 1024,
+    "cache_bytes": 4 * 1024,
+    "reserve_bytes": 4 * 1024,
+    "disk_free_limit_bytes": 4 * 1024,
+    "compact_interval_ms": 50,
+    "space_interval_ms": 100,
+    "extent_bytes_max": 2 * 1024,
+    "round_bytes_max": 8 * 1024,
+    "salt": 0x1234_5678_9ABC_DEF0 >> 1,
+}
+
+
+def pack_lengths(records: list[bytes]) -> bytes:
+    """Record lengths as a batch holds them."""
+    return b"".join(len(record).to_bytes(4, "little") for record in records)
+
+
+def runs_of(numbers: set[int]) -> list[tuple[int, int]]:
+    """Numbers as ascending pairs (first, last)."""
+    runs: list[tuple[int, int]] = []
+    for number in sorted(numbers):
+        if runs and runs[-1][1] == number - 1:
+            runs[-1] = (runs[-1][0], number)
+        else:
+            runs.append((number, number))
+    return runs
+
+
+class Entry:
+    """One entry as it was appended: messages, or the numbers it settles."""
+
+    def __init__(self, stamp_ms: int, first: int, records: list[bytes], settled: list[int]) -> None:
+        self.stamp_ms = stamp_ms
+        self.first = first
+        self.records = records
+        self.settled = settled
+
+    @property
+    def command(self) -> bytes:
+        """The payload of a settling entry."""
+        return " ".join(map(str, self.settled)).encode()
+
+
+class Machine:
+    """A group's state: which messages are live, after some index."""
+
+    def __init__(self) -> None:
+        self.applied = 0
+        self.live: set[int] = set()
+
+    def apply_messages(self, first: int, count: int) -> None:
+        self.applied += 1
+        self.live.update(range(first, first + count))
+
+    def apply_settled(self, command: bytes) -> None:
+        self.applied += 1
+        self.live.difference_update(map(int, command.split()))
+
+    def encode(self) -> bytes:
+        return " ".join(map(str, [self.applied, *sorted(self.live)])).encode()
+
+    @classmethod
+    def decode(cls, state: bytes) -> Machine:
+        machine = cls()
+        machine.applied, *live = map(int, state.split())
+        machine.live = set(live)
+        return machine
+
+
+class History:
+    """Everything that was ever appended to a group and not lost in a crash."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.persisted = 0
+        self.dropping = False
+        self.bodies: dict[int, bytes] = {}
+
+    @property
+    def next_message(self) -> int:
+        return max((e.first + len(e.records) for e in self.entries), default=0)
+
+    def machine(self, index: int) -> Machine:
+        """The state after an index, by replaying all that was appended."""
+        machine = Machine()
+        for entry in self.entries[:index]:
+            if entry.records:
+                machine.apply_messages(entry.first, len(entry.records))
+            else:
+                machine.apply_settled(entry.command)
+        return machine
+
+    def forget_after(self, index: int) -> None:
+        """A crash has lost the entries behind an index."""
+        del self.entries[index:]
+        self.persisted = index
+        self.bodies = {
+            e.first + at: body for e in self.entries for at, body in enumerate(e.records)
+        }
+
+
+class Reader(BatchReader, RawReader):
+    """Keeps the answer to one read."""
+
+    def __init__(self) -> None:
+        self.answers = 0
+        self.batches: list[Batch] = []
+        self.data = b""
+        self.next_message = -1
+        self.error: BaseException | None = None
+
+    def batches_read(self, batches: list[Batch], error: BaseException | None) -> None:
+        self.answers += 1
+        self.batches = batches
+        self.error = error
+
+    def raw_read(self, data: bytes, next_message: int, error: BaseException | None) -> None:
+        self.answers += 1
+        self.data = data
+        self.next_message = next_message
+        self.error = error
+
+
+class World(LogListener, Replayer):
+    """One node: a log on a faulty disk, machines over it, and the history to check against."""
+
+    def __init__(self, seed: int, **settings: int) -> None:
+        self.random = Random(seed)
+        self.disk = SimDisk(seed + 1)
+        self.settings = SMALL | settings
+        self.histories: dict[int, History] = {}
+        self.machines: dict[int, Machine] = {}
+        self.order: list[tuple[int, int, int]] = []
+        """(group, kind, index) of what was appended and not reported persisted, in order."""
+        self.wanted: set[int] = set()
+        self.full_edges: list[bool] = []
+        self.damages: list[StorageError] = []
+        self.failure: BaseException | None = None
+        self.now_ms = 0
+        self.next_group = 1
+        self.confirmed = 0
+        self.restarts = 0
+        self.start()
+
+    # --- the listener ---------------------------------------------------------------------------
+
+    def persisted(self, batches: list[Batch]) -> None:
+        assert self.failure is None, "persisted after a failure"
+        for batch in batches:
+            place = self.order.pop(0)
+            assert (batch.group_id, batch.kind, batch.index) == place, "order of persisted batches"
+            if batch.kind == KIND_DROP:
+                del self.histories[batch.group_id]
+                continue
+            history = self.histories[batch.group_id]
+            if batch.kind == KIND_SNAPSHOT or history.dropping:
+                continue
+            history.persisted = batch.index
+            machine = self.machines[batch.group_id]
+            if batch.count:
+                machine.apply_messages(batch.first, batch.count)
+                self.confirmed += batch.count
+            else:
+                machine.apply_settled(batch.body())
+            assert machine.applied == batch.index
+
+    def snapshot_wanted(self, group_id: int) -> None:
+        self.wanted.add(group_id)
+
+    def live_runs(self, group_id: int) -> list[tuple[int, int]]:
+        return runs_of(self.machines[group_id].live)
+
+    def disk_full(self, full: bool) -> None:
+        assert not self.full_edges or self.full_edges[-1] != full, "told at edges only"
+        self.full_edges.append(full)
+
+    def damaged(self, error: StorageError) -> None:
+        self.damages.append(error)
+
+    def failed(self, error: BaseException) -> None:
+        assert self.failure is None, "told once"
+        self.failure = error
+
+    # --- the replayer ---------------------------------------------------------------------------
+
+    def snapshot(self, group_id: int, index: int, state: bytes) -> None:
+        assert group_id not in self.machines, "the snapshot comes first"
+        machine = Machine.decode(state)
+        assert machine.applied == index
+        self.machines[group_id] = machine
+
+    def entry(self, batch: Batch) -> None:
+        machine = self.machines.setdefault(batch.group_id, Machine())
+        assert batch.index == machine.applied + 1, "entries come in order"
+        history = self.histories.get(batch.group_id)
+        assert history is not None and batch.index <= len(history.entries), "an invented entry"
+        said = history.entries[batch.index - 1]
+        assert (batch.stamp_ms, batch.first) == (said.stamp_ms, said.first)
+        if batch.count:
+            assert batch.kind == KIND_MESSAGES and batch.payload == b""
+            assert batch.lengths == pack_lengths(said.records)
+            assert batch.payload_size == sum(map(len, said.records))
+            machine.apply_messages(batch.first, batch.count)
+        else:
+            assert batch.kind == KIND_COMMAND and batch.body() == said.command
+            machine.apply_settled(batch.body())
+
+    # --- what a node does -----------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Recover, and compare with the history."""
+        self.executor = SimExecutor(self.random)
+        self.log = Log(self.disk, self.executor, LogConfig(**self.settings), self)
+        self.machines = {}
+        self.wanted = set()
+        self.order = []
+        self.full_edges = []
+        self.failure = None
+        self.log.recover(self)
+        self.restarts += 1
+        for group_id in sorted(self.machines):
+            assert group_id in self.histories, f"group {group_id} came back from the dead"
+        for group_id, history in sorted(self.histories.items()):
+            machine = self.machines.get(group_id)
+            if machine is None:
+                assert history.persisted == 0 or history.dropping, f"group {group_id} is lost"
+                del self.histories[group_id]
+                continue
+            assert machine.applied >= history.persisted or history.dropping, "confirmed and lost"
+            said = history.machine(machine.applied)
+            assert machine.live == said.live
+            history.dropping = False
+            history.forget_after(machine.applied)
+            group = self.log.group(group_id, create=False)
+            assert (group.last_index, group.next_message) == (
+                machine.applied,
+                history.next_message,
+            )
+
+    def restart(self, crash: bool) -> None:
+        """Stop the process, or the machine, and start again."""
+        if crash:
+            self.disk.crash()
+        else:
+            self.disk.restart()
+        self.start()
+
+    def new_group(self) -> int:
+        group_id = self.next_group
+        self.next_group += 1
+        self.histories[group_id] = History()
+        self.machines[group_id] = Machine()
+        self.log.group(group_id)
+        return group_id
+
+    def groups(self) -> list[int]:
+        return sorted(g for g, history in self.histories.items() if not history.dropping)
+
+    def publish(self, group_id: int, sizes: list[int]) -> None:
+        history = self.histories[group_id]
+        group = self.log.group(group_id, create=False)
+        first = group.next_message
+        assert first == history.next_message, "numbers are dense"
+        # Every body is unlike any other, and unlike itself at another place.
+        records = [
+            (f"{group_id}:{first + at}:{self.restarts}:" * (1 + size // 8)).encode()[: size + 8]
+            for at, size in enumerate(sizes)
+        ]
+        self.now_ms += 1
+        batch = group.append(
+            KIND_MESSAGES, 1, self.now_ms, len(records), pack_lengths(records), b"".join(records), 0
+        )
+        self._appended(group_id, batch, Entry(self.now_ms, first, records, []))
+        for at, body in enumerate(records):
+            history.bodies[first + at] = body
+
+    def settle(self, group_id: int, numbers: list[int]) -> None:
+        history = self.histories[group_id]
+        entry = Entry(self.now_ms, history.next_message, [], numbers)
+        group = self.log.group(group_id, create=False)
+        batch = group.append(KIND_COMMAND, 1, self.now_ms, 0, b"", entry.command, None)
+        self._appended(group_id, batch, entry)
+
+    def _appended(self, group_id: int, batch: Batch, entry: Entry) -> None:
+        history = self.histories[group_id]
+        history.entries.append(entry)
+        assert batch.index == len(history.entries)
+        self.order.append((group_id, batch.kind, batch.index))
+
+    def take_snapshot(self, group_id: int) -> None:
+        machine = self.machines[group_id]
+        self.log.group(group_id, create=False).snapshot(
+            machine.applied, machine.encode(), self.now_ms
+        )
+        self.order.append((group_id, KIND_SNAPSHOT, machine.applied))
+
+    def answer_wanted(self) -> None:
+        for group_id in sorted(self.wanted):
+            if group_id in self.groups():
+                self.take_snapshot(group_id)
+        self.wanted = set()
+
+    def drop(self, group_id: int) -> None:
+        self.order.append((group_id, KIND_DROP, self.log.group(group_id).last_index))
+        self.log.drop(group_id)
+        self.histories[group_id].dropping = True
+
+    def tick(self, passed_ms: int) -> None:
+        self.now_ms += passed_ms
+        self.log.tick(self.now_ms)
+
+    def settle_down(self) -> None:
+        """Go on until nothing moves any more."""
+        for _ in range(40):
+            self.log.flush()
+            self.executor.drain()
+            self.answer_wanted()
+            self.tick(200)
+            self.executor.drain()
+
+    def step_into_crash(self, calls: int) -> bool:
+        """Work until the machine stops within a call to the disk; False if it never does."""
+        self.disk.crash_after = calls
+        try:
+            self.log.flush()
+            self.executor.drain()
+            self.answer_wanted()
+            self.tick(200)
+            self.log.flush()
+            self.executor.drain()
+            self.tick(200)
+            self.executor.drain()
+        except Crash:
+            return True
+        finally:
+            self.disk.crash_after = -1
+        return False
+
+    # --- checks ---------------------------------------------------------------------------------
+
+    def fetch(self, group_id: int, first: int, last: int, max_bytes: int) -> list[Batch]:
+        """Read from the log, driving the executor until the answer is there."""
+        reader = Reader()
+        self.log.group(group_id, create=False).read(first, last, max_bytes, reader)
+        while not reader.answers:
+            assert self.executor.step(), "a read is never answered"
+        assert reader.answers == 1
+        if reader.error is not None:
+            raise reader.error
+        return reader.batches
+
+    def check_bodies(self, group_id: int) -> None:
+        """Every live message can be had, from memory or disk, and is what was published."""
+        history = self.histories[group_id]
+        missing = set(self.machines[group_id].live)
+        while missing:
+            first = min(missing)
+            batch = self.log.group(group_id, create=False).cached(first)
+            if batch is not None:
+                batches = [batch]
+            else:
+                batches = self.fetch(group_id, first, max(missing), self.random.choice([1, 9_000]))
+            found: set[int] = set()
+            for batch in batches:
+                for at in range(batch.count):
+                    number = batch.first + at
+                    assert batch.record(at) == history.bodies[number], f"message {number} differs"
+                    found.add(number)
+            assert found & missing, f"messages {sorted(missing)[:3]} of group {group_id} are gone"
+            missing -= found
+
+    def check(self) -> None:
+        for group_id in self.groups():
+            self.check_bodies(group_id)
