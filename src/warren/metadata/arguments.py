@@ -181,8 +181,9 @@ def _value_error(name: str, value: Value) -> str:
 
 def _not_a_count(value: Value) -> str:
     """Why a value is not an integer from 0, or empty."""
-    if not isinstance(value, int) or not is_integer_type(value):
+    if not is_integer_type(value):
         return text_term(f"expected integer, got {type_name(value)}")
+    assert isinstance(value, int)
     return f"{{value_negative,{int(value)}}}" if value < 0 else ""
 
 

@@ -59,8 +59,15 @@ class Router:
             may be wrong.
     """
 
-    def __init__(self, vhost: str) -> None:
+    def __init__(
+        self,
+        vhost: str,
+        routes_max: i64 = CACHED_ROUTES_MAX,
+        destinations_max: i64 = CACHED_DESTINATIONS_MAX,
+    ) -> None:
         self.generation: i64 = 1
+        self._routes_max: i64 = routes_max
+        self._destinations_max: i64 = destinations_max
         self._vhost: str = vhost
         self._exchanges: dict[str, ExchangeNode] = {}
         self._queues: dict[str, list[str]] = {}
@@ -204,8 +211,8 @@ class Router:
 
     def _remember(self, exchange: str, routing_key: str, found: list[str]) -> None:
         if (
-            self._newer_routes >= CACHED_ROUTES_MAX
-            or self._newer_destinations >= CACHED_DESTINATIONS_MAX
+            self._newer_routes >= self._routes_max
+            or self._newer_destinations >= self._destinations_max
         ):
             self._older = self._newer
             self._newer = {}

@@ -18,11 +18,27 @@ from warren.wire.amqp091.table import (
     Value,
 )
 
+#: Types that RabbitMQ takes for an integer argument.
+INTEGER_TYPES: Final = (
+    "byte",
+    "short",
+    "signedint",
+    "long",
+    "unsignedbyte",
+    "unsignedshort",
+    "unsignedint",
+)
+
 _ESCAPES: Final = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
-def type_name(value: Value) -> str:
-    """RabbitMQ's name of the field type that a value was read from."""
+def type_name(value: object) -> str:
+    """RabbitMQ's name of the field type that a `Value` was read from.
+
+    The parameter is an `object` here and below, because compiled code forgets the class of what it
+    takes as `int`.
+    """
+    typed = value
     if value is None:
         return "void"
     if isinstance(value, str):
@@ -30,7 +46,7 @@ def type_name(value: Value) -> str:
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, int):
-        return _integer_type(value)
+        return _integer_type(typed)
     if isinstance(value, float):
         return "float" if isinstance(value, Float) else "double"
     if isinstance(value, bytes):
@@ -41,7 +57,6 @@ def type_name(value: Value) -> str:
 
 
 def _integer_type(value: object) -> str:
-    # An `object`, because compiled code forgets the class of what it takes as `int`.
     if isinstance(value, SignedInt):
         return "signedint"
     if isinstance(value, Timestamp):
@@ -59,13 +74,9 @@ def _integer_type(value: object) -> str:
     return "long"
 
 
-def is_integer_type(value: Value) -> bool:
-    """Whether a value has one of the types that RabbitMQ takes for an integer argument."""
-    return (
-        isinstance(value, int)
-        and not isinstance(value, bool)
-        and _integer_type(value) != "timestamp"
-    )
+def is_integer_type(value: object) -> bool:
+    """Whether a `Value` has one of `INTEGER_TYPES`."""
+    return type_name(value) in INTEGER_TYPES
 
 
 def text_term(text: str) -> str:

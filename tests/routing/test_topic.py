@@ -1,0 +1,101 @@
+"""Topic patterns: the trie against a matcher that follows the definition word by word."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from warren.routing.bindings import Binding
+from warren.routing.topic import TopicTrie
+
+WORDS = st.sampled_from(["a", "b", "", "*", "#"])
+KEYS = st.lists(WORDS, max_size=6).map(".".join)
+
+
+def matches(pattern: list[str], key: list[str]) -> bool:
+    """The definition of `*` and `#`, without any cleverness."""
+    if not pattern:
+        return not key
+    if pattern[0] == "#":
+        return matches(pattern[1:], key) or (bool(key) and matches(pattern, key[1:]))
+    return bool(key) and pattern[0] in ("*", key[0]) and matches(pattern[1:], key[1:])
+
+
+def words(key: str) -> list[str]:
+    return key.split(".") if key else []
+
+
+def binding(pattern: str) -> Binding:
+    return Binding("x", pattern, False, pattern, {}, True)
+
+
+def found(trie: TopicTrie, key: str) -> list[str]:
+    result: list[Binding] = []
+    trie.match(key, result)
+    return [one.destination for one in result]
+
+
+@given(st.lists(KEYS, unique=True, max_size=12), st.data())
+def test_trie_agrees_with_definition_through_adds_and_removes(
+    patterns: list[str], data: st.DataObject
+) -> None:
+    trie = TopicTrie()
+    bindings = {pattern: binding(pattern) for pattern in patterns}
+    for one in bindings.values():
+        trie.add(one)
+    removed = data.draw(st.sets(st.sampled_from(patterns))) if patterns else set()
+    for pattern in removed:
+        trie.remove(bindings[pattern])
+    key = data.draw(KEYS)
+    expected = [
+        pattern
+        for pattern in patterns
+        if pattern not in removed and matches(words(pattern), words(key))
+    ]
+    assert sorted(found(trie, key)) == sorted(expected)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "key", "expected"),
+    [
+        ("#", "", True),
+        ("#", "a.b.c", True),
+        ("*", "", False),
+        ("*", "a", True),
+        ("", "", True),
+        ("", "a", False),
+        ("a.#", "a", True),
+        ("a.*", "a", False),
+        ("#.b", "b", True),
+        ("*.#.b", "b", False),
+        ("a..b", "a..b", True),
+        ("a.*.b", "a..b", True),
+        ("a#", "ab", False),
+    ],
+)
+def test_examples(pattern: str, key: str, expected: bool) -> None:
+    trie = TopicTrie()
+    trie.add(binding(pattern))
+    assert found(trie, key) == ([pattern] if expected else [])
+
+
+def test_work_is_bounded_for_many_wildcards() -> None:
+    # Counts the nodes a match puts in its sets. A recursion needs about 10**14 steps here.
+    trie = TopicTrie()
+    pattern = ".".join(["#", "a"] * 20)
+    trie.add(binding(pattern))
+    before = trie._step
+    assert found(trie, ".".join(["a"] * 200)) == [pattern]
+    assert trie._step - before == 201
+
+
+def test_remove_leaves_nothing_behind() -> None:
+    trie = TopicTrie()
+    bindings = [binding(pattern) for pattern in ("a.b.c", "a.*.#", "#", "a.b", "")]
+    for one in bindings:
+        trie.add(one)
+    for one in bindings:
+        trie.remove(one)
+    root = trie._root
+    assert (root.children, root.any_word, root.any_words, root.bindings) == ({}, None, None, {})
