@@ -35,14 +35,20 @@ def live(seed: int, steps: int = STEPS, setup: dict[str, bool] | None = None) ->
             _work(world)
         else:
             _move(world)
+    finish(world)
+    return world
+
+
+def finish(world: World) -> None:
+    """Let everything get to disk, crash once more, and check."""
     world.disk.sync_fails_at = 0
+    world.executor.drain()
     if world.failure is not None:
         world.restart(crash=False)
     world.settle_down()
     assert world.failure is None and not world.order, "what was appended gets persisted"
     world.restart(crash=True)
     world.check()
-    return world
 
 
 def _work(world: World) -> None:

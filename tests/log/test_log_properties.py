@@ -9,6 +9,7 @@ from __future__ import annotations
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from tests.log.driver import finish
 from tests.log.model import World
 
 from sim.disk import Crash
@@ -138,14 +139,7 @@ class LogMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "world"):
             return
-        world = self.world
-        world.disk.sync_fails_at = 0
-        if world.failure is not None:
-            world.restart(crash=False)
-        world.settle_down()
-        assert world.failure is None and not world.order, "what was appended gets persisted"
-        world.restart(crash=True)
-        world.check()
+        finish(self.world)
 
 
 LogMachine.TestCase.settings = settings(

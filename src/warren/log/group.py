@@ -10,6 +10,7 @@ from warren.log.batch import (
     BATCH_BYTES_MAX,
     HEADER_BYTES,
     KIND_COMMAND,
+    KIND_DROP,
     KIND_MESSAGES,
     KIND_SNAPSHOT,
     Batch,
@@ -149,13 +150,9 @@ class GroupLog:
 
     def written(self, batch: Batch, file: LogFile, offset: i64, max_span: i64) -> None:
         """A batch of this group is durable, at this place. For the WAL only."""
-        if self.dropped:
-            # Its extents stay with the file until compaction, for the sake of the DROP batch.
-            if batch.kind > KIND_SNAPSHOT:
-                file.drops.append(self.id)
-                self.store.dropping.discard(self.id)
-            else:
-                file.extents(self.id)
+        if batch.kind == KIND_DROP:
+            file.drops.append(self.id)
+            self.store.dropping.discard(self.id)
             return
         if self.places and self.places[-1].file is file:
             extents = self.places[-1]
@@ -172,6 +169,9 @@ class GroupLog:
         self.persisted_index = batch.index
         if batch.count > 0:
             self.written_messages = batch.first + batch.count
+        # A deleted group's batches are indexed all the same: it is back if the machine stops
+        # before the DROP batch is durable.
+        if batch.count > 0 and not self.dropped:
             self.store.cache.admit(batch, self.share.recent)
 
     def recovered(self, extents: Extents) -> None:
