@@ -38,11 +38,11 @@ def play(name: str, address: tuple[str, int]) -> Transcript:
 
 
 def lines(transcript: Transcript) -> list[str]:
-    """Lay a transcript out one event a line, for people and for diffs."""
+    """Lay a transcript out one event a line; tables have no order, so keys are sorted."""
     out = []
     for place in sorted(transcript):
         for event in transcript[place]:
-            out.append(f"{place} {json.dumps(event, ensure_ascii=False)}")
+            out.append(f"{place} {json.dumps(event, ensure_ascii=False, sort_keys=True)}")
     return out
 
 

@@ -26,7 +26,27 @@ def _connection_close(code: int, text: str | None = None) -> list[Any]:
     return [close, _CLOSED]
 
 
+_DECLARED = {"method": "queue.declare-ok"}
+_NO_EXPIRATION = {
+    "method": "channel.close",
+    "reply_code": 406,
+    "reply_text": "PRECONDITION_FAILED - property 'expiration' is not supported yet by this"
+    " version of Warren",
+}
+
 DEVIATIONS: dict[str, Deviation] = {
+    "publish_bad_expiration": Deviation(
+        "messages with a time to live are refused until they are honoured",
+        {"a/1": [_DECLARED] + [_NO_EXPIRATION] * 5},
+    ),
+    "publish_with_expiration": Deviation(
+        "messages with a time to live are refused until they are honoured",
+        {"a/1": [_DECLARED, {"method": "basic.consume-ok"}, _NO_EXPIRATION]},
+    ),
+    "login_unknown_mechanism": Deviation(
+        "the oracle logs the reason and drops the socket; ours is also told to the client",
+        {"a/0": _connection_close(503)},
+    ),
     "reply_text_too_long": Deviation(
         "the oracle cuts within a character and fails on that; ours cuts between characters",
         {"a/0": [], "a/1": [{"method": "channel.close", "reply_code": 404}] * 4},
@@ -81,7 +101,7 @@ DEVIATIONS: dict[str, Deviation] = {
                 {
                     "version_major": "0",
                     "version_minor": "9",
-                    "mechanisms": "b'PLAIN AMQPLAIN'",
+                    "mechanisms": "b'AMQPLAIN PLAIN'",
                     "locales": "b'en_US'",
                 },
             ]

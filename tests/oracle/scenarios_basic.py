@@ -32,7 +32,7 @@ EVERY_TYPE = {
 }
 EVERY_PROPERTY = {
     "content_type": "text/plain", "content_encoding": "utf-8", "headers": {"h": 1},
-    "delivery_mode": 2, "priority": 3, "correlation_id": "c", "reply_to": "r",
+    "delivery_mode": 2, "priority": 4, "correlation_id": "c", "reply_to": "r",
     "message_id": "m", "timestamp": 1700000000, "type": "t",
     "user_id": "guest", "app_id": "a", "cluster_id": "cl",
 }  # fmt: skip
@@ -128,11 +128,10 @@ def publish_wrong_user_id(s: Session) -> None:
 def publish_with_expiration(s: Session) -> None:
     """A message's own time to live comes back with it."""
     s.open()
-    for queue, arguments in KINDS:
-        s.call(1, "queue.declare", queue=queue, durable=True, arguments=arguments)
-        s.publish(1, "", queue, b"p", {"expiration": "100000"})
-        s.until(queue, 1)
-        s.call(1, "basic.get", queue=queue)
+    s.call(1, "queue.declare", queue="o.q", durable=True)
+    s.call(1, "basic.consume", queue="o.q", consumer_tag="c")
+    s.publish(1, "", "o.q", b"p", {"expiration": "100000"})
+    s.take(1)
 
 
 @scenario
@@ -190,7 +189,8 @@ def consume_and_ack(s: Session) -> None:
         s.send(2, "basic.ack", delivery_tag=last - 1, multiple=True)
         s.call(2, "basic.cancel", consumer_tag=f"c-{queue}")
         s.send(2, "basic.ack", delivery_tag=0, multiple=True)
-        s.call(2, "queue.declare", queue=queue, passive=True)
+        s.call(2, "basic.qos", prefetch_count=1)
+        s.until(queue, 0)
 
 
 @scenario
