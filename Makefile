@@ -56,7 +56,7 @@ lint:
 	@tools/prepare lint
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
-	.venv/bin/mypy src sim tools setup.py tests/support $(wildcard bench/*.py)
+	.venv/bin/mypy src sim tools setup.py $(wildcard bench/*.py)
 
 format:
 	@tools/prepare lint

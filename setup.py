@@ -15,8 +15,9 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
-from setuptools import Extension, setup
+from setuptools import setup
 from setuptools.command.build_ext import build_ext
 
 PACKAGE = Path("src/warren")
@@ -48,7 +49,7 @@ def compiled_modules() -> list[str]:
     return [str(path) for path in paths if path.name != "__init__.py"]
 
 
-def extensions() -> list[Extension]:
+def extensions() -> list[Any]:
     """The extension modules: one with all the code, and a small one for each module's name."""
     if os.environ.get("WARREN_PURE", "") not in ("", "0"):
         return []
@@ -57,7 +58,7 @@ def extensions() -> list[Extension]:
         return []
     from mypyc.build import mypycify
 
-    found: list[Extension] = mypycify(
+    return mypycify(
         compiled_modules(),
         opt_level="3",
         debug_level="0",
@@ -65,7 +66,6 @@ def extensions() -> list[Extension]:
         group_name="warren",
         target_dir=str(GENERATED),
     )
-    return found
 
 
 class CachedBuild(build_ext):
@@ -80,9 +80,9 @@ class CachedBuild(build_ext):
         ).stdout
 
         def compile_one(source: str, arguments: dict[str, object]) -> str:
-            [target] = self.compiler.object_filenames(
+            target: str = self.compiler.object_filenames(
                 [source], output_dir=str(arguments.get("output_dir") or "")
-            )
+            )[0]
             stamp = Path(target + ".sha256")
             digest = hashlib.sha256(headers + version + Path(source).read_bytes())
             digest.update(repr((self.compiler.compiler_so, sorted(arguments.items()))).encode())

@@ -110,6 +110,52 @@ def test_inner_rooms_do_not_touch_the_world(path: Path) -> None:
             assert name.split(".")[0] not in banned, f"line {node.lineno}: imports {name}"
 
 
+def mixed_error_names(tree: ast.Module) -> list[str]:
+    """Names that one function binds to errors of different types in its `except` clauses."""
+    mixed = []
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef):
+            types: dict[str, set[str]] = {}
+            for node in ast.walk(function):
+                if isinstance(node, ast.ExceptHandler) and node.name and node.type:
+                    types.setdefault(node.name, set()).add(ast.unparse(node.type))
+            mixed += [
+                f"line {function.lineno}: {function.name}: {name} is one of {sorted(kinds)}"
+                for name, kinds in types.items()
+                if len(kinds) > 1
+            ]
+    return mixed
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        path
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if path.relative_to(PACKAGE).parts[0] not in ("server", "admin", "spark")
+    ],
+    ids=label,
+)
+def test_an_error_has_one_type_under_one_name(path: Path) -> None:
+    """Compiled, the first `except` clause of a function fixes the type of its name.
+
+    mypyc 2.4 turns an error of another type under the same name into a TypeError.
+    """
+    mixed = mixed_error_names(ast.parse(path.read_text(encoding="utf-8")))
+    assert not mixed, "\n".join(mixed)
+
+
+def test_mixed_error_names_are_found() -> None:
+    text = (
+        "def f():\n"
+        "    try:\n        pass\n"
+        "    except OSError as error:\n        pass\n"
+        "    except ValueError as {}:\n        pass\n"
+    )
+    assert mixed_error_names(ast.parse(text.format("error")))
+    assert not mixed_error_names(ast.parse(text.format("other")))
+
+
 def test_no_dead_modules() -> None:
     """Every module of the package is used by something that is not a test."""
     used: set[str] = set(ENTRIES)
