@@ -6,6 +6,7 @@ where permissions are checked (reliability rule 39).
 
 from __future__ import annotations
 
+import re
 from base64 import urlsafe_b64encode
 from typing import TYPE_CHECKING, Final, final
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 REPLY_PREFIX: Final = DIRECT_REPLY.decode()
 NAME_RANDOM_BYTES: Final = 16
+EXPIRATION_MS_MAX: Final = 0xFFFFFFFF
 HIGH_PRIORITY: Final = 4
 """Priorities above this one are a level of their own in quorum queues (PRI-02)."""
 
@@ -144,6 +146,7 @@ class VirtualHostSession(Session):
                 40,
             )
         if scan.has_expiration:
+            check_expiration(scan.expiration.decode("utf-8", "replace"))
             raise ChannelException(
                 406, "property 'expiration' is not supported yet by this version of Warren", 60, 40
             )
@@ -244,7 +247,7 @@ class VirtualHostSession(Session):
         named_by_server = name == ""
         if named_by_server:
             checks.server_named(method.arguments)
-            name = server_name(method.arguments, self._node.random.bytes(SERVER_NAME_RANDOM_BYTES))
+            name = server_name(self._node.random.bytes(SERVER_NAME_RANDOM_BYTES))
         self._permit("configure", "queue", name)
         done.named(name)
         command = checks.declare_queue(
@@ -382,6 +385,14 @@ class VirtualHostSession(Session):
         """The node's."""
         self._node.log_warning(text)
 
+    def removing(self) -> bool:
+        """The tables'."""
+        return self._tables.removals > 0
+
+    def after_removals(self, channel: Confirming) -> None:
+        """The tables'."""
+        self._tables.after_removals.append(channel)
+
     def closed(self) -> None:
         """Exclusive queues go with their connection (DUR-12)."""
         self._tables.delete_owned(self._name, self._identity)
@@ -410,7 +421,7 @@ class VirtualHostSession(Session):
         if name.startswith(REPLY_PREFIX):
             if name != REPLY_PREFIX and name not in self._node.replies:
                 raise ChannelException(404, f"no queue '{name}' in vhost '{self._name}'")
-            done.answered(Reply())
+            done.answered(Reply(0, 0, 1))
             return
         checks.use_queue(self._tables.machine, self._name, name, self._identity)
         self._declared(name, done)
@@ -427,3 +438,23 @@ class VirtualHostSession(Session):
             done.answered(Reply())
         else:
             self._tables.submit(command, TopologyChange(self, request, name, done))
+
+
+def check_expiration(text: str) -> None:
+    """Refuse an `expiration` that is no number of milliseconds.
+
+    Raises:
+        ChannelException: 406.
+    """
+    match = re.match(r"[+-]?[0-9]+", text)
+    if match is None:
+        reason = "no_integer"
+    elif match.end() < len(text):
+        reason = f'{{leftover_string,"{text[match.end() :]}"}}'
+    elif int(text) < 0:
+        reason = f"{{value_negative,{int(text)}}}"
+    elif int(text) > EXPIRATION_MS_MAX:
+        reason = f"{{value_too_large,{int(text)}}}"
+    else:
+        return
+    raise ChannelException(406, f"invalid expiration '{text}': {reason}", 60, 40)

@@ -17,6 +17,7 @@ from warren.metadata.machine import MetadataMachine, Outcome
 from warren.metadata.passwords import SALT_BYTES
 from warren.metadata.permissions import Authority, first_commands
 from warren.metadata.tables import QueueRecord
+from warren.protocols.broker import Confirming
 from warren.queues.classic import ClassicQueue
 from warren.queues.fifo import Fifo
 from warren.queues.logged import TERM, LoggedQueue
@@ -61,6 +62,8 @@ class Tables:
         authority: Answers for users and permissions.
         vhosts: Queues by vhost and name.
         logged: Queues with a group in the log, by group.
+        removals: Queues about to go because their consumers or their connection went.
+        after_removals: Channels that wait for that.
     """
 
     def __init__(self, node: Node) -> None:
@@ -68,6 +71,8 @@ class Tables:
         self.authority: Authority = Authority(self.machine)
         self.vhosts: dict[str, VirtualHost] = {}
         self.logged: dict[int, LoggedQueue] = {}
+        self.removals: int = 0
+        self.after_removals: list[Confirming] = []
         self._node: Node = node
         self._log: GroupLog | None = None
         self._last_group: i64 = METADATA_GROUP
@@ -154,18 +159,29 @@ class Tables:
         """Delete an auto-delete queue without consumers."""
         record = self.machine.queue(queue.vhost, queue.name)
         if record is not None and record.group_id == queue.group_id:
-            self.submit(
-                commands.DeleteQueue(record.vhost, record.name, record.group_id, record.durable),
-                None,
-            )
+            self._remove(record)
 
     def delete_owned(self, vhost: str, connection: i64) -> None:
         """Delete the exclusive queues of a connection that is gone (PROP-03)."""
         for record in self.machine.queues_of_owner(vhost, connection):
-            self.submit(
-                commands.DeleteQueue(record.vhost, record.name, record.group_id, record.durable),
-                None,
-            )
+            self._remove(record)
+
+    def _remove(self, record: QueueRecord) -> None:
+        """Delete a queue that nobody asked to delete; who asks for it meanwhile waits."""
+        self.removals += 1
+        self.submit(
+            commands.DeleteQueue(record.vhost, record.name, record.group_id, record.durable),
+            Removal(self),
+        )
+
+    def removed(self) -> None:
+        """One such queue is gone."""
+        self.removals -= 1
+        if self.removals == 0:
+            waiting = self.after_removals
+            self.after_removals = []
+            for channel in waiting:
+                channel.go_on()
 
     def _append(self, command: commands.Command, origin: object | None) -> None:
         log = self._log
@@ -239,3 +255,15 @@ class Submitted:
     def __init__(self, command: commands.Command, change: Change | None) -> None:
         self.command: commands.Command = command
         self.change: Change | None = change
+
+
+@final
+class Removal(Change):
+    """Waits for a queue to be gone."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables: Tables = tables
+
+    def applied(self, outcome: Outcome) -> None:
+        """It is."""
+        self._tables.removed()

@@ -43,6 +43,10 @@ class SessionOwner:
 class Confirming:
     """A channel with something to do at the end of the turn."""
 
+    def go_on(self) -> None:
+        """Take up what was put aside."""
+        raise AssertionError("a confirming channel defines go_on")
+
     def write_confirms(self) -> None:
         """Write the confirms that are due."""
         raise AssertionError("a confirming channel defines write_confirms")
@@ -232,6 +236,14 @@ class Session:
     def log_warning(self, text: str) -> None:
         """Write to the node's log."""
         raise AssertionError("a session defines log_warning")
+
+    def removing(self) -> bool:
+        """Whether a queue is about to go because its consumers or its connection went."""
+        raise AssertionError("a session defines removing")
+
+    def after_removals(self, channel: Confirming) -> None:
+        """Have a channel go on when those queues are gone."""
+        raise AssertionError("a session defines after_removals")
 
     def closed(self) -> None:
         """The connection is gone: so are its exclusive queues."""

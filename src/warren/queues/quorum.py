@@ -60,6 +60,10 @@ class QuorumQueue(LoggedQueue):
             self._confirm(batch)
         self._mark()
 
+    def consumer_count(self) -> i64:
+        """Consumers in the machine; one that was cancelled counts until it has settled all."""
+        return len(self.fifo.consumers)
+
     def snapshot(self) -> None:
         """Write the machine's state, as of the last applied entry, into the log."""
         self.log.snapshot(self._applied_index, self.fifo.encode(), self.host.now_ms())

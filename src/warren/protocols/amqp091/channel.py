@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Final, final
 from librt.strings import read_i32_be, read_i64_be
 from mypy_extensions import i64
 
-from warren.errors import ChannelException, ConnectionException, ProtocolError
-from warren.limits import REPLY_TEXT_CHARS_MAX
+from warren.errors import REPLY_NAMES, ChannelException, ConnectionException, ProtocolError
 from warren.protocols.amqp091 import tables
 from warren.protocols.amqp091.confirms import Confirms
 from warren.protocols.amqp091.consuming import ConsumerLink, LinkOwner, MessageFrames
@@ -30,12 +29,14 @@ from warren.queues.links import Reply
 from warren.queues.publishing import PublishRun
 from warren.queues.queue import Queue
 from warren.wire.amqp091 import spec
+from warren.wire.amqp091.erlang_text import close_text
 from warren.wire.amqp091.table import Table
 
 if TYPE_CHECKING:
     from warren.protocols.amqp091.connection import Connection
 
 BASIC_ACK: Final = 0x003C0050
+BASIC_NACK: Final = 0x003C0078
 CHANNEL_CLOSE: Final = 0x00140028
 CHANNEL_CLOSE_OK: Final = 0x00140029
 NO_ACK_CREDIT: Final = 4_096
@@ -119,17 +120,16 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         Raises:
             ChannelException, ConnectionException: With class and method id filled in.
         """
-        if self.publishing.assembly is not None:
-            key = read_i32_be(data, at)
-            raise ConnectionException(
-                505,
-                "expected content header or body, got a method frame instead",
-                int(key >> 16),
-                int(key & 0xFFFF),
-            )
+        self.publishing.check_idle()
         key = read_i32_be(data, at)
         if key == 0x003C0028:
             self.publishing.begin(data, at - 7, end + 1)
+            return
+        if self.session.removing() and key >> 16 in (40, 50, 60) and key != BASIC_NACK:
+            # A queue is about to go; what is asked now has to find it gone.
+            self.aside = True
+            self._keep(data[at - 7 : end + 1])
+            self.session.after_removals(self)
             return
         method = spec.decode_method(data, at, end)
         try:
@@ -181,9 +181,7 @@ class Channel(PublishOwner, LinkOwner, Confirming):
     def put_aside(self, data: bytes, at: i64, stop: i64, key: i64) -> None:
         """Keep a frame until the answer is there; a channel that closes drops it."""
         if not self._closing:
-            self._deferred.append(data[at:stop])
-            self._deferred_bytes += stop - at
-            self.connection.channel_waits(stop - at)
+            self._keep(data[at:stop])
         elif key == CHANNEL_CLOSE:
             self.connection.send(self.number, spec.ChannelCloseOk())
         elif key == CHANNEL_CLOSE_OK:
@@ -200,7 +198,10 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         self.connection.send(
             self.number,
             spec.ChannelClose(
-                error.code, str(error)[:REPLY_TEXT_CHARS_MAX], error.class_id, error.method_id
+                error.code,
+                close_text(REPLY_NAMES[error.code], error.text),
+                error.class_id,
+                error.method_id,
             ),
         )
 
@@ -253,6 +254,8 @@ class Channel(PublishOwner, LinkOwner, Confirming):
 
     def go_on(self) -> None:
         """Take up what was put aside."""
+        if self._ended:
+            return
         self.aside = False
         if self._deferred:
             data = b"".join(self._deferred)
@@ -671,6 +674,11 @@ class Channel(PublishOwner, LinkOwner, Confirming):
 
     def _send(self, method: spec.Method) -> None:
         self.connection.send(self.number, method)
+
+    def _keep(self, frame: bytes) -> None:
+        self._deferred.append(frame)
+        self._deferred_bytes += len(frame)
+        self.connection.channel_waits(len(frame))
 
     def _drop_deferred(self) -> None:
         self._deferred = []

@@ -18,14 +18,13 @@ from typing import Final, final
 from librt.strings import read_i32_be
 from mypy_extensions import i64
 
-from warren.errors import ChannelException, ConnectionException, ProtocolError
+from warren.errors import REPLY_NAMES, ChannelException, ConnectionException, ProtocolError
 from warren.limits import (
     FRAME_BYTES_MAX,
     FRAME_BYTES_MIN,
     FRAME_OVERHEAD_BYTES,
     FRAME_SLACK_BYTES,
     INITIAL_FRAME_BYTES_MAX,
-    REPLY_TEXT_CHARS_MAX,
 )
 from warren.ports import Transport
 from warren.protocols.amqp091.channel import Channel
@@ -35,7 +34,7 @@ from warren.protocols.broker import ALARM_DISK, Broker, Login, Session, SessionO
 from warren.queues.queue import FlowControlled
 from warren.wire import sasl
 from warren.wire.amqp091 import spec
-from warren.wire.amqp091.erlang_text import frame_failure
+from warren.wire.amqp091.erlang_text import close_text, frame_failure
 from warren.wire.amqp091.frame import (
     HEARTBEAT_FRAME,
     PROTOCOL_HEADER,
@@ -294,6 +293,8 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
                         channel.publishing.content(data, at, stop)
                     at = stop
             except ChannelException as error:
+                if error.class_id == 0 and key != BASIC_ACK:
+                    error.class_id, error.method_id = 60, 40
                 if key == BASIC_PUBLISH:
                     at = channel.publishing.failed_at
                     stop = at + 8 + i64(read_i32_be(data, at + 3))
@@ -302,12 +303,18 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
                 at = stop
                 channel.fail(error)
             except ConnectionException as error:
+                if kind != 8 and error.class_id == 0 and key in (0, BASIC_PUBLISH):
+                    error.class_id, error.method_id = self._blamed(channel)
                 if key == BASIC_PUBLISH:
                     at = channel.publishing.failed_at
                     stop = at + 8 + i64(read_i32_be(data, at + 3))
                 at = stop
                 self._fail(error)
         return at
+
+    def _blamed(self, channel: Channel) -> tuple[int, int]:
+        """Class and method of an error in content: the publish it belongs to, if there is one."""
+        return (60, 40) if channel.publishing.begun else (0, 0)
 
     def _outside_channels(self, data: bytes, at: i64, stop: i64, number: i64) -> None:
         """A frame of channel 0, of a channel that is not open, or outside the open state."""
@@ -354,8 +361,12 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
         elif self.state == OPEN and isinstance(method, spec.ConnectionUpdateSecret):
             self.send(0, spec.ConnectionUpdateSecretOk())
         else:
+            state = "running" if self.state == OPEN else "starting"
             raise ConnectionException(
-                503, f"{method.NAME} is not expected now", method.CLASS_ID, method.METHOD_ID
+                504,
+                f"unexpected method in connection state {state}",
+                method.CLASS_ID,
+                method.METHOD_ID,
             )
 
     # Handshake.
@@ -365,12 +376,18 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
         self.send(
             0,
             spec.ConnectionStart(
-                0, 9, self.broker.server_properties(), b"AMQPLAIN PLAIN", b"en_US"
+                0, 9, self.broker.server_properties(), b"PLAIN AMQPLAIN", b"en_US"
             ),
         )
 
     def _authenticate(self, method: spec.ConnectionStartOk) -> None:
         self.client_properties = method.client_properties
+        if method.mechanism not in ("PLAIN", "AMQPLAIN"):
+            self.broker.log_warning(
+                f"{self.peer}: unknown authentication mechanism '{method.mechanism}'"
+            )
+            self._hang_up()
+            return
         user, password = self._credentials(method)
         login = self.broker.login(user, password, self._host)
         if login is None:
@@ -381,8 +398,7 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
                     f"Login was refused using authentication mechanism {method.mechanism}. "
                     "For details see the broker logfile.",
                 )
-            self._transport.close()
-            self._end()
+            self._hang_up()
             return
         self._login = login
         self.user = login.user
@@ -393,14 +409,15 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
             0, spec.ConnectionTune(settings.channel_max, settings.frame_max, settings.heartbeat_s)
         )
 
+    def _hang_up(self) -> None:
+        """Close the socket without a word, as clients without the capability expect."""
+        self._transport.close()
+        self._end()
+
     def _credentials(self, method: spec.ConnectionStartOk) -> tuple[str, str]:
         if method.mechanism == "PLAIN":
             return sasl.decode_plain(method.response)
-        if method.mechanism == "AMQPLAIN":
-            return sasl.decode_amqplain(method.response)
-        raise ConnectionException(
-            503, f"unknown authentication mechanism '{method.mechanism}'", 10, 11
-        )
+        return sasl.decode_amqplain(method.response)
 
     def _tune(self, method: spec.ConnectionTuneOk) -> None:
         settings = self.broker.settings
@@ -449,8 +466,6 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
                 530,
                 f"number of channels opened ({len(self.channels)}) has reached the negotiated "
                 f"channel_max ({self._channel_max})",
-                20,
-                10,
             )
         session = self.session
         assert session is not None
@@ -492,7 +507,7 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
             0,
             spec.ConnectionClose(
                 error.code,
-                str(error)[:REPLY_TEXT_CHARS_MAX],
+                close_text(REPLY_NAMES[error.code], error.text),
                 error.class_id,
                 error.method_id,
             ),

@@ -18,6 +18,7 @@ from librt.strings import (
     read_i32_be,
     read_i32_le,
     read_i64_be,
+    write_i32_be,
     write_i32_le,
 )
 from mypy_extensions import i32, i64
@@ -28,6 +29,7 @@ from warren.protocols.amqp091.scan import PropertyScan, scan_properties
 from warren.protocols.broker import Route, Session
 from warren.queues.publishing import Publisher, PublishRun
 from warren.queues.queue import Queue
+from warren.wire.amqp091.properties import decode_properties
 
 BASIC_PUBLISH: Final = 0x003C0028
 BASIC_CLASS: Final = 0x003C0000
@@ -35,6 +37,9 @@ FRAME_END: Final = 0xCE
 WAIT_BYTES: Final = 65_536
 """A message smaller than this is waited for whole; a larger one is collected frame by frame."""
 RUN_BYTES_MAX: Final = 262_144
+"""A run is handed over when it passes this size."""
+NO_HEADER: Final = "expected content header for class 60, got non content header frame instead"
+NO_BODY: Final = "expected content body, got non content body frame instead"
 
 
 class PublishOwner(Publisher):
@@ -95,6 +100,7 @@ class PublishPath:
         transactional: Whether messages wait for `tx.commit`.
         assembly: The message that is being collected, if any.
         failed_at: Where in the input the message lies that raised an error.
+        begun: Whether the last content frame belonged to a publish.
     """
 
     def __init__(self, session: Session, owner: PublishOwner, channel: i64) -> None:
@@ -102,6 +108,7 @@ class PublishPath:
         self.transactional: bool = False
         self.assembly: Assembly | None = None
         self.failed_at: i64 = 0
+        self.begun: bool = False
         self.published: i64 = 0
         self._session: Session = session
         self._owner: PublishOwner = owner
@@ -125,8 +132,8 @@ class PublishPath:
             ChannelException, ConnectionException: A message was refused; `failed_at` is its
                 offset, and the messages before it have been accepted.
         """
-        if self.assembly is not None:
-            raise ConnectionException(505, "expected content, got basic.publish")
+        self.failed_at = at
+        self.check_idle()
         limit = self._session.max_message_bytes
         channel = self._channel
         lengths = BytesWriter()
@@ -217,19 +224,21 @@ class PublishPath:
         """
         assembly = self.assembly
         kind = data[at]
+        self.begun = assembly is not None
         if assembly is None:
-            name = "content header" if kind == 2 else "content body"
-            raise ConnectionException(505, f"expected method frame, got non method frame: {name}")
+            raise ConnectionException(505, "expected method frame, got non method frame instead")
         size: i64 = stop - at - 8
         if not assembly.has_header:
             if kind != 2:
+                raise ConnectionException(505, NO_HEADER)
+            class_id = i64(data[at + 7]) << 8 | i64(data[at + 8])
+            if class_id != 60:
                 raise ConnectionException(
-                    505, "expected content header for class 60, got non content header frame"
+                    505,
+                    f"expected content header for class 60, got one for class {class_id} instead",
                 )
             if size < 14 or i64(read_i32_be(data, at + 7)) != BASIC_CLASS:
-                raise ConnectionException(
-                    505, "expected content header for class 60, got one for another class"
-                )
+                raise ConnectionException(501, "malformed content header")
             assembly.has_header = True
             assembly.missing = read_i64_be(data, at + 11)
             limit = self._session.max_message_bytes
@@ -237,17 +246,15 @@ class PublishPath:
                 self.assembly = None
                 raise ChannelException(
                     406,
-                    f"message size {assembly.missing & 0xFFFFFFFFFFFFFFFF} is larger than "
+                    f"message size {int(assembly.missing) & 0xFFFFFFFFFFFFFFFF} is larger than "
                     f"configured max size {limit}",
                 )
         else:
             if kind != 3:
-                raise ConnectionException(
-                    505, "expected content body, got non content body frame instead"
-                )
+                raise ConnectionException(505, NO_BODY)
             assembly.missing -= size
             if assembly.missing < 0:
-                raise ConnectionException(501, "more content body than the header announced")
+                raise ConnectionException(501, "content body frame exceeds remaining content size")
         assembly.parts.append(data[at:stop])
         if assembly.missing == 0:
             self.assembly = None
@@ -260,10 +267,20 @@ class PublishPath:
 
     def begin(self, data: bytes, at: i64, stop: i64) -> None:
         """Collect the message whose method frame is `data[at:stop]` frame by frame."""
-        if self.assembly is not None:
-            raise ConnectionException(505, "expected content, got basic.publish")
+        self.check_idle()
         self._resolve(data[at:stop])
         self.assembly = Assembly(data[at:stop])
+
+    def check_idle(self) -> None:
+        """Refuse a method frame where content has to follow.
+
+        Raises:
+            ConnectionException: 505.
+        """
+        assembly = self.assembly
+        if assembly is not None:
+            text = NO_BODY if assembly.has_header else NO_HEADER
+            raise ConnectionException(505, text, 60, 40)
 
     def _worth_waiting(self, data: bytes, head: i64, end: i64) -> bool:
         """Whether the frames behind a method frame are a small message that is still arriving."""
@@ -326,6 +343,8 @@ class PublishPath:
             record = self._owner.reply_to(record, self._scan, head)
         if self._scan.copies or route.by_headers:
             route = self._session.route_by_headers(route, self._scan, self._properties)
+            if self._scan.copies:
+                record = without_bcc(record, head)
         lengths = BytesWriter()
         write_i32_le(lengths, i32(len(record)))
         self._hand_over(route, record, lengths.getvalue(), 1)
@@ -392,3 +411,29 @@ def split_records(records: bytes, lengths: bytes) -> list[bytes]:
         split.append(records[at : at + size])
         at += size
     return split
+
+
+def without_bcc(record: bytes, head: i64) -> bytes:
+    """A message without its `BCC` header, which no receiver may see; its header frame is at `head`.
+
+    Source: RabbitMQ's sender-selected distribution.
+    """
+    size: i64 = i64(read_i32_be(record, head + 3))
+    properties = decode_properties(record, head + 19, head + 7 + size)
+    headers = properties.headers
+    if headers is None or "BCC" not in headers:
+        return record
+    properties.headers = {name: value for name, value in headers.items() if name != "BCC"}
+    return with_properties(record, head, properties.encode())
+
+
+def with_properties(record: bytes, head: i64, properties: bytes) -> bytes:
+    """A message with other properties; its header frame is at `head`."""
+    size: i64 = i64(read_i32_be(record, head + 3))
+    header = BytesWriter()
+    header.write(record[head : head + 3])
+    write_i32_be(header, i32(12 + len(properties)))
+    header.write(record[head + 7 : head + 19])
+    header.write(properties)
+    header.append(FRAME_END)
+    return record[:head] + header.getvalue() + record[head + 8 + size :]

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from typing import ClassVar, final
 
-from librt.strings import BytesWriter, read_i32_be, write_i16_be, write_i32_be
-from mypy_extensions import i16, i32, i64
+from librt.strings import read_i32_be
+from mypy_extensions import i64
 
 from warren.protocols.amqp091.consuming import MessageFrames
+from warren.protocols.amqp091.publishing import with_properties
 from warren.protocols.amqp091.unsettled import Unsettled
 from warren.protocols.broker import ReplyTarget, Session
 from warren.wire.amqp091 import spec
@@ -63,12 +64,4 @@ class DirectReplies(ReplyTarget):
         size: i64 = i64(read_i32_be(record, head + 3))
         properties = decode_properties(record, head + 19, head + 7 + size)
         properties.reply_to = self.address
-        encoded = properties.encode()
-        header = BytesWriter()
-        header.append(2)
-        write_i16_be(header, i16(self._frames.channel))
-        write_i32_be(header, i32(12 + len(encoded)))
-        header.write(record[head + 7 : head + 19])
-        header.write(encoded)
-        header.append(0xCE)
-        return record[:head] + header.getvalue() + record[head + 8 + size :]
+        return with_properties(record, head, properties.encode())
