@@ -149,11 +149,12 @@ class FakeConnection:
             size += len(q.messages[number])
             if len(taken) == rows_max or (taken and size > bytes_max):
                 break
-            if up_to < 0 or number <= up_to:
+            if number <= up_to:
                 taken.append(number)
         if not taken:
             return Checkout(after, 0, 0, [])
-        q.ready = [number for number in q.ready if number not in set(taken)]
+        gone = set(taken)
+        q.ready = [number for number in q.ready if number not in gone]
         state.last += 1
         state.open[state.last] = taken
         return self._checkout(state, state.last)

@@ -1,97 +1,16 @@
-"""The streaming reader as Spark drives it, over a broker in memory: no JVM, no socket.
-
-`Query` plays Spark: it keeps an offset log and a commit log as `MicroBatchExecution` does, calls
-the reader in the same order, and can be killed at each point where a crash would make a difference.
-A new `Query` over the same logs is the restart.
-"""
+"""The streaming reader as Spark drives it, over a broker in memory: no JVM, no socket."""
 
 from __future__ import annotations
-
-import pickle
-from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
+from tests.spark.driver import POINTS, Checkpoint, Killed, Query
 from tests.spark.fake import FakeBroker, record
 from warren.errors import ChannelException, ConfigError
 from warren.spark.broker import Fenced, RowsLost
-from warren.spark.options import read_options
-from warren.spark.stream import QueueStreamReader
-
-POINTS = ("checked out", "logged", "half written", "written", "committed")
-
-
-class Killed(Exception):
-    """The driver is gone."""
-
-
-@dataclass
-class Checkpoint:
-    """What Spark and an idempotent sink keep on disk."""
-
-    offsets: list[dict] = field(default_factory=list)
-    commits: int = 0
-    start: dict | None = None
-    sink: dict[int, list[bytes]] = field(default_factory=dict)
-
-    def rows(self) -> list[bytes]:
-        return [row for number in sorted(self.sink) for row in self.sink[number]]
-
-
-class Query:
-    """One run of a query, by a fresh driver."""
-
-    def __init__(self, broker: FakeBroker, disk: Checkpoint, **given: str) -> None:
-        options = {"subscribe": "q", "groupId": "g", "leaseTimeout": "0"} | given
-        self.reader = QueueStreamReader(read_options(options, streaming=True), broker.connect)
-        self.shipped = pickle.dumps(self.reader)  # the planner's copy, which never saw a call
-        self.broker = broker
-        self.disk = disk
-
-    def run(self, kill_at: str | None = None, kill_batch: int = 0) -> None:
-        """One AvailableNow run; dies at a point of a batch if told to."""
-        disk, reader = self.disk, self.reader
-
-        def reached(point: str, batch: int) -> None:
-            if kill_at == point and kill_batch == batch:
-                raise Killed
-
-        reader.prepareForTriggerAvailableNow()
-        if disk.start is None:
-            disk.start = reader.initialOffset()
-        if len(disk.offsets) > disk.commits:
-            self.process(reached)  # straight from the log: neither initialOffset nor latestOffset
-        while True:
-            start = disk.offsets[-1] if disk.offsets else disk.start
-            end = reader.latestOffset(start, reader.getDefaultReadLimit())
-            reached("checked out", disk.commits)
-            if end == start:
-                return  # the last batch is never committed to the source
-            if disk.offsets:
-                reader.commit(start)
-            disk.offsets.append(end)
-            reached("logged", disk.commits)
-            self.process(reached)
-
-    def process(self, reached: object) -> None:
-        disk = self.disk
-        number = disk.commits
-        start = disk.offsets[number - 1] if number else disk.start
-        rows: list[bytes] = []
-        executor = pickle.loads(self.shipped)
-        executor._connect = self.broker.connect  # the same broker, not a copy of it
-        for partition in self.reader.partitions(start, disk.offsets[number]):
-            shipped = pickle.loads(pickle.dumps(partition))
-            for arrow in executor.read(shipped):
-                rows.extend(arrow["value"].to_pylist())
-            reached("half written", number)
-        disk.sink[number] = rows
-        reached("written", number)
-        disk.commits += 1
-        reached("committed", number)
 
 
 def filled(count: int) -> FakeBroker:
@@ -106,7 +25,7 @@ def bodies(count: int) -> list[bytes]:
 
 def test_a_run_takes_everything_and_leaves_nothing() -> None:
     broker, disk = filled(10), Checkpoint()
-    Query(broker, disk, maxOffsetsPerTrigger="4").run()
+    Query(broker.connect, disk, maxOffsetsPerTrigger="4").run()
     assert disk.rows() == bodies(10)
     assert [len(rows) for rows in disk.sink.values()] == [4, 4, 2]
     queue = broker.queue("q")
@@ -116,7 +35,7 @@ def test_a_run_takes_everything_and_leaves_nothing() -> None:
 
 def test_offsets_are_checkout_numbers_under_the_queue_name() -> None:
     broker, disk = filled(3), Checkpoint()
-    Query(broker, disk, maxOffsetsPerTrigger="2").run()
+    Query(broker.connect, disk, maxOffsetsPerTrigger="2").run()
     assert disk.start == {"q": 0}
     assert disk.offsets == [{"q": 1}, {"q": 2}]
 
@@ -134,10 +53,10 @@ def test_whatever_kills_the_driver_each_row_arrives_once(
     options = {"maxOffsetsPerTrigger": str(per_batch), "minPartitions": str(partitions)}
     for point, batch in kills:
         try:
-            Query(broker, disk, **options).run(point, batch)
+            Query(broker.connect, disk, **options).run(point, batch)
         except Killed:
             pass
-    Query(broker, disk, **options).run()
+    Query(broker.connect, disk, **options).run()
     assert sorted(disk.rows()) == sorted(bodies(count))
     assert not broker.queue("q").messages
 
@@ -147,27 +66,27 @@ def test_other_consumers_get_only_what_no_batch_holds(point: str, others: int) -
     """Competing consumers, a purge and expiry between crash and restart do not touch a batch."""
     broker, disk = filled(8), Checkpoint()
     with pytest.raises(Killed):
-        Query(broker, disk, maxOffsetsPerTrigger="3").run(point, 1)
+        Query(broker.connect, disk, maxOffsetsPerTrigger="3").run(point, 1)
     queue = broker.queue("q")
     taken = [queue.messages.pop(queue.ready.pop(0)) for _ in range(min(others, len(queue.ready)))]
-    Query(broker, disk, maxOffsetsPerTrigger="3").run()
+    Query(broker.connect, disk, maxOffsetsPerTrigger="3").run()
     assert len(disk.rows()) == len(set(disk.rows())) == 8 - len(taken)
 
 
 def test_a_batch_reads_the_same_rows_again_with_cold_state() -> None:
     broker, disk = filled(6), Checkpoint()
     with pytest.raises(Killed):
-        Query(broker, disk, maxOffsetsPerTrigger="4").run("written", 0)
+        Query(broker.connect, disk, maxOffsetsPerTrigger="4").run("written", 0)
     first = disk.sink[0]
     broker.queue("q").put(record(b"later"))
-    Query(broker, disk, maxOffsetsPerTrigger="100").run()
+    Query(broker.connect, disk, maxOffsetsPerTrigger="100").run()
     assert disk.sink[0] == first
     assert disk.rows() == [*bodies(6), b"later"]
 
 
 def test_available_now_ignores_what_comes_later() -> None:
     broker, disk = filled(3), Checkpoint()
-    reader = Query(broker, disk).reader
+    reader = Query(broker.connect, disk).reader
     reader.prepareForTriggerAvailableNow()
     broker.queue("q").put(record(b"later"))
     start = reader.initialOffset()
@@ -179,21 +98,21 @@ def test_available_now_ignores_what_comes_later() -> None:
 
 def test_initial_offset_touches_nothing_and_repeats() -> None:
     broker, disk = filled(3), Checkpoint()
-    reader = Query(broker, disk).reader
+    reader = Query(broker.connect, disk).reader
     assert reader.initialOffset() == reader.initialOffset() == {"q": 0}
     assert set(broker.calls) == {"status"}
 
 
 def test_making_and_shipping_a_reader_asks_nothing() -> None:
     broker, disk = filled(3), Checkpoint()
-    reader = Query(broker, disk).reader
+    reader = Query(broker.connect, disk).reader
     reader.getDefaultReadLimit()
     assert broker.connections == 0
 
 
 def test_an_idle_query_looks_and_writes_nothing() -> None:
     broker = filled(2)
-    reader = Query(broker, Checkpoint()).reader
+    reader = Query(broker.connect, Checkpoint()).reader
     limit = reader.getDefaultReadLimit()
     end = reader.latestOffset({"q": 0}, limit)
     assert reader.latestOffset(end, limit) == end == {"q": 1}
@@ -207,7 +126,7 @@ def test_an_idle_query_looks_and_writes_nothing() -> None:
 
 def test_available_now_on_a_queue_never_used_ends() -> None:
     broker, disk = filled(0), Checkpoint()
-    reader = Query(broker, disk).reader
+    reader = Query(broker.connect, disk).reader
     reader.prepareForTriggerAvailableNow()
     broker.queue("q").put(record(b"later"))
     start = reader.initialOffset()
@@ -216,7 +135,9 @@ def test_available_now_on_a_queue_never_used_ends() -> None:
 
 def test_trigger_once_takes_all_and_other_limits_are_refused() -> None:
     broker = filled(9)
-    reader = Query(broker, Checkpoint(), maxOffsetsPerTrigger="2", maxBytesPerTrigger="1").reader
+    reader = Query(
+        broker.connect, Checkpoint(), maxOffsetsPerTrigger="2", maxBytesPerTrigger="1"
+    ).reader
     with pytest.raises(ConfigError, match="ReadMaxBytes"):
         reader.latestOffset({"q": 0}, ReadMaxBytes(5))
     end = reader.latestOffset({"q": 0}, ReadAllAvailable())
@@ -225,12 +146,12 @@ def test_trigger_once_takes_all_and_other_limits_are_refused() -> None:
 
 def test_bytes_bound_a_batch() -> None:
     broker, disk = filled(4), Checkpoint()
-    Query(broker, disk, maxBytesPerTrigger="1").run()
+    Query(broker.connect, disk, maxBytesPerTrigger="1").run()
     assert [len(rows) for rows in disk.sink.values()] == [1, 1, 1, 1]
 
 
 def test_progress_shows_what_waits() -> None:
-    reader = Query(filled(7), Checkpoint(), maxOffsetsPerTrigger="2").reader
+    reader = Query(filled(7).connect, Checkpoint(), maxOffsetsPerTrigger="2").reader
     reader.latestOffset({"q": 0}, reader.getDefaultReadLimit())
     assert reader.reportLatestOffset() == {"q": 0, "next": 7, "ready": 5}
 
@@ -240,7 +161,10 @@ def test_progress_shows_what_waits() -> None:
 
 def test_a_second_query_fences_the_first() -> None:
     broker = filled(8)
-    first, second = Query(broker, Checkpoint()).reader, Query(broker, Checkpoint()).reader
+    first, second = (
+        Query(broker.connect, Checkpoint()).reader,
+        Query(broker.connect, Checkpoint()).reader,
+    )
     limit = first.getDefaultReadLimit()
     end = first.latestOffset({"q": 0}, limit)
     assert second.latestOffset({"q": 0}, limit) == end, "what is open goes to the new holder"
@@ -254,9 +178,9 @@ def test_a_second_query_fences_the_first() -> None:
 def test_two_groups_share_a_queue() -> None:
     broker, one, two = filled(8), Checkpoint(), Checkpoint()
     with pytest.raises(Killed):
-        Query(broker, one, maxOffsetsPerTrigger="3").run("written", 0)
-    Query(broker, two, groupId="other").run()
-    Query(broker, one).run()
+        Query(broker.connect, one, maxOffsetsPerTrigger="3").run("written", 0)
+    Query(broker.connect, two, groupId="other").run()
+    Query(broker.connect, one).run()
     assert sorted(one.rows() + two.rows()) == sorted(bodies(8))
 
 
@@ -265,7 +189,7 @@ def test_two_groups_share_a_queue() -> None:
 
 def test_a_broken_connection_is_replaced_once() -> None:
     broker, disk = filled(4), Checkpoint()
-    query = Query(broker, disk, maxOffsetsPerTrigger="2")
+    query = Query(broker.connect, disk, maxOffsetsPerTrigger="2")
     query.reader.initialOffset()
     broker.breaks = [ConnectionResetError()]
     query.run()
@@ -275,7 +199,7 @@ def test_a_broken_connection_is_replaced_once() -> None:
 
 def test_a_broker_that_stays_away_is_an_error() -> None:
     broker = filled(1)
-    reader = Query(broker, Checkpoint()).reader
+    reader = Query(broker.connect, Checkpoint()).reader
     reader.initialOffset()
     broker.breaks = [ConnectionResetError(), ConnectionRefusedError()]
     with pytest.raises(ConnectionRefusedError):
@@ -284,12 +208,12 @@ def test_a_broker_that_stays_away_is_an_error() -> None:
 
 def test_a_missing_queue_is_the_brokers_error() -> None:
     with pytest.raises(ChannelException, match="no queue 'q'"):
-        Query(FakeBroker(), Checkpoint()).reader.initialOffset()
+        Query(FakeBroker().connect, Checkpoint()).reader.initialOffset()
 
 
 def test_tasks_close_their_connections() -> None:
     broker, disk = filled(9), Checkpoint()
-    query = Query(broker, disk, minPartitions="3")
+    query = Query(broker.connect, disk, minPartitions="3")
     query.run()
     query.reader.stop()
     assert broker.open_connections == 0
@@ -297,7 +221,7 @@ def test_tasks_close_their_connections() -> None:
 
 def test_stop_settles_nothing() -> None:
     broker, disk = filled(3), Checkpoint()
-    reader = Query(broker, disk).reader
+    reader = Query(broker.connect, disk).reader
     reader.latestOffset({"q": 0}, reader.getDefaultReadLimit())
     reader.stop()
     assert broker.queue("q").groups["g"].open == {1: [0, 1, 2]}
@@ -308,16 +232,16 @@ def test_stop_settles_nothing() -> None:
 
 def test_an_old_copy_of_a_checkpoint_is_refused() -> None:
     broker, disk = filled(6), Checkpoint()
-    Query(broker, disk, maxOffsetsPerTrigger="2").run()
-    reader = Query(broker, Checkpoint()).reader
+    Query(broker.connect, disk, maxOffsetsPerTrigger="2").run()
+    reader = Query(broker.connect, Checkpoint()).reader
     with pytest.raises(RowsLost, match="ends at checkout 1, but 3 is settled"):
         reader.latestOffset({"q": 1}, reader.getDefaultReadLimit())
-    lenient = Query(broker, Checkpoint(), failOnDataLoss="false").reader
+    lenient = Query(broker.connect, Checkpoint(), failOnDataLoss="false").reader
     assert lenient.latestOffset({"q": 1}, reader.getDefaultReadLimit()) == {"q": 1}
 
 
 def test_a_checkpoint_of_a_queue_made_anew_is_refused() -> None:
-    reader = Query(filled(6), Checkpoint()).reader
+    reader = Query(filled(6).connect, Checkpoint()).reader
     with pytest.raises(RowsLost, match="which the queue does not know"):
         reader.latestOffset({"q": 4}, reader.getDefaultReadLimit())
 
@@ -325,24 +249,24 @@ def test_a_checkpoint_of_a_queue_made_anew_is_refused() -> None:
 def test_a_logged_batch_whose_lease_ran_out_is_refused() -> None:
     broker, disk = filled(6), Checkpoint()
     with pytest.raises(Killed):
-        Query(broker, disk).run("logged", 0)
+        Query(broker.connect, disk).run("logged", 0)
     state = broker.queue("q").groups["g"]
     broker.connect("").tables.release("q", "g", state.epoch)
     with pytest.raises(RowsLost, match="checkout 1 is not open any more"):
-        Query(broker, disk).run()
+        Query(broker.connect, disk).run()
 
 
 def test_rows_lost_from_a_logged_batch_end_the_query() -> None:
     broker, disk = filled(6), Checkpoint()
     with pytest.raises(Killed):
-        Query(broker, disk).run("logged", 0)
+        Query(broker.connect, disk).run("logged", 0)
     broker.queue("q").lose(4)
     with pytest.raises(RowsLost, match="1 of the messages 0 to 5"):
-        Query(broker, disk).run()
+        Query(broker.connect, disk).run()
 
 
 def test_a_checkpoint_of_another_queue_is_refused() -> None:
-    reader = Query(filled(1), Checkpoint()).reader
+    reader = Query(filled(1).connect, Checkpoint()).reader
     with pytest.raises(ConfigError, match="the checkpoint is of other, not of queue 'q'"):
         reader.latestOffset({"other": 1}, reader.getDefaultReadLimit())
 
@@ -352,7 +276,7 @@ def test_a_checkpoint_of_another_queue_is_refused() -> None:
 
 def test_the_lease_is_renewed_while_a_batch_runs() -> None:
     broker = filled(3)
-    reader = Query(broker, Checkpoint(), leaseTimeout="15ms").reader
+    reader = Query(broker.connect, Checkpoint(), leaseTimeout="15ms").reader
     reader.latestOffset({"q": 0}, reader.getDefaultReadLimit())
     wait_for(lambda: broker.calls.count("settle") >= 3)
     broker.breaks = [ConnectionResetError()]

@@ -85,7 +85,7 @@ class GroupReader:
             start: The last checkout processed; everything up to it is settled.
             rows_max: Messages to take at most.
             bytes_max: Their bytes at most; one message is taken whatever its size.
-            up_to: Take no message with a higher number; negative for no bound.
+            up_to: Take no message with a higher number.
 
         Returns:
             Number of the checkout to process next; `start` if there is nothing.

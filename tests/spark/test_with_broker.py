@@ -1,0 +1,215 @@
+"""Reader and sink against a real broker, without a JVM."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from tests.spark.driver import POINTS, Checkpoint, Killed, Query
+from tests.support.broker import Broker
+from warren.client import PERSISTENT, Connection, connect
+from warren.errors import ChannelException
+from warren.spark import broker as spark_broker
+from warren.spark.broker import Fenced
+from warren.spark.options import read_options, write_options
+from warren.spark.sink import publish_rows
+from warren.spark.source import QueueReader
+from warren.wire.amqp091.properties import Properties
+
+QUORUM = {"x-queue-type": "quorum"}
+
+
+@pytest.fixture
+def connection(broker: Broker) -> Iterator[Connection]:
+    """A connection to the shared broker."""
+    with connect(broker.url) as connection:
+        yield connection
+
+
+@pytest.fixture
+def queue(connection: Connection) -> Iterator[str]:
+    """A fresh quorum queue in the shared broker."""
+    name = f"spark-{uuid.uuid4()}"
+    channel = connection.channel()
+    channel.queue_declare(name, durable=True, arguments=QUORUM)
+    yield name
+    connection.channel().queue_delete(name)
+
+
+def fill(connection: Connection, queue: str, bodies: list[bytes]) -> None:
+    assert connection.channel().publish_many("", queue, bodies, PERSISTENT) == []
+
+
+def count(connection: Connection, queue: str) -> int:
+    return connection.channel().queue_declare(queue, passive=True).messages
+
+
+def bodies(count: int) -> list[bytes]:
+    return [b"%d" % number for number in range(count)]
+
+
+def query(broker: Broker, queue: str, disk: Checkpoint, **given: str) -> Query:
+    options = {"amqp.uri": broker.url, "subscribe": queue} | given
+    return Query(spark_broker.connect, disk, **options)
+
+
+def browse(broker: Broker, queue: str, **given: str) -> list[dict]:
+    options = read_options({"amqp.uri": broker.url, "subscribe": queue} | given, streaming=False)
+    reader = QueueReader(options, spark_broker.connect)
+    return [
+        row
+        for partition in reader.partitions()
+        for batch in reader.read(partition)
+        for row in batch.to_pylist()
+    ]
+
+
+def test_browsing_sees_all_and_touches_nothing(
+    broker: Broker, connection: Connection, queue: str
+) -> None:
+    fill(connection, queue, bodies(1_000))
+    for _ in range(2):
+        rows = browse(broker, queue, minPartitions="3")
+        assert [row["value"] for row in rows] == bodies(1_000)
+    assert count(connection, queue) == 1_000
+    channel = connection.channel()
+    delivery = channel.get(queue)
+    assert delivery is not None and not delivery.redelivered and delivery.body == b"0"
+    assert [row["value"] for row in browse(broker, queue)] == bodies(1_000)[1:]
+
+
+def test_names_properties_and_large_bodies_come_through(
+    broker: Broker, connection: Connection, queue: str
+) -> None:
+    channel = connection.channel()
+    channel.queue_bind(queue, "amq.topic", "orders.#")
+    properties = Properties(
+        content_type="a/b", headers={"n": 5}, delivery_mode=2, priority=3, correlation_id="c",
+        reply_to="r", expiration=None, message_id="m", timestamp=1_700_000_000, type_="t",
+        user_id="guest", app_id="é",
+    ).encode()  # fmt: skip
+    large = bytes(range(256)) * 2_000
+    channel.confirm_select()
+    channel.publish("amq.topic", "orders.fr", large, properties)
+    channel.publish("amq.topic", "orders.de", b"", properties)
+    assert channel.wait_for_confirms() == []
+    first, second = browse(broker, queue, includeHeaders="true")
+    assert (first["exchange"], first["key"], first["topic"]) == ("amq.topic", "orders.fr", queue)
+    assert (first["value"], second["value"]) == (large, b"")
+    assert (first["app_id"], first["type"], first["priority"]) == ("é", "t", 3)
+    assert first["headers"] == [{"key": "n", "value": b"5"}]
+    assert first["properties_raw"] == second["properties_raw"] == properties
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_killed_driver_resumes_without_a_lost_or_doubled_row(
+    broker: Broker, connection: Connection, queue: str, point: str
+) -> None:
+    fill(connection, queue, bodies(1_000))
+    disk = Checkpoint()
+    options = {"maxOffsetsPerTrigger": "300", "minPartitions": "2"}
+    with pytest.raises(Killed):
+        query(broker, queue, disk, **options).run(point, 1)
+    query(broker, queue, disk, **options).run()
+    assert sorted(disk.rows()) == sorted(bodies(1_000))
+    assert [len(rows) for rows in disk.sink.values()] == [300, 300, 300, 100]
+    assert count(connection, queue) == 0
+    assert browse(broker, queue) == []
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_checkouts_survive_a_killed_broker(private_broker: Broker, point: str) -> None:
+    with connect(private_broker.url) as connection:
+        connection.channel().queue_declare("q", durable=True, arguments=QUORUM)
+        fill(connection, "q", bodies(1_000))
+    disk = Checkpoint()
+    with pytest.raises(Killed):
+        query(private_broker, "q", disk, maxOffsetsPerTrigger="300").run(point, 1)
+    private_broker.restart(kill=True)
+    query(private_broker, "q", disk, maxOffsetsPerTrigger="300").run()
+    assert sorted(disk.rows()) == sorted(bodies(1_000))
+
+
+def test_a_query_outlives_a_restarted_broker(private_broker: Broker) -> None:
+    with connect(private_broker.url) as connection:
+        connection.channel().queue_declare("q", durable=True, arguments=QUORUM)
+        fill(connection, "q", bodies(10))
+    disk = Checkpoint()
+    running = query(private_broker, "q", disk)
+    reader, limit = running.reader, running.reader.getDefaultReadLimit()
+    end = reader.latestOffset(reader.initialOffset(), limit)
+    private_broker.restart(kill=True)
+    assert [p.runs for p in reader.partitions({"q": 0}, end)] == [[(0, 9)]]
+    assert reader.latestOffset(end, limit) == end
+
+
+def test_consumers_do_not_get_what_is_checked_out(
+    broker: Broker, connection: Connection, queue: str
+) -> None:
+    fill(connection, queue, bodies(10))
+    disk = Checkpoint()
+    with pytest.raises(Killed):
+        query(broker, queue, disk, maxOffsetsPerTrigger="4").run("logged", 0)
+    channel = connection.channel()
+    assert channel.queue_purge(queue) == 6
+    assert channel.get(queue) is None
+    query(broker, queue, disk).run()
+    assert disk.rows() == bodies(4)
+
+
+def test_a_second_query_fences_the_first(
+    broker: Broker, connection: Connection, queue: str
+) -> None:
+    fill(connection, queue, bodies(10))
+    first, second = query(broker, queue, Checkpoint()), query(broker, queue, Checkpoint())
+    limit = first.reader.getDefaultReadLimit()
+    end = first.reader.latestOffset({queue: 0}, limit)
+    assert second.reader.latestOffset({queue: 0}, limit) == end
+    with pytest.raises(Fenced):
+        first.reader.commit(end)
+    second.reader.commit(end)
+    assert browse(broker, queue) == []
+
+
+def test_a_classic_queue_is_no_table(broker: Broker, connection: Connection) -> None:
+    name = f"spark-{uuid.uuid4()}"
+    connection.channel().queue_declare(name, durable=True)
+    with pytest.raises(ChannelException, match="is no quorum queue"):
+        browse(broker, name)
+    connection.channel().queue_delete(name)
+
+
+def test_written_rows_are_confirmed_persistent_and_named(
+    broker: Broker, connection: Connection, queue: str
+) -> None:
+    rows = pa.RecordBatch.from_pydict({"value": bodies(500)})
+    options = write_options({"amqp.uri": broker.url, "topic": queue})
+    assert publish_rows(iter([rows, rows]), options, "job:0:7", spark_broker.connect).rows == 1_000
+    got = browse(broker, queue)
+    assert [row["value"] for row in got] == bodies(500) * 2
+    assert [row["message_id"] for row in got] == [f"job:0:7:{row}" for row in range(1_000)]
+    assert {row["delivery_mode"] for row in got} == {2}
+
+
+def test_an_idle_query_leaves_the_brokers_log_alone(private_broker: Broker) -> None:
+    """Spark asks an idle source a hundred times a second; that must not cost disk space."""
+    with connect(private_broker.url) as connection:
+        connection.channel().queue_declare("q", durable=True, arguments=QUORUM)
+        fill(connection, "q", bodies(3))
+    running = query(private_broker, "q", Checkpoint())
+    limit = running.reader.getDefaultReadLimit()
+    end = running.reader.latestOffset({"q": 0}, limit)
+    assert running.reader.latestOffset(end, limit) == end
+    before = written(private_broker)
+    for _ in range(200):
+        assert running.reader.latestOffset(end, limit) == end
+    assert written(private_broker) == before
+
+
+def written(broker: Broker) -> bytes:
+    """What is in the broker's newest log file."""
+    assert broker.data_dir is not None
+    return max((broker.data_dir / "log").glob("*.log")).read_bytes()
