@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from tests.log.model import World
-
 from sim.disk import Crash
+from tests.log.model import World
 
 STEPS = 120
 

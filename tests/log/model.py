@@ -240,7 +240,7 @@ class World(LogListener, Replayer):
                 assert history.persisted == 0 or history.dropping, f"group {group_id} is lost"
                 del self.histories[group_id]
                 continue
-            assert machine.applied >= history.persisted or history.dropping, "confirmed and lost"
+            assert machine.applied >= history.persisted, "confirmed and lost"
             said = history.machine(machine.applied)
             assert machine.live == said.live
             history.dropping = False

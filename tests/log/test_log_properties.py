@@ -9,10 +9,10 @@ from __future__ import annotations
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
-from tests.log.driver import finish
-from tests.log.model import World
 
 from sim.disk import Crash
+from tests.log.driver import finish
+from tests.log.model import World
 
 
 class LogMachine(RuleBasedStateMachine):

@@ -1,0 +1,71 @@
+"""The record batch: what is encoded is what is decoded, and bits do not change unnoticed."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.log.model import pack_lengths
+from warren.log.batch import HEADER_BYTES, KIND_MESSAGES, Batch, Header
+from warren.log.copying import narrowed
+
+NUMBERS = st.integers(0, 2**63 - 1)
+RECORDS = st.lists(st.binary(max_size=60), min_size=1, max_size=30)
+
+
+def build(records: list[bytes], index: int, term: int, first: int, stamp_ms: int) -> Batch:
+    payload = b"".join(records)
+    lengths = pack_lengths(records)
+    count = len(records)
+    batch = Batch(
+        None, KIND_MESSAGES, index, term, first, count, stamp_ms, lengths, 0, payload, 0,
+        len(payload), None,
+    )  # fmt: skip
+    batch.group_id = 9
+    return batch
+
+
+@given(RECORDS, NUMBERS, NUMBERS, st.integers(0, 2**62), NUMBERS, st.integers(0, 40))
+def test_round_trip(
+    records: list[bytes], index: int, term: int, first: int, stamp_ms: int, before: int
+) -> None:
+    batch = build(records, index, term, first, stamp_ms)
+    data = bytes(before) + batch.encode_head() + batch.body()
+    header = Header()
+    assert header.load(data, before, len(data)) == ""
+    assert header.checksum_holds(data, before)
+    back = header.batch(None, data, before)
+    assert (back.group_id, back.kind, back.index, back.term) == (9, KIND_MESSAGES, index, term)
+    assert (back.first, back.count, back.stamp_ms) == (first, len(records), stamp_ms)
+    assert [back.record(at) for at in range(back.count)] == records
+    assert back.size() == len(data) - before == batch.size()
+
+
+@given(RECORDS, st.data())
+def test_any_changed_bit_is_noticed(records: list[bytes], data: st.DataObject) -> None:
+    batch = build(records, 1, 2, 3, 4)
+    whole = bytearray(batch.encode_head() + batch.body())
+    at = data.draw(st.integers(0, len(whole) - 1))
+    whole[at] ^= 1 << data.draw(st.integers(0, 7))
+    changed = bytes(whole)
+    header = Header()
+    assert header.load(changed, 0, len(changed)) or not header.checksum_holds(changed, 0)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_told_or_decoded(data: bytes) -> None:
+    header = Header()
+    if not header.load(data, 0, len(data)):
+        assert HEADER_BYTES <= header.size <= len(data)
+
+
+@given(RECORDS, st.data())
+def test_a_narrowed_batch_holds_its_part(records: list[bytes], data: st.DataObject) -> None:
+    first = data.draw(st.integers(0, len(records) - 1))
+    last = data.draw(st.integers(first, len(records) - 1))
+    part = narrowed(build(records, 1, 2, 100, 4), 100 + first, 100 + last)
+    assert (part.first, part.index) == (100 + first, 1)
+    assert [part.record(at) for at in range(part.count)] == records[first : last + 1]
+    raw = part.encode_head() + part.body()
+    header = Header()
+    assert header.load(raw, 0, len(raw)) == "" and header.checksum_holds(raw, 0)

@@ -1,0 +1,171 @@
+"""Damage and foreign content: told apart from torn writes, named, and left as they are."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from sim.disk import SimDisk
+from tests.log.model import World
+from warren.errors import CorruptRecord, StorageError
+from warren.log.batch import SECTOR_BYTES
+from warren.log.manifest import VERSION_LINE
+
+NEWEST = "log/00000001.log"
+
+
+def written(**settings: int) -> tuple[World, int]:
+    """A log with a few rounds in its newest file, and where the last of them starts."""
+    world = World(7, **settings)
+    group_id = world.new_group()
+    last_start = 0
+    for _ in range(6):
+        last_start = world.log._store.files[-1].end
+        world.publish(group_id, [100, 300, 50])
+        world.log.flush()
+        world.executor.drain()
+    world.disk.restart()
+    return world, last_start
+
+
+def refused(disk: SimDisk, world: World) -> StorageError:
+    """The error of a start, which must not have changed anything."""
+    before = disk.image()
+    with pytest.raises(StorageError) as caught:
+        world.start()
+    assert disk.image() == before
+    disk.restart()
+    return caught.value
+
+
+def test_every_damage_before_the_last_round_is_told() -> None:
+    world, last_start = written(wal_max_size_bytes=1 << 20)
+    disk = world.disk
+    for offset in range(last_start):
+        disk.flip(NEWEST, offset, 1 << offset % 8)
+        error = refused(disk, world)
+        assert isinstance(error, CorruptRecord) and error.path == NEWEST
+        assert error.offset_bytes <= offset < error.offset_bytes + 1_024
+        disk.flip(NEWEST, offset, 1 << offset % 8)
+    world.start()
+    world.check()
+
+
+def test_damage_in_the_last_round_is_cut_off_as_a_torn_write() -> None:
+    world, last_start = written(wal_max_size_bytes=1 << 20)
+    history = world.histories[1]
+    history.persisted -= 1
+    world.disk.flip(NEWEST, last_start + 100, 0x10)
+    world.start()
+    assert world.machines[1].applied == 5
+    assert world.log._store.files[-1].end == last_start
+    world.check()
+
+
+def test_an_idle_log_vouches_for_its_last_round() -> None:
+    world, last_start = written(wal_max_size_bytes=1 << 20)
+    world.start()
+    world.publish(1, [10])
+    world.settle_down()
+    world.disk.restart()
+    world.disk.flip(NEWEST, last_start + SECTOR_BYTES, 0x10)
+    assert isinstance(refused(world.disk, world), CorruptRecord)
+
+
+def with_closed_files() -> World:
+    world = World(3)
+    group_id = world.new_group()
+    for _ in range(60):
+        world.publish(group_id, [700, 700])
+        world.log.flush()
+        world.executor.drain()
+    world.settle_down()
+    world.disk.restart()
+    assert len(world.log._store.files) > 3
+    return world
+
+
+def test_damage_in_a_closed_file_without_sidecar_is_told() -> None:
+    world = with_closed_files()
+    world.disk.remove("log/00000002.idx")
+    size = world.log._store.files[1].end
+    for offset in Random(1).sample(range(size), 60):
+        world.disk.flip("log/00000002.log", offset, 0x40)
+        error = refused(world.disk, world)
+        assert isinstance(error, CorruptRecord) and error.path == "log/00000002.log"
+        world.disk.flip("log/00000002.log", offset, 0x40)
+
+
+def test_damage_in_a_closed_file_is_told_when_it_is_read() -> None:
+    world = with_closed_files()
+    extents = world.log._store.files[1].groups[1]
+    world.disk.flip("log/00000002.log", extents.offsets[0] + 200, 0x40)
+    world.start()
+    with pytest.raises(CorruptRecord):
+        world.fetch(1, extents.first_message, extents.first_message, 1)
+
+
+def test_a_truncated_closed_file_is_told() -> None:
+    world = with_closed_files()
+    world.disk.remove("log/00000002.idx")
+    world.disk.open("log/00000002.log").truncate(9 * SECTOR_BYTES)
+    assert isinstance(refused(world.disk, world), CorruptRecord)
+
+
+@pytest.mark.parametrize("offset", [0, 4, 9, 17, 30, 45, 200])
+def test_a_damaged_sidecar_is_done_without(offset: int) -> None:
+    world = with_closed_files()
+    world.disk.flip("log/00000002.idx", offset, 0x08)
+    world.start()
+    world.check()
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "says"),
+    [
+        ("log/notes.txt", b"mine", "not a file of the log"),
+        ("log/MANIFEST", b"", "checksum"),
+        ("log/MANIFEST", VERSION_LINE[:-1].encode() + b"9\n", "start the version that wrote it"),
+    ],
+)
+def test_what_is_not_a_log_is_refused(path: str, content: bytes, says: str) -> None:
+    world, _ = written()
+    handle = world.disk.open(path, create=True)
+    handle.truncate(0)
+    handle.write([content], 0)
+    assert says in str(refused(world.disk, world))
+
+
+def test_a_missing_file_is_told() -> None:
+    world = with_closed_files()
+    world.disk.remove("log/00000002.log")
+    assert "log/00000002.log is missing" in str(refused(world.disk, world))
+
+
+def test_a_log_without_manifest_is_not_overwritten() -> None:
+    world, _ = written()
+    world.disk.remove("log/MANIFEST")
+    assert "restore it from a copy" in str(refused(world.disk, world))
+
+
+def test_a_body_that_looks_like_a_round_does_not_pass_for_one() -> None:
+    world, last_start = written(wal_max_size_bytes=1 << 20)
+    image = world.disk.image()[NEWEST]
+    forged = image[:SECTOR_BYTES] * 8
+    world.start()
+    group = world.log.group(1)
+    size = len(forged).to_bytes(4, "little")
+    group.append(1, 1, world.now_ms, 1, size, forged, None)
+    world.order.append((1, 1, group.last_index))
+    world.histories[1].entries.append(world.histories[1].entries[0])
+    start = world.log._store.files[-1].end
+    world.log.flush()
+    world.executor.drain()
+    world.disk.restart()
+    # The write of that body was torn at its head; the copies of a round behind it stay.
+    world.disk.flip(NEWEST, start + 70, 0x01)
+    world.histories[1].persisted = 6
+    world.histories[1].forget_after(6)
+    world.start()
+    assert world.log._store.files[-1].end == start
