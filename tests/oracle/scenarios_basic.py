@@ -189,7 +189,7 @@ def consume_and_ack(s: Session) -> None:
         s.send(2, "basic.ack", delivery_tag=last - 1, multiple=True)
         s.call(2, "basic.cancel", consumer_tag=f"c-{queue}")
         s.send(2, "basic.ack", delivery_tag=0, multiple=True)
-        s.call(2, "basic.qos", prefetch_count=1)
+        s.call(2, "basic.qos", prefetch_count=0)
         s.until(queue, 0)
 
 
