@@ -1,0 +1,113 @@
+"""What the owner is told when the disk fails or fills up."""
+
+from __future__ import annotations
+
+from tests.log.model import World
+from warren.log.files import Extents
+
+
+def test_a_failed_sync_is_fatal_and_nothing_is_confirmed_after_it() -> None:
+    world = World(5)
+    group_id = world.new_group()
+    world.publish(group_id, [10])
+    world.settle_down()
+    confirmed = world.confirmed
+    world.publish(group_id, [10])
+    world.disk.sync_fails_at = world.disk.syncs + 1
+    world.settle_down()
+    world.publish(group_id, [10])
+    world.settle_down()
+    assert isinstance(world.failure, OSError)
+    assert world.confirmed == confirmed == 1
+
+
+def test_a_full_disk_is_told_before_it_hurts_and_again_when_there_is_space() -> None:
+    world = World(5, wal_max_size_bytes=1 << 20)
+    disk = world.disk
+    group_id = world.new_group()
+    world.publish(group_id, [10])
+    world.settle_down()
+    disk.capacity_bytes = disk.capacity_bytes - disk.free_bytes() + 1_000
+    world.tick(200)
+    world.executor.drain()
+    assert world.full_edges == [True] and world.log.full
+    # Settling goes on in the space reserved.
+    world.settle(group_id, [0])
+    world.log.flush()
+    world.executor.drain()
+    assert not world.order
+    # More than was reserved waits; it is neither confirmed nor fatal.
+    world.publish(group_id, [900] * 40)
+    world.settle_down()
+    assert len(world.order) == 1 and world.failure is None and world.full_edges == [True]
+    disk.capacity_bytes = 1 << 40
+    world.settle_down()
+    assert not world.order and world.full_edges == [True, False]
+    world.restart(crash=True)
+    world.check()
+
+
+def test_a_queue_that_keeps_up_leaves_nothing_behind() -> None:
+    world = World(5)
+    group_id = world.new_group()
+    for _ in range(200):
+        world.publish(group_id, [500, 500])
+        world.log.flush()
+        world.executor.drain()
+        world.settle(group_id, sorted(world.machines[group_id].live))
+        world.answer_wanted()
+        world.tick(60)
+        world.executor.drain()
+    world.settle_down()
+    files = world.log._store.files
+    assert files[-1].number > 12, "files were rolled over"
+    assert len(files) <= 2, "what is settled goes"
+
+
+def test_one_stuck_message_pins_next_to_nothing() -> None:
+    world = World(5)
+    group_id = world.new_group()
+    for turn in range(200):
+        world.publish(group_id, [500, 500])
+        world.log.flush()
+        world.executor.drain()
+        keep = {0} if turn else set()
+        world.settle(group_id, sorted(world.machines[group_id].live - keep - {turn * 2 // 50 * 50}))
+        world.answer_wanted()
+        world.tick(60)
+        world.executor.drain()
+    world.settle_down()
+    files = world.log._store.files
+    assert sum(file.end for file in files) < 5 * world.settings["wal_max_size_bytes"]
+    world.check()
+    world.restart(crash=True)
+    world.check()
+
+
+def test_a_contiguous_backlog_costs_next_to_no_memory() -> None:
+    world = World(5, wal_max_size_bytes=1 << 30, extent_bytes_max=256 * 1024)
+    group_id = world.new_group()
+    group = world.log.group(group_id)
+    lengths = (100).to_bytes(4, "little") * 250
+    for _ in range(80):
+        group.append(1, 1, 0, 250, lengths, bytes(25_000), None)
+        world.order.append((group_id, 1, group.last_index))
+    world.log.flush()
+    world.executor.drain()
+    columns = 4 * 8
+    extents: list[Extents] = group.places
+    assert sum(len(place.offsets) for place in extents) * columns < 0.05 * 80 * 250
+    assert world.log._store.cache.size_bytes <= world.settings["cache_bytes"]
+
+
+def test_many_queues_in_turn_do_not_make_each_others_reads_dear() -> None:
+    world = World(5, wal_max_size_bytes=1 << 30, extent_bytes_max=256 * 1024)
+    groups = [world.new_group() for _ in range(100)]
+    for _ in range(5):
+        for group_id in groups:
+            world.publish(group_id, [200])
+        world.log.flush()
+        world.executor.drain()
+    for group_id in groups:
+        for place in world.log.group(group_id).places:
+            assert all(span < 8_192 for span in place.spans)
