@@ -171,7 +171,7 @@ def test_what_a_restart_keeps(private_broker: Broker, kind: str, kill: bool) -> 
     for n in kept:
         method, props, body = get(again, "durable")
         assert (body, props.headers) == (b"%d" % n, {"n": n})
-        # A classic queue does not write down what it has delivered: after a crash any may have been.
+        # A classic queue writes no deliveries down: after a crash any may have been one.
         assert not method.redelivered or (kind == "classic" and kill)
 
 
