@@ -113,14 +113,12 @@ class History:
         }
 
 
-class Reader(BatchReader, RawReader):
-    """Keeps the answer to one read."""
+class Reader(BatchReader):
+    """Keeps the answer to one read of batches."""
 
     def __init__(self) -> None:
         self.answers = 0
         self.batches: list[Batch] = []
-        self.data = b""
-        self.next_message = -1
         self.error: BaseException | None = None
 
     def batches_read(self, batches: list[Batch], error: BaseException | None) -> None:
@@ -128,14 +126,35 @@ class Reader(BatchReader, RawReader):
         self.batches = batches
         self.error = error
 
+
+class BytesReader(RawReader):
+    """Keeps the answer to one raw read."""
+
+    def __init__(self) -> None:
+        self.data = b""
+        self.next_message = -1
+        self.error: BaseException | None = None
+
     def raw_read(self, data: bytes, next_message: int, error: BaseException | None) -> None:
-        self.answers += 1
         self.data = data
         self.next_message = next_message
         self.error = error
 
 
-class World(LogListener, Replayer):
+class Replay(Replayer):
+    """Hands a replay to the world; a compiled class has one base only."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def snapshot(self, group_id: int, index: int, state: bytes) -> None:
+        self._world.replay_snapshot(group_id, index, state)
+
+    def entry(self, batch: Batch) -> None:
+        self._world.replay_entry(batch)
+
+
+class World(LogListener):
     """One node: a log on a faulty disk, machines over it, and the history to check against."""
 
     def __init__(self, seed: int, **settings: int) -> None:
@@ -197,13 +216,13 @@ class World(LogListener, Replayer):
 
     # --- the replayer ---------------------------------------------------------------------------
 
-    def snapshot(self, group_id: int, index: int, state: bytes) -> None:
+    def replay_snapshot(self, group_id: int, index: int, state: bytes) -> None:
         assert group_id not in self.machines, "the snapshot comes first"
         machine = Machine.decode(state)
         assert machine.applied == index
         self.machines[group_id] = machine
 
-    def entry(self, batch: Batch) -> None:
+    def replay_entry(self, batch: Batch) -> None:
         machine = self.machines.setdefault(batch.group_id, Machine())
         assert batch.index == machine.applied + 1, "entries come in order"
         history = self.histories.get(batch.group_id)
@@ -230,7 +249,7 @@ class World(LogListener, Replayer):
         self.order = []
         self.full_edges = []
         self.failure = None
-        self.log.recover(self)
+        self.log.recover(Replay(self))
         self.restarts += 1
         for group_id in sorted(self.machines):
             assert group_id in self.histories, f"group {group_id} came back from the dead"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.log.model import Reader, pack_lengths
+from tests.log.model import BytesReader, Reader, pack_lengths
 from warren.log.batch import KIND_MESSAGES, Batch, Header
 from warren.log.config import LogConfig
 from warren.log.listener import LogListener, Replayer
@@ -21,18 +21,24 @@ from warren.server.disk import OsDisk
 from warren.server.executor import ThreadExecutor
 
 
-class Owner(LogListener, Replayer):
-    """Counts what it is told."""
+class Owner(LogListener):
+    """Counts what is persisted."""
 
     def __init__(self) -> None:
         self.rounds: list[int] = []
-        self.replayed = 0
 
     def persisted(self, batches: list[Batch]) -> None:
         self.rounds.append(len(batches))
 
+
+class Replayed(Replayer):
+    """Counts what is replayed."""
+
+    def __init__(self) -> None:
+        self.messages = 0
+
     def entry(self, batch: Batch) -> None:
-        self.replayed += batch.count
+        self.messages += batch.count
 
 
 def test_write_restart_read(tmp_path: Path) -> None:
@@ -40,9 +46,10 @@ def test_write_restart_read(tmp_path: Path) -> None:
     records = [b"x" * 70, b"", b"y" * 5_000]
     for _ in range(2):
         owner = Owner()
+        replayed = Replayed()
         executor = ThreadExecutor(loop)
         log = Log(OsDisk(tmp_path), executor, LogConfig(cache_bytes=0), owner)
-        log.recover(owner)
+        log.recover(replayed)
         group = log.group(3)
         for _ in range(50):
             group.append(KIND_MESSAGES, 1, 5, 3, pack_lengths(records), b"".join(records), None)
@@ -54,7 +61,7 @@ def test_write_restart_read(tmp_path: Path) -> None:
         executor.drain()
         found = [batch.record(at) for batch in reader.batches for at in range(batch.count)]
         assert reader.error is None and found[:3] == records
-        raw = Reader()
+        raw = BytesReader()
         group.read_raw(0, 149, 1 << 30, raw)
         executor.drain()
         header = Header()
@@ -67,7 +74,7 @@ def test_write_restart_read(tmp_path: Path) -> None:
         assert (seen, raw.next_message) == (150, 150)
         executor.stop()
         log.close()
-    assert owner.replayed == 150
+    assert replayed.messages == 150
     loop.close()
 
 
