@@ -9,6 +9,7 @@ process of their own are skipped.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -120,7 +121,9 @@ class Broker:
     def launch(self) -> subprocess.Popen[bytes]:
         """Start the process without waiting for it, for starts that are meant to fail."""
         assert self.ours and not self.running
-        command = [sys.executable, "-m", "warren", "server"]
+        # Where the tests themselves are killed, the broker goes with them.
+        command = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
+        command += [sys.executable, "-m", "warren", "server"]
         command += ["--data-dir", str(self.data_dir), "--bind", self.host]
         command += ["--port", str(self.port), *self.options]
         with self.log_path.open("ab") as log:
