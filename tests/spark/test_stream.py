@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -96,6 +98,12 @@ def test_available_now_ignores_what_comes_later() -> None:
     assert reader.latestOffset(end, reader.getDefaultReadLimit()) == end
 
 
+def test_a_batch_without_offsets_has_no_tasks() -> None:
+    broker = filled(3)
+    assert Query(broker.connect, Checkpoint()).reader.partitions({"q": 0}, {"q": 0}) == []
+    assert broker.connections == 0
+
+
 def test_initial_offset_touches_nothing_and_repeats() -> None:
     broker, disk = filled(3), Checkpoint()
     reader = Query(broker.connect, disk).reader
@@ -122,6 +130,20 @@ def test_an_idle_query_looks_and_writes_nothing() -> None:
     assert broker.calls == ["status"] * 5
     broker.queue("q").put(record(b"new"))
     assert reader.latestOffset(end, limit) == {"q": 2}
+
+
+def test_an_idle_query_finds_out_that_it_is_fenced(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = filled(2)
+    first, second = (Query(broker.connect, Checkpoint()).reader for _ in range(2))
+    limit = first.getDefaultReadLimit()
+    end = first.latestOffset({"q": 0}, limit)
+    assert first.latestOffset(end, limit) == end
+    assert second.latestOffset(end, limit) == end
+    assert first.latestOffset(end, limit) == end, "not yet"
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + 6)
+    with pytest.raises(Fenced):
+        first.latestOffset(end, limit)
 
 
 def test_available_now_on_a_queue_never_used_ends() -> None:
@@ -288,8 +310,6 @@ def test_the_lease_is_renewed_while_a_batch_runs() -> None:
 
 
 def wait_for(condition: object, seconds_max: float = 10.0) -> None:
-    import time
-
     end = time.monotonic() + seconds_max
     while not condition():
         assert time.monotonic() < end, "condition not met in time"

@@ -67,6 +67,13 @@ def browse(broker: Broker, queue: str, **given: str) -> list[dict]:
     ]
 
 
+def test_an_empty_queue_is_one_empty_task(broker: Broker, queue: str) -> None:
+    options = read_options({"amqp.uri": broker.url, "subscribe": queue}, streaming=False)
+    reader = QueueReader(options, spark_broker.connect)
+    (partition,) = reader.partitions()
+    assert list(reader.read(partition)) == []
+
+
 def test_browsing_sees_all_and_touches_nothing(
     broker: Broker, connection: Connection, queue: str
 ) -> None:

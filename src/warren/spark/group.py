@@ -16,6 +16,7 @@ from is settled as soon as it is seen. Nothing is settled when a query stops.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
@@ -35,6 +36,9 @@ T = TypeVar("T")
 
 #: How many times a lease is renewed in its own length, so that one failed try does no harm.
 _RENEWALS: Final = 3
+
+#: How long an idle query may go without finding out that it was fenced.
+_LOOK_SECONDS: Final = 5.0
 
 
 class GroupReader:
@@ -65,7 +69,7 @@ class GroupReader:
         self._session: Session | None = None
         self._epoch = 0
         self._settled = 0
-        self._idle = False
+        self._idle_until = 0.0
         self._stopped = threading.Event()
 
     # --- what Spark asks ------------------------------------------------------------------------
@@ -97,15 +101,16 @@ class GroupReader:
         self._hold(start)
         self.settle(start)
         # An idle query asks a hundred times a second. A checkout is a command in the broker's log
-        # even if it takes nothing, so while nothing comes a look has to do.
-        if self._idle and self.status().ready == 0:
+        # even if it takes nothing, so while nothing comes a look has to do. It does not show
+        # whether another query has the group by now, hence not for ever.
+        if time.monotonic() < self._idle_until and self.status().ready == 0:
             return start
         number = self._call(
             lambda tables: tables.checkout(
                 self._queue, self._group, self._epoch, start, rows_max, bytes_max, up_to
             )
         ).number
-        self._idle = number == start
+        self._idle_until = time.monotonic() + _LOOK_SECONDS if number == start else 0.0
         return number
 
     def held(self, start: int, end: int) -> list[OpenCheckout]:
@@ -115,8 +120,6 @@ class GroupReader:
             Fenced: Another query has the group.
             RowsLost: A checkout is not open any more.
         """
-        if start == end:
-            return []
         self._hold(start)
         held = self._call(lambda tables: tables.checkouts(self._queue, self._group, start, end))
         if self._strict and (not held or held[-1].number != end):

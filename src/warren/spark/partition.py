@@ -22,9 +22,12 @@ class Rows(InputPartition):
 
 
 def plan(options: ReadOptions, runs: Runs) -> list[InputPartition]:
-    """Cut messages into tasks."""
+    """Cut messages into tasks; without messages there is one task without rows.
+
+    Spark puts a partition of its own in the place of an empty list, which no reader knows.
+    """
     parts = split_runs(runs, options.partition_rows_max, options.partitions_min)
-    return [Rows(part) for part in parts]
+    return [Rows(part) for part in parts or [[]]]
 
 
 def read(

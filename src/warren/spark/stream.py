@@ -73,6 +73,8 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """The tasks of a logged batch, the same whenever and wherever it is asked for."""
+        if start == end:
+            return []
         held = self._reader().held(self._number(start), self._number(end))
         return plan(self._options, [run for checkout in held for run in checkout.runs])
 

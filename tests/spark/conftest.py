@@ -1,0 +1,57 @@
+"""One Spark session for all tests that need a JVM, made for quick tests, not quick queries."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FAST = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.shuffle.compress": "false",
+    "spark.shuffle.spill.compress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+}
+
+
+def environment() -> dict[str, str]:
+    """What a driver's process needs to find this Python and the package under test."""
+    import warren
+
+    root = Path(warren.__file__).resolve().parent.parent
+    return {
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": str(root),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Spark in local mode, with two threads and tasks that may fail three times."""
+    from pyspark.sql import SparkSession
+
+    scratch = tmp_path_factory.mktemp("spark")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment().items():
+            patch.setenv(name, value)
+        builder = SparkSession.builder.master("local[2,4]").appName("tests")
+        for name, value in FAST.items():
+            builder = builder.config(name, value)
+        builder = builder.config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
+        session = builder.config("spark.local.dir", str(scratch)).getOrCreate()
+        session.sparkContext.setLogLevel("FATAL")
+        yield session
+        session.stop()

@@ -1,0 +1,336 @@
+"""Real Spark against a real broker."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.spark.conftest import FAST, environment
+from tests.support.broker import Broker
+from warren.client import PERSISTENT, Connection, connect
+from warren.client.table import Tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+QUORUM = {"x-queue-type": "quorum"}
+WAIT_SECONDS_MAX = 120.0
+
+
+@pytest.fixture
+def connection(broker: Broker) -> Iterator[Connection]:
+    """A connection to the shared broker."""
+    with connect(broker.url) as connection:
+        yield connection
+
+
+@pytest.fixture
+def queue(connection: Connection) -> Iterator[str]:
+    """A fresh quorum queue in the shared broker."""
+    name = f"spark-{uuid.uuid4()}"
+    connection.channel().queue_declare(name, durable=True, arguments=QUORUM)
+    yield name
+    connection.channel().queue_delete(name)
+
+
+def fill(connection: Connection, queue: str, first: int, last: int) -> None:
+    bodies = [b"%d" % number for number in range(first, last)]
+    assert connection.channel().publish_many("", queue, bodies, PERSISTENT) == []
+
+
+def count(connection: Connection, queue: str) -> int:
+    return connection.channel().queue_declare(queue, passive=True).messages
+
+
+def table(spark: SparkSession, broker: Broker, queue: str, **options: Any) -> DataFrame:
+    reader = spark.read.format("warren").option("amqp.uri", broker.url)
+    return reader.option("subscribe", queue).options(**options).load()
+
+
+def stream(spark: SparkSession, broker: Broker, queue: str, **options: Any) -> DataFrame:
+    reader = spark.readStream.format("warren").option("amqp.uri", broker.url)
+    reader = reader.option("subscribe", queue).option("groupId", "g")
+    return reader.options(**options).load()
+
+
+def archive(rows: DataFrame, where: Path, **trigger: Any) -> Any:
+    writer = rows.writeStream.format("parquet").option("path", str(where / "table"))
+    writer = writer.option("checkpointLocation", str(where / "checkpoint"))
+    return writer.trigger(**trigger or {"availableNow": True}).start()
+
+
+def archived(spark: SparkSession, where: Path) -> list[int]:
+    rows = spark.read.parquet(str(where / "table")).selectExpr("cast(value as string)").collect()
+    return sorted(int(row[0]) for row in rows)
+
+
+def wait_until(condition: Any, what: str) -> None:
+    end = time.monotonic() + WAIT_SECONDS_MAX
+    while not condition():
+        assert time.monotonic() < end, f"not in {WAIT_SECONDS_MAX} s: {what}"
+        time.sleep(0.05)
+
+
+def test_spark_finds_the_source_by_itself_and_browsing_touches_nothing(
+    spark: SparkSession, broker: Broker, connection: Connection, queue: str
+) -> None:
+    fill(connection, queue, 0, 5_000)
+    before = Tables(connection.channel()).status(queue)
+    rows = table(spark, broker, queue, minPartitions=3, arrowBatchRows=700)
+    assert rows.rdd.getNumPartitions() == 3
+    got = rows.selectExpr("cast(value as string) as v", "offset", "topic", "key").collect()
+    assert sorted(int(row.v) for row in got) == list(range(5_000))
+    assert {(row.topic, row.key) for row in got} == {(queue, queue)}
+    assert Tables(connection.channel()).status(queue) == before
+    delivery = connection.channel().get(queue, no_ack=True)
+    assert delivery is not None and not delivery.redelivered
+
+
+def test_queries_that_read_only_a_part(
+    spark: SparkSession, broker: Broker, connection: Connection, queue: str
+) -> None:
+    fill(connection, queue, 0, 100)
+    assert len(table(spark, broker, queue).limit(5).collect()) == 5
+    lean = table(spark, broker, queue, includeValue="false", includeHeaders="true")
+    assert "value" not in lean.columns
+    assert lean.where("offset >= 90").count() == 10
+    assert lean.selectExpr("max(timestamp) > current_timestamp() - interval 1 hour").head()[0]
+
+
+def test_an_empty_queue_is_an_empty_table(spark: SparkSession, broker: Broker, queue: str) -> None:
+    assert table(spark, broker, queue).count() == 0
+
+
+def test_pushdown_of_filters_may_be_on_or_off(
+    spark: SparkSession, broker: Broker, connection: Connection, queue: str
+) -> None:
+    fill(connection, queue, 0, 10)
+    try:
+        for value in ("true", "false"):
+            spark.conf.set("spark.sql.python.filterPushdown.enabled", value)
+            assert table(spark, broker, queue).where("offset = 3").count() == 1
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
+def test_errors_reach_the_user(spark: SparkSession, broker: Broker, queue: str) -> None:
+    with pytest.raises(Exception, match="unknown option 'starting'"):
+        table(spark, broker, queue, starting="now").count()
+    with pytest.raises(Exception, match="no queue 'nowhere'"):
+        table(spark, broker, "nowhere").count()
+
+
+def test_drain_takes_each_row_once_and_settles_the_last_batch(
+    spark: SparkSession, broker: Broker, connection: Connection, queue: str, tmp_path: Path
+) -> None:
+    fill(connection, queue, 0, 3_000)
+    query = archive(stream(spark, broker, queue, maxOffsetsPerTrigger=1_000), tmp_path)
+    query.awaitTermination()
+    assert [progress["numInputRows"] for progress in query.recentProgress] == [1_000] * 3
+    lag = json.loads(query.recentProgress[0]["sources"][0]["latestOffset"])
+    assert lag["ready"] == 2_000
+    assert archived(spark, tmp_path) == list(range(3_000))
+    assert count(connection, queue) == 0
+    status = Tables(connection.channel()).status(queue, "g")
+    assert (status.ready, status.settled) == (0, 3)
+
+    fill(connection, queue, 3_000, 3_500)
+    archive(stream(spark, broker, queue, maxOffsetsPerTrigger=1_000), tmp_path).awaitTermination()
+    assert archived(spark, tmp_path) == list(range(3_500))
+
+
+def test_a_running_query_takes_what_comes(
+    spark: SparkSession, broker: Broker, connection: Connection, queue: str, tmp_path: Path
+) -> None:
+    query = archive(stream(spark, broker, queue), tmp_path, processingTime="0 seconds")
+    try:
+        for first in range(0, 300, 100):
+            fill(connection, queue, first, first + 100)
+            tables = Tables(connection.channel())
+            wait_until(lambda done=first // 100 + 1, tables=tables: (
+                query.exception() or tables.status(queue, "g").settled >= done
+            ), "settled")  # fmt: skip
+    finally:
+        query.stop()
+    assert query.exception() is None
+    assert archived(spark, tmp_path) == list(range(300))
+
+
+def test_tasks_that_fail_read_the_same_rows_again(
+    spark: SparkSession, broker: Broker, connection: Connection, queue: str, tmp_path: Path
+) -> None:
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import LongType
+
+    def fails_at_first(offset: int) -> int:
+        from pyspark import TaskContext
+
+        if TaskContext.get().attemptNumber() == 0 and offset % 100 == 99:
+            raise RuntimeError("planted")
+        return offset
+
+    fill(connection, queue, 0, 400)
+    flaky = F.udf(fails_at_first, LongType())
+    rows = stream(spark, broker, queue, minPartitions=2).withColumn("checked", flaky("offset"))
+    archive(rows.where("checked >= 0"), tmp_path).awaitTermination()
+    assert archived(spark, tmp_path) == list(range(400))
+    assert count(connection, queue) == 0
+
+
+def test_a_second_query_of_a_group_ends_the_first(
+    spark: SparkSession, broker: Broker, connection: Connection, queue: str, tmp_path: Path
+) -> None:
+    fill(connection, queue, 0, 10)
+    rows = stream(spark, broker, queue)
+    first = archive(rows, tmp_path / "first", processingTime="0 seconds")
+    tables = Tables(connection.channel())
+    wait_until(lambda: tables.status(queue, "g").settled == 1, "the first query settles")
+    second = archive(rows, tmp_path / "second", processingTime="0 seconds")
+    try:
+        fill(connection, queue, 10, 20)
+        wait_until(lambda: not first.isActive or not second.isActive, "one of them ends")
+    finally:
+        first.stop()
+        second.stop()
+    ended = [query for query in (first, second) if query.exception() is not None]
+    assert len(ended) == 1
+    assert "another query took over group" in str(ended[0].exception())
+
+
+def test_batch_writes_arrive_confirmed(
+    spark: SparkSession, broker: Broker, connection: Connection, queue: str
+) -> None:
+    rows = spark.range(2_000).selectExpr("cast(id as string) as value", "'a/b' as content_type")
+    writer = rows.repartition(3).write.format("warren").option("amqp.uri", broker.url)
+    writer.option("topic", queue).mode("append").save()
+    assert count(connection, queue) == 2_000
+    got = table(spark, broker, queue).collect()
+    assert sorted(int(row.value) for row in got) == list(range(2_000))
+    assert len({row.message_id for row in got}) == 2_000
+    assert {(row.content_type, row.delivery_mode) for row in got} == {("a/b", 2)}
+
+
+def test_writes_that_reach_no_queue_fail(spark: SparkSession, broker: Broker) -> None:
+    writer = spark.range(5).selectExpr("cast(id as string) as value").write.format("warren")
+    writer = writer.option("amqp.uri", broker.url).mode("append")
+    with pytest.raises(Exception, match="reached no queue"):
+        writer.option("topic", "nowhere").save()
+
+
+def test_queue_to_queue(
+    spark: SparkSession, broker: Broker, connection: Connection, queue: str, tmp_path: Path
+) -> None:
+    target = f"{queue}-target"
+    connection.channel().queue_declare(target, durable=True, arguments=QUORUM)
+    fill(connection, queue, 0, 1_000)
+    rows = stream(spark, broker, queue, maxOffsetsPerTrigger=400)
+    writer = rows.drop("message_id", "properties_raw").writeStream.format("warren")
+    writer = writer.option("amqp.uri", broker.url).option("topic", target)
+    writer = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True)
+    query = writer.start()
+    query.awaitTermination()
+    got = table(spark, broker, target).collect()
+    assert sorted(int(row.value) for row in got) == list(range(1_000))
+    assert {row.message_id.rsplit(":", 1)[0] for row in got} == {
+        f"{query.id}:{batch}:0" for batch in range(3)
+    }
+    assert count(connection, queue) == 0
+    connection.channel().queue_delete(target)
+
+
+# --- a driver that is killed --------------------------------------------------------------------
+
+DRIVER = """
+import json, os, sys
+from pathlib import Path
+from pyspark.sql import SparkSession
+
+given = json.loads(sys.argv[1])
+builder = SparkSession.builder.master("local[2,4]")
+for name, value in given["conf"].items():
+    builder = builder.config(name, value)
+spark = builder.getOrCreate()
+
+def store(rows, batch):
+    rows.write.mode("overwrite").parquet(f"{given['out']}/batch={batch}")
+    if batch == given["hang"]:
+        Path(given["out"], "hangs").touch()
+        import threading
+        threading.Event().wait()
+
+reader = spark.readStream.format("warren").options(**given["options"])
+writer = reader.load().writeStream.foreachBatch(store)
+writer = writer.option("checkpointLocation", given["out"] + "-checkpoint")
+writer.trigger(availableNow=True).start().awaitTermination()
+Path(given["out"], "done").touch()
+"""
+
+
+def run_driver(given: dict[str, Any], log: Path) -> subprocess.Popen[bytes]:
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            [sys.executable, "-c", DRIVER, json.dumps(given)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            env={**os.environ, **environment()},
+        )
+
+
+def kill_driver(driver: subprocess.Popen[bytes]) -> None:
+    """SIGKILL for the driver, its JVM and its Python workers: a session of its own."""
+    try:
+        os.killpg(driver.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    driver.wait()
+
+
+def test_a_driver_killed_between_two_batches_loses_and_doubles_nothing(
+    spark: SparkSession, broker: Broker, connection: Connection, queue: str, tmp_path: Path
+) -> None:
+    fill(connection, queue, 0, 1_000)
+    out, log = tmp_path / "out", tmp_path / "driver.log"
+    out.mkdir()
+    options = {
+        "amqp.uri": broker.url,
+        "subscribe": queue,
+        "groupId": "g",
+        "maxOffsetsPerTrigger": "300",
+    }
+    given = {"conf": FAST, "options": options, "out": str(out), "hang": 1}
+    driver = run_driver(given, log)
+    try:
+        wait_until(lambda: driver.poll() is not None or (out / "hangs").exists(), "batch 1")
+        assert driver.poll() is None, log.read_text()[-4_000:]
+    finally:
+        kill_driver(driver)
+    status = Tables(connection.channel()).status(queue, "g")
+    assert (status.settled, status.ready) == (1, 400), "batch 0 is settled, batch 1 is not"
+    # What comes between the two runs belongs to no logged batch.
+    fill(connection, queue, 1_000, 1_100)
+
+    driver = run_driver(given | {"hang": -1}, log)
+    try:
+        wait_until(lambda: driver.poll() is not None or (out / "done").exists(), "the second run")
+        assert (out / "done").exists(), log.read_text()[-4_000:]
+    finally:
+        kill_driver(driver)
+    rows = spark.read.parquet(str(out)).selectExpr("cast(value as string)", "batch").collect()
+    assert sorted(int(row[0]) for row in rows) == list(range(1_100))
+    assert {row.batch for row in rows} == {0, 1, 2, 3}
+    assert count(connection, queue) == 0
+    assert Tables(connection.channel()).status(queue, "g").settled == 4
