@@ -133,7 +133,7 @@ def test_body_at_the_limit_and_above(channel: BlockingChannel, queue: str) -> No
 def test_every_property(channel: BlockingChannel, queue: str) -> None:
     sent = pika.BasicProperties(
         content_type="text/plain", content_encoding="gzip", headers={"h": "v"}, delivery_mode=2,
-        priority=5, correlation_id=UNICODE, reply_to="r", message_id="m",
+        priority=4, correlation_id=UNICODE, reply_to="r", message_id="m",
         timestamp=1_700_000_000, type="t", user_id="guest", app_id="a", cluster_id="c",
     )  # fmt: skip
     channel.basic_publish("", queue, b"x", sent)
