@@ -28,7 +28,7 @@ class Tables:
 
     def __init__(self) -> None:
         self.machine = MetadataMachine()
-        for command in first_commands(b"salt"):
+        for command in first_commands(b"salt", "/", "guest", "guest", True):
             self.apply(command)
 
     def apply(self, command: Command | None) -> Outcome | None:

@@ -150,7 +150,7 @@ def test_commands_of_a_later_version_are_refused() -> None:
 
 
 def test_guest_may_log_in_from_this_machine_only() -> None:
-    authority = Authority(replay(first_commands(b"salt")))
+    authority = Authority(replay(first_commands(b"salt", "/", "guest", "guest", True)))
     guest = authority.authenticate("guest", b"guest", True)
     assert guest is not None
     assert guest.tags == ["administrator"]
@@ -172,7 +172,9 @@ def test_password_hashes_have_the_format_of_rabbitmq() -> None:
 
 
 def test_vhost_access() -> None:
-    machine = replay([*first_commands(b"salt"), commands.DeclareVhost("v")])
+    machine = replay(
+        [*first_commands(b"salt", "/", "guest", "guest", True), commands.DeclareVhost("v")]
+    )
     authority = Authority(machine)
     authority.check_vhost("guest", "/")
     with pytest.raises(ConnectionException) as caught:
@@ -196,7 +198,7 @@ def test_vhost_access() -> None:
 )
 def test_resource_patterns(pattern: str, name: str, permitted: bool) -> None:
     grant = commands.SetPermissions("guest", "/", "^$", pattern, "^$")
-    authority = Authority(replay([*first_commands(b"salt"), grant]))
+    authority = Authority(replay([*first_commands(b"salt", "/", "guest", "guest", True), grant]))
     if permitted:
         authority.check_resource("guest", "/", "write", "queue", name)
     else:
@@ -209,7 +211,7 @@ def test_resource_patterns(pattern: str, name: str, permitted: bool) -> None:
 
 def test_default_exchange_has_a_name_for_patterns() -> None:
     grant = commands.SetPermissions("guest", "/", "", r"^amq\.default$", "")
-    authority = Authority(replay([*first_commands(b"salt"), grant]))
+    authority = Authority(replay([*first_commands(b"salt", "/", "guest", "guest", True), grant]))
     authority.check_resource("guest", "/", "write", "exchange", "")
     with pytest.raises(ChannelException):
         authority.check_resource("guest", "/", "read", "exchange", "")

@@ -11,9 +11,6 @@ from warren.metadata.machine import MetadataMachine
 from warren.metadata.passwords import SHA256, hash_password, password_matches
 from warren.metadata.tables import UserRecord
 
-DEFAULT_VHOST: Final = "/"
-DEFAULT_USER: Final = "guest"
-
 #: What the default exchange, which has no name, is called where patterns look at it.
 DEFAULT_EXCHANGE_ALIAS: Final = "amq.default"
 
@@ -21,17 +18,20 @@ COMPILED_PATTERNS_MAX: Final = 1_024
 """Patterns kept compiled; there are as many as administrators made."""
 
 
-def first_commands(salt: bytes) -> list[Command]:
-    """What a node without data begins with: the default vhost and user, as RabbitMQ has them.
+def first_commands(
+    salt: bytes, vhost: str, user: str, password: str, loopback_only: bool
+) -> list[Command]:
+    """What a node without data begins with: one vhost and one user who may do everything there.
 
     Args:
         salt: `SALT_BYTES` random bytes.
+        loopback_only: Whether the user may only log in from this machine.
     """
-    password_hash = hash_password(DEFAULT_USER.encode(), salt)
+    secret = password.encode("utf-8", "surrogateescape")
     return [
-        DeclareVhost(DEFAULT_VHOST),
-        SetUser(DEFAULT_USER, password_hash, SHA256, ["administrator"], True),
-        SetPermissions(DEFAULT_USER, DEFAULT_VHOST, ".*", ".*", ".*"),
+        DeclareVhost(vhost),
+        SetUser(user, hash_password(secret, salt), SHA256, ["administrator"], loopback_only),
+        SetPermissions(user, vhost, ".*", ".*", ".*"),
     ]
 
 

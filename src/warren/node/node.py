@@ -144,10 +144,14 @@ class Node(Broker, Host):
         if self._dirty_queues:
             self.needs_turn = True
 
+    def tick_log(self) -> None:
+        """Let the log look after its files; called some times a second."""
+        self.log.tick(self._clock.monotonic_ms())
+        self.needs_turn = True
+
     def tick(self, memory_bytes: int) -> None:
         """Mind time; called about once a second with the memory this process uses."""
         now = self._clock.monotonic_ms()
-        self.log.tick(now)
         limit = self.settings.memory_limit_bytes
         if limit:
             self._set_alarm(ALARM_MEMORY, memory_bytes > limit)
@@ -172,7 +176,7 @@ class Node(Broker, Host):
             connection.lost()
         self.turn()
         self.tables.write_clean_snapshots()
-        self.log.flush()
+        self.log.wind_down()
 
     def close(self) -> None:
         """Close the log; nothing may be in flight."""

@@ -95,7 +95,14 @@ class Tables:
         group.owner = self
         self._log = group
         if not machine.vhosts:
-            for command in first_commands(self._node.random.bytes(SALT_BYTES)):
+            settings = self._node.settings
+            for command in first_commands(
+                self._node.random.bytes(SALT_BYTES),
+                settings.default_vhost,
+                settings.default_user,
+                settings.default_password,
+                settings.default_user in settings.loopback_users,
+            ):
                 self.submit(command, None)
         else:
             # What did not outlive the last process is gone before the first client comes.

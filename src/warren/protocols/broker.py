@@ -79,6 +79,8 @@ class Settings:
         wal_max_bytes: Size at which a log file is closed.
         disk_free_limit_bytes: Less free space than this raises the disk alarm.
         memory_limit_bytes: More memory than this raises the memory alarm; 0 for never.
+        default_vhost, default_user, default_password: Made where the data directory is empty.
+        loopback_users: Users that may connect from this machine only.
     """
 
     def __init__(self, node_name: str) -> None:
@@ -91,6 +93,7 @@ class Settings:
         self.wal_max_bytes: int = 536_870_912
         self.disk_free_limit_bytes: int = 50_000_000
         self.memory_limit_bytes: int = 0
+        self.default_vhost: str = "/"
         self.default_user: str = "guest"
         self.default_password: str = "guest"
         self.loopback_users: list[str] = ["guest"]

@@ -24,9 +24,19 @@ from warren.queues.fifo import Fifo
 from warren.queues.links import Waiter
 from warren.queues.logged import LoggedQueue
 from warren.queues.queue import Host
+from warren.queues.runs import merge_pairs
 
 CLEAN: Final = 1
 """Flag of a snapshot that was taken at an orderly stop: its counters are exact."""
+
+
+@final
+class Leaving:
+    """Messages that left the queue with a log entry that is not durable yet."""
+
+    def __init__(self, index: i64, pairs: list[tuple[int, int]]) -> None:
+        self.index: i64 = index
+        self.pairs: list[tuple[int, int]] = pairs
 
 
 @final
@@ -36,11 +46,23 @@ class ClassicQueue(LoggedQueue):
     def __init__(self, host: Host, vhost: str, name: str, log: GroupLog, fifo: Fifo) -> None:
         super().__init__(host, vhost, name, "classic", fifo, log)
         fifo.reports_freed = True
+        self._leaving: list[Leaving] = []
 
     def persisted(self, batch: Batch) -> None:
-        """Confirm what is now durable."""
+        """Confirm what is now durable, and let go of what has durably left."""
         if batch.count > 0:
             self._confirm(batch)
+            return
+        leaving = self._leaving
+        while leaving and leaving[0].index <= batch.index:
+            del leaving[0]
+
+    def live(self) -> list[tuple[int, int]]:
+        """What a restart could still bring back: a message stays until its leaving is durable."""
+        pairs = self.fifo.live()
+        for leaving in self._leaving:
+            pairs = pairs + leaving.pairs
+        return merge_pairs(pairs)
 
     def dispatch(self) -> None:
         """Hand out what is ready now."""
@@ -92,16 +114,12 @@ class ClassicQueue(LoggedQueue):
         if not freed:
             return
         self.fifo.freed = []
+        pairs = merge_pairs([(piece.first, piece.first + piece.count - 1) for piece in freed])
         out = BytesWriter()
-        first: i64 = freed[0].first
-        end: i64 = first
-        for segment in freed:
-            if segment.first != end:
-                commands.free(out, first, end - 1)
-                first = segment.first
-            end = segment.first + segment.count
-        commands.free(out, first, end - 1)
-        self._append_commands(out.getvalue(), None)
+        for first, last in pairs:
+            commands.free(out, i64(first), i64(last))
+        batch = self._append_commands(out.getvalue(), None)
+        self._leaving.append(Leaving(batch.index, pairs))
 
     def _adopt(self, consumer_id: i64, limiter: Limiter | None) -> None:
         self.fifo.consumers[consumer_id].limiter = limiter

@@ -37,6 +37,7 @@ log = logging.getLogger("warren")
 WRITE_HIGH_BYTES = 1_048_576
 WRITE_LOW_BYTES = 262_144
 TICK_SECONDS = 1.0
+LOG_TICK_SECONDS = 0.2
 DRAIN_SECONDS = 0.05
 """What clients' sockets get to take the last frames at an orderly stop."""
 SWITCH_INTERVAL_SECONDS = 0.0002
@@ -146,6 +147,7 @@ class Server:
         gc.collect()
         gc.freeze()
         self._loop.call_later(TICK_SECONDS, self._tick)
+        self._loop.call_later(LOG_TICK_SECONDS, self._tick_log)
         self._announce(time.perf_counter() - started)
         status = await self._stopping
         await self._close()
@@ -169,6 +171,11 @@ class Server:
     def _tick(self) -> None:
         self._loop.call_later(TICK_SECONDS, self._tick)
         self._guarded(lambda: self.node.tick(resident_bytes()))
+        self.after_event()
+
+    def _tick_log(self) -> None:
+        self._loop.call_later(LOG_TICK_SECONDS, self._tick_log)
+        self._guarded(self.node.tick_log)
         self.after_event()
 
     def _guarded(self, step: Callable[[], None]) -> None:
@@ -225,6 +232,10 @@ def settings_from(config: ServerConfig) -> Settings:
     settings.wal_max_bytes = config.raft_wal_max_size_bytes
     settings.disk_free_limit_bytes = config.disk_free_limit
     settings.memory_limit_bytes = config.memory_limit_bytes(total_memory_bytes())
+    settings.default_vhost = config.default_vhost
+    settings.default_user = config.default_user
+    settings.default_password = config.default_pass
+    settings.loopback_users = list(config.loopback_users)
     return settings
 
 
