@@ -1,0 +1,1 @@
+"""The demonstration behind `make demo`: orders through a queue into Spark."""
