@@ -13,11 +13,11 @@ from tests.spark.fake import NOTHING, batch, record
 from warren.errors import CorruptRecord
 from warren.spark.columns import header_bytes, to_arrow
 from warren.spark.records import parse
-from warren.spark.schema import arrow_schema, spark_schema
+from warren.spark.schema import COLUMNS, arrow_schema, spark_schema
 from warren.wire.amqp091.properties import Properties
 from warren.wire.amqp091.table import Decimal, Timestamp
 
-ALL = arrow_schema(with_value=True, with_headers=True)
+ALL = arrow_schema(COLUMNS)
 
 
 def rows(data: bytes, schema: pa.Schema = ALL) -> list[dict[str, object]]:
@@ -141,25 +141,22 @@ def test_headers_of_every_type() -> None:
     assert header_bytes({"k": b"\xff"}) == '{"k": "\N{REPLACEMENT CHARACTER}"}'.encode()
 
 
-def test_without_value_and_headers_the_columns_are_gone() -> None:
-    schema = arrow_schema(with_value=False, with_headers=False)
-    (row,) = rows(
-        batch(1, [record(b"x", properties=Properties(headers={"a": 1}, app_id="z"))]), schema
+@given(st.sets(st.sampled_from(COLUMNS), min_size=1), st.lists(messages, min_size=1, max_size=3))
+def test_a_column_is_the_same_alone_and_among_others(names: set[str], content: list[tuple]) -> None:
+    data = batch(
+        1, [record(body, key, exchange, props) for body, key, exchange, props, _ in content]
     )
-    assert "value" not in row and "headers" not in row
-    assert row["app_id"] == "z"
+    every = rows(data)
+    some = rows(data, arrow_schema(sorted(names)))
+    assert some == [{name: row[name] for name in COLUMNS if name in names} for row in every]
 
 
-@pytest.mark.parametrize("with_value", [True, False])
-@pytest.mark.parametrize("with_headers", [True, False])
-def test_arrow_schema_is_exactly_what_spark_makes_of_its_own(
-    with_value: bool, with_headers: bool
-) -> None:
+@given(st.sets(st.sampled_from(COLUMNS), min_size=1))
+def test_arrow_schema_is_exactly_what_spark_makes_of_its_own(names: set[str]) -> None:
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    ours = arrow_schema(with_value, with_headers)
-    spark = spark_schema(with_value, with_headers)
-    assert to_arrow_schema(spark, timezone="UTC").equals(ours)
+    spark = spark_schema(sorted(names))
+    assert to_arrow_schema(spark, timezone="UTC").equals(arrow_schema(sorted(names)))
 
 
 # --- damage -------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import pytest
 
 from warren.errors import ConfigError
 from warren.spark.options import UNBOUNDED, read_options, table_columns, write_options
+from warren.spark.schema import COLUMNS
 
 QUEUE = {"subscribe": "q"}
 GROUP = {"subscribe": "q", "groupId": "g"}
@@ -15,7 +16,7 @@ def test_defaults_of_a_batch_read() -> None:
     options = read_options(QUEUE, streaming=False)
     assert options.queue == "q"
     assert options.uri == "amqp://guest:guest@localhost:5672/"
-    assert (options.with_value, options.with_headers) == (True, False)
+    assert set(COLUMNS) - set(options.columns) == {"headers"}
 
 
 def test_defaults_of_a_streaming_read() -> None:
@@ -64,6 +65,16 @@ def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
         read_options(GROUP | {"bogus": "1"}, streaming=True)
     with pytest.raises(ConfigError, match="unknown option 'bogus'"):
         table_columns({"bogus": "1"})
+
+
+def test_columns() -> None:
+    assert table_columns({"columns": "value, key"}) == ("value", "key")
+    lean = table_columns({"includeValue": "false", "includeHeaders": "true"})
+    assert set(COLUMNS) - set(lean) == {"value"}
+    with pytest.raises(ConfigError, match="'columns' is 'value,body'; allowed: .*app_id"):
+        table_columns({"columns": "value,body"})
+    with pytest.raises(ConfigError, match="names all columns"):
+        table_columns({"columns": "value", "includeHeaders": "true"})
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from warren.spark.columns import to_arrow
 from warren.spark.options import WriteOptions, write_options
 from warren.spark.outgoing import Outgoing, check_columns, messages
 from warren.spark.records import parse
-from warren.spark.schema import arrow_schema
+from warren.spark.schema import COLUMNS, arrow_schema
 from warren.wire.amqp091.properties import Properties, decode_properties
 
 TO_QUEUE = write_options({"topic": "q"})
@@ -70,7 +70,7 @@ def test_targets() -> None:
 def test_what_was_browsed_can_be_published_again_unchanged() -> None:
     properties = Properties(headers={"n": 5}, message_id="m", timestamp=1 << 60, cluster_id="c")
     data = batch(1, [record(b"body", "key", "ex", properties)])
-    browsed = to_arrow(parse(data), "origin", arrow_schema(True, True))
+    browsed = to_arrow(parse(data), "origin", arrow_schema(COLUMNS))
     check_columns(browsed.schema.names, ANYWHERE)
     (one,) = messages(browsed, ANYWHERE, "p", 0)
     assert one == Outgoing("ex", "key", properties.encode(), b"body")

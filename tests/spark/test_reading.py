@@ -14,7 +14,7 @@ from warren.spark.broker import RowsLost
 from warren.spark.reading import count_rows, read_rows, spans, split_runs
 from warren.spark.schema import arrow_schema
 
-SCHEMA = arrow_schema(with_value=True, with_headers=False)
+SCHEMA = arrow_schema(("value", "offset"))
 
 
 def fake(count: int, batch_rows: int = 3) -> FakeBroker:

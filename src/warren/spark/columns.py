@@ -72,20 +72,27 @@ def to_arrow(block: Block, queue: str, schema: pa.Schema) -> pa.RecordBatch:
         CorruptRecord: A record is not a well-formed publish.
     """
     rows = len(block)
+    wanted = set(schema.names)
     exchanges, exchanges_end, keys, keys_end = block.routing()
-    columns: dict[str, pa.Array] = _properties(block, "headers" in schema.names)
-    columns["key"] = _strings(block, keys, keys_end, None)
-    columns["exchange"] = _strings(block, exchanges, exchanges_end, None)
-    columns["topic"] = pa.repeat(pa.scalar(queue), rows)
-    columns["partition"] = pa.array(np.zeros(rows, np.int32))
-    columns["offset"] = pa.array(block.numbers)
-    columns["timestamp"] = pa.array(block.stamps_ms * 1000).cast(_TIMESTAMP)
-    columns["timestampType"] = pa.array(np.full(rows, _LOG_APPEND_TIME, np.int32))
-    columns["properties_raw"] = _slices(
-        block, block.headers + 19, block.properties_end, None
-    )  # flags and values: what a publisher sends to repeat the message
-    if "value" in schema.names:
+    columns = _properties(block, wanted)
+    if "key" in wanted:
+        columns["key"] = _strings(block, keys, keys_end, None)
+    if "value" in wanted:
         columns["value"] = _bodies(block)
+    if "topic" in wanted:
+        columns["topic"] = pa.repeat(pa.scalar(queue), rows)
+    if "partition" in wanted:
+        columns["partition"] = pa.array(np.zeros(rows, np.int32))
+    if "offset" in wanted:
+        columns["offset"] = pa.array(block.numbers)
+    if "timestamp" in wanted:
+        columns["timestamp"] = pa.array(block.stamps_ms * 1000).cast(_TIMESTAMP)
+    if "timestampType" in wanted:
+        columns["timestampType"] = pa.array(np.full(rows, _LOG_APPEND_TIME, np.int32))
+    if "exchange" in wanted:
+        columns["exchange"] = _strings(block, exchanges, exchanges_end, None)
+    if "properties_raw" in wanted:
+        columns["properties_raw"] = _slices(block, block.properties - 2, block.properties_end, None)
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 
@@ -136,37 +143,40 @@ def _bodies(block: Block) -> pa.BinaryArray:
     return pa.array([block.body(row) for row in range(len(block))], pa.binary())
 
 
-def _properties(block: Block, with_headers: bool) -> dict[str, pa.Array]:
-    """The property columns, found by walking the properties of all rows side by side."""
+def _properties(block: Block, wanted: set[str]) -> dict[str, pa.Array]:
+    """The wanted property columns, found by walking the properties of all rows side by side.
+
+    Raises:
+        CorruptRecord: The properties of a row do not fill their frame.
+    """
     rows = len(block)
     at = block.properties
     columns: dict[str, pa.Array] = {}
     for name, bit, kind in _PROPERTIES:
         present = (block.flags >> bit) & 1 == 1
         if not present.any():
-            if name != "headers" or with_headers:
+            if name in wanted:
                 columns[name] = pa.nulls(rows, arrow_type(_COLUMN_KINDS[kind]))
             continue
         if kind == _SHORTSTR:
             starts, ends = block.strings(at)
             starts = np.where(present, starts, at)
             after = np.where(present, ends, at)
-            columns[name] = _strings(block, starts, after, present)
+            if name in wanted:
+                columns[name] = _strings(block, starts, after, present)
         elif kind == _TABLE:
             starts = np.where(present, at + 4, at)
             after = np.where(present, starts + block.u32(at), at)
-            if with_headers:
+            if name in wanted:
                 columns[name] = _headers(block, starts, after, present)
         elif kind == _OCTET:
             after = at + present
-            values = block.view_at(at).astype(np.int32)
-            columns[name] = pa.array(values, mask=~present)
+            if name in wanted:
+                columns[name] = pa.array(block.view_at(at).astype(np.int32), mask=~present)
         else:
             after = at + 8 * present
-            seconds = block.u64(at)
-            sane = present & (seconds >= 0) & (seconds <= _LAST_SECOND)
-            micros = np.where(sane, seconds, 0) * 1_000_000
-            columns[name] = pa.array(micros, mask=~sane).cast(_TIMESTAMP)
+            if name in wanted:
+                columns[name] = _timestamps(block.u64(at), present)
         at = after
     if not (at == block.properties_end).all():
         bad = int(np.argmin(at == block.properties_end))
@@ -174,6 +184,13 @@ def _properties(block: Block, with_headers: bool) -> dict[str, pa.Array]:
             "table.read", int(block.headers[bad]), f"message {block.numbers[bad]}: bad properties"
         )
     return columns
+
+
+def _timestamps(seconds: Positions, present: Mask) -> pa.TimestampArray:
+    """Seconds since the epoch as timestamps; null where there are none, or not of this world."""
+    sane = present & (seconds >= 0) & (seconds <= _LAST_SECOND)
+    micros = np.where(sane, seconds, 0) * 1_000_000
+    return pa.array(micros, mask=~sane).cast(_TIMESTAMP)
 
 
 def _headers(block: Block, starts: Positions, ends: Positions, present: Mask) -> pa.ListArray:

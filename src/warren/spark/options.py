@@ -13,6 +13,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from warren.errors import ConfigError
+from warren.spark.schema import COLUMNS
 
 #: Where a broker on the same machine answers.
 URI_DEFAULT: Final = "amqp://guest:guest@localhost:5672/"
@@ -25,10 +26,10 @@ DRAIN: Final = "drain"
 UNBOUNDED: Final = (1 << 63) - 1
 
 _CONNECTION: Final = {"amqp.uri"}
-_COLUMNS: Final = {"includeheaders", "includevalue"}
+_TABLE: Final = {"columns", "includeheaders", "includevalue"}
 _BATCH: Final = (
     _CONNECTION
-    | _COLUMNS
+    | _TABLE
     | {"subscribe", "mode", "minpartitions", "maxrecordsperpartition", "arrowbatchrows"}
 )
 _STREAM: Final = _BATCH | {
@@ -73,8 +74,8 @@ class ReadOptions:
         partition_rows_max: Rows of one task at most (`maxRecordsPerPartition`).
         fail_on_data_loss: Whether rows a checkpoint promises and the queue no longer has end the
             query (`failOnDataLoss`).
-        with_headers: Whether there is a column `headers` (`includeHeaders`).
-        with_value: Whether there is a column `value`; Spark cannot prune it (`includeValue`).
+        columns: The columns to read; Spark cannot prune those of a Python source (`columns`,
+            `includeValue`, `includeHeaders`).
         lease_ms: How long the broker keeps an open checkout of a query that went silent; 0 keeps
             it for ever (`leaseTimeout`).
         arrow_rows_max: Rows of one Arrow batch at most (`arrowBatchRows`).
@@ -88,8 +89,7 @@ class ReadOptions:
     partitions_min: int
     partition_rows_max: int
     fail_on_data_loss: bool
-    with_headers: bool
-    with_value: bool
+    columns: tuple[str, ...]
     lease_ms: int
     arrow_rows_max: int
 
@@ -168,14 +168,27 @@ def _bad(name: str, value: str, allowed: str) -> ConfigError:
     return ConfigError(f"option {_SPELLING.get(name, name)!r} is {value!r}; allowed: {allowed}")
 
 
-def table_columns(given: Mapping[str, str]) -> tuple[bool, bool]:
-    """Whether a read has the columns `value` and `headers`, before its kind is known.
+def table_columns(given: Mapping[str, str]) -> tuple[str, ...]:
+    """The columns of a read, before its kind is known.
 
     Raises:
-        ConfigError: A name is unknown, or one of these two has another value than true or false.
+        ConfigError: A name is unknown, or a value is.
     """
     options = _Options(given, _STREAM)
-    return options.flag("includevalue", True), options.flag("includeheaders", False)
+    with_value = options.flag("includevalue", True)
+    with_headers = options.flag("includeheaders", False)
+    wanted = options.text("columns")
+    if wanted is None:
+        left_out = {"value"} if not with_value else set()
+        left_out |= {"headers"} if not with_headers else set()
+        return tuple(name for name in COLUMNS if name not in left_out)
+    if options.text("includevalue") or options.text("includeheaders"):
+        raise ConfigError("option 'columns' names all columns; leave out include...")
+    names = tuple(name.strip() for name in wanted.split(","))
+    for name in names:
+        if name not in COLUMNS:
+            raise _bad("columns", wanted, "names, with commas between, of " + ", ".join(COLUMNS))
+    return names
 
 
 def read_options(given: Mapping[str, str], streaming: bool) -> ReadOptions:
@@ -198,7 +211,6 @@ def read_options(given: Mapping[str, str], streaming: bool) -> ReadOptions:
         group = options.required(
             "groupid", "the broker keeps a streaming query's open rows under this name"
         )
-    with_value, with_headers = table_columns(given)
     return ReadOptions(
         uri=options.uri(),
         queue=options.required("subscribe", "the name of the queue to read"),
@@ -208,8 +220,7 @@ def read_options(given: Mapping[str, str], streaming: bool) -> ReadOptions:
         partitions_min=options.number("minpartitions", 1),
         partition_rows_max=options.number("maxrecordsperpartition", 50_000),
         fail_on_data_loss=options.flag("failondataloss", True),
-        with_headers=with_headers,
-        with_value=with_value,
+        columns=table_columns(given),
         lease_ms=options.duration_ms("leasetimeout", 30 * 60_000),
         arrow_rows_max=options.number("arrowbatchrows", 16_384),
     )

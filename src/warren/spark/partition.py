@@ -48,7 +48,7 @@ def read(
             session.tables,
             options.queue,
             partition.runs,
-            arrow_schema(options.with_value, options.with_headers),
+            arrow_schema(options.columns),
             options.arrow_rows_max,
             complete,
         )

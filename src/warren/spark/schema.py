@@ -7,6 +7,7 @@ schema of what a reader yields with its own exactly, so both are made from one p
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -63,24 +64,21 @@ _COLUMNS: Final = (
 )
 
 
-def _columns(with_value: bool, with_headers: bool) -> list[tuple[str, str]]:
-    left_out = set() if with_value else {"value"}
-    if not with_headers:
-        left_out.add("headers")
-    return [column for column in _COLUMNS if column[0] not in left_out]
+#: All columns, in their order.
+COLUMNS: Final = tuple(name for name, _ in _COLUMNS)
 
 
-def spark_schema(with_value: bool, with_headers: bool) -> StructType:
-    """The table's schema as Spark has it."""
+def spark_schema(columns: Sequence[str]) -> StructType:
+    """The schema of a table with some of the columns, as Spark has it."""
     return StructType(
-        [StructField(name, _KINDS[kind][0]) for name, kind in _columns(with_value, with_headers)]
+        [StructField(name, _KINDS[kind][0]) for name, kind in _COLUMNS if name in columns]
     )
 
 
-def arrow_schema(with_value: bool, with_headers: bool) -> pa.Schema:
+def arrow_schema(columns: Sequence[str]) -> pa.Schema:
     """The same schema as Spark expects it of Arrow batches."""
     return pa.schema(
-        [pa.field(name, _KINDS[kind][1]) for name, kind in _columns(with_value, with_headers)]
+        [pa.field(name, _KINDS[kind][1]) for name, kind in _COLUMNS if name in columns]
     )
 
 

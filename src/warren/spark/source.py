@@ -37,7 +37,7 @@ class WarrenDataSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns of a queue."""
-        return spark_schema(*table_columns(dict(self.options)))
+        return spark_schema(table_columns(dict(self.options)))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """For `spark.read`."""
