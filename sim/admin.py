@@ -1,0 +1,62 @@
+"""A client that purges and deletes queues."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from sim.actors import Actor
+from sim.model import QueueState
+from warren.wire.amqp091 import spec
+
+if TYPE_CHECKING:
+    from sim.world import World
+
+
+@final
+class Admin(Actor):
+    """Clears queues now and then, and declares again what it deleted."""
+
+    def __init__(
+        self, world: World, name: str, number: int, purged: list[QueueState]
+    ) -> None:
+        super().__init__(world, name, number)
+        self._queues = purged
+        self._clearing: list[QueueState] = []
+
+    def set_up(self) -> None:
+        """Declare all queues."""
+        self.tolerated = {404}
+        self._clearing = []
+        for queue in self._queues:
+            self.declare(queue)
+        self.call(spec.BasicQos(), self.begin)
+
+    def ended(self) -> None:
+        """What was asked for may have been done."""
+        for queue in self._clearing:
+            self._cleared(queue)
+        self._clearing = []
+
+    def act(self) -> None:
+        """Purge or delete a queue."""
+        if self.busy() or self.random.random() > self.world.options.clear_share:
+            return
+        queue = self.random.choice(self._queues)
+        queue.clearing += 1
+        self._clearing.append(queue)
+        if queue.volatile and self.random.random() < 0.5:
+            self.world.say("%s deletes %s", self.name, queue.name)
+            self.world.count("deletes")
+            self.call(spec.QueueDelete(queue=queue.name), self._done)
+            self.declare(queue)
+        else:
+            self.world.say("%s purges %s", self.name, queue.name)
+            self.world.count("purges")
+            self.call(spec.QueuePurge(queue=queue.name), self._done)
+
+    def _done(self, method: spec.Method, content: bytes) -> None:
+        self._cleared(self._clearing.pop(0))
+
+    def _cleared(self, queue: QueueState) -> None:
+        queue.clearing -= 1
+        queue.cleared_step = self.world.step_number

@@ -1,0 +1,93 @@
+"""Who takes part in a run: its queues, clients and actors, as the options say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sim.actors import Client
+from sim.admin import Admin
+from sim.consumer import Consumer, Poller
+from sim.model import QueueState
+from sim.publisher import Publisher
+from sim.reader import Reader
+
+if TYPE_CHECKING:
+    from sim.world import World
+
+FRAME_SIZES = (8_192, 131_072)
+
+
+def make_queues(world: World) -> list[QueueState]:
+    """The queues of a run."""
+    options = world.options
+    queues = [QueueState(f"q{n}", "quorum", True, False) for n in range(options.quorum_queues)]
+    queues += [QueueState(f"c{n}", "classic", True, False) for n in range(options.classic_queues)]
+    if options.transient_queue:
+        queues.append(QueueState("t", "classic", False, False))
+    if options.volatile:
+        kind = world.random.choice(("quorum", "classic"))
+        queues.append(QueueState("v", kind, True, True))
+    return queues
+
+
+def make_clients(world: World) -> list[Client]:
+    """The clients of a run."""
+    options, random = world.options, world.random
+    clients: list[Client] = []
+
+    def new(name: str) -> Client:
+        client = Client(world, name, random.choice(FRAME_SIZES))
+        clients.append(client)
+        return client
+
+    for n in range(options.clients):
+        publishing = new(f"p{n}")
+        for number in range(1, random.randrange(2, 4)):
+            _add_publisher(world, publishing, number, random.choice(("confirm", "confirm", "plain")))
+        if random.random() < 0.3:
+            # Some connections publish and consume.
+            _add_receiver(world, publishing, 5, False)
+        consuming = new(f"c{n}")
+        for number in range(1, random.randrange(2, 4)):
+            _add_receiver(world, consuming, number, True)
+    if random.random() < 0.25:
+        _add_publisher(world, new("x"), 1, "tx")
+    if options.groups and options.quorum_queues:
+        for n in range(2):
+            name = f"r{n}"
+            client = new(name)
+            client.actors.append(
+                Reader(world, name, 1, world.queues[0], "g", options.lease_ms)
+            )
+    cleared = [q for q in world.queues if q.volatile or (options.purges and q.kind == "quorum")]
+    if options.purges:
+        cleared = world.queues
+    if cleared and (options.purges or options.volatile):
+        client = new("a")
+        client.actors.append(Admin(world, "a", 1, cleared))
+    return clients
+
+
+def _add_publisher(world: World, client: Client, number: int, mode: str) -> None:
+    durable = [q for q in world.queues if q.durable and not q.volatile]
+    if world.options.fanout and len(durable) > 1 and world.random.random() < 0.5:
+        queues = durable
+    else:
+        queues = [world.random.choice(world.queues)]
+    name = f"{client.name}.{mode}{number}"
+    client.actors.append(Publisher(world, name, number, mode, queues))
+
+
+def _add_receiver(world: World, client: Client, number: int, sure: bool) -> None:
+    random = world.random
+    queue = random.choice(world.queues)
+    name = f"{client.name}.{number}"
+    no_ack = random.random() < 0.2
+    if random.random() < 0.2:
+        client.actors.append(Poller(world, name, number, queue, sure, no_ack))
+        return
+    prefetch = random.choice((0, 1, 3, 20, 200))
+    shared = queue.kind == "classic" and random.random() < 0.3
+    client.actors.append(
+        Consumer(world, name, number, queue, sure, prefetch, no_ack, shared)
+    )

@@ -1,0 +1,91 @@
+"""Durable checkouts: a number means the same rows for ever, epochs fence, settled rows are gone.
+
+- Whatever checkout is answered twice under one number has the same runs both times.
+- The rows read from a checkout that was then settled are complete, in order, and are in no other
+  settled checkout; nobody else holds or has settled them.
+- A call succeeds only if nobody acquired the group between the caller's acquire and the call.
+
+Source: table-class format, spark design 2(b').
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sim.checkers import Checker
+from sim.model import SETTLED, SETTLED_FOR_GOOD, Copy, QueueState, Violation
+
+if TYPE_CHECKING:
+    from sim.world import World
+
+Runs = list[tuple[int, int]]
+
+
+class CheckoutChecker(Checker):
+    """See the module's head. Readers report here directly."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._epochs: dict[tuple[str, str], int] = {}
+        self._runs: dict[tuple[str, str, int], Runs] = {}
+        self._owner: dict[tuple[str, int], tuple[str, int]] = {}
+
+    def acquired(self, queue: QueueState, group: str, epoch: int) -> None:
+        """A reader took a group over."""
+        key = (queue.name, group)
+        last = self._epochs.get(key, 0)
+        if epoch <= last:
+            raise Violation(f"group {group} of {queue.name}: epoch {epoch} after {last}")
+        self._epochs[key] = epoch
+
+    def epoch(self, queue: QueueState, group: str) -> int:
+        """The newest epoch that a reader was told."""
+        return self._epochs.get((queue.name, group), 0)
+
+    def passed(self, queue: QueueState, group: str, epoch: int, newest: int) -> None:
+        """A call of a reader succeeded; `newest` is the newest epoch known when it was sent."""
+        if epoch < newest:
+            raise Violation(
+                f"group {group} of {queue.name}: a call of epoch {epoch} passed, though epoch "
+                f"{newest} had begun before it was sent"
+            )
+
+    def checked_out(self, queue: QueueState, group: str, number: int, runs: Runs) -> None:
+        """A checkout was answered."""
+        key = (queue.name, group, number)
+        before = self._runs.setdefault(key, runs)
+        if before != runs:
+            raise Violation(
+                f"checkout {number} of group {group} of {queue.name} was {before} and is {runs}"
+            )
+
+    def settled_rows(
+        self, queue: QueueState, group: str, number: int, rows: list[tuple[int, Copy]]
+    ) -> None:
+        """A checkout was read whole, and the node answered that it is settled."""
+        wanted = [
+            n
+            for first, last in self._runs[queue.name, group, number]
+            for n in range(first, last + 1)
+        ]
+        if sorted(wanted) != [at for at, _ in rows]:
+            missing = sorted(set(wanted) - {at for at, _ in rows})
+            raise Violation(
+                f"checkout {number} of group {group} of {queue.name} was read without the rows "
+                f"{missing[:5]} of {len(wanted)}"
+            )
+        for at, copy in rows:
+            before = self._owner.setdefault((queue.name, at), (group, number))
+            if before != (group, number):
+                raise Violation(
+                    f"row {at} of {queue.name} was settled in checkout {before} and again in "
+                    f"{(group, number)}"
+                )
+            holder = copy.holder
+            if holder is not None and holder.alive:
+                raise Violation(f"{copy.message} was settled as row {at}, held by {holder.name}")
+            if copy.settled == SETTLED_FOR_GOOD or (
+                copy.settled == SETTLED and copy.settled_life == self.world.life
+            ):
+                raise Violation(f"{copy.message} was settled as row {at} and before that")
+            copy.settled = SETTLED_FOR_GOOD

@@ -1,0 +1,35 @@
+"""Nothing confirmed is lost.
+
+At the end every queue is drained. Each confirmed message must then have been delivered and settled,
+or may be missing for a reason the protocol allows: purged or deleted with its queue, transient and
+older than the last restart, or dropped at a quorum queue's delivery limit.
+
+Source: reliability section 5 and goal 1; QQ-27, DUR-03, POI-03.
+"""
+
+from __future__ import annotations
+
+from sim.checkers import Checker
+from sim.model import CONFIRMED, WAITING, Copy, Violation
+
+
+class LossChecker(Checker):
+    """See the module's head."""
+
+    def finished(self) -> None:
+        """Account for every confirmed message."""
+        for queue in self.world.queues:
+            missing = [copy for copy in queue.copies if self._is_missing(copy)]
+            if len(missing) > self.world.dropped(queue):
+                raise Violation(
+                    f"{len(missing)} confirmed messages of queue {queue.name} are lost, first "
+                    f"{missing[0].message}"
+                )
+
+    def _is_missing(self, copy: Copy) -> bool:
+        message = copy.message
+        if message.status != CONFIRMED or copy.settled != WAITING:
+            return False
+        if message.step < copy.queue.cleared_step:
+            return False
+        return message.life == self.world.life or copy.survives_restart()

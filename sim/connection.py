@@ -1,0 +1,226 @@
+"""The client's end of a connection, and the byte stream between it and the node.
+
+Bytes are handed over when the run says so, in pieces of any size. A lost connection takes with it
+what was not handed over.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, final
+
+from sim.model import Violation
+from warren.limits import FRAME_BYTES_MAX
+from warren.protocols.amqp091.connection import Connection
+from warren.wire.amqp091 import spec
+from warren.wire.amqp091.frame import PROTOCOL_HEADER, FrameReader, method_frame
+from warren.wire.amqp091.table import Table
+
+if TYPE_CHECKING:
+    from sim.actors import Actor
+    from sim.world import World
+
+CAPABILITIES: Table = {
+    "publisher_confirms": True,
+    "basic.nack": True,
+    "consumer_cancel_notify": True,
+    "connection.blocked": True,
+    "authentication_failure_close": True,
+}
+
+
+class Mark:
+    """Something that happens when the bytes sent before it have been handed to the node."""
+
+    def handed(self, certain: bool) -> None:
+        """They have; `certain` unless the node may have stopped listening."""
+        raise AssertionError("a mark defines handed")
+
+
+@final
+class SimConnection:
+    """One connection, seen from its client; for the node it is the transport.
+
+    Attributes:
+        name: For event lines.
+        frame_max: Largest frame, as negotiated.
+        ready: Whether channels may be opened.
+        dead: Whether it is over.
+        condemned: Whether the node has begun to close it and may not listen any more.
+        outbox: Bytes on their way to the node.
+        inbox: Bytes on their way to the client.
+        deaf: Whether the client does not read for now.
+        held: Whether the node does not want bytes for now.
+        tolerated: Reply codes with which the node may close it.
+    """
+
+    def __init__(self, world: World, name: str, frame_max: int) -> None:
+        self.world = world
+        self.name = name
+        self.frame_max = frame_max
+        self.ready = False
+        self.dead = False
+        self.condemned = False
+        self.closing = False
+        self.deaf = False
+        self.held = False
+        self.outbox = bytearray()
+        self.inbox: list[bytes] = []
+        self.tolerated: set[int] = {320}
+        self.channels: dict[int, Actor] = {}
+        self._marks: deque[tuple[int, Mark]] = deque()
+        self._sent = 0
+        self._handed = 0
+        self._reader = FrameReader(FRAME_BYTES_MAX)
+        self._contents: dict[int, tuple[spec.Method, int, list[bytes]]] = {}
+        node = world.node
+        assert node is not None
+        self.end: Connection = node.accept(self, "127.0.0.1", 0)
+        self.send_bytes(PROTOCOL_HEADER)
+
+    # The transport, for the node.
+
+    def write(self, data: bytes) -> None:
+        """The node sends."""
+        if not self.dead:
+            self.inbox.append(data)
+
+    def close(self) -> None:
+        """The node closes when its bytes are read."""
+        self.closing = True
+        self.condemned = True
+
+    def abort(self) -> None:
+        """The node closes at once."""
+        self.inbox = []
+        self.close()
+
+    def pause_reading(self) -> None:
+        """The node wants no more bytes for now."""
+        self.held = True
+
+    def resume_reading(self) -> None:
+        """The node wants bytes."""
+        self.held = False
+
+    # For the run.
+
+    def hand_over(self, size: int) -> None:
+        """Hand the node its next `size` bytes."""
+        data = bytes(self.outbox[:size])
+        del self.outbox[:size]
+        self._handed += len(data)
+        certain = not self.condemned
+        self.end.receive(data)
+        while self._marks and self._marks[0][0] <= self._handed:
+            self._marks.popleft()[1].handed(certain)
+
+    def receive(self) -> None:
+        """The client reads what has come."""
+        data = b"".join(self.inbox)
+        self.inbox = []
+        reader = self._reader
+        reader.feed(data)
+        while not self.dead and reader.next():
+            self._frame(int(reader.kind), int(reader.channel), reader)
+        if self.closing and not self.inbox and not self.dead:
+            self.lose()
+
+    def lose(self) -> None:
+        """The connection is cut."""
+        if not self.dead:
+            self.vanish()
+            self.end.lost()
+
+    def vanish(self) -> None:
+        """The node at the other end is gone."""
+        self.dead = True
+        for actor in list(self.channels.values()):
+            actor.disconnected()
+        self.channels = {}
+
+    # For actors.
+
+    def say_goodbye(self) -> None:
+        """Close in an orderly way."""
+        self.send(0, spec.ConnectionClose(200, "bye"))
+        self.condemned = True
+        for actor in list(self.channels.values()):
+            actor.disconnected()
+        self.channels = {}
+
+    def send(self, channel: int, method: spec.Method) -> None:
+        """Send a method."""
+        self.send_bytes(method_frame(channel, method.encode()))
+
+    def send_bytes(self, data: bytes) -> None:
+        """Send bytes as they are."""
+        self.outbox += data
+        self._sent += len(data)
+
+    def mark(self, mark: Mark) -> None:
+        """Tell `mark` when all that was sent so far has been handed over."""
+        self._marks.append((self._sent, mark))
+
+    # Frames.
+
+    def _frame(self, kind: int, channel: int, reader: FrameReader) -> None:
+        buffer, start, end = reader.buffer, int(reader.start), int(reader.end)
+        if kind == 1:
+            method = spec.decode_method(buffer, start, end)
+            if method.HAS_CONTENT:
+                self._contents[channel] = (method, -1, [])
+            else:
+                self._method(channel, method, b"")
+        elif kind == 2:
+            size = int.from_bytes(buffer[start + 4 : start + 12], "big")
+            method, _, parts = self._contents[channel]
+            self._content(channel, method, size, parts)
+        elif kind == 3:
+            method, left, parts = self._contents[channel]
+            parts.append(buffer[start:end])
+            self._content(channel, method, left - (end - start), parts)
+
+    def _content(self, channel: int, method: spec.Method, left: int, parts: list[bytes]) -> None:
+        if left > 0:
+            self._contents[channel] = (method, left, parts)
+            return
+        if left < 0:
+            raise Violation(f"{self.name}: more body came than the header announced")
+        del self._contents[channel]
+        self._method(channel, method, b"".join(parts))
+
+    def _method(self, channel: int, method: spec.Method, content: bytes) -> None:
+        if channel > 0:
+            actor = self.channels.get(channel)
+            if actor is not None:
+                actor.receive(method, content)
+        elif isinstance(method, spec.ConnectionStart):
+            self.send(
+                0,
+                spec.ConnectionStartOk({"capabilities": CAPABILITIES}, "PLAIN", b"\0guest\0guest"),
+            )
+        elif isinstance(method, spec.ConnectionTune):
+            self.send(0, spec.ConnectionTuneOk(method.channel_max, self.frame_max, 0))
+            self.send(0, spec.ConnectionOpen("/"))
+        elif isinstance(method, spec.ConnectionOpenOk):
+            self.ready = True
+        elif isinstance(method, spec.ConnectionClose):
+            self._closed(method)
+        elif isinstance(method, spec.ConnectionBlocked):
+            self.world.count("blocked")
+        elif not isinstance(method, (spec.ConnectionUnblocked, spec.ConnectionCloseOk)):
+            raise Violation(f"{self.name}: unexpected {method.NAME}")
+
+    def _closed(self, method: spec.ConnectionClose) -> None:
+        if method.reply_code not in self.tolerated:
+            raise Violation(
+                f"{self.name}: the node closed the connection: {method.reply_code} "
+                f"{method.reply_text}"
+            )
+        self.world.say("%s closed by the node: %s", self.name, method.reply_text)
+        self.condemned = True
+        self.send(0, spec.ConnectionCloseOk())
+        for actor in list(self.channels.values()):
+            actor.disconnected()
+        self.channels = {}

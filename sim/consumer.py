@@ -1,0 +1,299 @@
+"""Clients that consume, by subscription and by polling, and settle in every way there is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from sim.actors import Actor, ignore
+from sim.connection import Mark
+from sim.model import SETTLED, SETTLED_MAYBE, Copy, Holder, QueueState, Violation
+from warren.wire.amqp091 import spec
+
+if TYPE_CHECKING:
+    from sim.world import World
+
+
+@final
+class Acked(Mark):
+    """Settlements on their way to the node."""
+
+    def __init__(self, consumer: Receiver, copies: list[Copy], sure: bool) -> None:
+        self._consumer = consumer
+        self._copies = copies
+        self._sure = sure
+
+    def handed(self, certain: bool) -> None:
+        """The node has them."""
+        self._consumer.settle(self._copies, certain and self._sure)
+
+
+class Receiver(Actor):
+    """What consumers and pollers share: deliveries they hold, and ways to be rid of them.
+
+    Attributes:
+        queue: Where the messages come from.
+        holder: This channel, in the eyes of the checkers.
+        held: Unsettled deliveries by tag, in order.
+        sure: Whether what this client's connection is handed is taken at once.
+    """
+
+    def __init__(self, world: World, name: str, number: int, queue: QueueState, sure: bool) -> None:
+        super().__init__(world, name, number)
+        self.queue = queue
+        self.sure = sure
+        self.holder = Holder(name)
+        self.held: dict[int, Copy] = {}
+        self._settled: list[Copy] = []
+        self._last_tag = 0
+        self._recovering = False
+
+    def set_up(self) -> None:
+        """A new channel holds nothing."""
+        self.holder = Holder(self.name)
+        self.held = {}
+        self._settled = []
+        self._last_tag = 0
+        self._recovering = False
+
+    def ended(self) -> None:
+        """What was held goes back."""
+        self.holder.alive = False
+        self.held = {}
+
+    def take(self, tag: int, redelivered: bool, content: bytes, no_ack: bool) -> None:
+        """A message came."""
+        if tag <= self._last_tag:
+            raise Violation(f"{self.name}: delivery tag {tag} after {self._last_tag}")
+        self._last_tag = tag
+        copy = self.world.deliver(self.queue, content, redelivered, self.holder)
+        if self._recovering:
+            # It was under way when everything was given back, and goes back too.
+            copy.holder = None
+        elif no_ack:
+            self.settle([copy], True)
+        else:
+            self.held[tag] = copy
+            copy.holder = self.holder
+
+    def settle(self, copies: list[Copy], sure: bool) -> None:
+        """The node has been told that these are done with."""
+        for copy in copies:
+            copy.holder = None
+            copy.settled = SETTLED if sure else SETTLED_MAYBE
+            copy.settled_life = self.world.life
+            if sure:
+                self._settled.append(copy)
+                for checker in self.world.checkers:
+                    checker.settled(copy)
+        self.world.count("settled", len(copies))
+
+    def refused(self, method: spec.ChannelClose) -> None:
+        """The node closed the channel before the client knew: nothing is certain any more."""
+        for copy in self._settled:
+            if copy.settled == SETTLED:
+                copy.settled = SETTLED_MAYBE
+
+    def settle_some(self) -> None:
+        """Ack, nack or reject some of what is held."""
+        random = self.random
+        way = self.world.options.pick_settling(random)
+        tags = list(self.held)
+        if way in ("multiple", "nack-multiple"):
+            tag = tags[min(len(tags) - 1, random.randrange(2 * len(tags)))]
+            gone = [t for t in tags if t <= tag]
+        else:
+            tag = tags[0] if random.random() < 0.5 else random.choice(tags)
+            gone = [tag]
+        copies = [self.held.pop(t) for t in gone]
+        self.world.say("%s %s %d: %s", self.name, way, tag, marks_of(copies))
+        if way == "ack" or way == "multiple":
+            self.send(spec.BasicAck(tag, way == "multiple"))
+            self._done(copies)
+        elif way == "drop":
+            self.send(spec.BasicReject(tag, False))
+            self._done(copies)
+        else:
+            if way == "reject":
+                self.send(spec.BasicReject(tag, True))
+            else:
+                self.send(spec.BasicNack(tag, way == "nack-multiple", True))
+            for copy in copies:
+                copy.holder = None
+            self.world.count("returned", len(copies))
+
+    def settle_all(self) -> None:
+        """Ack everything that is held."""
+        copies = list(self.held.values())
+        self.send(spec.BasicAck(max(self.held), True))
+        self.held = {}
+        self._done(copies)
+
+    def recover(self) -> None:
+        """Give everything back with `basic.recover`."""
+        self.world.say("%s recovers", self.name)
+        for copy in self.held.values():
+            copy.holder = None
+        self.held = {}
+        self._recovering = True
+        self.call(spec.BasicRecover(True), self._recovered)
+
+    def _recovered(self, method: spec.Method, content: bytes) -> None:
+        self._recovering = False
+
+    def spoil(self) -> None:
+        """Ack what was never delivered; the node has to close the channel."""
+        self.world.say("%s acks a tag of nobody", self.name)
+        self.tolerated.add(406)
+        self.send(spec.BasicAck(self._last_tag + 1_000_000, False))
+        self.ready = False
+
+    def _done(self, copies: list[Copy]) -> None:
+        connection = self.connection
+        assert connection is not None
+        # The holder keeps them until the node can know; nobody else may be given them.
+        connection.mark(Acked(self, copies, self.sure and not self.busy()))
+
+
+@final
+class Consumer(Receiver):
+    """Subscribes to a queue.
+
+    Attributes:
+        prefetch: Limit on what it holds; 0 for none.
+        no_ack: Whether deliveries settle themselves.
+        shared: Whether the limit is the channel's (`global`), for classic queues.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        name: str,
+        number: int,
+        queue: QueueState,
+        sure: bool,
+        prefetch: int,
+        no_ack: bool,
+        shared: bool,
+    ) -> None:
+        super().__init__(world, name, number, queue, sure)
+        self.prefetch = prefetch
+        self.no_ack = no_ack
+        self.shared = shared
+        self._tag = ""
+        self._tags = 0
+        self._older = 0
+        """Deliveries up to this tag belong to earlier subscriptions of the channel."""
+
+    def set_up(self) -> None:
+        """Declare, limit, subscribe."""
+        super().set_up()
+        self.declare(self.queue)
+        if self.prefetch:
+            self.call(spec.BasicQos(0, self.prefetch, self.shared), ignore)
+        self._subscribe()
+
+    def _subscribe(self) -> None:
+        self._tags += 1
+        self._tag = f"t{self._tags}"
+        self._older = self._last_tag
+        self.holder.last = {}
+        self.call(
+            spec.BasicConsume(queue=self.queue.name, consumer_tag=self._tag, no_ack=self.no_ack),
+            self._consuming,
+        )
+
+    def _consuming(self, method: spec.Method, content: bytes) -> None:
+        self.ready = True
+
+    def act(self) -> None:
+        """Settle something, or now and then do something rarer."""
+        options, random = self.world.options, self.random
+        chance = random.random()
+        if chance < options.close_share:
+            self.world.say("%s closes its channel", self.name)
+            self.close_channel()
+        elif chance < options.close_share + options.cancel_share and not self.busy():
+            if self._tag:
+                self._cancel()
+            else:
+                self._subscribe()
+        elif not self.held:
+            return
+        elif chance > 1 - options.recover_share and not self.no_ack:
+            self.recover()
+        elif chance > 1 - options.recover_share - options.spoil_share:
+            self.spoil()
+        else:
+            self.settle_some()
+
+    def _cancel(self) -> None:
+        self.world.say("%s cancels %s", self.name, self._tag)
+        self.call(spec.BasicCancel(self._tag), self._cancelled)
+        self.world.count("cancels")
+
+    def _cancelled(self, method: spec.Method, content: bytes) -> None:
+        self._tag = ""
+
+    def pushed(self, method: spec.Method, content: bytes) -> None:
+        """A delivery, or the end of the queue."""
+        if isinstance(method, spec.BasicDeliver):
+            if method.consumer_tag != self._tag:
+                raise Violation(f"{self.name}: a delivery for consumer {method.consumer_tag}")
+            self.take(method.delivery_tag, method.redelivered, content, self.no_ack)
+            if self.prefetch and not self.no_ack:
+                self._check_limit()
+        elif isinstance(method, spec.BasicCancel):
+            if not self.queue.volatile:
+                raise Violation(f"{self.name}: cancelled, though its queue was not deleted")
+            self._tag = ""
+            for copy in self.held.values():
+                copy.holder = None
+        else:
+            super().pushed(method, content)
+
+    def _check_limit(self) -> None:
+        """The node counts more than the client: what was acked and is still under way."""
+        held = len(self.held)
+        if not self.shared:
+            held = sum(tag > self._older for tag in self.held)
+        if held > self.prefetch:
+            raise Violation(f"{self.name}: {held} unsettled with a limit of {self.prefetch}")
+
+
+@final
+class Poller(Receiver):
+    """Asks for messages one by one."""
+
+    def __init__(
+        self, world: World, name: str, number: int, queue: QueueState, sure: bool, no_ack: bool
+    ) -> None:
+        super().__init__(world, name, number, queue, sure)
+        self.no_ack = no_ack
+
+    def set_up(self) -> None:
+        """Declare the queue."""
+        super().set_up()
+        self.declare(self.queue)
+        self.call(spec.BasicQos(), self.begin)
+
+    def act(self) -> None:
+        """Ask for a message, or settle one."""
+        random = self.random
+        if random.random() < self.world.options.close_share:
+            self.close_channel()
+        elif self.held and random.random() < 0.6:
+            self.settle_some()
+        elif not self.busy():
+            self.call(spec.BasicGet(queue=self.queue.name, no_ack=self.no_ack), self._got)
+
+    def _got(self, method: spec.Method, content: bytes) -> None:
+        if isinstance(method, spec.BasicGetOk):
+            self.world.count("polled")
+            self.take(method.delivery_tag, method.redelivered, content, self.no_ack)
+
+
+def marks_of(copies: list[Copy]) -> str:
+    """Copies in a line."""
+    return " ".join(f"m{copy.message.id}" for copy in copies[:6]) + (
+        f" and {len(copies) - 6} more" if len(copies) > 6 else ""
+    )

@@ -1,0 +1,147 @@
+"""The end of a run: no more trouble, every queue is drained, everything promised has to come.
+
+1. Publishers get the answers they wait for.
+2. All clients leave. Groups of readers give back what they hold.
+3. A client takes everything out of every queue, until the node holds nothing.
+4. The node is stopped and started: it must still hold nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, final
+
+from sim.actors import Actor, Client
+from sim.consumer import Consumer
+from sim.model import QueueState, Violation
+from sim.publisher import Publisher
+from warren.wire.amqp091 import spec
+
+if TYPE_CHECKING:
+    from sim.world import World
+
+Done = Callable[[], bool]
+
+STEPS_MAX: Final = 15_000
+"""A phase that takes longer is stuck; the slowest takes a tenth of this."""
+LOOK_EVERY: Final = 20
+
+
+@final
+class Returner(Actor):
+    """Gives back what a group of readers has checked out."""
+
+    def __init__(self, world: World, name: str, number: int, queue: QueueState) -> None:
+        super().__init__(world, name, number)
+        self._queue = queue
+
+    def set_up(self) -> None:
+        """Acquire, then release."""
+        self.call(spec.TableAcquire(0, self._queue.name, "g", 0), self._acquired)
+
+    def _acquired(self, method: spec.Method, content: bytes) -> None:
+        if not isinstance(method, spec.TableAcquireOk):
+            raise Violation(f"{self.name}: {method.NAME} answers acquire")
+        self.world.checkouts.acquired(self._queue, "g", method.epoch)
+        self.call(spec.TableRelease(0, self._queue.name, "g", method.epoch), self.begin)
+
+    def act(self) -> None:
+        """Nothing is left to do."""
+
+
+@final
+class Drainer(Client):
+    """Consumes one queue and acks at once."""
+
+    def act(self) -> None:
+        """Ack all there is."""
+        super().act()
+        for actor in self.actors:
+            if isinstance(actor, Consumer) and actor.held and actor.ready:
+                actor.settle_all()
+
+
+@final
+class Drain:
+    """See the module's head."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._publishers: list[Publisher] = []
+
+    def run(self) -> None:
+        """Drain.
+
+        Raises:
+            Violation: Something promised does not come.
+        """
+        world = self._world
+        self._publishers = [
+            actor
+            for client in world.clients
+            for actor in client.actors
+            if isinstance(actor, Publisher)
+        ]
+        world.clients = []
+        self._until("publishes in confirm mode are not answered", self._answered)
+        for connection in list(world.connections):
+            connection.lose()
+        world.connections = []
+        world.clients = self._drainers()
+        self._until("messages stay in the node", self._empty)
+        for connection in list(world.connections):
+            connection.lose()
+        world.connections = []
+        world.clients = []
+        self._until("the node does not come to rest", self._quiet)
+        world.stop()
+        world.keep_up()
+        for queue in world.queues:
+            if queue.durable and self._held(queue):
+                raise Violation(f"queue {queue.name} is not empty after an orderly stop")
+
+    def _until(self, complaint: str, done: Done) -> None:
+        world = self._world
+        for at in range(STEPS_MAX):
+            if at % LOOK_EVERY == 0 and done():
+                return
+            world.step()
+        raise Violation(f"{complaint} within {STEPS_MAX} steps: {self._report()}")
+
+    def _answered(self) -> bool:
+        return self._quiet() and not any(actor.unconfirmed for actor in self._publishers)
+
+    def _empty(self) -> bool:
+        return all(not self._held(queue) for queue in self._world.queues)
+
+    def _quiet(self) -> bool:
+        world = self._world
+        node = world.node
+        assert node is not None
+        return (
+            not node.needs_turn
+            and node.log.idle
+            and not any(c.outbox or c.inbox for c in world.connections)
+        )
+
+    def _drainers(self) -> list[Client]:
+        world = self._world
+        clients: list[Client] = []
+        for queue in world.queues:
+            client = Drainer(world, f"d.{queue.name}", 131_072)
+            client.actors.append(Consumer(world, client.name, 1, queue, True, 50, False, False))
+            clients.append(client)
+        if world.checkouts.epoch(world.queues[0], "g"):
+            client = Client(world, "g.returner", 131_072)
+            client.actors.append(Returner(world, client.name, 1, world.queues[0]))
+            clients.append(client)
+        return clients
+
+    def _held(self, queue: QueueState) -> int:
+        node = self._world.node
+        assert node is not None
+        found = node.tables.vhosts["/"].queues.get(queue.name)
+        return 0 if found is None else int(found.fifo.ready_count() + found.fifo.held_count())
+
+    def _report(self) -> str:
+        return ", ".join(f"{queue.name} holds {self._held(queue)}" for queue in self._world.queues)

@@ -1,0 +1,164 @@
+"""What the simulated clients know: messages, their copies in queues, and who holds one."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import final
+
+# What became of a publish, as far as its publisher was told.
+SENT = 0
+CONFIRMED = 1
+REFUSED = 2
+RETURNED = 3
+UNCOMMITTED = 4
+ROLLED_BACK = 5
+
+STATUS_NAMES = ("sent", "confirmed", "refused", "returned", "uncommitted", "rolled back")
+
+# Whether a copy left its queue.
+WAITING = 0
+SETTLED_MAYBE = 1
+"""Someone asked for it, but the node need not have heard."""
+SETTLED = 2
+"""The node has taken the settlement; a crash may still undo it."""
+SETTLED_FOR_GOOD = 3
+"""Something behind it in the log is known to be durable."""
+
+
+class Violation(Exception):
+    """The node broke a promise."""
+
+
+@final
+class Message:
+    """One publish.
+
+    Attributes:
+        id: Unique in a run; the body names it.
+        channel: The publishing channel; a new one each time a channel is opened.
+        sequence: Its place among the publishes of its channel.
+        life, turn, step: The node's life and turn, and the run's step, when its last byte was
+            handed to the node; -1 before.
+        status: One of the constants above.
+        copies: One for each queue it goes to.
+    """
+
+    __slots__ = (
+        "channel",
+        "copies",
+        "id",
+        "life",
+        "persistent",
+        "sequence",
+        "size",
+        "status",
+        "step",
+        "turn",
+    )
+
+    def __init__(
+        self, number: int, channel: int, sequence: int, size: int, persistent: bool
+    ) -> None:
+        self.id = number
+        self.channel = channel
+        self.sequence = sequence
+        self.size = size
+        self.persistent = persistent
+        self.life = -1
+        self.turn = -1
+        self.step = -1
+        self.status = SENT
+        self.copies: list[Copy] = []
+
+    def __str__(self) -> str:
+        kind = "persistent" if self.persistent else "transient"
+        return (
+            f"message {self.id} ({kind}, channel {self.channel} #{self.sequence}, "
+            f"{STATUS_NAMES[self.status]}, handed over in life {self.life} at step {self.step})"
+        )
+
+
+@final
+class Copy:
+    """One message in one queue.
+
+    Attributes:
+        seen: How often a client was given it.
+        holder: Who was given it last and has not settled it.
+        settled: One of the constants above.
+        settled_life: The node's life in which it was settled.
+    """
+
+    __slots__ = ("holder", "message", "queue", "seen", "settled", "settled_life")
+
+    def __init__(self, message: Message, queue: QueueState) -> None:
+        self.message = message
+        self.queue = queue
+        self.seen = 0
+        self.holder: Holder | None = None
+        self.settled = WAITING
+        self.settled_life = -1
+
+    def survives_restart(self) -> bool:
+        """Whether the message is one that outlives the node's process in this queue."""
+        if self.queue.kind == "quorum":
+            return True
+        return self.queue.durable and self.message.persistent
+
+
+@final
+class QueueState:
+    """One queue, as clients know it.
+
+    Attributes:
+        kind: `quorum` or `classic`.
+        durable: Whether it outlives the node's process.
+        volatile: Whether clients delete it now and then.
+        copies: Every message that was ever published to it.
+        cleared_step: Messages handed over before this step may have been purged or deleted.
+        clearing: Purges and deletes without an answer yet.
+        settling: Settled copies that a crash may still bring back, with the turn of the ack.
+    """
+
+    def __init__(self, name: str, kind: str, durable: bool, volatile: bool) -> None:
+        self.name = name
+        self.kind = kind
+        self.durable = durable
+        self.volatile = volatile
+        self.copies: list[Copy] = []
+        self.cleared_step = -1
+        self.clearing = 0
+        self.settling: deque[tuple[int, Copy]] = deque()
+
+
+@final
+class Holder:
+    """A consumer, a polling channel, or a group of readers.
+
+    Attributes:
+        alive: Whether it still is there to hold what it was given.
+        last: The last sequence that was delivered for the first time, by publishing channel and
+            queue.
+    """
+
+    __slots__ = ("alive", "last", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.alive = True
+        self.last: dict[tuple[int, str], int] = {}
+
+
+def body_of(message: Message) -> bytes:
+    """The body of a message: unlike any other, and unlike itself at another place."""
+    mark = b"m%08d|" % message.id
+    if message.size <= len(mark):
+        return mark
+    return (mark * (message.size // len(mark) + 1))[: message.size]
+
+
+def id_of(body: bytes) -> int:
+    """The message that a body names; -1 if it names none."""
+    if len(body) < 10 or body[:1] != b"m" or not body[1:9].isdigit():
+        return -1
+    return int(body[1:9])

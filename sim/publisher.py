@@ -1,0 +1,213 @@
+"""Clients that publish: in confirm mode, without, or in transactions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from sim.actors import Actor, ignore
+from sim.connection import Mark
+from sim.model import (
+    CONFIRMED,
+    REFUSED,
+    RETURNED,
+    ROLLED_BACK,
+    SENT,
+    UNCOMMITTED,
+    Message,
+    QueueState,
+    Violation,
+    body_of,
+    id_of,
+)
+from warren.wire.amqp091 import spec
+from warren.wire.amqp091.frame import content_frames
+
+if TYPE_CHECKING:
+    from sim.world import World
+
+FANOUT = "sim.fanout"
+PERSISTENT = b"\x10\x00\x02"
+TRANSIENT = b"\x10\x00\x01"
+
+
+@final
+class Published(Mark):
+    """Publishes on their way to the node."""
+
+    def __init__(self, world: World, messages: list[Message]) -> None:
+        self._world = world
+        self._messages = messages
+
+    def handed(self, certain: bool) -> None:
+        """The node has them."""
+        world = self._world
+        for message in self._messages:
+            message.life = world.life
+            message.turn = world.turns
+            message.step = world.step_number
+        for checker in world.checkers:
+            checker.handed(self._messages)
+
+
+@final
+class Publisher(Actor):
+    """Publishes to one queue, or to several by a fanout exchange.
+
+    Attributes:
+        mode: `confirm`, `plain` or `tx`.
+        unconfirmed: Publishes of this channel without an answer, by sequence.
+    """
+
+    def __init__(
+        self, world: World, name: str, number: int, mode: str, queues: list[QueueState]
+    ) -> None:
+        super().__init__(world, name, number)
+        self.mode = mode
+        self.queues = queues
+        self.unconfirmed: dict[int, Message] = {}
+        self._channel = 0
+        self._sequence = 0
+        self._transaction: list[Message] = []
+        self._committing: list[Message] = []
+        self._method = spec.BasicPublish(
+            exchange=FANOUT if len(queues) > 1 else "",
+            routing_key="" if len(queues) > 1 else queues[0].name,
+            mandatory=mode != "plain" and len(queues) == 1,
+        )
+
+    def set_up(self) -> None:
+        """Declare what is published to."""
+        self._channel = self.world.new_channel()
+        self._sequence = 0
+        self.unconfirmed = {}
+        self._transaction = []
+        self._committing = []
+        if len(self.queues) > 1:
+            self.call(spec.ExchangeDeclare(exchange=FANOUT, type_="fanout", durable=True), ignore)
+        for queue in self.queues:
+            self.declare(queue)
+            if len(self.queues) > 1:
+                self.call(spec.QueueBind(queue=queue.name, exchange=FANOUT), ignore)
+        if self.mode == "confirm":
+            self.call(spec.ConfirmSelect(), self.begin)
+        elif self.mode == "tx":
+            self.call(spec.TxSelect(), self.begin)
+        else:
+            self.call(spec.BasicQos(), self.begin)
+
+    def ended(self) -> None:
+        """Nobody will tell what became of the rest."""
+        self.unconfirmed = {}
+
+    def act(self) -> None:
+        """Publish some messages, or end a transaction."""
+        options = self.world.options
+        if len(self.unconfirmed) > options.window:
+            return
+        if self._transaction and self.random.random() < 0.4:
+            self._end_transaction()
+            return
+        if self._committing:
+            return
+        if self.random.random() < options.close_share:
+            self.close_channel()
+            return
+        self._publish(self.random.randrange(1, options.burst + 1))
+
+    def _publish(self, count: int) -> None:
+        world, connection = self.world, self.connection
+        assert connection is not None
+        options = world.options
+        messages: list[Message] = []
+        for _ in range(count):
+            self._sequence += 1
+            if self.random.random() < options.large_share:
+                size = self.random.randrange(2_000, options.large_bytes)
+            else:
+                size = self.random.randrange(10, options.small_bytes)
+            persistent = self.random.random() >= options.transient_share
+            message = world.new_message(self._channel, self._sequence, size, persistent)
+            world.copy_to(message, self.queues)
+            properties = PERSISTENT if persistent else TRANSIENT
+            connection.send_bytes(
+                content_frames(
+                    self.number,
+                    self._method,
+                    properties,
+                    body_of(message),
+                    connection.frame_max,
+                )
+            )
+            connection.mark(Published(world, [message]))
+            messages.append(message)
+            if self.mode == "confirm":
+                self.unconfirmed[self._sequence] = message
+            elif self.mode == "tx":
+                message.status = UNCOMMITTED
+                self._transaction.append(message)
+        world.count("published", count)
+        world.say("%s publishes %s to %s", self.name, span(messages), [q.name for q in self.queues])
+
+    def _end_transaction(self) -> None:
+        messages = self._transaction
+        self._transaction = []
+        if self.random.random() < 0.25:
+            self.world.say("%s rolls %s back", self.name, span(messages))
+            for message in messages:
+                message.status = ROLLED_BACK
+            self.call(spec.TxRollback(), ignore)
+            return
+        self.world.say("%s commits %s", self.name, span(messages))
+        # From here on they may be delivered, whatever becomes of the commit.
+        for message in messages:
+            message.status = SENT
+        self._committing = messages
+        self.call(spec.TxCommit(), self._committed)
+        if self.connection is not None:
+            self.connection.mark(Published(self.world, messages))
+
+    def _committed(self, method: spec.Method, content: bytes) -> None:
+        messages = self._committing
+        self._committing = []
+        self.world.count("commits")
+        for message in messages:
+            if message.status == SENT:
+                self.world.confirm(message)
+
+    def pushed(self, method: spec.Method, content: bytes) -> None:
+        """A confirm or a return."""
+        if isinstance(method, spec.BasicReturn):
+            message = self.world.messages.get(id_of(content))
+            if message is None or content != body_of(message):
+                raise Violation(f"{self.name}: a message came back that it never published")
+            message.status = RETURNED
+            self.world.count("returns")
+        elif isinstance(method, spec.BasicAck):
+            self._answered(method.delivery_tag, method.multiple, CONFIRMED)
+        elif isinstance(method, spec.BasicNack):
+            self._answered(method.delivery_tag, method.multiple, REFUSED)
+        else:
+            super().pushed(method, content)
+
+    def _answered(self, sequence: int, multiple: bool, status: int) -> None:
+        if sequence not in self.unconfirmed:
+            raise Violation(f"{self.name}: publish #{sequence} was answered twice, or never made")
+        answered = [s for s in self.unconfirmed if s <= sequence] if multiple else [sequence]
+        word = "confirmed" if status == CONFIRMED else "refused"
+        self.world.say("%s was %s %s..%d", self.name, word, answered[0], sequence)
+        for number in answered:
+            message = self.unconfirmed.pop(number)
+            if message.status != SENT:
+                continue
+            if status == CONFIRMED:
+                self.world.confirm(message)
+            else:
+                message.status = REFUSED
+                self.world.count("refused")
+
+
+def span(messages: list[Message]) -> str:
+    """Messages in a line."""
+    if not messages:
+        return "nothing"
+    return f"m{messages[0].id}..m{messages[-1].id}"

@@ -1,0 +1,215 @@
+"""Clients that read a quorum queue as a table, in groups, as an analytical job does.
+
+Several readers of one group take it from each other now and then; the ones that lost it must be
+refused.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, final
+
+from sim.actors import Actor
+from sim.model import Copy, QueueState, Violation, body_of, id_of
+from warren.log.batch import Header
+from warren.log.reading import walk
+from warren.wire.amqp091 import spec
+
+if TYPE_CHECKING:
+    from sim.world import World
+
+Runs = list[tuple[int, int]]
+
+NO_BOUND: Final = (1 << 63) - 1
+"""A message number above all others."""
+
+
+def decode_runs(data: bytes) -> Runs:
+    """The runs in an answer's content."""
+    count = int.from_bytes(data[:4], "big")
+    numbers = [int.from_bytes(data[at : at + 8], "big") for at in range(4, 4 + 16 * count, 8)]
+    return list(zip(numbers[::2], numbers[1::2], strict=True))
+
+
+def body_in(record: bytes) -> bytes:
+    """The body of a message record, which is its publish's frames."""
+    parts: list[bytes] = []
+    at = 0
+    while at < len(record):
+        size = int.from_bytes(record[at + 3 : at + 7], "big")
+        if record[at] == 3:
+            parts.append(record[at + 7 : at + 7 + size])
+        at += size + 8
+    return b"".join(parts)
+
+
+@final
+class Reader(Actor):
+    """One driver of one group."""
+
+    def __init__(
+        self, world: World, name: str, number: int, queue: QueueState, group: str, lease_ms: int
+    ) -> None:
+        super().__init__(world, name, number)
+        self.queue = queue
+        self.group = group
+        self.lease_ms = lease_ms
+        self._epoch = 0
+        self._newest = 0
+        self._after = 0
+        self._number = 0
+        self._runs: Runs = []
+        self._rows: list[tuple[int, Copy]] = []
+        self._whole = False
+
+    def set_up(self) -> None:
+        """Declare the queue, take the group."""
+        self._epoch = 0
+        self._forget_checkout()
+        self.declare(self.queue)
+        self.call(spec.BasicQos(), self.begin)
+
+    def _forget_checkout(self) -> None:
+        self._number = 0
+        self._runs = []
+        self._rows = []
+        self._whole = False
+
+    def act(self) -> None:
+        """The next thing a driver does, or something that a driver does after a crash."""
+        if self.busy():
+            return
+        random = self.random
+        chance = random.random()
+        self._newest = self.world.checkouts.epoch(self.queue, self.group)
+        if self._epoch:
+            self.tolerated.add(406)
+        if not self._epoch or chance < 0.04:
+            self._acquire()
+        elif chance < 0.06:
+            self._release()
+        elif not self._number:
+            self._check_out(self._after)
+        elif not self._whole:
+            self._read()
+        elif chance < 0.2:
+            # As after a crash that came before the number was noted.
+            self._rows = []
+            self._whole = False
+            self._check_out(self._after)
+        else:
+            self._settle()
+
+    def _acquire(self) -> None:
+        self.call(spec.TableAcquire(0, self.queue.name, self.group, self.lease_ms), self._acquired)
+
+    def _acquired(self, method: spec.Method, content: bytes) -> None:
+        if not isinstance(method, spec.TableAcquireOk):
+            raise Violation(f"{self.name}: {method.NAME} answers acquire")
+        self.world.checkouts.acquired(self.queue, self.group, method.epoch)
+        self.world.say("%s holds %s, epoch %d", self.name, self.group, method.epoch)
+        self.world.count("acquires")
+        self._epoch = method.epoch
+        self._after = method.settled
+        self._forget_checkout()
+
+    def _check_out(self, after: int) -> None:
+        rows = self.random.choice((1, 5, 40, 1_000))
+        self.call(
+            spec.TableCheckout(
+                0, self.queue.name, self.group, self._epoch, after, rows, 1_000_000, NO_BOUND
+            ),
+            self._checked_out,
+        )
+
+    def _checked_out(self, method: spec.Method, content: bytes) -> None:
+        if not isinstance(method, spec.TableCheckoutOk):
+            raise Violation(f"{self.name}: {method.NAME} answers checkout")
+        checkouts = self.world.checkouts
+        checkouts.passed(self.queue, self.group, self._epoch, self._newest)
+        if method.count == 0:
+            return
+        runs = decode_runs(content)
+        checkouts.checked_out(self.queue, self.group, method.number, runs)
+        self.world.say("%s has checkout %d: %s", self.name, method.number, runs)
+        self.world.count("checkouts")
+        if method.number != self._number:
+            self._forget_checkout()
+        self._number = method.number
+        self._runs = runs
+
+    def _read(self) -> None:
+        at = self._rows[-1][0] + 1 if self._rows else self._runs[0][0]
+        for first, last in self._runs:
+            if last >= at:
+                size = self.random.choice((1, 4_000, 1_000_000))
+                self.call(
+                    spec.TableRead(0, self.queue.name, max(first, at), last, size), self._was_read
+                )
+                return
+        self._whole = True
+
+    def _was_read(self, method: spec.Method, content: bytes) -> None:
+        if not isinstance(method, spec.TableReadOk):
+            raise Violation(f"{self.name}: {method.NAME} answers read")
+        wanted = {n for first, last in self._runs for n in range(first, last + 1)}
+        at = self._rows[-1][0] if self._rows else -1
+        before = len(self._rows)
+        header = Header()
+        place = walk(content, 0, 0, header, "read") if content else -1
+        while place >= 0:
+            if not header.checksum_holds(content, place):
+                raise Violation(f"{self.name}: read brought a damaged batch")
+            batch = header.batch(None, content, place)
+            for position in range(int(batch.count)):
+                number = int(batch.first) + position
+                if number in wanted and number > at:
+                    self._rows.append((number, self._row(body_in(batch.record(position)))))
+                    at = number
+            place = walk(content, 0, place + int(header.size), header, "read")
+        self.world.count("rows read", len(self._rows) - before)
+        if len(self._rows) == before:
+            # Nothing is left of the range; settling will tell whether that was right.
+            self._whole = True
+
+    def _row(self, body: bytes) -> Copy:
+        message = self.world.messages.get(id_of(body))
+        if message is None or body != body_of(message):
+            raise Violation(f"{self.name}: a row that was never published: {body[:40]!r}")
+        for copy in message.copies:
+            if copy.queue is self.queue:
+                copy.seen += 1
+                return copy
+        raise Violation(f"{self.name}: {message} is in the wrong queue")
+
+    def _settle(self) -> None:
+        self.call(
+            spec.TableSettle(0, self.queue.name, self.group, self._epoch, self._number),
+            self._settled,
+        )
+
+    def _settled(self, method: spec.Method, content: bytes) -> None:
+        if not isinstance(method, spec.TableSettleOk):
+            raise Violation(f"{self.name}: {method.NAME} answers settle")
+        checkouts = self.world.checkouts
+        checkouts.passed(self.queue, self.group, self._epoch, self._newest)
+        checkouts.settled_rows(self.queue, self.group, self._number, self._rows)
+        self.world.say("%s settled checkout %d", self.name, self._number)
+        self.world.count("checkouts settled")
+        self._after = self._number
+        self._forget_checkout()
+
+    def _release(self) -> None:
+        self.call(
+            spec.TableRelease(0, self.queue.name, self.group, self._epoch), self._released
+        )
+
+    def _released(self, method: spec.Method, content: bytes) -> None:
+        if not isinstance(method, spec.TableReleaseOk):
+            raise Violation(f"{self.name}: {method.NAME} answers release")
+        self.world.checkouts.passed(self.queue, self.group, self._epoch, self._newest)
+        self.world.count("releases")
+        self._forget_checkout()
+
+    def refused(self, method: spec.ChannelClose) -> None:
+        """Fenced: another reader has the group, or the lease ran out."""
+        self.world.count("fenced")

@@ -1,0 +1,150 @@
+"""Many seeds, on all cores, and what they add up to."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
+from typing import NamedTuple
+
+from sim.model import Violation
+from sim.world import World
+
+CHUNK = 10
+"""Seeds that a worker takes at a time."""
+
+NEEDED = (
+    "confirmed",
+    "delivered",
+    "redelivered",
+    "settled",
+    "power failures",
+    "kills",
+    "stops",
+    "sync failures",
+    "full disks",
+    "refused",
+    "cuts",
+    "full replays",
+    "checkouts settled",
+    "fenced",
+    "commits",
+    "purges",
+)
+"""What a set of seeds has to have met; otherwise it proves nothing."""
+
+
+class Outcome(NamedTuple):
+    """What became of one seed; `complaint` is empty if all was well."""
+
+    seed: int
+    complaint: str
+    counts: Counter[str]
+
+
+def run_seed(seed: int, operations: int) -> Outcome:
+    """Run one seed. Whatever goes wrong in it, the simulator's own faults too, is an outcome."""
+    world = World(seed, operations)
+    try:
+        world.run()
+    except Violation as error:
+        return Outcome(seed, str(error), world.counts)
+    except Exception:
+        return Outcome(seed, traceback.format_exc(), world.counts)
+    world.counts["lives"] = world.life
+    world.counts["steps"] = world.step_number
+    return Outcome(seed, "", world.counts)
+
+
+def trace(seed: int, operations: int) -> tuple[list[str], str]:
+    """The event lines of a seed, and what was wrong with it, if anything."""
+    world = World(seed, operations, traced=True)
+    complaint = ""
+    try:
+        world.run()
+    except Violation as error:
+        complaint = str(error)
+    except Exception:
+        complaint = traceback.format_exc()
+    assert world.lines is not None
+    return world.lines, complaint
+
+
+def run_chunk(seeds: list[int], operations: int) -> list[Outcome]:
+    """Run some seeds in a worker."""
+    outcomes = [run_seed(seed, operations) for seed in seeds]
+    gc.collect()
+    return outcomes
+
+
+def run_seeds(
+    seeds: Iterable[int], operations: int, workers: int, report: Callable[[Outcome], None]
+) -> Counter[str]:
+    """Run many seeds; `report` is called for each, in order of seeds."""
+    wanted = list(seeds)
+    chunks = [wanted[at : at + CHUNK] for at in range(0, len(wanted), CHUNK)]
+    total: Counter[str] = Counter()
+
+    def take(outcomes: list[Outcome]) -> None:
+        for outcome in outcomes:
+            total.update(outcome.counts)
+            report(outcome)
+
+    if workers <= 1:
+        for chunk in chunks:
+            take(run_chunk(chunk, operations))
+        return total
+    with ProcessPoolExecutor(workers) as pool:
+        for outcomes in pool.map(run_chunk, chunks, [operations] * len(chunks)):
+            take(outcomes)
+    return total
+
+
+def missing(counts: Counter[str]) -> list[str]:
+    """What a set of seeds should have met and did not."""
+    return [name for name in NEEDED if not counts[name]]
+
+
+def summary(counts: Counter[str], seeds: int, failed: int, seconds: float) -> str:
+    """A few lines on a set of seeds."""
+    rate = int(seeds / seconds * 3600) if seconds > 0 else 0
+    parts = ", ".join(f"{name} {counts[name]:,}" for name in sorted(counts))
+    return (
+        f"{seeds} seeds, {failed} failed, {seconds:.0f} s, {rate:,} seeds per hour\n"
+        f"met: {parts}"
+    )
+
+
+def run_and_print(first: int, count: int, operations: int, workers: int) -> int:
+    """Run seeds from `first` on and print what they did; the status is that of the command."""
+    failures: list[Outcome] = []
+    done = 0
+
+    def report(outcome: Outcome) -> None:
+        nonlocal done
+        done += 1
+        if outcome.complaint:
+            failures.append(outcome)
+            print(f"seed {outcome.seed} FAILED: {outcome.complaint}")
+            print(f"  replay: python -m sim --seed {outcome.seed} --operations {operations}")
+            sys.stdout.flush()
+        elif done % 100 == 0:
+            print(f"{done} of {count} seeds, {len(failures)} failed", flush=True)
+
+    started = time.perf_counter()
+    counts = run_seeds(range(first, first + count), operations, workers, report)
+    print(summary(counts, count, len(failures), time.perf_counter() - started))
+    if failures:
+        lines, _ = trace(failures[0].seed, operations)
+        print(f"the last events of seed {failures[0].seed}:")
+        print("\n".join(lines[-40:]))
+        return 1
+    lacking = missing(counts)
+    if lacking and count >= 100:
+        print(f"these seeds prove nothing, for they never met: {', '.join(lacking)}")
+        return 1
+    return 0

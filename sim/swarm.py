@@ -1,0 +1,110 @@
+"""What a run is like, drawn from its seed: no two runs stress the same things.
+
+Each kind of trouble and each way of settling is left out of about half of the runs, since a mixture
+of everything reaches less than many lopsided ones do.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import final
+
+SETTLINGS = ("ack", "multiple", "nack", "nack-multiple", "reject", "drop")
+
+POWER = "power"
+"""The machine stops: what was not synced is lost, torn, reordered."""
+POWER_IN_CALL = "power-in-call"
+"""The same within a call to the disk."""
+KILL = "kill"
+"""The process stops; what it wrote stays."""
+STOP = "stop"
+"""An orderly stop."""
+LOSE = "lose"
+"""A connection is cut."""
+DEAF = "deaf"
+"""A client does not read for a while."""
+SYNC_FAILS = "sync-fails"
+"""A sync fails; the node has to stop."""
+FULL = "full"
+"""The disk is full for a while."""
+CLOCK = "clock"
+"""The wall clock jumps, or the machine sleeps."""
+MEMORY = "memory"
+"""The process uses too much memory for a while."""
+
+TROUBLES = (POWER, POWER_IN_CALL, KILL, STOP, LOSE, DEAF, SYNC_FAILS, FULL, CLOCK, MEMORY)
+
+
+@final
+class Options:
+    """The configuration of one run. Shares are probabilities, sizes in bytes.
+
+    Attributes:
+        operations: Things that clients do before the run heals.
+        troubles: Which kinds of trouble there are, with weights.
+        trouble_share: Chance of trouble per step.
+        settlings: Ways of settling, with weights.
+        window: Unconfirmed publishes before a publisher waits.
+        burst: Most publishes at a time.
+        pace_ms: Most virtual milliseconds per step.
+    """
+
+    def __init__(self, random: Random, operations: int) -> None:
+        self.operations = operations
+        self.troubles = self._some(random, TROUBLES, 0.5)
+        self.trouble_share = random.choice((0.002, 0.005, 0.01))
+        self.settlings = self._some(random, SETTLINGS, 0.5)
+        if not {"ack", "multiple"} & set(self.settlings):
+            self.settlings["ack"] = 5
+        self.window = random.choice((5, 50, 500))
+        self.burst = random.choice((1, 3, 10, 30))
+        self.small_bytes = random.choice((20, 100, 400))
+        self.large_bytes = random.choice((3_000, 9_000, 20_000))
+        self.large_share = random.choice((0.0, 0.0, 0.02, 0.1))
+        self.transient_share = random.choice((0.0, 0.0, 0.2, 0.5))
+        self.close_share = random.choice((0.0, 0.01, 0.05))
+        self.cancel_share = random.choice((0.0, 0.02, 0.1))
+        self.recover_share = random.choice((0.0, 0.0, 0.03))
+        self.spoil_share = random.choice((0.0, 0.0, 0.01))
+        self.clear_share = random.choice((0.1, 0.5))
+        self.pace_ms = random.choice((5, 30, 100))
+
+        self.wal_max_bytes = random.choice((8_192, 16_384, 65_536))
+        self.reserve_bytes = random.choice((4_096, 8_192))
+        self.cache_bytes = random.choice((2_048, 16_384, 65_536))
+        self.extent_bytes_max = random.choice((2_048, 8_192, 65_536))
+        self.round_bytes_max = random.choice((4_096, 65_536))
+        self.live_share_percent = random.choice((30, 50, 90))
+        self.compact_interval_ms = random.choice((100, 1_000, 5_000))
+        self.tick_ms = random.choice((100, 1_000))
+
+        self.quorum_queues = random.choice((0, 1, 1, 2))
+        self.classic_queues = random.choice((0, 1, 1, 2))
+        if self.quorum_queues + self.classic_queues == 0:
+            self.quorum_queues = 1
+        self.transient_queue = random.random() < 0.2
+        self.volatile = random.random() < 0.2
+        self.purges = random.random() < 0.3
+        self.fanout = random.random() < 0.3
+        self.groups = random.random() < 0.4
+        self.lease_ms = random.choice((0, 0, 5_000))
+        self.clients = random.randrange(1, 4)
+
+    @staticmethod
+    def _some(random: Random, names: tuple[str, ...], share: float) -> dict[str, int]:
+        return {name: random.randrange(1, 6) for name in names if random.random() < share}
+
+    def pick_settling(self, random: Random) -> str:
+        """A way of settling."""
+        return random.choices(list(self.settlings), list(self.settlings.values()))[0]
+
+    def pick_trouble(self, random: Random) -> str:
+        """A kind of trouble; there has to be one."""
+        return random.choices(list(self.troubles), list(self.troubles.values()))[0]
+
+    def __str__(self) -> str:
+        parts = []
+        for name, value in sorted(vars(self).items()):
+            text = "+".join(value) or "none" if isinstance(value, dict) else value
+            parts.append(f"{name}={text}")
+        return " ".join(parts)

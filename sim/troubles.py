@@ -1,0 +1,120 @@
+"""What goes wrong, and how it ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, final
+
+from sim import swarm
+
+if TYPE_CHECKING:
+    from sim.world import World
+
+WIDE_BYTES: Final = 1 << 40
+HOUR_MS: Final = 3_600_000
+
+
+@final
+class Troubles:
+    """Strikes a world.
+
+    Attributes:
+        free_limit_bytes: Free space below which the node has to raise its alarm.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.free_limit_bytes = 8_192
+
+    def strike(self, trouble: str) -> None:
+        """Let one kind of trouble happen."""
+        world, random = self._world, self._world.random
+        if trouble == swarm.POWER:
+            if world.node is not None:
+                world.fail_power()
+            if random.random() < 0.3:
+                world.disk.crash_after = random.randrange(12)
+        elif trouble == swarm.POWER_IN_CALL:
+            world.disk.crash_after = random.randrange(30)
+        elif trouble == swarm.KILL:
+            world.kill()
+        elif trouble == swarm.STOP:
+            world.stop()
+        elif trouble == swarm.LOSE:
+            self._lose()
+        elif trouble == swarm.DEAF:
+            self._deafen()
+        elif trouble == swarm.SYNC_FAILS:
+            world.disk.sync_fails_at = world.disk.syncs + random.randrange(1, 10)
+        elif trouble == swarm.FULL:
+            self._fill()
+        elif trouble == swarm.CLOCK:
+            self._jump()
+        else:
+            world.memory_bytes = 0 if world.memory_bytes else WIDE_BYTES
+            world.say("memory in use: %d", world.memory_bytes)
+
+    def heal(self) -> None:
+        """From now on nothing goes wrong."""
+        world = self._world
+        world.options.troubles = {}
+        world.disk.capacity_bytes = WIDE_BYTES
+        world.disk.crash_after = -1
+        world.disk.sync_fails_at = 0
+        world.memory_bytes = 0
+        for connection in world.connections:
+            if connection.deaf:
+                connection.deaf = False
+                connection.end.set_writable(True)
+
+    def _lose(self) -> None:
+        world = self._world
+        if not world.connections:
+            return
+        connection = world.random.choice(world.connections)
+        if world.random.random() < 0.3 and connection.ready and not connection.condemned:
+            world.say("%s says goodbye", connection.name)
+            connection.say_goodbye()
+            return
+        world.say("%s is cut", connection.name)
+        world.count("cuts")
+        connection.lose()
+        world.connections.remove(connection)
+
+    def _deafen(self) -> None:
+        world = self._world
+        if not world.connections:
+            return
+        connection = world.random.choice(world.connections)
+        if connection.dead:
+            return
+        connection.deaf = not connection.deaf
+        world.say("%s %s", connection.name, "stops reading" if connection.deaf else "reads again")
+        world.count("slow readers")
+        connection.end.set_writable(not connection.deaf)
+
+    def _fill(self) -> None:
+        world = self._world
+        disk = world.disk
+        if disk.capacity_bytes < WIDE_BYTES:
+            disk.capacity_bytes = WIDE_BYTES
+            world.say("the disk has space again")
+            return
+        left = world.random.choice((0, 2_000, 8_000, 20_000))
+        disk.capacity_bytes = WIDE_BYTES - disk.free_bytes() + left
+        world.tolerated.add(506)
+        for connection in world.connections:
+            connection.tolerated.add(506)
+        world.say("the disk has %d bytes left", left)
+        world.count("full disks")
+
+    def _jump(self) -> None:
+        world, random = self._world, self._world.random
+        if random.random() < 0.3:
+            size = random.randrange(1_000, 100_000)
+            world.say("the machine sleeps for %d ms", size)
+            world.clock.advance(size)
+        else:
+            size = random.randrange(-HOUR_MS, HOUR_MS)
+            world.say("the wall clock jumps by %d ms", size)
+            world.clock.jump(size)
+        world.count("clock jumps")
