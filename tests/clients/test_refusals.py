@@ -28,7 +28,6 @@ ARGUMENTS: dict[str, Any] = {
     "x-dead-letter-routing-key": "k",
     "x-single-active-consumer": True,
     "x-delivery-limit": 3,
-    "x-queue-leader-locator": "balanced",
     "x-consumer-timeout": 1000,
 }
 
@@ -43,13 +42,6 @@ def test_queue_arguments(channel: BlockingChannel, names: Names, kind: str, argu
 def test_streams(channel: BlockingChannel, names: Names) -> None:
     with refused(406, "x-queue-type"):
         channel.queue_declare(names.queue(), durable=True, arguments={"x-queue-type": "stream"})
-
-
-def test_alternate_exchange(channel: BlockingChannel, names: Names) -> None:
-    with refused(406, "'alternate-exchange'"):
-        channel.exchange_declare(
-            names.exchange(), "direct", arguments={"alternate-exchange": "amq.fanout"}
-        )
 
 
 @pytest.mark.parametrize("argument", ["x-consumer-timeout", "x-stream-offset"])

@@ -300,7 +300,7 @@ def frame_end_wrong(s: Session) -> None:
 def frame_too_large(s: Session) -> None:
     """A frame above the negotiated limit."""
     client = s.open(frame_max=8192)
-    client.send_bytes(RawClient.frame(METHOD, 1, bytes(8192)))
+    client.send_bytes(RawClient.frame(METHOD, 1, bytes(8193)))
     s.take(1)
 
 

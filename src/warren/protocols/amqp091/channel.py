@@ -14,6 +14,7 @@ from librt.strings import read_i32_be, read_i64_be
 from mypy_extensions import i64
 
 from warren.errors import REPLY_NAMES, ChannelException, ConnectionException, ProtocolError
+from warren.limits import FRAME_OVERHEAD_BYTES
 from warren.protocols.amqp091 import tables
 from warren.protocols.amqp091.confirms import Confirms
 from warren.protocols.amqp091.consuming import ConsumerLink, LinkOwner, MessageFrames
@@ -95,7 +96,9 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         self.session: Session = session
         self.number: i64 = number
         self.aside: bool = False
-        self.publishing: PublishPath = PublishPath(session, self, number)
+        self.publishing: PublishPath = PublishPath(
+            session, self, number, connection.output.frame_max - FRAME_OVERHEAD_BYTES
+        )
         self.unsettled: Unsettled = Unsettled()
         self.acked_to: i64 = 0
         self.consumers: dict[str, ConsumerLink] = {}
@@ -147,6 +150,7 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         """
         first: i64 = 0
         last: i64 = 0
+        some = False
         low = self.number & 0xFF
         high = self.number >> 8
         while end - at >= 21:
@@ -163,18 +167,19 @@ class Channel(PublishOwner, LinkOwner, Confirming):
             multiple = data[at + 19] & 1
             at += 21
             self.acked_to = at
-            if multiple == 0 and first > 0 and tag == last + 1:
+            if multiple == 0 and some and tag == last + 1:
                 last = tag
                 continue
-            if first > 0:
+            if some:
                 self._settle(first, last)
-                first = 0
+                some = False
             if multiple:
                 self._settle_up_to(tag)
             else:
+                some = True
                 first = tag
                 last = tag
-        if first > 0:
+        if some:
             self._settle(first, last)
         return at
 

@@ -302,14 +302,14 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
                     stop = channel.acked_to
                 at = stop
                 channel.fail(error)
-            except ConnectionException as error:
-                if kind != 8 and error.class_id == 0 and key in (0, BASIC_PUBLISH):
-                    error.class_id, error.method_id = self._blamed(channel)
+            except ConnectionException as fatal:
+                if kind != 8 and fatal.class_id == 0 and key in (0, BASIC_PUBLISH):
+                    fatal.class_id, fatal.method_id = self._blamed(channel)
                 if key == BASIC_PUBLISH:
                     at = channel.publishing.failed_at
                     stop = at + 8 + i64(read_i32_be(data, at + 3))
                 at = stop
-                self._fail(error)
+                self._fail(fatal)
         return at
 
     def _blamed(self, channel: Channel) -> tuple[int, int]:
@@ -466,6 +466,12 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
                 530,
                 f"number of channels opened ({len(self.channels)}) has reached the negotiated "
                 f"channel_max ({self._channel_max})",
+            )
+        if self._channel_max and number > self._channel_max:
+            raise ConnectionException(
+                530,
+                f"channel number {number} is above the negotiated channel_max "
+                f"({self._channel_max})",
             )
         session = self.session
         assert session is not None

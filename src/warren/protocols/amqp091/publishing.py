@@ -103,7 +103,14 @@ class PublishPath:
         begun: Whether the last content frame belonged to a publish.
     """
 
-    def __init__(self, session: Session, owner: PublishOwner, channel: i64) -> None:
+    def __init__(
+        self, session: Session, owner: PublishOwner, channel: i64, payload_max: i64
+    ) -> None:
+        """Begin without confirms.
+
+        Args:
+            payload_max: Largest frame payload that was agreed, in bytes.
+        """
         self.confirms: Confirms | None = None
         self.transactional: bool = False
         self.assembly: Assembly | None = None
@@ -113,6 +120,7 @@ class PublishPath:
         self._session: Session = session
         self._owner: PublishOwner = owner
         self._channel: i64 = channel
+        self._payload_max: i64 = payload_max
         self._method: bytes = b""
         self._route: Route | None = None
         self._properties: bytes = b""
@@ -134,7 +142,7 @@ class PublishPath:
         """
         self.failed_at = at
         self.check_idle()
-        limit = self._session.max_message_bytes
+        limit = min(self._payload_max, self._session.max_message_bytes)
         channel = self._channel
         lengths = BytesWriter()
         count: i64 = 0
@@ -164,6 +172,7 @@ class PublishPath:
                 data[head] != 2
                 or (i64(data[head + 1]) << 8 | i64(data[head + 2])) != channel
                 or size < 14
+                or size > limit
             ):
                 break
             if body > end:
@@ -288,12 +297,16 @@ class PublishPath:
             return True
         size: i64 = i64(read_i32_be(data, head + 3))
         body = head + 8 + size
-        if data[head] != 2 or size < 14 or size > WAIT_BYTES:
+        if data[head] != 2 or size < 14 or size > min(WAIT_BYTES, self._payload_max):
             return False
         if body > end:
             return True
         bytes_left = read_i64_be(data, head + 11)
-        if data[body - 1] != FRAME_END or bytes_left <= 0 or bytes_left > WAIT_BYTES:
+        if (
+            data[body - 1] != FRAME_END
+            or bytes_left <= 0
+            or bytes_left > min(WAIT_BYTES, self._payload_max)
+        ):
             return False
         if end - body < 7:
             return True
