@@ -90,6 +90,10 @@ class SimConnection:
         self.closing = True
         self.condemned = True
 
+    def write_eof(self) -> None:
+        """The node says its last; its client then closes."""
+        self.close()
+
     def abort(self) -> None:
         """The node closes at once."""
         self.inbox = []

@@ -167,13 +167,20 @@ class Cache:
                 slot.ring.pop_front(slot.batch)
 
     def admit_read(self, batches: list[Batch], share: Share) -> None:
-        """Keep batches read back, in ascending order; an unconnected older stretch goes."""
+        """Keep batches read back, in ascending order; an unconnected older stretch goes.
+
+        Of more than fits, the first ones are kept, one at least: whoever asked waits for those.
+        """
         if not batches:
             return
         newest = share.read_back.newest()
         if newest is not None and batches[0].first < newest.first + newest.count:
             self.forget(share.read_back)
+        total: i64 = 0
         for batch in batches:
+            total += batch.size() + BATCH_OVERHEAD_BYTES
+            if total > self._limit and batch is not batches[0]:
+                return
             share.read_back.push(batch)
             self.admit(batch, share.read_back)
 

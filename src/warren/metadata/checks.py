@@ -353,9 +353,7 @@ def unbind(
         queue = machine.queue(vhost, destination)
         assert queue is not None, "a binding leads to a queue that exists"
         _check_owner(queue, connection)
-    return Unbind(
-        vhost, source, destination, to_exchange, routing_key, arguments, binding.durable
-    )
+    return Unbind(vhost, source, destination, to_exchange, routing_key, arguments, binding.durable)
 
 
 def _check_ends(source: str, destination: str, to_exchange: bool) -> None:

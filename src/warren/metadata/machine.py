@@ -196,9 +196,7 @@ class MetadataMachine:
             return
         tables = VhostRecord(name)
         for exchange, kind, internal in PREDECLARED_EXCHANGES:
-            _add_exchange(
-                tables, ExchangeRecord(name, exchange, kind, True, False, internal, {})
-            )
+            _add_exchange(tables, ExchangeRecord(name, exchange, kind, True, False, internal, {}))
         self.vhosts[name] = tables
         outcome.changed = True
 
@@ -511,9 +509,7 @@ def _read_vhost(row: list[Any]) -> VhostRecord:
     name: str = row[0]
     tables = VhostRecord(name)
     for e in row[1]:
-        _add_exchange(
-            tables, ExchangeRecord(name, e[0], e[1], e[2], e[3], e[4], _table(e[5]))
-        )
+        _add_exchange(tables, ExchangeRecord(name, e[0], e[1], e[2], e[3], e[4], _table(e[5])))
     for q in row[2]:
         queue = QueueRecord(name, q[0], q[1], q[2], q[3], q[4], _table(q[5]), q[6])
         _add_queue(tables, queue)

@@ -52,9 +52,7 @@ class Authority:
         record = self._machine.users.get(user)
         if record is None or (record.loopback_only and not loopback):
             return None
-        if not password or not password_matches(
-            password, record.password_hash, record.hash_scheme
-        ):
+        if not password or not password_matches(password, record.password_hash, record.hash_scheme):
             return None
         return record
 
@@ -70,9 +68,7 @@ class Authority:
         if user not in tables.permissions:
             raise ConnectionException(530, f"access to vhost '{vhost}' refused for user '{user}'")
 
-    def check_resource(
-        self, user: str, vhost: str, permission: str, what: str, name: str
-    ) -> None:
+    def check_resource(self, user: str, vhost: str, permission: str, what: str, name: str) -> None:
         """Refuse access to an exchange or a queue.
 
         Args:

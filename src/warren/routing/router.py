@@ -228,9 +228,7 @@ class Router:
         self._newer_routes += 1
         self._newer_destinations += len(found)
 
-    def _search(
-        self, exchange: str, routing_keys: list[str], headers: Table | None
-    ) -> list[str]:
+    def _search(self, exchange: str, routing_keys: list[str], headers: Table | None) -> list[str]:
         """Follow bindings from an exchange, breadth first."""
         names: dict[str, None] = {}
         seen: dict[str, None] = {exchange: None}

@@ -119,8 +119,7 @@ def _bytes_term(value: bytes) -> str:
 
 def _table_term(table: Table) -> str:
     entries = [
-        f"{{{binary_term(name)},{type_name(value)},{term(value)}}}"
-        for name, value in table.items()
+        f"{{{binary_term(name)},{type_name(value)},{term(value)}}}" for name, value in table.items()
     ]
     return "[" + ",".join(entries) + "]"
 

@@ -133,8 +133,5 @@ def _child(node: TrieNode, word: str) -> TrieNode:
 
 def _is_empty(node: TrieNode) -> bool:
     return (
-        not node.bindings
-        and not node.children
-        and node.any_word is None
-        and node.any_words is None
+        not node.bindings and not node.children and node.any_word is None and node.any_words is None
     )

@@ -342,10 +342,12 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
     def _connection_method(self, method: spec.Method) -> None:
         """A method on channel 0."""
         if isinstance(method, spec.ConnectionClose):
+            # The client may still be writing: it closes the socket, or does so within the grace.
             self._end()
             self.send(0, spec.ConnectionCloseOk())
             self.output.flush()
-            self._transport.close()
+            self._transport.write_eof()
+            self._linger()
         elif isinstance(method, spec.ConnectionCloseOk):
             if self.state == CLOSING:
                 self._transport.close()
@@ -518,10 +520,15 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
                 error.method_id,
             ),
         )
+        self._linger()
+        if self._held:
+            self._held = 0
+            self._transport.resume_reading()
+
+    def _linger(self) -> None:
+        """Wait for the client's part of the close, for a while."""
         self.state = CLOSING
         self._began_ms = self.broker.monotonic_ms()
-        self._release(HELD_BY_ALARM)
-        self._release(HELD_BY_CHANNELS)
         self.broker.connection_closing(self)
 
     def _end(self) -> None:
