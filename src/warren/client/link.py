@@ -227,9 +227,9 @@ class Link:
                     sink.take_frame(
                         int(reader.kind), reader.buffer, int(reader.start), int(reader.end)
                     )
-        except BrokerError as error:
+        except BrokerError as refusal:
             # Either the broker breaks the protocol or it has closed the connection in order.
-            self.fail(error)
+            self.fail(refusal)
             raise
 
     def _read_last_words(self, error: OSError) -> None:

@@ -263,8 +263,8 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
             if channel is None or self.state != OPEN:
                 try:
                     self._outside_channels(data, at, stop, number)
-                except ConnectionException as error:
-                    self._fail(error)
+                except ConnectionException as fatal:
+                    self._fail(fatal)
                 at = stop
                 continue
             kind: i64 = data[at]
