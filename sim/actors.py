@@ -52,6 +52,7 @@ class Actor:
         self.ready = False
         self.tolerated: set[int] = set()
         self._answers: deque[Answer] = deque()
+        self._closing = False
 
     # For clients.
 
@@ -62,6 +63,7 @@ class Actor:
         self.ready = False
         self.tolerated = set()
         self._answers = deque()
+        self._closing = False
         self.call(spec.ChannelOpen(), ignore)
         self.set_up()
 
@@ -85,7 +87,9 @@ class Actor:
     def receive(self, method: spec.Method, content: bytes) -> None:
         """A method came on this channel."""
         if isinstance(method, ASYNCHRONOUS):
-            self.pushed(method, content)
+            # What crosses a close is of no interest to anyone.
+            if not self._closing:
+                self.pushed(method, content)
         elif isinstance(method, spec.ChannelClose):
             self._closed_by_node(method)
         elif self._answers:
@@ -125,7 +129,9 @@ class Actor:
     def close_channel(self) -> None:
         """Close the channel in an orderly way."""
         assert self.connection is not None
+        self.world.say("%s closes its channel", self.name)
         self.ready = False
+        self._closing = True
         self.tolerated = {404, 405, 406}
         self.call(spec.ChannelClose(200, "done"), self._closed)
         self.ended()
@@ -142,9 +148,7 @@ class Actor:
 
     def _closed(self, method: spec.Method, content: bytes) -> None:
         if not isinstance(method, spec.ChannelCloseOk):
-            # Deliveries and answers that were under way when the close was sent.
-            self._answers.appendleft(self._closed)
-            return
+            raise Violation(f"{self.name}: {method.NAME} answers channel.close")
         self._forget()
 
     def _closed_by_node(self, method: spec.ChannelClose) -> None:

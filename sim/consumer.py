@@ -45,7 +45,7 @@ class Receiver(Actor):
         self.held: dict[int, Copy] = {}
         self._settled: list[Copy] = []
         self._last_tag = 0
-        self._recovering = False
+        self._giving_back = False
 
     def set_up(self) -> None:
         """A new channel holds nothing."""
@@ -53,7 +53,7 @@ class Receiver(Actor):
         self.held = {}
         self._settled = []
         self._last_tag = 0
-        self._recovering = False
+        self._giving_back = False
 
     def ended(self) -> None:
         """What was held goes back."""
@@ -66,7 +66,7 @@ class Receiver(Actor):
             raise Violation(f"{self.name}: delivery tag {tag} after {self._last_tag}")
         self._last_tag = tag
         copy = self.world.deliver(self.queue, content, redelivered, self.holder)
-        if self._recovering:
+        if self._giving_back:
             # It was under way when everything was given back, and goes back too.
             copy.holder = None
         elif no_ack:
@@ -134,11 +134,11 @@ class Receiver(Actor):
         for copy in self.held.values():
             copy.holder = None
         self.held = {}
-        self._recovering = True
+        self._giving_back = True
         self.call(spec.BasicRecover(True), self._recovered)
 
     def _recovered(self, method: spec.Method, content: bytes) -> None:
-        self._recovering = False
+        self._giving_back = False
 
     def spoil(self) -> None:
         """Ack what was never delivered; the node has to close the channel."""
@@ -146,6 +146,9 @@ class Receiver(Actor):
         self.tolerated.add(406)
         self.send(spec.BasicAck(self._last_tag + 1_000_000, False))
         self.ready = False
+        self._giving_back = True
+        self.holder.alive = False
+        self.held = {}
 
     def _done(self, copies: list[Copy]) -> None:
         connection = self.connection
@@ -210,7 +213,6 @@ class Consumer(Receiver):
         options, random = self.world.options, self.random
         chance = random.random()
         if chance < options.close_share:
-            self.world.say("%s closes its channel", self.name)
             self.close_channel()
         elif chance < options.close_share + options.cancel_share and not self.busy():
             if self._tag:

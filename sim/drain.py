@@ -42,7 +42,7 @@ class Returner(Actor):
     def _acquired(self, method: spec.Method, content: bytes) -> None:
         if not isinstance(method, spec.TableAcquireOk):
             raise Violation(f"{self.name}: {method.NAME} answers acquire")
-        self.world.checkouts.acquired(self._queue, "g", method.epoch)
+        self.world.checkouts.acquired(self._queue, "g", method.epoch, 0)
         self.call(spec.TableRelease(0, self._queue.name, "g", method.epoch), self.begin)
 
     def act(self) -> None:

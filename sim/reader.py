@@ -105,7 +105,7 @@ class Reader(Actor):
     def _acquired(self, method: spec.Method, content: bytes) -> None:
         if not isinstance(method, spec.TableAcquireOk):
             raise Violation(f"{self.name}: {method.NAME} answers acquire")
-        self.world.checkouts.acquired(self.queue, self.group, method.epoch)
+        self.world.checkouts.acquired(self.queue, self.group, method.epoch, self._newest)
         self.world.say("%s holds %s, epoch %d", self.name, self.group, method.epoch)
         self.world.count("acquires")
         self._epoch = method.epoch

@@ -46,6 +46,7 @@ from warren.protocols.broker import Settings
 STEPS_PER_OPERATION: Final = 40
 """More steps than this per operation and the run is stuck."""
 MEMORY_LIMIT_BYTES: Final = 1_000_000
+TICK_MS: Final = 1_000
 
 
 @final
@@ -94,6 +95,7 @@ class World:
         self.clients: list[Client] = make_clients(self)
         self._channels = 0
         self._ticked_ms = 0
+        self._log_ticked_ms = 0
 
     # The run.
 
@@ -170,10 +172,16 @@ class World:
         """Let time pass, and the node know."""
         self.clock.advance(milliseconds)
         now = self.clock.monotonic_ms()
-        if now - self._ticked_ms >= self.options.tick_ms and self.node is not None:
-            self._ticked_ms = now
+        node = self.node
+        if node is None:
+            return
+        if now - self._log_ticked_ms >= self.options.tick_ms:
+            self._log_ticked_ms = now
             self._replays.gather()
-            self.node.tick(self.memory_bytes)
+            node.tick_log()
+        if now - self._ticked_ms >= TICK_MS:
+            self._ticked_ms = now
+            node.tick(self.memory_bytes)
 
     def _hand_over(self) -> None:
         ready = [c for c in self.connections if c.outbox and not c.held and not c.dead]

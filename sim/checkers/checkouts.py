@@ -26,21 +26,23 @@ class CheckoutChecker(Checker):
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        self._epochs: dict[tuple[str, str], int] = {}
+        self._epochs: dict[tuple[str, str], set[int]] = {}
         self._runs: dict[tuple[str, str, int], Runs] = {}
         self._owner: dict[tuple[str, int], tuple[str, int]] = {}
 
-    def acquired(self, queue: QueueState, group: str, epoch: int) -> None:
-        """A reader took a group over."""
+    def acquired(self, queue: QueueState, group: str, epoch: int, newest: int) -> None:
+        """A reader took a group over; `newest` is the newest epoch known when it asked."""
         key = (queue.name, group)
-        last = self._epochs.get(key, 0)
-        if epoch <= last:
-            raise Violation(f"group {group} of {queue.name}: epoch {epoch} after {last}")
-        self._epochs[key] = epoch
+        known = self._epochs.setdefault(key, {0})
+        if epoch <= newest or epoch in known:
+            raise Violation(
+                f"group {group} of {queue.name}: epoch {epoch}, though there were {sorted(known)}"
+            )
+        known.add(epoch)
 
     def epoch(self, queue: QueueState, group: str) -> int:
         """The newest epoch that a reader was told."""
-        return self._epochs.get((queue.name, group), 0)
+        return max(self._epochs.get((queue.name, group), {0}))
 
     def passed(self, queue: QueueState, group: str, epoch: int, newest: int) -> None:
         """A call of a reader succeeded; `newest` is the newest epoch known when it was sent."""

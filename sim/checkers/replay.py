@@ -72,7 +72,8 @@ class ReplayChecker(Checker):
     def _compare(self, queue: LoggedQueue) -> None:
         node = self.world.node
         assert node is not None
-        full = self.journal.replayed(node, int(queue.group_id), int(queue.log.persisted_index))
+        index = int(queue.log.persisted_index)
+        full = self.journal.replayed(node, int(queue.group_id), index) if index > 0 else None
         if full is None:
             self.world.count("partial replays")
             return
