@@ -79,6 +79,9 @@ class Actor:
         """Something came that nobody asked for."""
         raise Violation(f"{self.name}: unexpected {method.NAME}")
 
+    def missed(self, method: spec.Method, content: bytes) -> None:
+        """Something was sent, but the channel was over before it came."""
+
     def ended(self) -> None:
         """The channel is gone, with the connection or alone."""
 
@@ -87,8 +90,9 @@ class Actor:
     def receive(self, method: spec.Method, content: bytes) -> None:
         """A method came on this channel."""
         if isinstance(method, ASYNCHRONOUS):
-            # What crosses a close is of no interest to anyone.
-            if not self._closing:
+            if self._closing:
+                self.missed(method, content)
+            else:
                 self.pushed(method, content)
         elif isinstance(method, spec.ChannelClose):
             self._closed_by_node(method)
@@ -194,7 +198,7 @@ class Client:
         """Connect, open a channel, or have an actor act."""
         connection = self.connection
         if connection is None or connection.dead:
-            if self.world.node is not None:
+            if self.world.listening():
                 self.connection = SimConnection(self.world, self.name, self.frame_max)
                 self.connection.tolerated |= self.world.tolerated
                 self.world.connections.append(self.connection)

@@ -68,6 +68,7 @@ class SimConnection:
         self.inbox: list[bytes] = []
         self.tolerated: set[int] = {320}
         self.channels: dict[int, Actor] = {}
+        self._left: dict[int, Actor] = {}
         self._marks: deque[tuple[int, Mark]] = deque()
         self._sent = 0
         self._handed = 0
@@ -137,11 +138,23 @@ class SimConnection:
             self.end.lost()
 
     def vanish(self) -> None:
-        """The node at the other end is gone."""
+        """The node at the other end is gone; what it had written is looked at, and missed."""
+        if self.dead:
+            return
+        self._leave()
+        self._reader.feed(b"".join(self.inbox) + self.end.output.buffer.getvalue())
+        self.inbox = []
+        while self._reader.next():
+            self._frame(int(self._reader.kind), int(self._reader.channel), self._reader)
         self.dead = True
-        for actor in list(self.channels.values()):
-            actor.disconnected()
+
+    def _leave(self) -> None:
+        """Nobody uses this connection any more."""
+        self._left.update(self.channels)
         self.channels = {}
+        for actor in self._left.values():
+            if actor.connection is self:
+                actor.disconnected()
 
     # For actors.
 
@@ -149,9 +162,7 @@ class SimConnection:
         """Close in an orderly way."""
         self.send(0, spec.ConnectionClose(200, "bye"))
         self.condemned = True
-        for actor in list(self.channels.values()):
-            actor.disconnected()
-        self.channels = {}
+        self._leave()
 
     def send(self, channel: int, method: spec.Method) -> None:
         """Send a method."""
@@ -199,6 +210,8 @@ class SimConnection:
             actor = self.channels.get(channel)
             if actor is not None:
                 actor.receive(method, content)
+            elif channel in self._left:
+                self._left[channel].missed(method, content)
         elif isinstance(method, spec.ConnectionStart):
             self.send(
                 0,
@@ -225,6 +238,4 @@ class SimConnection:
         self.world.say("%s closed by the node: %s", self.name, method.reply_text)
         self.condemned = True
         self.send(0, spec.ConnectionCloseOk())
-        for actor in list(self.channels.values()):
-            actor.disconnected()
-        self.channels = {}
+        self._leave()

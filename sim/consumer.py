@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, final
 
 from sim.actors import Actor, ignore
 from sim.connection import Mark
-from sim.model import SETTLED, SETTLED_MAYBE, Copy, Holder, QueueState, Violation
+from sim.model import SETTLED, SETTLED_MAYBE, WAITING, Copy, Holder, QueueState, Violation, id_of
 from warren.wire.amqp091 import spec
 
 if TYPE_CHECKING:
@@ -35,12 +35,16 @@ class Receiver(Actor):
         holder: This channel, in the eyes of the checkers.
         held: Unsettled deliveries by tag, in order.
         sure: Whether what this client's connection is handed is taken at once.
+        no_ack: Whether messages settle themselves.
     """
 
-    def __init__(self, world: World, name: str, number: int, queue: QueueState, sure: bool) -> None:
+    def __init__(
+        self, world: World, name: str, number: int, queue: QueueState, sure: bool, no_ack: bool
+    ) -> None:
         super().__init__(world, name, number)
         self.queue = queue
         self.sure = sure
+        self.no_ack = no_ack
         self.holder = Holder(name)
         self.held: dict[int, Copy] = {}
         self._settled: list[Copy] = []
@@ -60,7 +64,16 @@ class Receiver(Actor):
         self.holder.alive = False
         self.held = {}
 
-    def take(self, tag: int, redelivered: bool, content: bytes, no_ack: bool) -> None:
+    def missed(self, method: spec.Method, content: bytes) -> None:
+        """What settles itself when it is sent is gone, though nobody saw it."""
+        if self.no_ack and isinstance(method, (spec.BasicDeliver, spec.BasicGetOk)):
+            message = self.world.messages.get(id_of(content))
+            if message is not None:
+                for copy in message.copies:
+                    if copy.queue is self.queue and copy.settled == WAITING:
+                        copy.settled = SETTLED_MAYBE
+
+    def take(self, tag: int, redelivered: bool, content: bytes) -> None:
         """A message came."""
         if tag <= self._last_tag:
             raise Violation(f"{self.name}: delivery tag {tag} after {self._last_tag}")
@@ -69,7 +82,7 @@ class Receiver(Actor):
         if self._giving_back:
             # It was under way when everything was given back, and goes back too.
             copy.holder = None
-        elif no_ack:
+        elif self.no_ack:
             self.settle([copy], True)
         else:
             self.held[tag] = copy
@@ -163,7 +176,6 @@ class Consumer(Receiver):
 
     Attributes:
         prefetch: Limit on what it holds; 0 for none.
-        no_ack: Whether deliveries settle themselves.
         shared: Whether the limit is the channel's (`global`), for classic queues.
     """
 
@@ -178,9 +190,8 @@ class Consumer(Receiver):
         no_ack: bool,
         shared: bool,
     ) -> None:
-        super().__init__(world, name, number, queue, sure)
+        super().__init__(world, name, number, queue, sure, no_ack)
         self.prefetch = prefetch
-        self.no_ack = no_ack
         self.shared = shared
         self._tag = ""
         self._tags = 0
@@ -241,7 +252,7 @@ class Consumer(Receiver):
         if isinstance(method, spec.BasicDeliver):
             if method.consumer_tag != self._tag:
                 raise Violation(f"{self.name}: a delivery for consumer {method.consumer_tag}")
-            self.take(method.delivery_tag, method.redelivered, content, self.no_ack)
+            self.take(method.delivery_tag, method.redelivered, content)
             if self.prefetch and not self.no_ack:
                 self._check_limit()
         elif isinstance(method, spec.BasicCancel):
@@ -266,12 +277,6 @@ class Consumer(Receiver):
 class Poller(Receiver):
     """Asks for messages one by one."""
 
-    def __init__(
-        self, world: World, name: str, number: int, queue: QueueState, sure: bool, no_ack: bool
-    ) -> None:
-        super().__init__(world, name, number, queue, sure)
-        self.no_ack = no_ack
-
     def set_up(self) -> None:
         """Declare the queue."""
         super().set_up()
@@ -291,7 +296,7 @@ class Poller(Receiver):
     def _got(self, method: spec.Method, content: bytes) -> None:
         if isinstance(method, spec.BasicGetOk):
             self.world.count("polled")
-            self.take(method.delivery_tag, method.redelivered, content, self.no_ack)
+            self.take(method.delivery_tag, method.redelivered, content)
 
 
 def marks_of(copies: list[Copy]) -> str:

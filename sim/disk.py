@@ -326,6 +326,11 @@ class SimExecutor:
         """Queue a job."""
         self._lanes.setdefault(lane, deque()).append(job)
 
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing to run or to report."""
+        return not self._finished and not any(self._lanes.values())
+
     def step(self) -> bool:
         """Run one job of any lane, or report one that has run; False if there is none."""
         choices = [lane for lane in sorted(self._lanes) if self._lanes[lane]]

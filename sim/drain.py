@@ -1,6 +1,6 @@
 """The end of a run: no more trouble, every queue is drained, everything promised has to come.
 
-1. Publishers get the answers they wait for.
+1. Everybody gets the answers they wait for, and nothing is held that no client knows of.
 2. All clients leave. Groups of readers give back what they hold.
 3. A client takes everything out of every queue, until the node holds nothing.
 4. The node is stopped and started: it must still hold nothing.
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, final
 
 from sim.actors import Actor, Client
-from sim.consumer import Consumer
+from sim.consumer import Consumer, Receiver
 from sim.model import QueueState, Violation
 from sim.publisher import Publisher
 from warren.wire.amqp091 import spec
@@ -67,7 +67,7 @@ class Drain:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._publishers: list[Publisher] = []
+        self._actors: list[Actor] = []
 
     def run(self) -> None:
         """Drain.
@@ -76,14 +76,10 @@ class Drain:
             Violation: Something promised does not come.
         """
         world = self._world
-        self._publishers = [
-            actor
-            for client in world.clients
-            for actor in client.actors
-            if isinstance(actor, Publisher)
-        ]
+        self._actors = [actor for client in world.clients for actor in client.actors]
         world.clients = []
-        self._until("publishes in confirm mode are not answered", self._answered)
+        self._until("requests and publishes are not answered", self._answered)
+        self._look_for_strays()
         for connection in list(world.connections):
             connection.lose()
         world.connections = []
@@ -109,7 +105,28 @@ class Drain:
         raise Violation(f"{complaint} within {STEPS_MAX} steps: {self._report()}")
 
     def _answered(self) -> bool:
-        return self._quiet() and not any(actor.unconfirmed for actor in self._publishers)
+        return self._quiet() and not any(
+            actor.busy() or (isinstance(actor, Publisher) and actor.unconfirmed)
+            for actor in self._actors
+        )
+
+    def _look_for_strays(self) -> None:
+        """What the node counts as held is what clients and groups of readers hold."""
+        world = self._world
+        for queue in world.queues:
+            found = world.queue_of(queue)
+            if found is None:
+                continue
+            known = sum(
+                copy.queue is queue
+                for actor in self._actors
+                if isinstance(actor, Receiver) and actor.connection is not None
+                for copy in actor.held.values()
+            )
+            held = int(found.fifo.held_count())
+            held -= sum(int(group.held()) for group in found.fifo.groups.values())
+            if held != known and not queue.volatile:
+                raise Violation(f"queue {queue.name} has {held} messages held, clients {known}")
 
     def _empty(self) -> bool:
         return all(not self._held(queue) for queue in self._world.queues)
@@ -121,6 +138,7 @@ class Drain:
         return (
             not node.needs_turn
             and node.log.idle
+            and world.executor.idle
             and not any(c.outbox or c.inbox for c in world.connections)
         )
 
@@ -138,9 +156,7 @@ class Drain:
         return clients
 
     def _held(self, queue: QueueState) -> int:
-        node = self._world.node
-        assert node is not None
-        found = node.tables.vhosts["/"].queues.get(queue.name)
+        found = self._world.queue_of(queue)
         return 0 if found is None else int(found.fifo.ready_count() + found.fifo.held_count())
 
     def _report(self) -> str:

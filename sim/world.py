@@ -42,6 +42,7 @@ from warren.errors import StorageError
 from warren.log.cache import Cache
 from warren.node.node import Node
 from warren.protocols.broker import Settings
+from warren.queues.queue import Queue
 
 STEPS_PER_OPERATION: Final = 40
 """More steps than this per operation and the run is stuck."""
@@ -318,6 +319,10 @@ class World:
 
     # For clients.
 
+    def listening(self) -> bool:
+        """Whether clients may connect; a new node first writes down who may log in."""
+        return self.node is not None and bool(self.node.tables.machine.users)
+
     def new_channel(self) -> int:
         """A number for a publishing channel."""
         self._channels += 1
@@ -369,10 +374,15 @@ class World:
         copy.settled = WAITING
         return copy
 
+    def queue_of(self, queue: QueueState) -> Queue | None:
+        """The node's queue, if it is there."""
+        assert self.node is not None
+        vhost = self.node.tables.vhosts.get("/")
+        return None if vhost is None else vhost.queues.get(queue.name)
+
     def dropped(self, queue: QueueState) -> int:
         """Messages that a queue dropped at its delivery limit."""
-        assert self.node is not None
-        found = self.node.tables.vhosts["/"].queues.get(queue.name)
+        found = self.queue_of(queue)
         return 0 if found is None else int(found.fifo.dropped)
 
     # Records.
