@@ -244,6 +244,10 @@ class Queue:
                 link = self.links.get(delivery.consumer.id)
                 if link is not None:
                     link.delivered(delivery)
+                elif not self.deleted:
+                    # Cancelled meanwhile: nobody will see these, so nobody can settle them.
+                    last = delivery.mid + delivery.count - 1
+                    self.return_(delivery.consumer.id, delivery.mid, last, False)
 
     def persisted(self, batch: Batch) -> None:
         """A batch of this queue is durable."""

@@ -146,8 +146,11 @@ class ConsumerLink(Link):
             self._park(delivery)
 
     def resume(self) -> None:
-        """Go on with what waits."""
+        """Go on with what waits; of a channel that is gone nothing may be sent any more."""
         self._fetching = False
+        if self.closed:
+            self._parked.clear()
+            return
         done = 0
         for delivery in self._parked:
             before = delivery.count
