@@ -131,6 +131,8 @@ class Server:
         """Recover, listen, serve until told to stop; returns the exit status."""
         started = time.perf_counter()
         self.node.recover()
+        # Nobody may come before what recovery calls for, such as the first user, is durable.
+        self._executor.drain()
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._stop, 0)
         for host, port in self._config.listeners:

@@ -218,7 +218,7 @@ def read_options(given: Mapping[str, str], streaming: bool) -> ReadOptions:
         rows_max=options.number("maxoffsetspertrigger", 100_000),
         bytes_max=options.number("maxbytespertrigger", 256 * 1024 * 1024),
         partitions_min=options.number("minpartitions", 1),
-        partition_rows_max=options.number("maxrecordsperpartition", 50_000),
+        partition_rows_max=options.number("maxrecordsperpartition", 100_000),
         fail_on_data_loss=options.flag("failondataloss", True),
         columns=table_columns(given),
         lease_ms=options.duration_ms("leasetimeout", 30 * 60_000),

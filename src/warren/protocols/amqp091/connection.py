@@ -520,6 +520,10 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
                 error.method_id,
             ),
         )
+        if before < OPEN or self._deaf:
+            # No answer is to be expected, or it could not be understood.
+            self.output.flush()
+            self._transport.write_eof()
         self._linger()
         if self._held:
             self._held = 0
