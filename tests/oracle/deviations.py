@@ -77,16 +77,6 @@ DEVIATIONS: dict[str, Deviation] = {
         "every return counts towards the limit, as the guide of 4.0 says",
         {"a/2": [*_same_methods(22), "no answer", "quiet"]},
     ),
-    "publish_with_expiration": Deviation(
-        "time to live is refused until it is honoured",
-        {
-            "a/1": [
-                {"method": "queue.declare-ok"},
-                {"method": "basic.consume-ok"},
-                {"method": "channel.close", "reply_code": 406},
-            ],
-        },
-    ),
     "every_property_and_type": Deviation(
         "priorities 0 to 4 are one level, as the guide of 4.0 says; RabbitMQ 4.3 has 32",
         {"a/1": _same_methods(6)},
