@@ -221,10 +221,13 @@ class Fifo:
             self._give_back(self.groups[name])
         return reply
 
-    def expire(self, name: str) -> None:
-        """A group's lease ran out: what it holds returns and its reader is fenced."""
+    def expire(self, name: str, now_ms: i64) -> None:
+        """A group's lease ran out: what it holds returns and its reader is fenced.
+
+        Nothing happens if the group was heard of meanwhile, so this may be said more than once.
+        """
         group = self.groups.get(name)
-        if group is not None:
+        if group is not None and 0 < group.lease_ms < now_ms - group.seen_ms:
             group.epoch += 1
             group.lease_ms = 0
             self._give_back(group)
@@ -478,7 +481,7 @@ class Fifo:
             epoch, up_to = read_i64_be(payload, at), read_i64_be(payload, at + 8)
             return self.group_settle(name, epoch, up_to, now_ms), end
         if opcode == commands.EXPIRE:
-            self.expire(name)
+            self.expire(name, now_ms)
             return Reply(), end
         return (
             self.checkout(

@@ -85,7 +85,6 @@ class LoggedQueue(Queue):
         """Give back what readers hold that did not call for as long as their lease."""
         for group in self.fifo.groups.values():
             if group.open and 0 < group.lease_ms < now_ms - group.seen_ms:
-                group.seen_ms = now_ms
                 commands.expire(self._commands, group.name)
                 self._command()
 

@@ -105,7 +105,13 @@ class Queue:
             count: At least 1.
             persistent: Whether the messages asked to survive a restart.
             run: Told when they are safe; None where nobody waits.
+
+        A deleted queue, to which a transaction may still hold a route, takes nothing.
         """
+        if self.deleted:
+            if run is not None:
+                run.safe()
+            return
         if self._pending > 0 and (
             persistent != self._persistent or self._pending_bytes > SEAL_BYTES
         ):
