@@ -80,13 +80,19 @@ class ClassicQueue(LoggedQueue):
         self.log.snapshot(self.log.last_index, self.fifo.encode(CLEAN), self.host.now_ms())
 
     def recovered(self, clean: bool) -> None:
-        """Drop the transient messages; without an orderly stop, count the rest as delivered."""
+        """Drop the transient messages; without an orderly stop, count the rest as delivered.
+
+        From now on messages may be delivered, so the orderly stop's snapshot must not be the
+        newest entry for another recovery. The node waits for that before clients may come.
+        """
         fifo = self.fifo
         for first, last in fifo.transient.pairs():
             fifo.ready.remove(first, last)
             fifo.returned.remove(first, last)
             commands.free(self._commands, first, last)
         fifo.transient.clear()
+        if clean:
+            commands.reset(self._commands)
         payload = self._take_commands()
         if payload:
             self._append_commands(payload, None)
