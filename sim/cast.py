@@ -56,9 +56,9 @@ def make_clients(world: World) -> list[Client]:
         for n in range(2):
             name = f"r{n}"
             client = new(name)
-            client.actors.append(
-                Reader(world, name, 1, world.queues[0], "g", options.lease_ms)
-            )
+            client.actors.append(Reader(world, name, 1, world.queues[0], "g", options.lease_ms))
+            # Readers do one thing after another; let them come to it.
+            clients += [client] * options.reader_weight
     cleared = [q for q in world.queues if q.volatile or (options.purges and q.kind == "quorum")]
     if options.purges:
         cleared = world.queues

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, final
 
 from sim.actors import Actor, ignore
 from sim.connection import Mark
-from sim.model import SETTLED, SETTLED_MAYBE, WAITING, Copy, Holder, QueueState, Violation, id_of
+from sim.model import SETTLED, SETTLED_MAYBE, WAITING, Copy, Holder, QueueState, Violation
 from warren.wire.amqp091 import spec
 
 if TYPE_CHECKING:
@@ -65,24 +65,25 @@ class Receiver(Actor):
         self.held = {}
 
     def missed(self, method: spec.Method, content: bytes) -> None:
-        """What settles itself when it is sent is gone, though nobody saw it."""
-        if self.no_ack and isinstance(method, (spec.BasicDeliver, spec.BasicGetOk)):
-            message = self.world.messages.get(id_of(content))
-            if message is not None:
-                for copy in message.copies:
-                    if copy.queue is self.queue and copy.settled == WAITING:
-                        copy.settled = SETTLED_MAYBE
+        """It counts as delivered; what settles itself when it is sent is gone."""
+        if isinstance(method, (spec.BasicDeliver, spec.BasicGetOk)):
+            copy = self.world.find(self.queue, content, self.name)
+            copy.seen += 1
+            if self.no_ack and copy.settled == WAITING:
+                copy.settled = SETTLED_MAYBE
 
     def take(self, tag: int, redelivered: bool, content: bytes) -> None:
         """A message came."""
         if tag <= self._last_tag:
             raise Violation(f"{self.name}: delivery tag {tag} after {self._last_tag}")
         self._last_tag = tag
-        copy = self.world.deliver(self.queue, content, redelivered, self.holder)
         if self._giving_back:
-            # It was under way when everything was given back, and goes back too.
-            copy.holder = None
-        elif self.no_ack:
+            # It was under way when everything was given back, and goes back too. Others may have
+            # been given it before this client reads of it.
+            self.world.find(self.queue, content, self.name).seen += 1
+            return
+        copy = self.world.deliver(self.queue, content, redelivered, self.holder)
+        if self.no_ack:
             self.settle([copy], True)
         else:
             self.held[tag] = copy

@@ -9,7 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, final
 
 from sim.actors import Actor
-from sim.model import Copy, QueueState, Violation, body_of, id_of
+from sim.model import (
+    SETTLED_MAYBE,
+    WAITING,
+    Copy,
+    QueueState,
+    Violation,
+    body_of,
+    id_of,
+)
 from warren.log.batch import Header
 from warren.log.reading import walk
 from warren.wire.amqp091 import spec
@@ -60,6 +68,7 @@ class Reader(Actor):
         self._runs: Runs = []
         self._rows: list[tuple[int, Copy]] = []
         self._whole = False
+        self._settling = False
 
     def set_up(self) -> None:
         """Declare the queue, take the group."""
@@ -73,6 +82,14 @@ class Reader(Actor):
         self._runs = []
         self._rows = []
         self._whole = False
+
+    def ended(self) -> None:
+        """A settlement without an answer may have come through."""
+        if self._settling:
+            for _, copy in self._rows:
+                if copy.settled == WAITING:
+                    copy.settled = SETTLED_MAYBE
+        self._settling = False
 
     def act(self) -> None:
         """The next thing a driver does, or something that a driver does after a crash."""
@@ -182,6 +199,7 @@ class Reader(Actor):
         raise Violation(f"{self.name}: {message} is in the wrong queue")
 
     def _settle(self) -> None:
+        self._settling = True
         self.call(
             spec.TableSettle(0, self.queue.name, self.group, self._epoch, self._number),
             self._settled,
@@ -190,6 +208,7 @@ class Reader(Actor):
     def _settled(self, method: spec.Method, content: bytes) -> None:
         if not isinstance(method, spec.TableSettleOk):
             raise Violation(f"{self.name}: {method.NAME} answers settle")
+        self._settling = False
         checkouts = self.world.checkouts
         checkouts.passed(self.queue, self.group, self._epoch, self._newest)
         checkouts.settled_rows(self.queue, self.group, self._number, self._rows)

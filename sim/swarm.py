@@ -89,6 +89,16 @@ class Options:
         self.groups = random.random() < 0.4
         self.lease_ms = random.choice((0, 0, 5_000))
         self.clients = random.randrange(1, 4)
+        self.reader_weight = random.choice((1, 3, 6))
+
+    def calm(self) -> None:
+        """From now on nothing goes wrong and everything is acked."""
+        self.troubles = {}
+        self.settlings = {"multiple": 1}
+        self.close_share = 0.0
+        self.cancel_share = 0.0
+        self.recover_share = 0.0
+        self.spoil_share = 0.0
 
     @staticmethod
     def _some(random: Random, names: tuple[str, ...], share: float) -> dict[str, int]:

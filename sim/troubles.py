@@ -56,7 +56,7 @@ class Troubles:
     def heal(self) -> None:
         """From now on nothing goes wrong."""
         world = self._world
-        world.options.troubles = {}
+        world.options.calm()
         world.disk.capacity_bytes = WIDE_BYTES
         world.disk.crash_after = -1
         world.disk.sync_fails_at = 0

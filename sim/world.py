@@ -95,6 +95,7 @@ class World:
         self.queues: list[QueueState] = make_queues(self)
         self.clients: list[Client] = make_clients(self)
         self._channels = 0
+        self._listening = False
         self._ticked_ms = 0
         self._log_ticked_ms = 0
 
@@ -206,6 +207,7 @@ class World:
     def boot(self) -> None:
         """Start the node; the machine may stop again meanwhile."""
         self.life += 1
+        self._listening = False
         self.executor = SimExecutor(self.random)
         settings = Settings("sim@node")
         options = self.options
@@ -320,8 +322,11 @@ class World:
     # For clients.
 
     def listening(self) -> bool:
-        """Whether clients may connect; a new node first writes down who may log in."""
-        return self.node is not None and bool(self.node.tables.machine.users)
+        """Whether clients may connect: what recovery calls for has to be durable first."""
+        node = self.node
+        if not self._listening and node is not None and not node.needs_turn:
+            self._listening = node.log.idle and bool(node.tables.machine.users)
+        return self._listening
 
     def new_channel(self) -> int:
         """A number for a publishing channel."""
@@ -352,19 +357,10 @@ class World:
         self, queue: QueueState, content: bytes, redelivered: bool, holder: Holder
     ) -> Copy:
         """A client was given a message."""
-        message = self.messages.get(id_of(content))
-        if message is None:
-            raise Violation(f"{holder.name} got what nobody published: {content[:40]!r}")
-        if content != body_of(message):
-            raise Violation(f"{message} came out altered to {holder.name}")
-        for copy in message.copies:
-            if copy.queue is queue:
-                break
-        else:
-            raise Violation(f"{message} came out of queue {queue.name}")
+        copy = self.find(queue, content, holder.name)
         if self.lines is not None:
             word = " redelivered" if redelivered else ""
-            self.say("%s gets m%d%s", holder.name, message.id, word)
+            self.say("%s gets m%d%s", holder.name, copy.message.id, word)
         self.counts["delivered"] += 1
         if redelivered:
             self.counts["redelivered"] += 1
@@ -373,6 +369,18 @@ class World:
         copy.seen += 1
         copy.settled = WAITING
         return copy
+
+    def find(self, queue: QueueState, content: bytes, name: str) -> Copy:
+        """The copy whose content came out of a queue to somebody."""
+        message = self.messages.get(id_of(content))
+        if message is None:
+            raise Violation(f"{name} got what nobody published: {content[:40]!r}")
+        if content != body_of(message):
+            raise Violation(f"{message} came out altered to {name}")
+        for copy in message.copies:
+            if copy.queue is queue:
+                return copy
+        raise Violation(f"{message} came out of queue {queue.name}")
 
     def queue_of(self, queue: QueueState) -> Queue | None:
         """The node's queue, if it is there."""
