@@ -297,6 +297,9 @@ class Poller(Receiver):
     def _got(self, method: spec.Method, content: bytes) -> None:
         if isinstance(method, spec.BasicGetOk):
             self.world.count("polled")
+            if self._closing:
+                self.missed(method, content)
+                return
             self.take(method.delivery_tag, method.redelivered, content)
 
 

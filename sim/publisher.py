@@ -44,7 +44,9 @@ class Published(Mark):
         for message in self._messages:
             message.life = world.life
             message.turn = world.turns
-            message.step = world.step_number
+            if message.step < 0:
+                # A transaction's messages are routed when they come, not when it commits.
+                message.step = world.step_number
         for checker in world.checkers:
             checker.handed(self._messages)
 

@@ -65,7 +65,7 @@ class Reader(Actor):
         self._newest = 0
         self._after = 0
         self._number = 0
-        self._runs: Runs = []
+        self._unread: Runs = []
         self._rows: list[tuple[int, Copy]] = []
         self._whole = False
         self._settling = False
@@ -79,7 +79,7 @@ class Reader(Actor):
 
     def _forget_checkout(self) -> None:
         self._number = 0
-        self._runs = []
+        self._unread = []
         self._rows = []
         self._whole = False
 
@@ -110,8 +110,6 @@ class Reader(Actor):
             self._read()
         elif chance < 0.2:
             # As after a crash that came before the number was noted.
-            self._rows = []
-            self._whole = False
             self._check_out(self._after)
         else:
             self._settle()
@@ -152,25 +150,23 @@ class Reader(Actor):
         if method.number != self._number:
             self._forget_checkout()
         self._number = method.number
-        self._runs = runs
+        self._unread = list(runs)
+        self._rows = []
+        self._whole = False
 
     def _read(self) -> None:
-        at = self._rows[-1][0] + 1 if self._rows else self._runs[0][0]
-        for first, last in self._runs:
-            if last >= at:
-                size = self.random.choice((1, 4_000, 1_000_000))
-                self.call(
-                    spec.TableRead(0, self.queue.name, max(first, at), last, size), self._was_read
-                )
-                return
-        self._whole = True
+        if not self._unread:
+            self._whole = True
+            return
+        first, last = self._unread[0]
+        size = self.random.choice((1, 4_000, 1_000_000))
+        self.call(spec.TableRead(0, self.queue.name, first, last, size), self._was_read)
 
     def _was_read(self, method: spec.Method, content: bytes) -> None:
         if not isinstance(method, spec.TableReadOk):
             raise Violation(f"{self.name}: {method.NAME} answers read")
-        wanted = {n for first, last in self._runs for n in range(first, last + 1)}
-        at = self._rows[-1][0] if self._rows else -1
-        before = len(self._rows)
+        first, last = self._unread[0]
+        at = first
         header = Header()
         place = walk(content, 0, 0, header, "read") if content else -1
         while place >= 0:
@@ -179,14 +175,17 @@ class Reader(Actor):
             batch = header.batch(None, content, place)
             for position in range(int(batch.count)):
                 number = int(batch.first) + position
-                if number in wanted and number > at:
+                if at <= number <= last:
                     self._rows.append((number, self._row(body_in(batch.record(position)))))
-                    at = number
+                    self.world.count("rows read")
+                    at = number + 1
             place = walk(content, 0, place + int(header.size), header, "read")
-        self.world.count("rows read", len(self._rows) - before)
-        if len(self._rows) == before:
-            # Nothing is left of the range; settling will tell whether that was right.
-            self._whole = True
+        # Rows that are not there any more are passed over; settling tells whether that was right.
+        following = max(at, method.next)
+        if following > last:
+            del self._unread[0]
+        else:
+            self._unread[0] = (following, last)
 
     def _row(self, body: bytes) -> Copy:
         message = self.world.messages.get(id_of(body))

@@ -70,7 +70,7 @@ class CheckoutChecker(Checker):
             for first, last in self._runs[queue.name, group, number]
             for n in range(first, last + 1)
         ]
-        if sorted(wanted) != [at for at, _ in rows]:
+        if wanted != [at for at, _ in rows]:
             missing = sorted(set(wanted) - {at for at, _ in rows})
             raise Violation(
                 f"checkout {number} of group {group} of {queue.name} was read without the rows "
