@@ -58,15 +58,23 @@ class LoggedQueue(Queue):
     def batches_read(self, error: BaseException | None) -> None:
         """A read came back; a failed one is fatal, since a live message cannot be had."""
         self._reading = False
+        if self.deleted:
+            return
         if error is not None:
-            if self.deleted:
-                return
             raise error
+        self._resume_readers()
+        self._read()
+
+    def close(self) -> None:
+        """The queue was deleted: nobody gets what they wait for."""
+        super().close()
+        self._resume_readers()
+
+    def _resume_readers(self) -> None:
         links = self._readers
         self._readers = []
         for link in links:
             link.resume()
-        self._read()
 
     def configure(self) -> None:
         """Log how the machine is set up, as a new group's first entry."""

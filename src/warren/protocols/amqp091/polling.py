@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, final
 from librt.strings import read_i32_be
 from mypy_extensions import i64
 
+from warren.errors import ChannelException
 from warren.queues.links import Delivery, Link
 from warren.queues.queue import Queue
 from warren.wire.amqp091 import spec
@@ -32,6 +33,11 @@ class PollLink(Link):
         queue = self._queue
         delivery = self._delivery
         if not channel.is_open():
+            return
+        if queue.deleted:
+            channel.refused(
+                ChannelException(404, f"no queue '{queue.name}' in vhost '{queue.vhost}'", 60, 70)
+            )
             return
         batch = queue.batch_of(delivery.first)
         if batch is None:
