@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Done = Callable[[], bool]
 
-STEPS_MAX: Final = 15_000
+STEPS_MAX: Final = 60_000
 """A phase that takes longer is stuck; the slowest takes a tenth of this."""
 LOOK_EVERY: Final = 20
 
