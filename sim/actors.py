@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from sim.connection import SimConnection
 from sim.model import QueueState, Violation
 from warren.wire.amqp091 import spec
+from warren.wire.amqp091.table import Table
 
 if TYPE_CHECKING:
     from sim.world import World
@@ -142,7 +143,7 @@ class Actor:
 
     def declare(self, queue: QueueState) -> None:
         """Make sure that a queue exists."""
-        arguments: dict[str, object] = {"x-queue-type": queue.kind}
+        arguments: Table = {"x-queue-type": queue.kind}
         self.call(
             spec.QueueDeclare(queue=queue.name, durable=queue.durable, arguments=arguments),
             ignore,

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 class Admin(Actor):
     """Clears queues now and then, and declares again what it deleted."""
 
-    def __init__(
-        self, world: World, name: str, number: int, purged: list[QueueState]
-    ) -> None:
+    def __init__(self, world: World, name: str, number: int, purged: list[QueueState]) -> None:
         super().__init__(world, name, number)
         self._queues = purged
         self._clearing: list[QueueState] = []

@@ -43,7 +43,9 @@ def make_clients(world: World) -> list[Client]:
     for n in range(options.clients):
         publishing = new(f"p{n}")
         for number in range(1, random.randrange(2, 4)):
-            _add_publisher(world, publishing, number, random.choice(("confirm", "confirm", "plain")))
+            _add_publisher(
+                world, publishing, number, random.choice(("confirm", "confirm", "plain"))
+            )
         if random.random() < 0.3:
             # Some connections publish and consume.
             _add_receiver(world, publishing, 5, False)
@@ -88,6 +90,4 @@ def _add_receiver(world: World, client: Client, number: int, sure: bool) -> None
         return
     prefetch = random.choice((0, 1, 3, 20, 200))
     shared = queue.kind == "classic" and random.random() < 0.3
-    client.actors.append(
-        Consumer(world, name, number, queue, sure, prefetch, no_ack, shared)
-    )
+    client.actors.append(Consumer(world, name, number, queue, sure, prefetch, no_ack, shared))

@@ -150,9 +150,9 @@ class Drain:
             client.actors.append(Consumer(world, client.name, 1, queue, True, 50, False, False))
             clients.append(client)
         if world.checkouts.epoch(world.queues[0], "g"):
-            client = Client(world, "g.returner", 131_072)
-            client.actors.append(Returner(world, client.name, 1, world.queues[0]))
-            clients.append(client)
+            returning = Client(world, "g.returner", 131_072)
+            returning.actors.append(Returner(world, returning.name, 1, world.queues[0]))
+            clients.append(returning)
         return clients
 
     def _held(self, queue: QueueState) -> int:

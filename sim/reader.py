@@ -217,9 +217,7 @@ class Reader(Actor):
         self._forget_checkout()
 
     def _release(self) -> None:
-        self.call(
-            spec.TableRelease(0, self.queue.name, self.group, self._epoch), self._released
-        )
+        self.call(spec.TableRelease(0, self.queue.name, self.group, self._epoch), self._released)
 
     def _released(self, method: spec.Method, content: bytes) -> None:
         if not isinstance(method, spec.TableReleaseOk):

@@ -113,10 +113,7 @@ def summary(counts: Counter[str], seeds: int, failed: int, seconds: float) -> st
     """A few lines on a set of seeds."""
     rate = int(seeds / seconds * 3600) if seconds > 0 else 0
     parts = ", ".join(f"{name} {counts[name]:,}" for name in sorted(counts))
-    return (
-        f"{seeds} seeds, {failed} failed, {seconds:.0f} s, {rate:,} seeds per hour\n"
-        f"met: {parts}"
-    )
+    return f"{seeds} seeds, {failed} failed, {seconds:.0f} s, {rate:,} seeds per hour\nmet: {parts}"
 
 
 def run_and_print(first: int, count: int, operations: int, workers: int) -> int:

@@ -353,9 +353,7 @@ class World:
         for checker in self.checkers:
             checker.confirmed(message)
 
-    def deliver(
-        self, queue: QueueState, content: bytes, redelivered: bool, holder: Holder
-    ) -> Copy:
+    def deliver(self, queue: QueueState, content: bytes, redelivered: bool, holder: Holder) -> Copy:
         """A client was given a message."""
         copy = self.find(queue, content, holder.name)
         if self.lines is not None:

@@ -1,0 +1,208 @@
+"""Bugs put into the node on purpose, to show that the simulator finds them.
+
+Each is a function that breaks something in the uncompiled modules and returns how to mend it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from warren.log import compact, wal
+from warren.log.batch import Batch
+from warren.log.scan import Scan
+from warren.protocols.amqp091 import consuming
+from warren.queues import classic, consumers, fifo, quorum
+from warren.queues.links import Delivery
+
+Mend = Callable[[], None]
+
+
+def replace(owner: Any, name: str, new: Any) -> Mend:
+    """Put something else in the place of an attribute."""
+    old = getattr(owner, name)
+    setattr(owner, name, new)
+    return lambda: setattr(owner, name, old)
+
+
+def skipped_sync() -> Mend:
+    """The write-ahead log's rounds are written and not synced."""
+
+    def run(job: Any) -> None:
+        handle = job.file.handle
+        sync, handle.sync = handle.sync, lambda: None
+        try:
+            original(job)
+        finally:
+            handle.sync = sync
+
+    original = wal.RoundJob.run
+    return replace(wal.RoundJob, "run", run)
+
+
+def quorum_confirms_at_append() -> Mend:
+    """A quorum queue confirms when a batch is appended, before it is on disk."""
+
+    def seal(queue: Any) -> None:
+        queue._answer_runs(queue._append_messages())
+
+    return replace(quorum.QuorumQueue, "_seal_messages", seal)
+
+
+def classic_confirms_at_append() -> Mend:
+    """A classic queue confirms persistent messages like transient ones."""
+    original = classic.ClassicQueue._seal_messages
+
+    def seal(queue: Any) -> None:
+        runs = queue._runs
+        queue._runs = []
+        original(queue)
+        for run in runs:
+            run.safe()
+
+    return replace(classic.ClassicQueue, "_seal_messages", seal)
+
+
+def unchecked_tail() -> Mend:
+    """Recovery does not look at the checksums of what a torn write may have left."""
+    original = Scan.run
+
+    def run(scan: Any, size: int) -> None:
+        scan._verify = False
+        original(scan, size)
+
+    return replace(Scan, "run", run)
+
+
+def live_without_held() -> Mend:
+    """Compaction is not told of messages that consumers hold."""
+
+    def live(machine: Any) -> list[tuple[int, int]]:
+        return fifo.merge_pairs(machine.ready.pairs() + machine.returned.pairs())
+
+    return replace(fifo.Fifo, "live", live)
+
+
+def settles_neighbour() -> Mend:
+    """An ack of one message also settles the next one."""
+    original = fifo.Fifo.settle
+
+    def settle(machine: Any, consumer_id: int, first: int, last: int) -> int:
+        return original(machine, consumer_id, first, last + 1)
+
+    return replace(fifo.Fifo, "settle", settle)
+
+
+def forgotten_reset() -> Mend:
+    """A quorum queue keeps the consumers of its node's last life."""
+    return replace(quorum.QuorumQueue, "recovered", lambda queue, clean: None)
+
+
+def forgotten_live_run() -> Mend:
+    """Compaction drops the last run of live messages."""
+    original = compact.Compactor._runs
+
+    def runs(compactor: Any, group_id: int, known: Any) -> list[tuple[int, int]]:
+        return original(compactor, group_id, known)[:-1]
+
+    return replace(compact.Compactor, "_runs", runs)
+
+
+def no_redelivered() -> Mend:
+    """Deliveries never say that they are repeated."""
+    original = consuming.ConsumerLink._write_some
+
+    def write(link: Any, batch: Batch, delivery: Delivery, count: int) -> int:
+        delivery.acquired = 0
+        return original(link, batch, delivery, count)
+
+    return replace(consuming.ConsumerLink, "_write_some", write)
+
+
+def snapshot_ahead() -> Mend:
+    """A quorum queue's snapshot claims to cover what is appended and not applied yet."""
+
+    def snapshot(queue: Any) -> None:
+        queue.log.snapshot(queue.log.last_index, queue.fifo.encode(), queue.host.now_ms())
+
+    return replace(quorum.QuorumQueue, "snapshot", snapshot)
+
+
+def surviving_transients() -> Mend:
+    """A classic queue does not drop transient messages at recovery."""
+
+    def recovered(queue: Any, clean: bool) -> None:
+        queue.fifo.transient.clear()
+        original(queue, clean)
+
+    original = classic.ClassicQueue.recovered
+    return replace(classic.ClassicQueue, "recovered", recovered)
+
+
+def unfenced() -> Mend:
+    """A reader that lost its group may go on."""
+
+    def checked(machine: Any, name: str, epoch: int, now_ms: int) -> fifo.Reply:
+        group = machine.groups.get(name)
+        if group is None:
+            return fifo.Reply(fifo.UNKNOWN_GROUP)
+        group.seen_ms = now_ms
+        return fifo.Reply()
+
+    return replace(fifo.Fifo, "_checked", checked)
+
+
+def ignored_limit() -> Mend:
+    """A consumer's prefetch limit is one too high."""
+
+    def room(consumer: Any) -> int:
+        return original(consumer) + 1 if consumer.active and not consumer.paused else 0
+
+    original = consumers.Consumer.room
+    return replace(consumers.Consumer, "room", room)
+
+
+def unsynced_manifest() -> Mend:
+    """A file that was begun is not made durable before the manifest names it."""
+
+    def run(job: Any) -> None:
+        disk = job.wal.store.disk
+        sync, disk.sync_directory = disk.sync_directory, lambda path: None
+        try:
+            original(job)
+        finally:
+            disk.sync_directory = sync
+
+    original = wal.RollJob.run
+    return replace(wal.RollJob, "run", run)
+
+
+def goes_on_after_failure() -> Mend:
+    """A failed sync is taken for one that went well."""
+    original = wal.Wal.round_done
+    return replace(wal.Wal, "round_done", lambda log, job, error: done(original, log, job))
+
+
+def done(original: Any, log: Any, job: Any) -> None:
+    """A round that claims to have been written."""
+    job.written = True
+    original(log, job, None)
+
+
+PLANTED = (
+    skipped_sync,
+    quorum_confirms_at_append,
+    classic_confirms_at_append,
+    unchecked_tail,
+    live_without_held,
+    settles_neighbour,
+    forgotten_reset,
+    forgotten_live_run,
+    no_redelivered,
+    snapshot_ahead,
+    surviving_transients,
+    unfenced,
+    ignored_limit,
+    unsynced_manifest,
+    goes_on_after_failure,
+)
