@@ -39,19 +39,16 @@ class LoggedQueue(Queue):
         self.seen_messages: i64 = 0
         self._readers: list[Link] = []
         self._wanted: i64 = 0
-        self._wanted_last: i64 = 0
         self._reading: bool = False
 
     def batch_of(self, number: i64) -> Batch | None:
         """The batch that holds a message, if the log has it in memory."""
         return self.log.cached(number)
 
-    def fetch(self, number: i64, last: i64, link: Link) -> None:
+    def fetch(self, number: i64, link: Link) -> None:
         """Read ahead from a message on; every link that waits is resumed after each read."""
         if not self._readers or number < self._wanted:
             self._wanted = number
-        if not self._readers or last > self._wanted_last:
-            self._wanted_last = last
         self._readers.append(link)
         self._read()
 
@@ -107,7 +104,8 @@ class LoggedQueue(Queue):
     def _read(self) -> None:
         if self._readers and not self._reading and not self.deleted:
             self._reading = True
-            self.log.read(self._wanted, self._wanted_last, READ_AHEAD_BYTES, ReadAhead(self))
+            newest = self.log.next_message - 1
+            self.log.read(self._wanted, newest, READ_AHEAD_BYTES, ReadAhead(self))
 
     def _append_messages(self) -> Batch:
         """One record batch of all messages gathered."""

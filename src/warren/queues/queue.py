@@ -226,7 +226,7 @@ class Queue:
         """The batch that holds a message, if it is in memory."""
         raise AssertionError("a queue type defines batch_of")
 
-    def fetch(self, number: i64, last: i64, link: Link) -> None:
+    def fetch(self, number: i64, link: Link) -> None:
         """Read ahead from a message on; `link.resume` is called when it is in memory."""
         raise AssertionError("a queue type defines fetch")
 

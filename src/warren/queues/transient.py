@@ -49,7 +49,7 @@ class TransientQueue(Queue):
         shelf = self._shelf(number)
         return None if shelf is None else shelf.batch
 
-    def fetch(self, number: i64, last: i64, link: Link) -> None:
+    def fetch(self, number: i64, link: Link) -> None:
         """Never needed: a message that is in the queue is in memory."""
         raise AssertionError(f"message {number} of {self} is not in memory")
 

@@ -208,8 +208,7 @@ class ConsumerLink(Link):
             if batch is None:
                 if not self._fetching:
                     self._fetching = True
-                    last = delivery.first + delivery.count - 1
-                    self.queue.fetch(delivery.first, last, self)
+                    self.queue.fetch(delivery.first, self)
                 return False
             count = min(delivery.count, batch.first + batch.count - delivery.first)
             count = self._write_some(batch, delivery, count)

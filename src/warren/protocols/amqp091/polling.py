@@ -41,7 +41,7 @@ class PollLink(Link):
             return
         batch = queue.batch_of(delivery.first)
         if batch is None:
-            queue.fetch(delivery.first, delivery.first, self)
+            queue.fetch(delivery.first, self)
             return
         position = delivery.first - batch.first
         record = batch.payload
