@@ -1,0 +1,455 @@
+"""The FIFO machine against a model that knows every message by itself.
+
+Random commands go to the machine as they would lie in the log. Each delivery is checked against
+the model: the right message, to a consumer with room, none of a higher priority passed over. At any
+point the machine is replaced by one restored from its snapshot, and a twin that never was has to
+answer the same for ever after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from librt.strings import BytesWriter
+
+from warren.queues import commands
+from warren.queues.fifo import FENCED, OK, UNKNOWN_GROUP, Fifo
+from warren.queues.links import Reply
+
+Message = tuple[int, int, int]
+"""Number, times acquired, times failed."""
+
+KINDS = {"quorum": (3, False), "unlimited": (-1, False), "classic": (-1, True)}
+"""Delivery limit and whether returned messages keep their place."""
+
+GROUPS = st.sampled_from(["a", "b"])
+SMALL = st.integers(0, 6)
+
+
+class ModelConsumer:
+    """What the model knows of a consumer."""
+
+    def __init__(self, credit: int, priority: int) -> None:
+        self.credit = credit
+        self.priority = priority
+        self.active = True
+        self.next_mid = 0
+        self.held: dict[int, Message] = {}
+
+
+class ModelGroup:
+    """What the model knows of a group of readers."""
+
+    def __init__(self) -> None:
+        self.epoch = 0
+        self.settled = 0
+        self.last = 0
+        self.lease_ms = 0
+        self.seen_ms = 0
+        self.open: dict[int, list[Message]] = {}
+
+
+class FifoMachine(RuleBasedStateMachine):
+    """See the module's head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ready: list[Message] = []
+        self.returned: list[Message] = []
+        self.consumers: dict[int, ModelConsumer] = {}
+        self.groups: dict[str, ModelGroup] = {}
+        self.dropped = 0
+        self.next_message = 0
+        self.next_consumer = 1
+        self.now_ms = 1_000
+
+    @initialize(kind=st.sampled_from(sorted(KINDS)))
+    def begin(self, kind: str) -> None:
+        """A new queue."""
+        self.limit, self.keeps_place = KINDS[kind]
+        self.fifo = Fifo(self.limit, self.keeps_place)
+        self.twin = Fifo(self.limit, self.keeps_place)
+
+    # --- commands -------------------------------------------------------------------------------
+
+    def apply(self, write: Callable[[BytesWriter], None]) -> Reply:
+        """Apply a command batch to the machine and its twin, and compare their answers."""
+        out = BytesWriter()
+        write(out)
+        payload = out.getvalue()
+        reply = self.fifo.apply(payload, 0, len(payload), self.now_ms)
+        other = self.twin.apply(payload, 0, len(payload), self.now_ms)
+        assert (reply.code, reply.a, reply.b) == (other.code, other.a, other.b)
+        return reply
+
+    def dispatch(self) -> None:
+        """Hand out what is ready, and check who got what."""
+        for fifo in (self.fifo, self.twin):
+            fifo.dispatch()
+        told = [[(d.consumer.id, d.mid, d.first, d.count, d.acquired) for d in fifo.deliveries]
+                for fifo in (self.fifo, self.twin)]  # fmt: skip
+        assert told[0] == told[1]
+        self.fifo.deliveries = []
+        self.twin.deliveries = []
+        for consumer_id, mid, first, count, acquired in told[0]:
+            consumer = self.consumers[consumer_id]
+            for at in range(count):
+                self.deliver(consumer, mid + at, first + at, acquired)
+
+    def deliver(self, consumer: ModelConsumer, mid: int, number: int, acquired: int) -> None:
+        """One message was handed out."""
+        line = self.returned or self.ready
+        assert line[0][:2] == (number, acquired), "the first in line"
+        assert consumer.active and consumer.credit > 0, "to one with room"
+        assert not any(
+            other.active and other.credit > 0 and other.priority > consumer.priority
+            for other in self.consumers.values()
+        ), "and nobody with a higher priority was passed over"
+        self.hold(consumer, mid, line.pop(0))
+
+    def hold(self, consumer: ModelConsumer, mid: int, message: Message) -> None:
+        """A consumer has a message."""
+        assert mid == consumer.next_mid, "ids are dense"
+        consumer.held[mid] = message
+        consumer.next_mid += 1
+        consumer.credit -= 1
+
+    def put_back(self, messages: list[Message]) -> None:
+        """Messages return to where this kind of queue wants them."""
+        if self.keeps_place:
+            self.returned = sorted(self.returned + messages)
+        elif self.limit < 0:
+            self.ready += messages
+        else:
+            self.returned += messages
+
+    def failed(self, messages: list[Message], failed: bool) -> list[Message]:
+        """Count a return; those past the limit are dropped."""
+        kept = []
+        for number, acquired, fails in messages:
+            if 0 <= self.limit < acquired + 1:
+                self.dropped += 1
+            else:
+                kept.append((number, acquired + 1, fails + failed))
+        return kept
+
+    def release(self, consumer_id: int, first: int, last: int) -> list[Message]:
+        """A consumer gives up ids; it may be forgotten by that."""
+        consumer = self.consumers.get(consumer_id)
+        if consumer is None:
+            return []
+        gone = [consumer.held.pop(mid) for mid in sorted(consumer.held) if first <= mid <= last]
+        if consumer.active:
+            consumer.credit += len(gone)
+        elif not consumer.held:
+            del self.consumers[consumer_id]
+        return gone
+
+    def pick(self, data: st.DataObject) -> int:
+        """A consumer, now and then one that never was."""
+        return data.draw(st.sampled_from([*self.consumers, 99]))
+
+    @rule(count=st.integers(1, 9))
+    def enqueue(self, count: int) -> None:
+        """Messages arrive."""
+        for fifo in (self.fifo, self.twin):
+            fifo.enqueue(self.next_message, count)
+        self.ready += [(self.next_message + at, 0, 0) for at in range(count)]
+        self.next_message += count
+        self.dispatch()
+
+    @rule(credit=st.integers(1, 5), priority=st.integers(-1, 1))
+    def attach(self, credit: int, priority: int) -> None:
+        """A consumer arrives."""
+        consumer_id = self.next_consumer
+        self.next_consumer += 1
+        self.consumers[consumer_id] = ModelConsumer(credit, priority)
+        self.apply(lambda out: commands.attach(out, consumer_id, credit, priority))
+        self.dispatch()
+
+    @rule(data=st.data())
+    def cancel(self, data: st.DataObject) -> None:
+        """A consumer wants no more."""
+        consumer_id = self.pick(data)
+        consumer = self.consumers.get(consumer_id)
+        if consumer is not None:
+            consumer.active = False
+            if not consumer.held:
+                del self.consumers[consumer_id]
+        self.apply(lambda out: commands.cancel(out, consumer_id))
+        self.dispatch()
+
+    @rule(data=st.data())
+    def down(self, data: st.DataObject) -> None:
+        """A consumer is gone."""
+        consumer_id = self.pick(data)
+        consumer = self.consumers.pop(consumer_id, None)
+        if consumer is not None:
+            self.put_back(self.failed([consumer.held[mid] for mid in sorted(consumer.held)], True))
+        self.apply(lambda out: commands.down(out, consumer_id))
+        self.dispatch()
+
+    @rule(data=st.data(), first=SMALL, count=SMALL, discard=st.booleans())
+    def settle(self, data: st.DataObject, first: int, count: int, discard: bool) -> None:
+        """Messages are done with."""
+        consumer_id = self.pick(data)
+        first, last = self.near(consumer_id, first, count)
+        self.release(consumer_id, first, last)
+        write = commands.discard if discard else commands.settle
+        self.apply(lambda out: write(out, consumer_id, first, last))
+        self.dispatch()
+
+    @rule(data=st.data(), first=SMALL, count=SMALL, failed=st.booleans())
+    def give_back(self, data: st.DataObject, first: int, count: int, failed: bool) -> None:
+        """Messages go back."""
+        consumer_id = self.pick(data)
+        first, last = self.near(consumer_id, first, count)
+        self.put_back(self.failed(self.release(consumer_id, first, last), failed))
+        self.apply(lambda out: commands.return_(out, consumer_id, first, last, failed))
+        self.dispatch()
+
+    def near(self, consumer_id: int, first: int, count: int) -> tuple[int, int]:
+        """A range of ids about where this consumer holds some."""
+        consumer = self.consumers.get(consumer_id)
+        base = min(consumer.held, default=0) if consumer is not None else 0
+        return base + first, base + first + count
+
+    @rule(polls=st.sampled_from([50, 51]))
+    def get(self, polls: int) -> None:
+        """One message for a channel that polls."""
+        reply = self.apply(lambda out: commands.get(out, polls))
+        line = self.returned or self.ready
+        if not line:
+            assert reply.delivery is None
+            return
+        consumer = self.consumers.setdefault(polls, ModelConsumer(0, 0))
+        consumer.active = False
+        delivery = reply.delivery
+        assert delivery is not None and delivery.count == 1
+        assert (delivery.first, delivery.acquired) == line[0][:2]
+        self.hold(consumer, int(delivery.mid), line.pop(0))
+
+    @rule()
+    def purge(self) -> None:
+        """All ready messages go."""
+        reply = self.apply(commands.purge)
+        assert reply.a == len(self.ready) + len(self.returned)
+        self.ready = []
+        self.returned = []
+
+    @rule()
+    def reset(self) -> None:
+        """The node of all consumers restarted."""
+        self.apply(commands.reset)
+        held = [message for c in self.consumers.values() for message in c.held.values()]
+        self.consumers = {}
+        self.put_back(sorted(self.failed(held, True)))
+        self.dispatch()
+
+    # --- groups of readers ----------------------------------------------------------------------
+
+    def allowed(self, name: str, epoch: int, reply: Reply) -> bool:
+        """Whether a group's call had to pass; checks that the machine thinks the same."""
+        group = self.groups.get(name)
+        if group is None:
+            assert reply.code == UNKNOWN_GROUP
+            return False
+        if group.epoch != epoch:
+            assert reply.code == FENCED
+            return False
+        assert reply.code == OK
+        group.seen_ms = self.now_ms
+        return True
+
+    def an_epoch(self, name: str, stale: bool) -> int:
+        """The group's epoch, or one that is over."""
+        group = self.groups.get(name)
+        return 0 if group is None or stale else group.epoch
+
+    @rule(name=GROUPS, lease_ms=st.sampled_from([0, 100]))
+    def acquire(self, name: str, lease_ms: int) -> None:
+        """A reader takes a group over."""
+        group = self.groups.setdefault(name, ModelGroup())
+        group.epoch += 1
+        group.lease_ms = lease_ms
+        group.seen_ms = self.now_ms
+        reply = self.apply(lambda out: commands.acquire(out, name, lease_ms))
+        assert (reply.code, reply.a, reply.b) == (OK, group.epoch, group.settled)
+
+    @rule(
+        name=GROUPS,
+        stale=st.booleans(),
+        back=st.integers(0, 2),
+        rows=st.integers(1, 9),
+        bound=st.integers(-1, 40),
+    )
+    def checkout(self, name: str, stale: bool, back: int, rows: int, bound: int) -> None:
+        """A reader takes messages, or asks again for what it took."""
+        epoch = self.an_epoch(name, stale)
+        group = self.groups.get(name)
+        after = max(0, group.last - back) if group is not None else 0
+        reply = self.apply(lambda out: commands.checkout(out, name, epoch, after, rows, bound))
+        if not self.allowed(name, epoch, reply):
+            return
+        assert group is not None
+        numbers = [number for number in sorted(group.open) if number > after]
+        if numbers:
+            taken = group.open[numbers[0]]
+        else:
+            taken = []
+            for line in (self.returned, self.ready):
+                while line and len(taken) < rows and (bound < 0 or line[0][0] <= bound):
+                    taken.append(line.pop(0))
+            if taken:
+                group.last += 1
+                group.open[group.last] = taken
+        if not taken:
+            assert (reply.a, reply.b) == (after, 0)
+            return
+        assert reply.a == (numbers[0] if numbers else group.last)
+        assert reply.checkout is not None
+        runs = reply.checkout.messages.pairs()
+        found = [number for first, last in runs for number in range(first, last + 1)]
+        assert found == [message[0] for message in taken]
+
+    @rule(name=GROUPS, stale=st.booleans(), up_to=st.integers(0, 9))
+    def group_settle(self, name: str, stale: bool, up_to: int) -> None:
+        """A reader is done with checkouts."""
+        epoch = self.an_epoch(name, stale)
+        reply = self.apply(lambda out: commands.group_settle(out, name, epoch, up_to))
+        if self.allowed(name, epoch, reply):
+            group = self.groups[name]
+            for number in [n for n in sorted(group.open) if n <= up_to]:
+                del group.open[number]
+                group.settled = number
+
+    @rule(name=GROUPS, stale=st.booleans())
+    def group_release(self, name: str, stale: bool) -> None:
+        """A reader gives everything back."""
+        epoch = self.an_epoch(name, stale)
+        reply = self.apply(lambda out: commands.group_release(out, name, epoch))
+        if self.allowed(name, epoch, reply):
+            self.give_up(self.groups[name])
+        self.dispatch()
+
+    @rule(name=GROUPS, passed_ms=st.sampled_from([1, 60, 200]))
+    def expire(self, name: str, passed_ms: int) -> None:
+        """The node thinks that a lease ran out; the machine decides."""
+        self.now_ms += passed_ms
+        group = self.groups.get(name)
+        if group is not None and 0 < group.lease_ms < self.now_ms - group.seen_ms:
+            group.epoch += 1
+            group.lease_ms = 0
+            self.give_up(group)
+        self.apply(lambda out: commands.expire(out, name))
+        self.dispatch()
+
+    def give_up(self, group: ModelGroup) -> None:
+        """What a group holds returns."""
+        self.put_back(
+            [(n, a + 1, f + 1) for number in sorted(group.open) for n, a, f in group.open[number]]
+        )
+        group.open = {}
+
+    # --- what always holds ----------------------------------------------------------------------
+
+    @rule()
+    def restore(self) -> None:
+        """Go on with a machine restored from the snapshot; the twin goes on as it was."""
+        state = self.fifo.encode()
+        restored = Fifo(-1, False)
+        restored.restore(state)
+        assert restored.encode() == state
+        self.fifo = restored
+
+    @invariant()
+    def same(self) -> None:
+        """Machine and model agree on every message and counter."""
+        if not hasattr(self, "fifo"):
+            return
+        fifo = self.fifo
+        assert spread(fifo.ready.quadruples()) == self.ready
+        assert spread(fifo.returned.quadruples()) == self.returned
+        assert fifo.dropped == self.dropped
+        assert fifo.next_message == self.next_message
+        assert sorted(fifo.consumers) == sorted(self.consumers)
+        held: list[int] = []
+        for consumer_id, model in self.consumers.items():
+            consumer = fifo.consumers[consumer_id]
+            found = {
+                segment.mid + at: (segment.first + at, segment.acquired, segment.failed)
+                for segment in consumer.segments()
+                for at in range(segment.count)
+            }
+            assert found == model.held
+            assert consumer.held == len(model.held)
+            assert consumer.active == model.active
+            if model.active:
+                assert consumer.credit == model.credit
+            held += [message[0] for message in model.held.values()]
+        for group in self.groups.values():
+            held += [message[0] for rows in group.open.values() for message in rows]
+        assert fifo.held_count() == len(held)
+        assert fifo.ready_count() == len(self.ready) + len(self.returned)
+        live = sorted(held + [message[0] for message in self.ready + self.returned])
+        assert [n for first, last in fifo.live() for n in range(first, last + 1)] == live
+        assert len(set(live)) == len(live), "no message is in two places"
+
+    @invariant()
+    def nobody_waits_beside_a_message(self) -> None:
+        """If a message is ready, no consumer has room for it."""
+        if self.ready or self.returned:
+            assert not any(c.active and c.credit > 0 for c in self.consumers.values())
+
+    @invariant()
+    def twins(self) -> None:
+        """A machine that was restored cannot be told from one that was not."""
+        if hasattr(self, "fifo"):
+            assert self.fifo.encode() == self.twin.encode()
+
+
+def spread(runs: list[tuple[int, int, int, int]]) -> list[Message]:
+    """Runs as single messages."""
+    return [(n, a, f) for first, last, a, f in runs for n in range(first, last + 1)]
+
+
+TestFifo = pytest.mark.rule("POI-01", "POI-03", "ORD-01", "ORD-09", "MET-04")(FifoMachine.TestCase)
+TestFifo.settings = settings(max_examples=150, stateful_step_count=60)
+
+
+@pytest.mark.rule("ORD-08")
+@pytest.mark.parametrize("messages", [1, 7, 30])
+@pytest.mark.parametrize("consumers", [2, 3, 5])
+def test_equal_consumers_take_turns(messages: int, consumers: int) -> None:
+    """Of equal consumers with room, none gets two messages more than another."""
+    fifo = Fifo(-1, False)
+    for consumer_id in range(consumers):
+        fifo.attach(consumer_id, 1_000, 0)
+    for number in range(messages):
+        fifo.enqueue(number, 1)
+        fifo.dispatch()
+    shares = [int(consumer.held) for consumer in fifo.consumers.values()]
+    assert sum(shares) == messages
+    assert max(shares) - min(shares) <= 1
+
+
+def test_a_snapshot_leaves_out_who_has_gone() -> None:
+    """A consumer that left while it stood in line does not stop a node from starting."""
+    fifo = Fifo(20, False)
+    fifo.attach(1, 5, 0)
+    fifo.attach(2, 5, 0)
+    fifo.down(1)
+    restored = Fifo(-1, False)
+    restored.restore(fifo.encode())
+    assert sorted(restored.consumers) == [2]
+
+
+def test_a_later_version_is_refused() -> None:
+    """A snapshot of a version that this build does not know is not guessed at."""
+    state = Fifo(20, False).encode()
+    with pytest.raises(ValueError, match="version 99"):
+        Fifo(-1, False).restore(b"\x63" + state[1:])
