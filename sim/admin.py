@@ -30,9 +30,10 @@ class Admin(Actor):
         self.call(spec.BasicQos(), self.begin)
 
     def ended(self) -> None:
-        """What was asked for may have been done."""
+        """What was asked for may still be done, as long as this node lives."""
         for queue in self._clearing:
             self._cleared(queue)
+            queue.cleared_lives.add(self.world.life)
         self._clearing = []
 
     def act(self) -> None:
@@ -40,7 +41,6 @@ class Admin(Actor):
         if self.busy() or self.random.random() > self.world.options.clear_share:
             return
         queue = self.random.choice(self._queues)
-        queue.clearing += 1
         self._clearing.append(queue)
         if queue.volatile and self.random.random() < 0.5:
             self.world.say("%s deletes %s", self.name, queue.name)
@@ -56,5 +56,4 @@ class Admin(Actor):
         self._cleared(self._clearing.pop(0))
 
     def _cleared(self, queue: QueueState) -> None:
-        queue.clearing -= 1
         queue.cleared_step = self.world.step_number

@@ -116,7 +116,7 @@ class QueueState:
         volatile: Whether clients delete it now and then.
         copies: Every message that was ever published to it.
         cleared_step: Messages handed over before this step may have been purged or deleted.
-        clearing: Purges and deletes without an answer yet.
+        cleared_lives: The node's lives with a purge or delete that was never answered.
         settling: Settled copies that a crash may still bring back, with the turn of the ack.
     """
 
@@ -127,7 +127,7 @@ class QueueState:
         self.volatile = volatile
         self.copies: list[Copy] = []
         self.cleared_step = -1
-        self.clearing = 0
+        self.cleared_lives: set[int] = set()
         self.settling: deque[tuple[int, Copy]] = deque()
 
 

@@ -30,6 +30,6 @@ class LossChecker(Checker):
         message = copy.message
         if message.status != CONFIRMED or copy.settled != WAITING:
             return False
-        if message.step < copy.queue.cleared_step:
+        if message.step < copy.queue.cleared_step or message.life in copy.queue.cleared_lives:
             return False
         return message.life == self.world.life or copy.survives_restart()

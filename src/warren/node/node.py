@@ -39,6 +39,8 @@ from warren.protocols.broker import (
 from warren.queues.logged import LoggedQueue
 from warren.queues.queue import Host, Queue
 from warren.queues.transient import TransientQueue
+from warren.wire.amqp091 import spec
+from warren.wire.amqp091.frame import method_frame
 from warren.wire.amqp091.table import Table
 
 
@@ -88,6 +90,7 @@ class Node(Broker, Host):
         self._snapshots_wanted: list[int] = []
         self._congested: list[Queue] = []
         self._alarms: i64 = 0
+        self._greeting: bytes = b""
         self._last_identity: i64 = 0
 
     # Life.
@@ -223,8 +226,16 @@ class Node(Broker, Host):
 
     # For connections.
 
-    def server_properties(self) -> Table:
-        """Product, version and capabilities, with RabbitMQ's keys."""
+    def greeting(self) -> bytes:
+        """`connection.start` with product, version and capabilities, under RabbitMQ's keys."""
+        if not self._greeting:
+            start = spec.ConnectionStart(
+                0, 9, self._server_properties(), b"PLAIN AMQPLAIN", b"en_US"
+            )
+            self._greeting = method_frame(0, start.encode())
+        return self._greeting
+
+    def _server_properties(self) -> Table:
         capabilities: Table = {
             "publisher_confirms": True,
             "exchange_exchange_bindings": True,

@@ -12,7 +12,6 @@ from warren.protocols.amqp091.scan import PropertyScan
 from warren.queues.links import Waiter
 from warren.queues.queue import Queue
 from warren.wire.amqp091 import spec
-from warren.wire.amqp091.table import Table
 
 ALARM_MEMORY: Final = 1
 ALARM_DISK: Final = 2
@@ -266,9 +265,9 @@ class Broker(OutputHost):
         """Milliseconds from an arbitrary start; never goes back."""
         raise AssertionError("a broker defines monotonic_ms")
 
-    def server_properties(self) -> Table:
-        """What `connection.start` says of this server."""
-        raise AssertionError("a broker defines server_properties")
+    def greeting(self) -> bytes:
+        """The frame of `connection.start`, the same for everybody."""
+        raise AssertionError("a broker defines greeting")
 
     def login(self, user: str, password: str, host: str) -> Login | None:
         """Check who a client says it is; None if it may not come in."""

@@ -14,7 +14,6 @@ import logging
 import os
 import resource
 import signal
-import socket
 import sys
 import time
 from collections.abc import Callable
@@ -75,9 +74,6 @@ class ClientProtocol(asyncio.Protocol):
         """A client connected."""
         stream = cast(asyncio.Transport, transport)
         stream.set_write_buffer_limits(high=WRITE_HIGH_BYTES, low=WRITE_LOW_BYTES)
-        sock = stream.get_extra_info("socket")
-        if sock is not None and sock.family != socket.AF_UNIX:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         host, port = (stream.get_extra_info("peername") or ("", 0))[:2]
         self._connection = self._server.node.accept(stream, host, port)
 

@@ -375,12 +375,8 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
 
     def _start(self) -> None:
         self.state = AWAIT_START_OK
-        self.send(
-            0,
-            spec.ConnectionStart(
-                0, 9, self.broker.server_properties(), b"PLAIN AMQPLAIN", b"en_US"
-            ),
-        )
+        self.output.buffer.write(self.broker.greeting())
+        self.output.touch()
 
     def _authenticate(self, method: spec.ConnectionStartOk) -> None:
         self.client_properties = method.client_properties

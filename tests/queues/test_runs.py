@@ -1,0 +1,96 @@
+"""Runs of message numbers against plain lists of them."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from librt.strings import BytesWriter
+
+from warren.queues.runs import Run, RunQueue, merge_pairs
+
+Numbered = tuple[int, int]
+
+
+class RunQueueMachine(RuleBasedStateMachine):
+    """A run queue that is pushed to in ascending order, as a queue's is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queue = RunQueue()
+        self.model: list[Numbered] = []
+        self.next = 0
+
+    @rule(gap=st.integers(0, 2), count=st.integers(1, 6), acquired=st.integers(0, 1))
+    def push(self, gap: int, count: int, acquired: int) -> None:
+        first = self.next + gap
+        self.next = first + count
+        self.queue.push(first, first + count - 1, acquired)
+        self.model += [(first + at, acquired) for at in range(count)]
+
+    @precondition(lambda self: self.model)
+    @rule(data=st.data())
+    def take(self, data: st.DataObject) -> None:
+        head = self.queue.head()
+        assert (head.first, head.acquired) == self.model[0]
+        count = data.draw(st.integers(1, int(head.last - head.first + 1)))
+        self.queue.take(count)
+        del self.model[:count]
+
+    @rule(data=st.data(), count=st.integers(0, 12))
+    def remove(self, data: st.DataObject, count: int) -> None:
+        first = data.draw(st.integers(0, self.next + 1))
+        self.queue.remove(first, first + count)
+        self.model = [item for item in self.model if not first <= item[0] <= first + count]
+
+    @precondition(lambda self: self.model)
+    @rule(data=st.data())
+    def take_and_return(self, data: st.DataObject) -> None:
+        """Some of the head leaves and comes back to where it was."""
+        head = self.queue.head()
+        first, acquired = int(head.first), int(head.acquired)
+        count = data.draw(st.integers(1, int(head.last - head.first + 1)))
+        self.queue.take(count)
+        self.queue.insert_sorted([Run(first, first + count - 1, acquired + 1)])
+        self.model[:count] = [(first + at, acquired + 1) for at in range(count)]
+
+    @rule()
+    def clear(self) -> None:
+        self.queue.clear()
+        self.model = []
+
+    @rule()
+    def restore(self) -> None:
+        out = BytesWriter()
+        self.queue.encode(out)
+        out.write(b"behind")
+        restored = RunQueue()
+        at = restored.decode(out.getvalue(), 0)
+        assert out.getvalue()[int(at) :] == b"behind"
+        self.queue = restored
+
+    @invariant()
+    def same(self) -> None:
+        runs = self.queue.quadruples()
+        assert [(n, a) for first, last, a, _ in runs for n in range(first, last + 1)] == self.model
+        assert self.queue.count == len(self.model)
+        assert self.queue.pairs() == [run[:2] for run in runs]
+
+
+TestRunQueue = RunQueueMachine.TestCase
+
+
+def test_a_backlog_is_one_run() -> None:
+    """However many messages come one by one, they cost one run."""
+    queue = RunQueue()
+    for number in range(10_000):
+        queue.push(number, number)
+    assert queue.quadruples() == [(0, 9_999, 0, 0)]
+
+
+@given(st.sets(st.integers(0, 60)), st.randoms())
+def test_merge_pairs(numbers: set[int], random: object) -> None:
+    """Pairs in any order become ascending ones that do not touch."""
+    merged = merge_pairs([(number, number) for number in numbers])
+    assert [n for first, last in merged for n in range(first, last + 1)] == sorted(numbers)
+    assert all(merged[at][1] + 1 < merged[at + 1][0] for at in range(len(merged) - 1))
