@@ -188,7 +188,8 @@ class Fifo:
                     if up_to >= 0:
                         if run.first > up_to:
                             break
-                        count = min(count, up_to - run.first + 1)
+                        if up_to < run.last:
+                            count = up_to - run.first + 1
                     count = min(count, rows_max - checkout.messages.count)
                     checkout.messages.push(
                         run.first, run.first + count - 1, run.acquired, run.failed
