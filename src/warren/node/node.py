@@ -37,7 +37,7 @@ from warren.protocols.broker import (
     Settings,
 )
 from warren.queues.logged import LoggedQueue
-from warren.queues.queue import Host, Queue
+from warren.queues.queue import Queue
 from warren.queues.transient import TransientQueue
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import method_frame
@@ -45,7 +45,7 @@ from warren.wire.amqp091.table import Table
 
 
 @final
-class Node(Broker, Host):
+class Node(Broker):
     """A broker node.
 
     Attributes:

@@ -10,7 +10,7 @@ from warren.errors import ProtocolError
 from warren.protocols.amqp091.output import OutputHost
 from warren.protocols.amqp091.scan import PropertyScan
 from warren.queues.links import Waiter
-from warren.queues.queue import Queue
+from warren.queues.queue import Host, Queue
 from warren.wire.amqp091 import spec
 
 ALARM_MEMORY: Final = 1
@@ -252,7 +252,7 @@ class Session:
         raise AssertionError("a session defines closed")
 
 
-class Broker(OutputHost):
+class Broker(Host, OutputHost):
     """The node, as a connection sees it before and beside its session.
 
     Attributes:

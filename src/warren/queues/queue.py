@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from librt.strings import BytesWriter
-from mypy_extensions import i64, trait
+from mypy_extensions import i64, mypyc_attr, trait
 
 from warren.log.batch import Batch
 from warren.queues import commands
@@ -23,7 +23,7 @@ SEAL_BYTES: Final = 262_144
 """A record batch is sealed when its records pass this size, whatever the turn still brings."""
 
 
-@trait
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Host:
     """The node around a queue."""
 
