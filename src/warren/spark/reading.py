@@ -18,9 +18,10 @@ from warren.spark.broker import RowsLost, Runs, TableCalls
 from warren.spark.columns import to_arrow
 from warren.spark.records import Block, Positions, parse
 
-#: Bytes asked for at once. An Arrow batch comes out about as large; at 1 KB a row that is 16,000
-#: rows, where Spark's cost per batch no longer shows.
-READ_BYTES: Final = 16 * 1024 * 1024
+#: Bytes asked for at once. An Arrow batch comes out about as large; at 1 KB a row that is 8,000
+#: rows, where Spark's cost per batch hardly shows. With twice that, buffers fall to the system at
+#: every turn and come back as pages to be cleared, which costs more than it saves.
+READ_BYTES: Final = 8 * 1024 * 1024
 
 #: Foreign messages between two runs up to which they are read through rather than around: they
 #: most likely lie in the same record batch.
