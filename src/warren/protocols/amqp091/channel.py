@@ -46,6 +46,17 @@ NOT_YET: Final = "is not supported yet by this version of Warren"
 REFUSED_CONSUME_ARGUMENTS: Final = ("x-consumer-timeout", "x-stream-offset", "x-stream-filter")
 
 
+def known_tag(tag: int) -> i64:
+    """A delivery tag from the wire, where it has 64 bits without a sign.
+
+    Raises:
+        ChannelException: 406, no channel ever had as many deliveries.
+    """
+    if tag >= 1 << 63:
+        raise ChannelException(406, f"unknown delivery tag {tag}")
+    return tag
+
+
 @final
 class Pending(Completion):
     """A method of this channel that waits for its answer."""
@@ -397,14 +408,16 @@ class Channel(PublishOwner, LinkOwner, Confirming):
 
     def _handle_basic(self, method: spec.Method) -> None:
         if isinstance(method, spec.BasicAck):
+            tag = known_tag(method.delivery_tag)
             if method.multiple:
-                self._settle_up_to(method.delivery_tag)
+                self._settle_up_to(tag)
             else:
-                self._settle(method.delivery_tag, method.delivery_tag)
+                self._settle(tag, tag)
         elif isinstance(method, spec.BasicNack):
-            self._give_back(method.delivery_tag, method.multiple, method.requeue, False)
+            tag = known_tag(method.delivery_tag)
+            self._give_back(tag, method.multiple, method.requeue, False)
         elif isinstance(method, spec.BasicReject):
-            self._give_back(method.delivery_tag, False, method.requeue, True)
+            self._give_back(known_tag(method.delivery_tag), False, method.requeue, True)
         elif isinstance(method, spec.BasicConsume):
             self._consume(method)
         elif isinstance(method, spec.BasicCancel):

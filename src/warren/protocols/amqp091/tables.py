@@ -31,6 +31,13 @@ if TYPE_CHECKING:
     from warren.protocols.amqp091.channel import Channel, Pending
 
 ROWS_MAX: Final = 100_000_000
+NUMBER_MAX: Final = 1 << 62
+"""More than any number in a queue. The wire has 64 bits without a sign, the machine 64 with one."""
+
+
+def bounded(number: int) -> int:
+    """A number from the wire, cut to what the machine can count with."""
+    return min(number, NUMBER_MAX)
 
 
 def handle(channel: Channel, method: spec.Method) -> None:
@@ -43,7 +50,7 @@ def handle(channel: Channel, method: spec.Method) -> None:
         queue = _queue(channel, method.queue)
         limit = min(max(method.max_bytes, 1), TABLE_READ_BYTES_MAX)
         reader = TableReader(channel, channel.wait(method))
-        queue.log.read_raw(method.first, method.last, limit, reader)
+        queue.log.read_raw(bounded(method.first), bounded(method.last), limit, reader)
     elif isinstance(method, spec.TableStatus):
         _status(channel, _queue(channel, method.queue), method.group)
     elif isinstance(method, spec.TableCheckouts):
@@ -53,27 +60,34 @@ def handle(channel: Channel, method: spec.Method) -> None:
         if not method.group:
             raise ChannelException(406, "a group needs a name")
         out = BytesWriter()
-        commands.acquire(out, method.group, method.lease_ms)
+        commands.acquire(out, method.group, bounded(method.lease_ms))
         _ask(channel, queue, method, out)
     elif isinstance(method, spec.TableCheckout):
         queue = _queue(channel, method.queue)
         out = BytesWriter()
         # The machine counts messages; a bound in bytes becomes one in messages of mean size.
         by_bytes = method.max_bytes // max(1, queue.mean_message_bytes())
-        rows = ROWS_MAX if method.max_rows <= 0 else method.max_rows
+        rows = ROWS_MAX if method.max_rows <= 0 else min(method.max_rows, ROWS_MAX)
         if method.max_bytes > 0:
             rows = min(rows, max(1, int(by_bytes)))
-        commands.checkout(out, method.group, method.epoch, method.after, rows, method.up_to)
+        commands.checkout(
+            out,
+            method.group,
+            bounded(method.epoch),
+            bounded(method.after),
+            rows,
+            bounded(method.up_to),
+        )
         _ask(channel, queue, method, out)
     elif isinstance(method, spec.TableSettle):
         queue = _queue(channel, method.queue)
         out = BytesWriter()
-        commands.group_settle(out, method.group, method.epoch, method.up_to)
+        commands.group_settle(out, method.group, bounded(method.epoch), bounded(method.up_to))
         _ask(channel, queue, method, out)
     elif isinstance(method, spec.TableRelease):
         queue = _queue(channel, method.queue)
         out = BytesWriter()
-        commands.group_release(out, method.group, method.epoch)
+        commands.group_release(out, method.group, bounded(method.epoch))
         _ask(channel, queue, method, out)
     else:
         raise ConnectionException(503, "unimplemented method")
