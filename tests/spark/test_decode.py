@@ -177,6 +177,14 @@ def test_a_cut_is_noticed(size: int) -> None:
         parse(GOOD[:size])
 
 
+def test_properties_and_names_that_do_not_fill_their_frames_are_noticed() -> None:
+    one = record(b"", "key", "ex", Properties(app_id="ab"))
+    for good, bad in ((b"\x02ab", b"\x01ab"), (b"\x03key", b"\x02key"), (b"\x02ab", b"\x09ab")):
+        assert one.count(good) == 1
+        with pytest.raises(CorruptRecord):
+            rows(batch(1, [record(b"before"), one.replace(good, bad), record(b"after")]))
+
+
 @given(st.data())
 def test_a_record_with_right_checksum_and_wrong_content_is_a_declared_error(
     data: st.DataObject,
