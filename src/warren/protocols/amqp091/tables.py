@@ -66,7 +66,7 @@ def handle(channel: Channel, method: spec.Method) -> None:
         queue = _queue(channel, method.queue)
         out = BytesWriter()
         # The machine counts messages; a bound in bytes becomes one in messages of mean size.
-        by_bytes = method.max_bytes // max(1, queue.mean_message_bytes())
+        by_bytes = bounded(method.max_bytes) // max(1, queue.mean_message_bytes())
         rows = ROWS_MAX if method.max_rows <= 0 else min(method.max_rows, ROWS_MAX)
         if method.max_bytes > 0:
             rows = min(rows, max(1, int(by_bytes)))
