@@ -9,7 +9,7 @@ import pytest
 from sim.disk import SimDisk
 from tests.log.model import World
 from warren.errors import CorruptRecord, StorageError
-from warren.log.batch import SECTOR_BYTES
+from warren.log.batch import HEADER_BYTES, SECTOR_BYTES
 from warren.log.manifest import VERSION_LINE
 
 NEWEST = "log/00000001.log"
@@ -169,3 +169,28 @@ def test_a_body_that_looks_like_a_round_does_not_pass_for_one() -> None:
     world.histories[1].forget_after(6)
     world.start()
     assert world.log._store.files[-1].end == start
+
+
+def test_a_stale_batch_in_a_torn_round_does_not_pass_for_part_of_it() -> None:
+    world = World(7, wal_max_size_bytes=1 << 20)
+    group_id = world.new_group()
+    starts = []
+    for _ in range(2):
+        starts.append(world.log._store.files[-1].end)
+        world.publish(group_id, [700])
+        world.publish(group_id, [700])
+        world.log.flush()
+        world.executor.drain()
+    world.disk.restart()
+    # As if the blocks had held a round of the same layout before, and the crash kept its tail.
+    handle = world.disk.open(NEWEST)
+    second = HEADER_BYTES + HEADER_BYTES + 4 + 700
+    stale = handle.read(starts[0] + second, second - HEADER_BYTES)
+    handle.write_durable([stale], starts[1] + second)
+    world.disk.restart()
+    history = world.histories[group_id]
+    history.persisted -= 2
+    history.forget_after(history.persisted)
+    world.start()
+    assert world.log._store.files[-1].end == starts[1]
+    world.check()

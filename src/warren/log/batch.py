@@ -23,10 +23,12 @@ batch's first message in its group; control batches have `count` 0 and carry one
 
 A round, the result of one gathered write, starts with a batch of kind ROUND at a multiple of 512
 bytes. It has no payload; its fields mean: `group` the offset at which it lies, `index` the round's
-number, `term` the salt of the directory, `first` the offset up to which the file was durable when
-the round was issued, `stamp_ms` the size of the whole round in bytes. Zeros follow up to the next
-multiple of 512. Offset and salt keep stale bytes, and bytes a publisher chose, from passing for
-a round.
+number, `term` the identity of the file, which is the salt of the directory combined with the file's
+number, `first` the offset up to which the file was durable when the round was issued, `stamp_ms`
+the size of the whole round in bytes, and the reserved word a CRC-32 over the checksums of its
+batches. Zeros follow up to the next multiple of 512. Offset and identity keep bytes of an earlier
+use of the same blocks, and bytes a publisher chose, from passing for a round; the CRC keeps stale
+batches from passing for part of one.
 """
 
 from __future__ import annotations
@@ -50,8 +52,9 @@ if TYPE_CHECKING:
 MAGIC: Final = 0x31425257
 """`WRB1` as bytes."""
 
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
 HEADER_BYTES: Final = 64
+CHECKSUM_AT: Final = 8
 SECTOR_BYTES: Final = 512
 """Rounds start at multiples of this, the unit in which disks tear writes."""
 
@@ -191,15 +194,23 @@ def write_checksum(writer: BytesWriter, checksum: i64) -> None:
     write_i32_le(writer, i32(checksum))
 
 
-def encode_round(offset: i64, number: i64, salt: i64, durable_offset: i64, size: i64) -> bytes:
+def identity(salt: i64, number: i64) -> i64:
+    """What the rounds of one file carry, and those of no other: numbers are never used twice."""
+    return salt ^ number
+
+
+def encode_round(
+    offset: i64, number: i64, file_identity: i64, durable_offset: i64, size: i64, digest: i64
+) -> bytes:
     """The batch that opens a round; the module's head says what its fields mean."""
     writer = BytesWriter()
     write_i32_le(writer, i32(KIND_ROUND | FORMAT_VERSION << 16))
     write_i64_le(writer, offset)
     write_i64_le(writer, number)
-    write_i64_le(writer, salt)
+    write_i64_le(writer, file_identity)
     write_i64_le(writer, durable_offset)
-    write_i64_le(writer, 0)
+    write_i32_le(writer, 0)
+    write_checksum(writer, digest)
     write_i64_le(writer, size)
     tail = writer.getvalue()
     head = BytesWriter()
@@ -207,6 +218,14 @@ def encode_round(offset: i64, number: i64, salt: i64, durable_offset: i64, size:
     write_checksum(head, crc32(tail))
     head.write(tail)
     return head.getvalue()
+
+
+def digest_of(heads: list[bytes]) -> i64:
+    """The digest of a round whose batches begin with these headers."""
+    digest = 0
+    for head in heads:
+        digest = crc32(head[CHECKSUM_AT : CHECKSUM_AT + 4], digest)
+    return digest
 
 
 def aligned(offset: i64) -> i64:
@@ -227,6 +246,7 @@ class Header:
         self.first: i64 = 0
         self.count: i64 = 0
         self.stamp_ms: i64 = 0
+        self.digest: i64 = 0
 
     def load(self, data: bytes, at: i64, end: i64) -> str:
         """Decode the header at a place in a buffer.
@@ -256,7 +276,9 @@ class Header:
         self.index = read_i64_le(data, at + 24)
         self.term = read_i64_le(data, at + 32)
         self.first = read_i64_le(data, at + 40)
-        self.count = read_i64_le(data, at + 48) & 0xFFFF_FFFF
+        word = read_i64_le(data, at + 48)
+        self.count = word & 0xFFFF_FFFF
+        self.digest = word >> 32 & 0xFFFF_FFFF
         self.stamp_ms = read_i64_le(data, at + 56)
         if HEADER_BYTES + 4 * self.count > self.size:
             return "the count is impossible"

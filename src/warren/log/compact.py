@@ -12,7 +12,6 @@ leftover.
 
 from __future__ import annotations
 
-import errno
 from typing import Final, final
 
 from mypy_extensions import i64
@@ -20,12 +19,13 @@ from mypy_extensions import i64
 from warren.errors import CorruptRecord
 from warren.log import sidecar
 from warren.log.copying import Copier, CopyPart
-from warren.log.files import Extents, LogFile
+from warren.log.files import Extents, LogFile, lacks_space
 from warren.log.group import GroupLog
 from warren.log.manifest import DIRECTORY, Manifest, log_path, sidecar_path
+from warren.log.spares import Spares
 from warren.log.store import Store
 from warren.log.wal import FileKeeper
-from warren.ports import Disk, Job
+from warren.ports import Job
 
 SMALL_SHARE: Final = 8
 """A file below this part of the roll-over size is worth merging with its neighbours."""
@@ -35,11 +35,6 @@ GAIN_SHARE: Final = 64
 
 SMALL_FILES_MAX: Final = 4
 """This many small neighbours are merged even if nothing in them is dead."""
-
-
-def lacks_space(error: BaseException) -> bool:
-    """Whether a disk call failed for want of space only."""
-    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 @final
@@ -102,7 +97,7 @@ class CompactJob(Job):
 
 @final
 class ManifestJob(Job):
-    """Makes a new list of files the log's, and removes the files that are no longer in it."""
+    """Makes a new list of files the log's."""
 
     def __init__(
         self,
@@ -127,25 +122,18 @@ class ManifestJob(Job):
             raise
         self._manifest.publish(disk)
         self.published = True
-        for file in self.sources:
-            remove_files(disk, file)
 
     def done(self, error: BaseException | None) -> None:
         self._compactor.committed(self, error)
-
-
-def remove_files(disk: Disk, file: LogFile) -> None:
-    """Delete a file that no manifest names, and its index. What a crash leaves goes at start-up."""
-    disk.remove(file.path)
-    disk.remove(sidecar_path(file.number))
 
 
 @final
 class Compactor(FileKeeper):
     """Decides what happens to closed files. One job at a time, on the `compact` lane."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, spares: Spares) -> None:
         self.store = store
+        self._spares = spares
         self._busy = False
         self._due = True
         self._looked_ms: i64 = 0
@@ -379,13 +367,13 @@ class Compactor(FileKeeper):
         for file in self._sources:
             touched.update(file.groups)
             file.groups = {}
-            file.retire()
         for group_id in sorted(touched):
             group = store.groups.get(group_id)
             if group is not None:
                 group.places = [
                     file.groups[group_id] for file in store.files if group_id in file.groups
                 ]
+        self._spares.retire(self._sources)
         self._sources = []
         self._product = None
         self._busy = False

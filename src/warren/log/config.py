@@ -26,7 +26,7 @@ class LogConfig:
 
     def __init__(
         self,
-        wal_max_size_bytes: int = 512 * MEBIBYTE,
+        wal_max_size_bytes: int = 64 * MEBIBYTE,
         cache_bytes: int = 8 * MEBIBYTE,
         reserve_bytes: int = 16 * MEBIBYTE,
         disk_free_limit_bytes: int = 50_000_000,

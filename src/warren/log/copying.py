@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from typing import Final, final
+from zlib import crc32
 
 from mypy_extensions import i64
 
 from warren.errors import CorruptRecord
 from warren.log.batch import (
+    CHECKSUM_AT,
     HEADER_BYTES,
     KIND_DROP,
     KIND_MESSAGES,
@@ -17,6 +19,7 @@ from warren.log.batch import (
     Header,
     aligned,
     encode_round,
+    identity,
 )
 from warren.log.files import Extents, LogFile
 from warren.log.reading import walk
@@ -58,6 +61,7 @@ class Copier:
         self._file: LogFile | None = None
         self._header = Header()
         self._pieces: list[bytes] = []
+        self._digest: int = 0
         self._size: i64 = 0
         self._rounds: i64 = 0
 
@@ -169,6 +173,7 @@ class Copier:
                 batch.kind, batch.index, batch.first, batch.count, offset, size, self._max_span
             )
         self._pieces.append(head)
+        self._digest = crc32(head[CHECKSUM_AT : CHECKSUM_AT + 4], self._digest)
         if batch.payload_size > 0:
             self._pieces.append(batch.body())
         self._size += size
@@ -181,11 +186,14 @@ class Copier:
         size = HEADER_BYTES + self._size
         self._rounds += 1
         # Nothing of this file is vouched for before it is whole, hence durable up to 0.
-        opening = encode_round(file.end, self._rounds, self._salt, 0, size)
+        opening = encode_round(
+            file.end, self._rounds, identity(self._salt, file.number), 0, size, self._digest
+        )
         padding = bytes(aligned(size) - size)
         file.handle.write([opening, *self._pieces, padding], file.end)
         file.end = file.end + aligned(size)
         self._pieces = []
+        self._digest = 0
         self._size = 0
 
 

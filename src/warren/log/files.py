@@ -8,6 +8,7 @@ quarter of a mebibyte, and a thousand queues written in turn do not make each ot
 
 from __future__ import annotations
 
+import errno
 from typing import Final, final
 
 from librt.vecs import append, vec
@@ -21,6 +22,11 @@ FOREIGN_BYTES_FREE: Final = 4096
 
 FOREIGN_FACTOR: Final = 3
 """Beyond that, bytes of other groups per own byte."""
+
+
+def lacks_space(error: BaseException) -> bool:
+    """Whether a disk call failed for want of space only."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 @final
@@ -117,6 +123,7 @@ class LogFile:
         number: Its name; numbers are never used twice.
         end: Bytes written, a multiple of the sector size.
         reserved: Bytes allocated, from the start of the file.
+        prepared: Whether those were all written before, which makes a durable write cheap.
         closed: Whether it is complete; only the newest is not.
         groups: The index of every group that has batches here, also of dropped ones.
         drops: Groups whose DROP batch lies here.
@@ -132,6 +139,7 @@ class LogFile:
         self.handle = handle
         self.end: i64 = 0
         self.reserved: i64 = 0
+        self.prepared = False
         self.closed = False
         self.groups: dict[int, Extents] = {}
         self.drops: list[int] = []

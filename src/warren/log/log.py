@@ -12,6 +12,7 @@ from warren.log.config import LogConfig
 from warren.log.group import GroupLog
 from warren.log.listener import LogListener, Replayer
 from warren.log.recovery import Recovery
+from warren.log.spares import Spares
 from warren.log.store import Store
 from warren.log.wal import Wal
 from warren.ports import Disk, Executor
@@ -30,7 +31,8 @@ class Log:
     ) -> None:
         self._store = Store(disk, executor, config, listener)
         self._wal: Wal | None = None
-        self._compactor = Compactor(self._store)
+        self._spares = Spares(self._store)
+        self._compactor = Compactor(self._store, self._spares)
 
     def recover(self, replayer: Replayer) -> None:
         """Read the directory, or begin a new one, and replay it. Blocks.
@@ -40,7 +42,7 @@ class Log:
             OSError: The disk failed.
         """
         assert self._wal is None, "a log recovers once"
-        self._wal = Recovery(self._store, replayer).run()
+        self._wal = Recovery(self._store, replayer).run(self._spares)
         self._wal.keeper = self._compactor
 
     def _writer(self) -> Wal:
@@ -105,12 +107,15 @@ class Log:
     def wind_down(self) -> None:
         """Begin no more background work, and cut short what is under way; before `close`."""
         self._compactor.cancel()
+        self._spares.cancel()
 
     def close(self) -> None:
         """Write and sync what was appended, then close all files. Blocks.
 
         The executor has to be drained and stopped before. Raises `OSError`.
         """
+        self._spares.cancel()
         self._writer().close()
+        self._spares.close()
         for file in self._store.files:
             file.handle.close()

@@ -2,7 +2,7 @@
 
 `log/MANIFEST` is text, one fact a line, closed by a checksum over all lines before it:
 
-    warren-log 1                  format and version
+    warren-log 2                  format and version
     salt 5f0c...                  16 hexadecimal digits, see `batch.py`
     next 9                        no file has had this number or a higher one
     file 3 536870912              a closed file and its size, in the order of the log
@@ -24,7 +24,7 @@ from warren.ports import Disk
 DIRECTORY: Final = "log"
 MANIFEST_PATH: Final = "log/MANIFEST"
 MANIFEST_DRAFT_PATH: Final = "log/MANIFEST.tmp"
-VERSION_LINE: Final = "warren-log 1"
+VERSION_LINE: Final = "warren-log 2"
 MANIFEST_BYTES_MAX: Final = 64 * 1024 * 1024
 
 

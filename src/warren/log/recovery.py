@@ -33,6 +33,7 @@ from warren.log.manifest import (
 )
 from warren.log.reading import detach
 from warren.log.scan import Indexer, Scan, Visitor
+from warren.log.spares import Spares
 from warren.log.store import Store
 from warren.log.wal import Wal
 
@@ -58,8 +59,11 @@ class Recovery:
         self._last_round: i64 = -1
         self._torn = False
 
-    def run(self) -> Wal:
+    def run(self, spares: Spares) -> Wal:
         """Bring the log to life.
+
+        Args:
+            spares: Where the files to come are made ready.
 
         Raises:
             StorageError: The directory cannot be used; nothing in it was changed.
@@ -73,7 +77,7 @@ class Recovery:
         else:
             self._create(names)
         newest = store.files[-1]
-        wal = Wal(store, newest, self._round_number)
+        wal = Wal(store, spares, newest, self._round_number)
         try:
             self._build_groups(wal)
             self._replay()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Final, final
+from zlib import crc32
 
 from librt.strings import read_i32_le
 from mypy_extensions import i64, mypyc_attr
@@ -10,6 +11,7 @@ from mypy_extensions import i64, mypyc_attr
 from warren.errors import CorruptRecord
 from warren.log.batch import (
     HEADER_BYTES,
+    CHECKSUM_AT,
     KIND_DROP,
     KIND_ROUND,
     KIND_SNAPSHOT,
@@ -17,6 +19,7 @@ from warren.log.batch import (
     SECTOR_BYTES,
     Header,
     aligned,
+    identity,
 )
 from warren.log.files import LogFile
 from warren.ports import File
@@ -103,7 +106,7 @@ class Scan:
     def __init__(self, file: LogFile, salt: i64, visitor: Visitor, verify: bool) -> None:
         self._handle = file.handle
         self._path = file.path
-        self._salt: i64 = salt
+        self._identity: i64 = identity(salt, file.number)
         self._visitor = visitor
         self._verify = verify
         self._window = Window(file.handle)
@@ -134,7 +137,7 @@ class Scan:
             if size < 0:
                 self.bad_at = offset
                 break
-            if not self._check(offset, size):
+            if not self._check(offset, size, self._header.digest):
                 break
             self._visit(offset, size)
             self.last_round = offset
@@ -167,11 +170,11 @@ class Scan:
             header.kind == KIND_ROUND
             and header.size == HEADER_BYTES
             and header.group == offset
-            and header.term == self._salt
+            and header.term == self._identity
             and header.checksum_holds(self._window.data, at)
         )
 
-    def _check(self, offset: i64, size: i64) -> bool:
+    def _check(self, offset: i64, size: i64, digest: i64) -> bool:
         """Whether a round is whole: every batch and the padding behind them."""
         padded = aligned(offset + size) - offset
         at = self._window.hold(offset, padded)
@@ -180,6 +183,7 @@ class Scan:
         end = at + size
         base = offset - at
         at += HEADER_BYTES
+        found = 0
         while at < end:
             self.problem = header.load(data, at, end)
             if not self.problem:
@@ -190,7 +194,12 @@ class Scan:
             if self.problem:
                 self.bad_at = base + at
                 return False
+            found = crc32(data[at + CHECKSUM_AT : at + CHECKSUM_AT + 4], found)
             at += header.size
+        if found != digest:
+            self.problem = "a batch of another round is in it"
+            self.bad_at = offset
+            return False
         if data[end : offset - base + padded].strip(b"\0"):
             self.problem = "the padding is not zero"
             self.bad_at = base + end

@@ -7,7 +7,6 @@ thread only lists what it appends.
 
 from __future__ import annotations
 
-import errno
 from typing import Final, final
 
 from librt.strings import BytesWriter
@@ -18,10 +17,13 @@ from warren.log.batch import (
     KIND_SNAPSHOT,
     Batch,
     aligned,
+    digest_of,
     encode_round,
+    identity,
 )
-from warren.log.files import LogFile
+from warren.log.files import LogFile, lacks_space
 from warren.log.manifest import DIRECTORY, Manifest, log_path
+from warren.log.spares import Spares
 from warren.log.store import Store
 from warren.ports import Disk, Job
 
@@ -29,12 +31,15 @@ COPY_BYTES_MAX: Final = 4096
 """Up to this size copying a payload is cheaper than one more buffer for the kernel."""
 
 
-def reserve(disk: Disk, file: LogFile, needed: i64, chunk: i64, free_limit: i64) -> bool:
-    """Keep a chunk of space allocated behind what is needed now. Blocks.
+def reserve(
+    disk: Disk, file: LogFile, needed: i64, ahead: i64, chunk: i64, free_limit: i64
+) -> bool:
+    """Keep space allocated behind what is needed now. Blocks.
 
     Args:
         needed: Size the file is about to have.
-        chunk: Bytes to allocate at a time, and to have in reserve.
+        ahead: Bytes to have in reserve.
+        chunk: Bytes to allocate at a time.
         free_limit: Free bytes below which the disk counts as full.
 
     Returns:
@@ -43,14 +48,14 @@ def reserve(disk: Disk, file: LogFile, needed: i64, chunk: i64, free_limit: i64)
     Raises:
         OSError: Any failure but a lack of space.
     """
-    if file.reserved - needed < chunk:
+    if file.reserved - needed < ahead:
         size = chunk
-        while file.reserved + size - needed < chunk:
+        while file.reserved + size - needed < ahead:
             size += chunk
         try:
             file.handle.allocate(file.reserved, size)
         except OSError as error:
-            if error.errno != errno.ENOSPC and error.errno != errno.EDQUOT:
+            if not lacks_space(error):
                 raise
             return False
         file.reserved += size
@@ -71,6 +76,7 @@ class RoundJob(Job):
         self.written = False
         self.looked = False
         """Whether space was looked for, and `space` says something."""
+        self.ahead: i64 = wal.ahead()
         self.space = True
 
     def run(self) -> None:
@@ -80,18 +86,24 @@ class RoundJob(Job):
         for batch in self.batches:
             size += batch.size()
         self.end = aligned(self.start + size)
-        chunk = wal.chunk
-        if file.reserved - self.end < chunk:
+        if file.reserved - self.end < self.ahead:
             self.looked = True
-            self.space = reserve(wal.store.disk, file, self.end, chunk, wal.free_limit)
+            self.space = reserve(
+                wal.store.disk, file, self.end, self.ahead, wal.chunk, wal.free_limit
+            )
             if file.reserved < self.end:
                 return
+        heads: list[bytes] = []
+        for batch in self.batches:
+            heads.append(batch.encode_head())
+        # The file is durable up to where this round starts: there is no other in flight.
+        start = self.start
+        own = identity(wal.store.salt, file.number)
         buffers: list[bytes] = []
         writer = BytesWriter()
-        # The file is durable up to where this round starts: there is no other in flight.
-        writer.write(encode_round(self.start, self.number, wal.salt, self.start, size))
-        for batch in self.batches:
-            writer.write(batch.encode_head())
+        writer.write(encode_round(start, self.number, own, start, size, digest_of(heads)))
+        for place, batch in enumerate(self.batches):
+            writer.write(heads[place])
             if batch.payload_size <= COPY_BYTES_MAX:
                 writer.write(batch.body())
             else:
@@ -112,34 +124,45 @@ class RoundJob(Job):
 class RollJob(Job):
     """Close the file being written and begin a new one."""
 
-    def __init__(self, wal: Wal, number: i64, manifest: Manifest) -> None:
+    def __init__(self, wal: Wal, number: i64, spare: LogFile | None, manifest: Manifest) -> None:
         self.wal = wal
         self.number: i64 = number
+        self.spare = spare
         self.manifest = manifest
         self.file: LogFile | None = None
 
     def run(self) -> None:
         wal = self.wal
         disk = wal.store.disk
-        path = log_path(self.number)
-        handle = disk.open(path, create=True)
-        file = LogFile(self.number, path, handle)
+        file = self.spare if self.spare is not None else self._create(disk)
+        if file is None:
+            return
         try:
-            if not reserve(disk, file, 0, wal.chunk, 0):
-                raise OSError(errno.ENOSPC, "no space for a new log file")
-            handle.sync()
-            disk.sync_directory(DIRECTORY)
             self.manifest.draft(disk)
         except OSError as error:
-            handle.close()
-            if error.errno != errno.ENOSPC and error.errno != errno.EDQUOT:
+            if not lacks_space(error):
                 raise
             # Nothing names the new file. The old one grows on until there is space.
-            disk.remove(path)
+            if self.spare is None:
+                file.handle.close()
+                disk.remove(file.path)
             return
         self.manifest.publish(disk)
         self.file = file
         wal.file.handle.truncate(wal.file.end)
+
+    def _create(self, disk: Disk) -> LogFile | None:
+        """A new file with some space, durable by name; None if there is no space."""
+        path = log_path(self.number)
+        handle = disk.open(path, create=True)
+        file = LogFile(self.number, path, handle)
+        if not reserve(disk, file, 0, self.wal.chunk, self.wal.chunk, 0):
+            handle.close()
+            disk.remove(path)
+            return None
+        handle.sync()
+        disk.sync_directory(DIRECTORY)
+        return file
 
     def done(self, error: BaseException | None) -> None:
         self.wal.roll_done(self, error)
@@ -151,11 +174,14 @@ class SpaceJob(Job):
 
     def __init__(self, wal: Wal) -> None:
         self.wal = wal
+        self.ahead: i64 = wal.ahead()
         self.space = True
 
     def run(self) -> None:
         wal = self.wal
-        self.space = reserve(wal.store.disk, wal.file, wal.file.end, wal.chunk, wal.free_limit)
+        self.space = reserve(
+            wal.store.disk, wal.file, wal.file.end, self.ahead, wal.chunk, wal.free_limit
+        )
 
     def done(self, error: BaseException | None) -> None:
         self.wal.space_done(self, error)
@@ -184,17 +210,19 @@ class Wal:
         full: Whether publishes have to be refused for lack of space.
     """
 
-    def __init__(self, store: Store, file: LogFile, round_number: i64) -> None:
+    def __init__(self, store: Store, spares: Spares, file: LogFile, round_number: i64) -> None:
         self.store = store
+        self.spares = spares
         self.keeper: FileKeeper | None = None
         self.file = file
         self.round_number: i64 = round_number
-        self.salt: i64 = store.salt
         self.chunk: i64 = store.config.reserve_bytes
         self.free_limit: i64 = store.config.disk_free_limit_bytes
         self.full = False
         self._round_bytes_max: i64 = store.config.round_bytes_max
         self._roll_at: i64 = store.config.wal_max_size_bytes
+        self._replace_at: i64 = 1
+        """Size at which a file that was only allocated gives way to a spare."""
         self._max_span: i64 = store.config.extent_bytes_max
         self._gathered: list[Batch] = []
         self._busy = False
@@ -211,6 +239,10 @@ class Wal:
         """Whether nothing is gathered and no write is under way."""
         return not self._busy and not self._gathered
 
+    def ahead(self) -> i64:
+        """Bytes to keep reserved in the file being written: a spare is reserve enough."""
+        return 0 if self.spares.any else self.chunk
+
     def gather(self, batch: Batch) -> None:
         """Take a batch for the next round."""
         self._gathered.append(batch)
@@ -219,10 +251,15 @@ class Wal:
         """Start a round with what is gathered, unless one is in flight."""
         if self._busy or self._starved or not self._gathered or self.store.failure is not None:
             return
-        if self.file.end >= self._roll_at and not self._closing and not self.store.manifest_busy:
+        if self._roll_due() and not self._closing and not self.store.manifest_busy:
             self._roll()
         else:
             self._start_round(self._take())
+
+    def _roll_due(self) -> bool:
+        return self.file.end >= self._roll_at or (
+            self.spares.any and not self.file.prepared and self.file.end >= self._replace_at
+        )
 
     def _take(self) -> list[Batch]:
         size: i64 = 0
@@ -281,18 +318,23 @@ class Wal:
             self.store.listener.persisted(job.batches)
         if moved and self.keeper is not None:
             self.keeper.snapshots_moved()
+        self.spares.prepare(self.file)
         self.flush()
 
     def _roll(self) -> None:
         store = self.store
-        number = store.next_number
-        store.next_number += 1
+        spare = self.spares.take()
+        if spare is not None:
+            number = spare.number
+        else:
+            number = store.next_number
+            store.next_number += 1
         manifest = store.manifest(store.files)
         manifest.files[-1] = (self.file.number, self.file.end)
         manifest.files.append((number, 0))
         self._busy = True
         store.manifest_busy = True
-        store.executor.submit("wal", RollJob(self, number, manifest))
+        store.executor.submit("wal", RollJob(self, number, spare, manifest))
 
     def roll_done(self, job: RollJob, error: BaseException | None) -> None:
         """A new file has begun, or there is no space for one."""
@@ -302,8 +344,11 @@ class Wal:
             self.store.fail(error)
             return
         if job.file is None:
+            if job.spare is not None:
+                self.spares.give_back(job.spare)
             # The next attempt is made when the file has grown by another chunk.
             self._roll_at = self.file.end + self.chunk
+            self._replace_at = self._roll_at
             self._note_space(False)
         else:
             old = self.file
@@ -311,6 +356,7 @@ class Wal:
             self.file = job.file
             self.store.files.append(job.file)
             self._roll_at = self.store.config.wal_max_size_bytes
+            self._replace_at = 1
             if self.keeper is not None:
                 self.keeper.rolled(old)
         self.flush()
@@ -335,8 +381,12 @@ class Wal:
         if error is not None:
             self.store.fail(error)
             return
-        self._starved = False
-        self._note_space(job.space)
+        if not job.space and self.spares.release():
+            # Asked again once their space is free.
+            self._space_checked_ms = 0
+        else:
+            self._starved = False
+            self._note_space(job.space)
         self.flush()
 
     def _note_space(self, space: bool) -> None:

@@ -89,7 +89,7 @@ class Settings:
         self.heartbeat_s: int = 60
         self.handshake_timeout_ms: int = 10_000
         self.max_message_bytes: int = 16_777_216
-        self.wal_max_bytes: int = 536_870_912
+        self.wal_max_bytes: int = 67_108_864
         self.disk_free_limit_bytes: int = 50_000_000
         self.memory_limit_bytes: int = 0
         self.default_vhost: str = "/"

@@ -50,7 +50,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
             limit is set.
         vm_memory_high_watermark_absolute: 0 where none is set.
         disk_free_limit: Free space under which publishers are blocked.
-        raft_wal_max_size_bytes: Size at which a new write-ahead log file begins.
+        raft_wal_max_size_bytes: Bytes the log may grow by before old ones go, in eight files.
         default_user, default_pass, default_vhost: Made in an empty data directory.
         loopback_users: Users that may connect from this machine only.
         log_level: The least important level that is logged.
@@ -216,7 +216,7 @@ SETTINGS: Final = (
     Setting("disk_free_limit.absolute", "disk_free_limit", _size(0, _BYTES_MAX),
             "free disk space below which publishers are blocked"),
     Setting("raft.wal_max_size_bytes", "raft_wal_max_size_bytes", _size(1_048_576, 2**40),
-            "size at which a new write-ahead log file begins"),
+            "bytes written until the log's oldest are reclaimed; an eighth is one file"),
     Setting("default_user", "default_user", _word, "user made in an empty data directory"),
     Setting("default_pass", "default_pass", _word, "that user's password"),
     Setting("default_vhost", "default_vhost", _word, "vhost made in an empty data directory"),

@@ -39,6 +39,8 @@ TICK_SECONDS = 1.0
 LOG_TICK_SECONDS = 0.2
 DRAIN_SECONDS = 0.05
 """What clients' sockets get to take the last frames at an orderly stop."""
+LOG_FILES = 8
+"""`raft.wal_max_size_bytes` is divided into this many files, so that space is reclaimed in small steps."""
 SWITCH_INTERVAL_SECONDS = 0.0002
 """How long the event loop may keep a worker thread waiting for the interpreter."""
 
@@ -227,7 +229,7 @@ def settings_from(config: ServerConfig) -> Settings:
     settings.heartbeat_s = config.heartbeat
     settings.handshake_timeout_ms = config.handshake_timeout
     settings.max_message_bytes = config.max_message_size
-    settings.wal_max_bytes = config.raft_wal_max_size_bytes
+    settings.wal_max_bytes = config.raft_wal_max_size_bytes // LOG_FILES
     settings.disk_free_limit_bytes = config.disk_free_limit
     settings.memory_limit_bytes = config.memory_limit_bytes(total_memory_bytes())
     settings.default_vhost = config.default_vhost
