@@ -119,8 +119,7 @@ def _store(state: State, message: Append, first: i64) -> None:
     for config in message.configs:
         if config.index >= first:
             state.configs.append(config.index, config.members)
-    from_disk = Store(message, first)
-    state.effects.append(from_disk)
+    state.effects.append(Store(message, first))
     if state.config() is not config_before:
         state.announce_config()
         state.keep_timer()

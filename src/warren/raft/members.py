@@ -130,9 +130,7 @@ class Configs:
         """Those brought by the entries `first_index` to `last_index`, both included."""
         if self._history[-1].index < first_index:
             return []
-        return [
-            config for config in self._history if first_index <= config.index <= last_index
-        ]
+        return [config for config in self._history if first_index <= config.index <= last_index]
 
 
 def refuse_change(old: list[Member], new: list[Member]) -> str:

@@ -95,7 +95,7 @@ class TermRuns:
         self._terms.clear()
 
     def common(self, index: i64, term: i64) -> i64:
-        """The largest index up to `index` whose entry may be shared with a log that has `term` there.
+        """The largest index up to `index` whose entry a log may share that has `term` there.
 
         Entries of higher terms cannot be: terms never fall along a log. So one rejection steps
         back over a whole run. Below the snapshot nothing is known, and `index` itself is answered.

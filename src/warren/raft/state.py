@@ -27,7 +27,7 @@ from warren.raft.effects import (
     TransferDone,
     TransferFailed,
 )
-from warren.raft.members import Config, Configs
+from warren.raft.members import Config, Configs, Member
 from warren.raft.messages import Message
 from warren.raft.progress import Progress
 from warren.raft.runs import TermRuns
@@ -116,6 +116,7 @@ class State:
         self.state_sequence: i64 = 0
         self.state_persisted: i64 = 0
         self.held: list[Held] = []
+        self.state_changed = False
 
         self.persisted_index: i64 = log.last_index
         self.commit_index: i64 = log.snapshot_index
@@ -139,7 +140,7 @@ class State:
         self.peers: list[Progress] = []
         self.first_of_term: i64 = 0
         self.noop_due = False
-        self.config_due = False
+        self.config_due: list[Member] = []
         self.quorum_ms: i64 = -1
         self.leaving_ms: i64 = -1
         self.transfer_to = ""
@@ -223,11 +224,18 @@ class State:
                     self.held.append(held)
 
     def persist_state(self) -> None:
-        """Have term and vote made durable."""
-        self.state_sequence += 1
-        self.effects.append(
-            PersistState(self.term, self.voted_for, self.voted_incarnation, self.state_sequence)
-        )
+        """Term or vote changed. What is sent from now on waits until they are durable."""
+        if not self.state_changed:
+            self.state_changed = True
+            self.state_sequence += 1
+
+    def end_call(self) -> None:
+        """Have a new term and vote made durable, both at once."""
+        if self.state_changed:
+            self.state_changed = False
+            self.effects.append(
+                PersistState(self.term, self.voted_for, self.voted_incarnation, self.state_sequence)
+            )
 
     def announce_commit(self) -> None:
         """Have applied what is committed and durable here (rule 23)."""
@@ -275,10 +283,18 @@ class State:
             self.end_transfer(leader == self.transfer_to)
         self.keep_timer()
 
+    def lose_leader(self) -> None:
+        """The leader this follower knew leads no more; who does will show."""
+        self.leader = ""
+        self.leader_incarnation = 0
+        self.leader_heard = False
+        self.effects.append(BecameFollower(self.term, "", 0))
+        self.keep_timer()
+
     def _leave_office(self) -> None:
         self.peers = []
         self.noop_due = False
-        self.config_due = False
+        self.config_due = []
         self.quorum_ms = -1
         self.leaving_ms = -1
         self.validated_index = self.commit_index
