@@ -27,8 +27,6 @@ from warren.wire.amqp091.frame import method_frame as build_method_frame
 from warren.wire.amqp091.properties import (
     Properties,
     decode_properties,
-    delivery_mode,
-    headers_at,
     parse_header,
     validate_properties,
     with_headers,
@@ -93,8 +91,6 @@ def take_properties(data: bytes) -> None:
     """Properties bytes, through every function that reads them."""
     validate_properties(data, 0, len(data))
     decode_properties(data, 0, len(data)).encode()
-    delivery_mode(data, 0, len(data))
-    headers_at(data, 0, len(data))
     with_headers(data, {"x-delivery-count": 1})
 
 

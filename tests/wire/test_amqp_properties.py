@@ -15,11 +15,10 @@ from warren.limits import CONTENT_BYTES_MAX
 from warren.wire.amqp091 import properties as codec
 from warren.wire.amqp091.properties import (
     Properties,
+    PropertyScan,
     decode_properties,
-    delivery_mode,
-    headers_at,
     parse_header,
-    priority,
+    scan_properties,
     validate_properties,
     with_headers,
     write_header,
@@ -62,17 +61,37 @@ def test_round_trip(value: Properties) -> None:
     assert flags == expected
 
 
-@given(properties)
-def test_reading_from_bytes_alone(value: Properties) -> None:
+@given(properties, properties)
+def test_reading_from_bytes_alone(value: Properties, earlier: Properties) -> None:
+    """What the one before it had is not seen in the next."""
+    scan = PropertyScan()
+    before = earlier.encode()
+    assert scan_properties(before, 0, len(before), scan) >= 0
     data = b"\xff" + value.encode() + b"\xff"
     end = len(data) - 1
-    assert delivery_mode(data, 1, end) == (value.delivery_mode or 0)
-    assert priority(data, 1, end) == (-1 if value.priority is None else value.priority)
-    start, stop = headers_at(data, 1, end)
-    if value.headers is None:
-        assert (start, stop) == (-1, -1)
-    else:
-        assert same(decode_table(data, start, stop), value.headers)
+    assert scan_properties(data, 1, end, scan) == validate_properties(data, 1, end)
+    assert scan.persistent is (value.delivery_mode == 2)
+    assert scan.priority == (value.priority or 0)
+    assert same(decode_table(data, scan.headers_at, scan.headers_end), value.headers or {})
+    for name in ("expiration", "user_id"):
+        text = getattr(value, name)
+        assert getattr(scan, "has_" + name) is (text is not None)
+        assert text is None or getattr(scan, name) == text.encode("utf-8", "surrogateescape")
+
+
+def test_messages_to_be_looked_at_by_themselves() -> None:
+    scan = PropertyScan()
+    for value, direct, copies in (
+        (Properties(reply_to="amq.rabbitmq.reply-to"), True, False),
+        (Properties(reply_to="amq.rabbitmq.reply-to.x"), False, False),
+        (Properties(headers={"CC": ["a"]}), False, True),
+        (Properties(headers={"x": 1, "BCC": ["a"]}), False, True),
+        (Properties(headers={"cc": ["a"]}, delivery_mode=2), False, False),
+        (Properties(), False, False),
+    ):
+        data = value.encode()
+        assert scan_properties(data, 0, len(data), scan) >= 0
+        assert (scan.direct_reply, scan.copies, scan.special) == (direct, copies, direct or copies)
 
 
 def test_each_property_alone() -> None:
@@ -121,11 +140,6 @@ def test_arbitrary_bytes_are_properties_or_a_502(data: bytes) -> None:
         validate_properties(data, 0, len(data))
         again = value.encode()
         assert same(_values(decode_properties(again, 0, len(again))), _values(value))
-    for read in (delivery_mode, priority, headers_at):
-        try:
-            read(data, 0, len(data))
-        except ConnectionException as error:
-            assert error.code == 502
 
 
 def test_unused_flags_are_ignored() -> None:

@@ -19,7 +19,6 @@ from warren.metadata.machine import Outcome
 from warren.metadata.names import SERVER_NAME_RANDOM_BYTES, clean_name, server_name
 from warren.metadata.tables import VhostRecord
 from warren.node.tables import Change, Tables, VirtualHost
-from warren.protocols.amqp091.scan import DIRECT_REPLY, PropertyScan
 from warren.protocols.broker import (
     ALARM_DISK,
     Completion,
@@ -33,6 +32,7 @@ from warren.queues.links import Reply
 from warren.queues.queue import Queue
 from warren.routing.router import Router, routing_keys
 from warren.wire.amqp091 import spec
+from warren.wire.amqp091.properties import DIRECT_REPLY, PropertyScan
 from warren.wire.amqp091.table import Table, decode_table
 
 if TYPE_CHECKING:

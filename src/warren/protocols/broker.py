@@ -8,10 +8,10 @@ from mypy_extensions import i64, trait
 
 from warren.errors import ProtocolError
 from warren.protocols.amqp091.output import OutputHost
-from warren.protocols.amqp091.scan import PropertyScan
 from warren.queues.links import Waiter
 from warren.queues.queue import Host, Queue
 from warren.wire.amqp091 import spec
+from warren.wire.amqp091.properties import PropertyScan
 
 ALARM_MEMORY: Final = 1
 ALARM_DISK: Final = 2

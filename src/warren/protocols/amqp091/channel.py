@@ -21,7 +21,6 @@ from warren.protocols.amqp091.consuming import ConsumerLink, LinkOwner, MessageF
 from warren.protocols.amqp091.polling import PollLink
 from warren.protocols.amqp091.publishing import PublishOwner, PublishPath, Transacted
 from warren.protocols.amqp091.replies import DirectReplies
-from warren.protocols.amqp091.scan import PropertyScan
 from warren.protocols.amqp091.transactions import Transaction
 from warren.protocols.amqp091.unsettled import TagRun, Unsettled
 from warren.protocols.broker import Completion, Confirming, Route, Session
@@ -31,6 +30,7 @@ from warren.queues.publishing import PublishRun
 from warren.queues.queue import Queue
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.erlang_text import close_text
+from warren.wire.amqp091.properties import PropertyScan
 from warren.wire.amqp091.table import Table
 
 if TYPE_CHECKING:

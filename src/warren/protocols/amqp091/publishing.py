@@ -25,11 +25,10 @@ from mypy_extensions import i32, i64
 
 from warren.errors import ChannelException, ConnectionException
 from warren.protocols.amqp091.confirms import Confirms
-from warren.protocols.amqp091.scan import PropertyScan, scan_properties
 from warren.protocols.broker import Route, Session
 from warren.queues.publishing import Publisher, PublishRun
 from warren.queues.queue import Queue
-from warren.wire.amqp091.properties import decode_properties
+from warren.wire.amqp091.properties import PropertyScan, decode_properties, scan_properties
 
 BASIC_PUBLISH: Final = 0x003C0028
 BASIC_CLASS: Final = 0x003C0000
@@ -342,7 +341,8 @@ class PublishPath:
         if properties == self._properties:
             return
         self._properties = b"\xff"
-        scan_properties(properties, self._scan)
+        if properties[1] & 3 or scan_properties(properties, 0, len(properties), self._scan) < 0:
+            raise ConnectionException(501, "content properties do not match their flags")
         route = self._route
         assert route is not None
         self._session.check_properties(self._scan, route)

@@ -40,6 +40,7 @@ from warren.wire.amqp091.table import (
     Table,
     encode_entry,
     entry_end,
+    find_entry,
     validate_table,
     write_table,
     write_u32,
@@ -63,6 +64,9 @@ FLAG_TYPE: Final = 0x0020
 FLAG_USER_ID: Final = 0x0010
 FLAG_APP_ID: Final = 0x0008
 FLAG_CLUSTER_ID: Final = 0x0004
+
+DIRECT_REPLY: Final = b"amq.rabbitmq.reply-to"
+"""The `reply_to` of a message that asks for a direct reply."""
 
 _FLAGS_KNOWN: Final[i64] = 0xFFFC
 _U16: Final[i64] = 0xFFFF
@@ -146,21 +150,123 @@ def property_flags(data: bytes, start: i64, end: i64) -> i64:
 
 
 def _skip_shortstr(data: bytes, offset: i64, end: i64) -> i64:
+    """The offset behind a short string; beyond `end` where the string is cut short."""
     if offset >= end:
-        raise _malformed()
-    offset += 1 + data[offset]
-    if offset > end:
-        raise _malformed()
-    return offset
+        return end + 1
+    return offset + 1 + data[offset]
 
 
 def _skip_table(data: bytes, offset: i64, end: i64) -> i64:
+    """The offset behind a table; beyond `end` where the table is cut short."""
     if end - offset < 4:
-        raise _malformed()
-    size = i64(read_i32_be(data, offset)) & _U32
-    if size > end - offset - 4:
-        raise _malformed()
-    return offset + 4 + size
+        return end + 1
+    return offset + 4 + (i64(read_i32_be(data, offset)) & _U32)
+
+
+@final
+class PropertyScan:
+    """What routing and queues care about in a message's properties.
+
+    Attributes:
+        persistent: Delivery mode 2.
+        priority: 0 where none is set.
+        headers_at, headers_end: The headers table's entries; equal where there are none.
+        expiration, user_id: As of the last message that had one; see `has_expiration`.
+        direct_reply: Whether it asks for a direct reply.
+        copies: Whether its headers name further routing keys, in CC or BCC.
+        special: Whether it must be looked at by itself: direct replies, CC and BCC.
+    """
+
+    def __init__(self) -> None:
+        self.persistent: bool = False
+        self.priority: i64 = 0
+        self.headers_at: i64 = 0
+        self.headers_end: i64 = 0
+        self.expiration: bytes = b""
+        self.user_id: bytes = b""
+        self.has_expiration: bool = False
+        self.has_user_id: bool = False
+        self.direct_reply: bool = False
+        self.copies: bool = False
+        self.special: bool = False
+
+
+def scan_properties(data: bytes, start: i64, end: i64, scan: PropertyScan) -> i64:
+    """Check properties bytes, headers included, and note what matters.
+
+    Returns:
+        The flags, as `property_flags` does; -1 if values are missing, cut short or left over.
+
+    Raises:
+        ConnectionException: 502, malformed headers.
+    """
+    if end - start < 2:
+        return -1
+    flags = property_flags(data, start, end)
+    scan.persistent = False
+    scan.priority = 0
+    scan.headers_at = 0
+    scan.headers_end = 0
+    scan.has_expiration = False
+    scan.has_user_id = False
+    scan.direct_reply = False
+    # Nothing is read at or behind `end`; an offset beyond it stays there until the end.
+    at = start + 2
+    if flags & FLAG_CONTENT_TYPE:
+        at = _skip_shortstr(data, at, end)
+    if flags & FLAG_CONTENT_ENCODING:
+        at = _skip_shortstr(data, at, end)
+    if flags & FLAG_HEADERS:
+        scan.headers_at = at + 4
+        at = _skip_table(data, at, end)
+        if at > end:
+            return -1
+        scan.headers_end = at
+        validate_table(data, scan.headers_at, at)
+    if flags & FLAG_DELIVERY_MODE:
+        if at >= end:
+            return -1
+        scan.persistent = data[at] == 2
+        at += 1
+    if flags & FLAG_PRIORITY:
+        if at >= end:
+            return -1
+        scan.priority = i64(data[at])
+        at += 1
+    if flags & FLAG_CORRELATION_ID:
+        at = _skip_shortstr(data, at, end)
+    if flags & FLAG_REPLY_TO:
+        before = at
+        at = _skip_shortstr(data, at, end)
+        scan.direct_reply = data[before + 1 : at] == DIRECT_REPLY
+    if flags & FLAG_EXPIRATION:
+        before = at
+        at = _skip_shortstr(data, at, end)
+        scan.expiration = data[before + 1 : at]
+        scan.has_expiration = True
+    if flags & FLAG_MESSAGE_ID:
+        at = _skip_shortstr(data, at, end)
+    if flags & FLAG_TIMESTAMP:
+        at += 8
+    if flags & FLAG_TYPE:
+        at = _skip_shortstr(data, at, end)
+    if flags & FLAG_USER_ID:
+        before = at
+        at = _skip_shortstr(data, at, end)
+        scan.user_id = data[before + 1 : at]
+        scan.has_user_id = True
+    if flags & FLAG_APP_ID:
+        at = _skip_shortstr(data, at, end)
+    if flags & FLAG_CLUSTER_ID:
+        at = _skip_shortstr(data, at, end)
+    if at != end:
+        return -1
+    scan.copies = scan.headers_at < scan.headers_end and (
+        find_entry(data, scan.headers_at, scan.headers_end, b"CC") >= 0
+        or find_entry(data, scan.headers_at, scan.headers_end, b"BCC") >= 0
+    )
+    scan.special = scan.direct_reply or scan.copies
+    return flags
 
 
 def validate_properties(data: bytes, start: i64, end: i64) -> i64:
@@ -172,87 +278,10 @@ def validate_properties(data: bytes, start: i64, end: i64) -> i64:
     Raises:
         ConnectionException: 502, values are missing, cut short, left over, or headers malformed.
     """
-    flags = property_flags(data, start, end)
-    offset = start + 2
-    if flags & FLAG_CONTENT_TYPE:
-        offset = _skip_shortstr(data, offset, end)
-    if flags & FLAG_CONTENT_ENCODING:
-        offset = _skip_shortstr(data, offset, end)
-    if flags & FLAG_HEADERS:
-        after = _skip_table(data, offset, end)
-        validate_table(data, offset + 4, after)
-        offset = after
-    if flags & FLAG_DELIVERY_MODE:
-        offset += 1
-    if flags & FLAG_PRIORITY:
-        offset += 1
-    flag: i64 = FLAG_CORRELATION_ID
-    while flag >= FLAG_CLUSTER_ID:
-        if flags & flag:
-            if flag == FLAG_TIMESTAMP:
-                offset += 8
-            else:
-                offset = _skip_shortstr(data, offset, end)
-        flag >>= 1
-    if offset != end:
+    flags = scan_properties(data, start, end, PropertyScan())
+    if flags < 0:
         raise _malformed()
     return flags
-
-
-def headers_at(data: bytes, start: i64, end: i64) -> tuple[i64, i64]:
-    """Where the headers' entries lie in properties bytes that were validated.
-
-    Returns:
-        Start and end of the entries, after the table's size; (-1, -1) if there are no headers.
-    """
-    flags = property_flags(data, start, end)
-    if not flags & FLAG_HEADERS:
-        return -1, -1
-    offset = _before_headers(data, flags, start, end)
-    return offset + 4, _skip_table(data, offset, end)
-
-
-def _before_headers(data: bytes, flags: i64, start: i64, end: i64) -> i64:
-    """Where the headers are, or would be."""
-    offset = start + 2
-    if flags & FLAG_CONTENT_TYPE:
-        offset = _skip_shortstr(data, offset, end)
-    if flags & FLAG_CONTENT_ENCODING:
-        offset = _skip_shortstr(data, offset, end)
-    return offset
-
-
-def delivery_mode(data: bytes, start: i64, end: i64) -> i64:
-    """The delivery mode in properties bytes: 2 is persistent; 0 if it is not set.
-
-    Raises:
-        ConnectionException: 502, the bytes end before it.
-    """
-    flags = property_flags(data, start, end)
-    if not flags & FLAG_DELIVERY_MODE:
-        return 0
-    offset = _after_headers(data, flags, start, end)
-    if offset >= end:
-        raise _malformed()
-    return data[offset]
-
-
-def priority(data: bytes, start: i64, end: i64) -> i64:
-    """The priority in properties bytes, 0 to 255; -1 if it is not set. Errors: 502."""
-    flags = property_flags(data, start, end)
-    if not flags & FLAG_PRIORITY:
-        return -1
-    offset = _after_headers(data, flags, start, end)
-    if flags & FLAG_DELIVERY_MODE:
-        offset += 1
-    if offset >= end:
-        raise _malformed()
-    return data[offset]
-
-
-def _after_headers(data: bytes, flags: i64, start: i64, end: i64) -> i64:
-    offset = _before_headers(data, flags, start, end)
-    return _skip_table(data, offset, end) if flags & FLAG_HEADERS else offset
 
 
 def with_headers(properties: bytes, additions: Table) -> bytes:
@@ -268,7 +297,11 @@ def with_headers(properties: bytes, additions: Table) -> bytes:
     """
     end: i64 = len(properties)
     flags = property_flags(properties, 0, end)
-    before = _before_headers(properties, flags, 0, end)
+    before: i64 = 2
+    if flags & FLAG_CONTENT_TYPE:
+        before = _skip_shortstr(properties, before, end)
+    if flags & FLAG_CONTENT_ENCODING:
+        before = _skip_shortstr(properties, before, end)
     entries = BytesWriter()
     rest = before
     if flags & FLAG_HEADERS:
