@@ -178,4 +178,7 @@ class TransferFailed(Effect):
 
 @final
 class Removed(Effect):
-    """A peer says that the group goes on without this copy. A hint: ask the cluster's tables."""
+    """A peer says that this copy has no vote any more, so it is quiet until a leader calls.
+
+    A hint that it may have been removed from the group: ask the cluster's tables.
+    """

@@ -29,14 +29,14 @@ def start(state: State) -> None:
 def timeout(state: State) -> None:
     """The election timer ran out: ask whether this member would be elected."""
     state.election_ms = -1
-    if not state.is_voter() or state.removed or state.role == LEADER:
+    if not state.may_campaign() or state.removed or state.role == LEADER:
         return
     state.restart_timer()
     if not state.vouches():
         # It may not stand (rule 20), but waits on: it may heal, and need to stand later.
         return
     config = state.config()
-    if config.voters() == 1:
+    if config.voters() == 1 and state.is_voter():
         campaign(state)
         return
     if _reachable(state) < config.majority():
@@ -45,7 +45,8 @@ def timeout(state: State) -> None:
         return
     state.role = PRE_CANDIDATE
     _clear_votes(state)
-    state.granted.append(state.node)
+    if state.is_voter():
+        state.granted.append(state.node)
     for member in config.members:
         if member.voter and member.node != state.node:
             question = PreVote(
@@ -72,7 +73,7 @@ def _clear_votes(state: State) -> None:
 
 def campaign(state: State) -> None:
     """Stand for the next term. Vote and request go out when the own vote is durable (rule 1)."""
-    assert state.role != LEADER and state.is_voter() and state.vouches()
+    assert state.role != LEADER and state.may_campaign() and state.vouches()
     state.follow(state.term + 1, "", 0)
     state.role = CANDIDATE
     state.voted_for = state.node
@@ -94,7 +95,7 @@ def campaign(state: State) -> None:
 def own_vote_persisted(state: State) -> None:
     """Term and vote are durable: a candidate's own vote counts from now on (rule 1)."""
     if state.role == CANDIDATE and state.state_persisted >= state.vote_sequence:
-        if state.node not in state.granted:
+        if state.is_voter() and state.node not in state.granted:
             state.granted.append(state.node)
             _tally(state)
 
@@ -125,7 +126,7 @@ def asked_before(state: State, message: PreVote) -> None:
         answer.granted = True
     if not answer.granted:
         config = state.configs.at(state.commit_index)
-        answer.removed = config.index > message.config_index and not config.has(
+        answer.removed = config.index >= message.config_index and not config.has_voter(
             message.sender, message.sender_incarnation
         )
     state.send_held(answer)
@@ -139,7 +140,7 @@ def answered_before(state: State, message: PreVoteReply) -> None:
     if state.role != PRE_CANDIDATE:
         return
     if message.removed:
-        # Whoever is left out by a committed entry that it has not got cannot win.
+        # Whoever has no vote by a committed entry as new as its own cannot win, nor need it.
         state.removed = True
         state.follow(state.term, "", 0)
         state.effects.append(Removed())

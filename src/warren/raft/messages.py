@@ -59,8 +59,8 @@ class PreVoteReply(Message):
     Attributes:
         granted: Yes.
         leader, leader_incarnation: Of a refusal, the live leader the sender knows; "" for none.
-        removed: Of a refusal, whether a committed configuration that the asker has not seen leaves
-            it out: it cannot win, so it need not ask again.
+        removed: Of a refusal, whether the asker is no voter by a committed configuration as new
+            as its own: it cannot win, so it need not ask again.
     """
 
     granted: bool = False

@@ -161,6 +161,16 @@ class State:
         """Whether this copy votes, by the configuration in force."""
         return self.config().has_voter(self.node, self.incarnation)
 
+    def may_campaign(self) -> bool:
+        """Whether this copy may lead: as a voter of its newest configuration, or of the committed.
+
+        One that is being removed or demoted may be the only one with the entry that says so; it
+        stays a candidate, without a vote of its own, until it knows that entry committed.
+        """
+        return self.is_voter() or self.configs.at(self.commit_index).has_voter(
+            self.node, self.incarnation
+        )
+
     def vouches(self) -> bool:
         """Whether the log holds all that this member ever acknowledged (rule 20)."""
         return self.reaches_floor(self.log.last_index, self.log.last_term())
@@ -323,8 +333,8 @@ class State:
         return (self._random >> 8) % bound
 
     def keep_timer(self) -> None:
-        """Let the election timer run if, and only if, a voter has no leader it can trust."""
-        if self.role == LEADER or self.removed or not self.is_voter() or self.trusts_leader():
+        """Let the election timer run if, and only if, there is no leader to be trusted."""
+        if self.role == LEADER or self.removed or not self.may_campaign() or self.trusts_leader():
             self.election_ms = -1
         elif self.election_ms < 0:
             self.election_ms = self.now_ms + 1 + self.random_below(self.options.election_timeout_ms)

@@ -61,6 +61,8 @@ from warren.raft.messages import (
 
 WIRE_VERSION: Final = 1
 NAME_BYTES_MAX: Final = 255
+NUMBER_MAX: Final = 1 << 62
+"""Far above any index, term or incarnation, and far from where 64 bits wrap."""
 MEMBERS_MAX: Final = 1_000
 """Members of one group; a cluster has as many nodes at most."""
 
@@ -361,8 +363,8 @@ class _Reader:
 
     def number(self) -> i64:
         value = read_i64_le(self._data, self._take(8))
-        if value < 0:
-            self.fail("a negative number")
+        if value < 0 or value > NUMBER_MAX:
+            self.fail("a number out of range")
         return value
 
     def name(self) -> str:
