@@ -200,43 +200,11 @@ class VirtualHostSession(Session):
         command = checks.delete_exchange(self._tables.machine, self._name, name, method.if_unused)
         self._submit(command, method, name, done)
 
-    def bind_exchange(self, method: spec.ExchangeBind, done: Completion) -> None:
+    def bind_exchange(
+        self, method: spec.ExchangeBind | spec.ExchangeUnbind, done: Completion
+    ) -> None:
         """Check, then log."""
-        source, destination = clean_name(method.source), clean_name(method.destination)
-        if destination:
-            self._permit("write", "exchange", destination)
-        if source:
-            self._permit("read", "exchange", source)
-        command = checks.bind(
-            self._tables.machine,
-            self._name,
-            source,
-            destination,
-            True,
-            method.routing_key,
-            method.arguments,
-            self._identity,
-        )
-        self._submit(command, method, "", done)
-
-    def unbind_exchange(self, method: spec.ExchangeUnbind, done: Completion) -> None:
-        """Check, then log."""
-        source, destination = clean_name(method.source), clean_name(method.destination)
-        if destination:
-            self._permit("write", "exchange", destination)
-        if source:
-            self._permit("read", "exchange", source)
-        command = checks.unbind(
-            self._tables.machine,
-            self._name,
-            source,
-            destination,
-            True,
-            method.routing_key,
-            method.arguments,
-            self._identity,
-        )
-        self._submit(command, method, "", done)
+        self._bind(method, method.source, method.destination, True, method.routing_key, done)
 
     def declare_queue(self, method: spec.QueueDeclare, name: str, done: Completion) -> None:
         """Check, then log; a passive declare only looks."""
@@ -286,41 +254,11 @@ class VirtualHostSession(Session):
             )
         self._declared(name, done)
 
-    def bind_queue(self, method: spec.QueueBind, name: str, key: str, done: Completion) -> None:
+    def bind_queue(
+        self, method: spec.QueueBind | spec.QueueUnbind, name: str, key: str, done: Completion
+    ) -> None:
         """Check, then log."""
-        name, source = clean_name(name), clean_name(method.exchange)
-        self._permit("write", "queue", name)
-        if source:
-            self._permit("read", "exchange", source)
-        command = checks.bind(
-            self._tables.machine,
-            self._name,
-            source,
-            name,
-            False,
-            key,
-            method.arguments,
-            self._identity,
-        )
-        self._submit(command, method, name, done)
-
-    def unbind_queue(self, method: spec.QueueUnbind, name: str, key: str, done: Completion) -> None:
-        """Check, then log."""
-        name, source = clean_name(name), clean_name(method.exchange)
-        self._permit("write", "queue", name)
-        if source:
-            self._permit("read", "exchange", source)
-        command = checks.unbind(
-            self._tables.machine,
-            self._name,
-            source,
-            name,
-            False,
-            key,
-            method.arguments,
-            self._identity,
-        )
-        self._submit(command, method, name, done)
+        self._bind(method, method.exchange, name, False, key, done)
 
     def delete_queue(self, method: spec.QueueDelete, name: str, done: Completion) -> None:
         """Check, then log."""
@@ -403,6 +341,36 @@ class VirtualHostSession(Session):
     def _queues(self, names: list[str]) -> list[Queue]:
         queues = self._vhost.queues
         return [queues[name] for name in names]
+
+    def _bind(
+        self,
+        method: spec.QueueBind | spec.QueueUnbind | spec.ExchangeBind | spec.ExchangeUnbind,
+        source: str,
+        destination: str,
+        to_exchange: bool,
+        key: str,
+        done: Completion,
+    ) -> None:
+        source, destination = clean_name(source), clean_name(destination)
+        if not to_exchange:
+            self._permit("write", "queue", destination)
+        elif destination:
+            self._permit("write", "exchange", destination)
+        if source:
+            self._permit("read", "exchange", source)
+        adds = isinstance(method, (spec.QueueBind, spec.ExchangeBind))
+        check = checks.bind if adds else checks.unbind
+        command = check(
+            self._tables.machine,
+            self._name,
+            source,
+            destination,
+            to_exchange,
+            key,
+            method.arguments,
+            self._identity,
+        )
+        self._submit(command, method, "", done)
 
     def _exchange_command(self, method: spec.ExchangeDeclare, name: str) -> Command | None:
         return checks.declare_exchange(

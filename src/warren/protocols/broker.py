@@ -181,25 +181,21 @@ class Session:
         """`exchange.delete`."""
         raise AssertionError("a session defines delete_exchange")
 
-    def bind_exchange(self, method: spec.ExchangeBind, done: Completion) -> None:
-        """`exchange.bind`."""
+    def bind_exchange(
+        self, method: spec.ExchangeBind | spec.ExchangeUnbind, done: Completion
+    ) -> None:
+        """`exchange.bind` and `exchange.unbind`."""
         raise AssertionError("a session defines bind_exchange")
-
-    def unbind_exchange(self, method: spec.ExchangeUnbind, done: Completion) -> None:
-        """`exchange.unbind`."""
-        raise AssertionError("a session defines unbind_exchange")
 
     def declare_queue(self, method: spec.QueueDeclare, name: str, done: Completion) -> None:
         """`queue.declare`; the reply's `a` is the message count, `b` the consumer count."""
         raise AssertionError("a session defines declare_queue")
 
-    def bind_queue(self, method: spec.QueueBind, name: str, key: str, done: Completion) -> None:
-        """`queue.bind`."""
+    def bind_queue(
+        self, method: spec.QueueBind | spec.QueueUnbind, name: str, key: str, done: Completion
+    ) -> None:
+        """`queue.bind` and `queue.unbind`."""
         raise AssertionError("a session defines bind_queue")
-
-    def unbind_queue(self, method: spec.QueueUnbind, name: str, key: str, done: Completion) -> None:
-        """`queue.unbind`."""
-        raise AssertionError("a session defines unbind_queue")
 
     def delete_queue(self, method: spec.QueueDelete, name: str, done: Completion) -> None:
         """`queue.delete`; the reply's `a` is how many messages went with it."""

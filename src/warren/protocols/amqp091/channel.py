@@ -369,10 +369,8 @@ class Channel(PublishOwner, LinkOwner, Confirming):
             session.declare_exchange(method, pending)
         elif isinstance(method, spec.ExchangeDelete):
             session.delete_exchange(method, pending)
-        elif isinstance(method, spec.ExchangeBind):
+        elif isinstance(method, (spec.ExchangeBind, spec.ExchangeUnbind)):
             session.bind_exchange(method, pending)
-        elif isinstance(method, spec.ExchangeUnbind):
-            session.unbind_exchange(method, pending)
         else:
             raise ConnectionException(503, "unimplemented method")
 
@@ -383,18 +381,12 @@ class Channel(PublishOwner, LinkOwner, Confirming):
             if name == "" and method.passive:
                 name = self.queue_name("")
             session.declare_queue(method, name, self.wait(method))
-        elif isinstance(method, spec.QueueBind):
+        elif isinstance(method, (spec.QueueBind, spec.QueueUnbind)):
             name = self.queue_name(method.queue)
             key = method.routing_key
             if method.queue == "" and key == "":
                 key = name
             session.bind_queue(method, name, key, self.wait(method))
-        elif isinstance(method, spec.QueueUnbind):
-            name = self.queue_name(method.queue)
-            key = method.routing_key
-            if method.queue == "" and key == "":
-                key = name
-            session.unbind_queue(method, name, key, self.wait(method))
         elif isinstance(method, spec.QueueDelete):
             name = self.queue_name(method.queue)
             session.delete_queue(method, name, self.wait(method))
