@@ -50,6 +50,8 @@ class Node(Broker):
 
     Attributes:
         needs_turn: Whether something waits for `turn`.
+        lingering: Whether entries that nobody waits for are not on their way to disk yet; they go
+            with the next that somebody does wait for, or with `linger_over`.
         failure: Why the node has to stop, or None; nothing is confirmed once it is set.
     """
 
@@ -64,6 +66,7 @@ class Node(Broker):
     ) -> None:
         self.settings = settings
         self.needs_turn: bool = False
+        self.lingering: bool = False
         self.failure: BaseException | None = None
         self.random: Random = random
         self.log: Log = Log(
@@ -89,6 +92,7 @@ class Node(Broker):
         self._waking: list[Confirming] = []
         self._snapshots_wanted: list[int] = []
         self._congested: list[Queue] = []
+        self._appended_urgent: bool = False
         self._alarms: i64 = 0
         self._greeting: bytes = b""
         self._last_identity: i64 = 0
@@ -133,7 +137,8 @@ class Node(Broker):
             self._relieve()
         if self._snapshots_wanted:
             self._write_snapshots()
-        self.log.flush()
+        if self._appended_urgent:
+            self._flush_log()
         if self._confirming:
             confirming = self._confirming
             self._confirming = []
@@ -147,9 +152,15 @@ class Node(Broker):
         if self._dirty_queues:
             self.needs_turn = True
 
+    def linger_over(self) -> None:
+        """Send to disk what nobody waited for; called a moment after `lingering` was seen."""
+        if self.lingering:
+            self._flush_log()
+
     def tick_log(self) -> None:
         """Let the log look after its files; called some times a second."""
         self.log.tick(self._clock.monotonic_ms())
+        self._flush_log()
         self.needs_turn = True
 
     def tick(self, memory_bytes: int) -> None:
@@ -191,6 +202,13 @@ class Node(Broker):
         """Have a queue sealed and dispatched in this turn."""
         self._dirty_queues.append(queue)
         self.needs_turn = True
+
+    def appended(self, urgent: bool) -> None:
+        """A queue appended to the log."""
+        if urgent:
+            self._appended_urgent = True
+        else:
+            self.lingering = True
 
     def queue_congested(self, queue: Queue) -> None:
         """Publishers wait for a queue."""
@@ -335,6 +353,11 @@ class Node(Broker):
             self._snapshots_wanted.append(group_id)
             self.needs_turn = True
 
+    def _flush_log(self) -> None:
+        self._appended_urgent = False
+        self.lingering = False
+        self.log.flush()
+
     def _relieve(self) -> None:
         """Let the publishers of queues go on that have caught up."""
         behind: list[Queue] = []
@@ -355,6 +378,7 @@ class Node(Broker):
                 queue = self.tables.logged.get(group_id)
                 if queue is not None and not queue.deleted:
                     queue.snapshot()
+        self._appended_urgent = True
 
     def _set_alarm(self, alarm: i64, raised: bool) -> None:
         before = self._alarms

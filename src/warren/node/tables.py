@@ -118,6 +118,7 @@ class Tables:
         for group_id in log.group_ids():
             if group_id not in known:
                 log.drop(group_id)
+                self._node.appended(True)
         self._last_group = max(METADATA_GROUP, machine.highest_group_id)
 
     def submit(self, command: commands.Command, change: Change | None) -> None:
@@ -194,6 +195,7 @@ class Tables:
         log = self._log
         assert log is not None
         payload = commands.encode(command)
+        self._node.appended(True)
         log.append(KIND_COMMAND, TERM, self._node.now_ms(), 0, b"", payload, origin)
 
     def _act(self, outcome: Outcome) -> None:
@@ -253,6 +255,7 @@ class Tables:
         queue.close()
         if self.logged.pop(int(record.group_id), None) is not None:
             self._node.log.drop(int(record.group_id))
+            self._node.appended(True)
 
 
 @final

@@ -95,7 +95,7 @@ class ClassicQueue(LoggedQueue):
             commands.reset(self._commands)
         payload = self._take_commands()
         if payload:
-            self._append_commands(payload, None)
+            self._append_commands(payload, None, True)
             self._mark()
         if not clean:
             fifo.count_as_delivered()
@@ -124,7 +124,7 @@ class ClassicQueue(LoggedQueue):
         out = BytesWriter()
         for first, last in pairs:
             commands.free(out, i64(first), i64(last))
-        batch = self._append_commands(out.getvalue(), None)
+        batch = self._append_commands(out.getvalue(), None, False)
         self._leaving.append(Leaving(batch.index, pairs))
 
     def _adopt(self, consumer_id: i64, limiter: Limiter | None) -> None:

@@ -76,7 +76,7 @@ class LoggedQueue(Queue):
     def configure(self) -> None:
         """Log how the machine is set up, as a new group's first entry."""
         commands.config(self._commands, self.fifo.keeps_place, self.fifo.delivery_limit)
-        self._append_commands(self._take_commands(), None)
+        self._append_commands(self._take_commands(), None, True)
 
     def snapshot(self) -> None:
         """Write the machine's state into the log, so that older entries can go."""
@@ -122,6 +122,7 @@ class LoggedQueue(Queue):
             payload,
             self._runs,
         )
+        self.host.appended(True)
         self.published += self._pending
         self.unwritten_bytes += self._pending_bytes
         self.seen_messages += self._pending
@@ -133,8 +134,9 @@ class LoggedQueue(Queue):
         self._pending_bytes = 0
         return batch
 
-    def _append_commands(self, payload: bytes, waiter: Waiter | None) -> Batch:
-        """One record batch of encoded commands."""
+    def _append_commands(self, payload: bytes, waiter: Waiter | None, urgent: bool) -> Batch:
+        """One record batch of encoded commands; unless urgent, nobody waits for it."""
+        self.host.appended(urgent)
         return self.log.append(KIND_COMMAND, TERM, self.host.now_ms(), 0, b"", payload, waiter)
 
     def _confirm(self, batch: Batch) -> None:

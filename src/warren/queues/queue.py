@@ -35,6 +35,10 @@ class Host:
         """Wall time for the log, in milliseconds since the epoch."""
         raise AssertionError("a host defines now_ms")
 
+    def appended(self, urgent: bool) -> None:
+        """The queue appended to the log; somebody waits for that to be durable, if urgent."""
+        raise AssertionError("a host defines appended")
+
     def queue_congested(self, queue: Queue) -> None:
         """Publishers wait for this queue; look after it at each turn and tick."""
         raise AssertionError("a host defines queue_congested")
@@ -91,6 +95,8 @@ class Queue:
         self._persistent: bool = True
         self._commands: BytesWriter = BytesWriter()
         self._pending_commands: bool = False
+        self._urgent: bool = False
+        """Whether among the pending commands are others than settles."""
 
     # For channels.
 
@@ -158,7 +164,8 @@ class Queue:
     def settle(self, consumer_id: i64, first: i64, last: i64) -> None:
         """Message ids of a consumer are done with."""
         commands.settle(self._commands, consumer_id, first, last)
-        self._command()
+        self._pending_commands = True
+        self._mark()
 
     def return_(self, consumer_id: i64, first: i64, last: i64, failed: bool) -> None:
         """Message ids of a consumer go back to the queue."""
@@ -303,6 +310,7 @@ class Queue:
 
     def _command(self) -> None:
         self._pending_commands = True
+        self._urgent = True
         self._mark()
 
     def _ask(self, waiter: Waiter) -> None:
@@ -316,6 +324,7 @@ class Queue:
         payload = self._commands.getvalue()
         self._commands = BytesWriter()
         self._pending_commands = False
+        self._urgent = False
         return payload
 
     def _unlink(self, consumer_id: i64) -> None:

@@ -78,4 +78,6 @@ class QuorumQueue(LoggedQueue):
         self._append_messages()
 
     def _seal_commands(self, waiter: Waiter | None) -> None:
-        self._append_commands(self._take_commands(), waiter)
+        # Settles alone change nothing that anybody sees while no message waits for their credit.
+        urgent = self._urgent or waiter is not None or self.fifo.ready_count() > 0
+        self._append_commands(self._take_commands(), waiter, urgent)

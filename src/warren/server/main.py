@@ -37,6 +37,8 @@ WRITE_HIGH_BYTES = 1_048_576
 WRITE_LOW_BYTES = 262_144
 TICK_SECONDS = 1.0
 LOG_TICK_SECONDS = 0.2
+LINGER_SECONDS = 0.005
+"""How long settles that nobody waits for may keep out of the log, to share the next write."""
 DRAIN_SECONDS = 0.05
 """What clients' sockets get to take the last frames at an orderly stop."""
 LOG_FILES = 8
@@ -113,6 +115,7 @@ class Server:
         self._config = config
         self._loop = loop
         self._turn_planned = False
+        self._linger_planned = False
         self._stopping = loop.create_future()
         self._executor = ThreadExecutor(loop, after=self._after_jobs)
         self._listeners: list[asyncio.Server] = []
@@ -163,6 +166,13 @@ class Server:
         self._turn_planned = False
         self._guarded(self.node.turn)
         self.after_event()
+        if self.node.lingering and not self._linger_planned:
+            self._linger_planned = True
+            self._loop.call_later(LINGER_SECONDS, self._linger_over)
+
+    def _linger_over(self) -> None:
+        self._linger_planned = False
+        self._guarded(self.node.linger_over)
 
     def _after_jobs(self) -> None:
         self._guarded(self.node.turn)
