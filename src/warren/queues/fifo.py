@@ -174,10 +174,10 @@ class Fifo:
         A new one holds at most `rows_max` messages, none with a number above `up_to` (negative:
         no bound). Nothing to take: number `after` and count 0.
         """
-        reply = self._checked(name, epoch, now_ms)
-        if reply.code != OK:
+        reply = Reply()
+        group = self._group(name, epoch, now_ms, reply)
+        if group is None:
             return reply
-        group = self.groups[name]
         checkout = group.first_open(after)
         if checkout is None:
             checkout = Checkout(group.last + 1)
@@ -207,9 +207,9 @@ class Fifo:
 
     def group_settle(self, name: str, epoch: i64, up_to: i64, now_ms: i64) -> Reply:
         """A reader is done with all checkouts up to a number; repeating it changes nothing."""
-        reply = self._checked(name, epoch, now_ms)
-        if reply.code == OK:
-            group = self.groups[name]
+        reply = Reply()
+        group = self._group(name, epoch, now_ms, reply)
+        if group is not None:
             while group.open and group.open[0].number <= up_to:
                 group.settled = group.open[0].number
                 del group.open[0]
@@ -217,9 +217,10 @@ class Fifo:
 
     def group_release(self, name: str, epoch: i64, now_ms: i64) -> Reply:
         """A reader gives all its open checkouts back, as failed deliveries."""
-        reply = self._checked(name, epoch, now_ms)
-        if reply.code == OK:
-            self._give_back(self.groups[name])
+        reply = Reply()
+        group = self._group(name, epoch, now_ms, reply)
+        if group is not None:
+            self._give_back(group)
         return reply
 
     def expire(self, name: str, now_ms: i64) -> None:
@@ -523,15 +524,18 @@ class Fifo:
         if self.reports_freed:
             self.freed.append(segment)
 
-    def _checked(self, name: str, epoch: i64, now_ms: i64) -> Reply:
-        """OK, or why this reader may not touch the group."""
+    def _group(self, name: str, epoch: i64, now_ms: i64, reply: Reply) -> Group | None:
+        """A group for the reader that has it; None, and `reply` says why, for any other."""
         group = self.groups.get(name)
         if group is None:
-            return Reply(UNKNOWN_GROUP)
+            reply.code = UNKNOWN_GROUP
+            return None
         if group.epoch != epoch:
-            return Reply(FENCED, group.epoch)
+            reply.code = FENCED
+            reply.a = group.epoch
+            return None
         group.seen_ms = now_ms
-        return Reply()
+        return group
 
     def _give_back(self, group: Group) -> None:
         """Return everything a group holds; its checkout numbers are not used again."""
