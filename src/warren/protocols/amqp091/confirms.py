@@ -45,10 +45,6 @@ class Confirms:
         if self._owed[self._head] is not run:
             self._early.append(run)
 
-    def outstanding(self) -> int:
-        """Runs that are still owed."""
-        return len(self._owed) - int(self._head)
-
     def write(self, out: BytesWriter) -> None:
         """Append the acks and nacks that are due."""
         owed = self._owed
