@@ -17,7 +17,7 @@ from librt.strings import (
     write_i32_be,
     write_i64_be,
 )
-from mypy_extensions import i16, i32, i64, trait
+from mypy_extensions import i16, i32, i64, trait, u8
 
 from warren.log.batch import Batch
 from warren.protocols.amqp091.output import Output
@@ -48,8 +48,8 @@ class MessageFrames:
         start: i64 = len(out)
         out.write(record[at:end])
         limit = self.output.frame_max
-        high = i64(self.channel >> 8)
-        low = i64(self.channel & 0xFF)
+        high = u8(self.channel >> 8)
+        low = u8(self.channel & 0xFF)
         frame = at
         while frame < end:
             size: i64 = i64(read_i32_be(record, frame + 3))
@@ -58,8 +58,8 @@ class MessageFrames:
                 self._resplit(record, at, end)
                 return
             position = start + (frame - at)
-            out[position + 1] = high  # type: ignore[assignment]
-            out[position + 2] = low  # type: ignore[assignment]
+            out[position + 1] = high
+            out[position + 2] = low
             frame += size + 8
 
     def write_redelivered(self, record: bytes, at: i64, end: i64, acquired: i64) -> None:
@@ -85,8 +85,8 @@ class MessageFrames:
         size: i64 = i64(read_i32_be(record, at + 3))
         start: i64 = len(out)
         out.write(record[at : at + size + 8])
-        out[start + 1] = self.channel >> 8  # type: ignore[assignment]
-        out[start + 2] = self.channel & 0xFF  # type: ignore[assignment]
+        out[start + 1] = u8(self.channel >> 8)
+        out[start + 2] = u8(self.channel & 0xFF)
         part = self.output.frame_max - 8
         frame = at + size + 8
         while frame < end:
