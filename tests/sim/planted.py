@@ -13,7 +13,8 @@ from warren.log.batch import Batch
 from warren.log.scan import Scan
 from warren.protocols.amqp091 import consuming
 from warren.queues import classic, consumers, fifo, quorum
-from warren.queues.links import Delivery
+from warren.queues.groups import Group
+from warren.queues.links import Delivery, Reply
 
 Mend = Callable[[], None]
 
@@ -142,14 +143,12 @@ def surviving_transients() -> Mend:
 def unfenced() -> Mend:
     """A reader that lost its group may go on."""
 
-    def checked(machine: Any, name: str, epoch: int, now_ms: int) -> fifo.Reply:
-        group = machine.groups.get(name)
-        if group is None:
-            return fifo.Reply(fifo.UNKNOWN_GROUP)
-        group.seen_ms = now_ms
-        return fifo.Reply()
+    def group(machine: Any, name: str, epoch: int, now_ms: int, reply: Reply) -> Group | None:
+        known = machine.groups.get(name)
+        return original(machine, name, known.epoch if known else epoch, now_ms, reply)
 
-    return replace(fifo.Fifo, "_checked", checked)
+    original = fifo.Fifo._group
+    return replace(fifo.Fifo, "_group", group)
 
 
 def ignored_limit() -> Mend:
