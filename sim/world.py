@@ -39,7 +39,7 @@ from sim.model import (
 from sim.swarm import Options
 from sim.troubles import Troubles
 from warren.errors import StorageError
-from warren.log.cache import Cache
+from warren.log.config import LogConfig
 from warren.node.node import Node
 from warren.protocols.broker import Settings
 from warren.queues.queue import Queue
@@ -211,8 +211,16 @@ class World:
         self.executor = SimExecutor(self.random)
         settings = Settings("sim@node")
         options = self.options
-        settings.wal_max_bytes = options.wal_max_bytes
-        settings.disk_free_limit_bytes = self.troubles.free_limit_bytes
+        settings.log = LogConfig(
+            wal_max_size_bytes=options.wal_max_bytes,
+            cache_bytes=options.cache_bytes,
+            reserve_bytes=options.reserve_bytes,
+            disk_free_limit_bytes=self.troubles.free_limit_bytes,
+            live_share_percent=options.live_share_percent,
+            compact_interval_ms=options.compact_interval_ms,
+            extent_bytes_max=options.extent_bytes_max,
+            round_bytes_max=options.round_bytes_max,
+        )
         settings.memory_limit_bytes = MEMORY_LIMIT_BYTES
         node = Node(
             settings,
@@ -222,13 +230,6 @@ class World:
             self.executor,
             self._warned,
         )
-        store = node.log._store
-        store.config.reserve_bytes = options.reserve_bytes
-        store.config.extent_bytes_max = options.extent_bytes_max
-        store.config.round_bytes_max = options.round_bytes_max
-        store.config.live_share_percent = options.live_share_percent
-        store.config.compact_interval_ms = options.compact_interval_ms
-        store.cache = Cache(options.cache_bytes)
         try:
             node.recover()
         except Crash:

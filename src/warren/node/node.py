@@ -16,7 +16,6 @@ from mypy_extensions import i64
 from warren import __version__
 from warren.errors import ConnectionException, StorageError
 from warren.log.batch import Batch
-from warren.log.config import LogConfig
 from warren.log.listener import LogListener
 from warren.log.log import Log
 from warren.node.replay import NodeReplayer
@@ -69,16 +68,8 @@ class Node(Broker):
         self.lingering: bool = False
         self.failure: BaseException | None = None
         self.random: Random = random
-        self.log: Log = Log(
-            disk,
-            executor,
-            LogConfig(
-                wal_max_size_bytes=settings.wal_max_bytes,
-                disk_free_limit_bytes=settings.disk_free_limit_bytes,
-                salt=int.from_bytes(random.bytes(8), "big") >> 1,
-            ),
-            NodeLogListener(self),
-        )
+        settings.log.salt = int.from_bytes(random.bytes(8), "big") >> 1
+        self.log: Log = Log(disk, executor, settings.log, NodeLogListener(self))
         self.tables: Tables = Tables(self)
         self.replies: dict[str, ReplyTarget] = {}
         self.connections: dict[int, Connection] = {}

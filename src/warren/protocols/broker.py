@@ -7,6 +7,7 @@ from typing import Final, final
 from mypy_extensions import i64, trait
 
 from warren.errors import ProtocolError
+from warren.log.config import LogConfig
 from warren.protocols.amqp091.output import OutputHost
 from warren.queues.links import Waiter
 from warren.queues.queue import Host, Queue
@@ -75,8 +76,7 @@ class Settings:
         heartbeat_s: Heartbeat interval suggested to clients.
         handshake_timeout_ms: Time a client has to log in.
         max_message_bytes: Largest body that may be published.
-        wal_max_bytes: Size at which a log file is closed.
-        disk_free_limit_bytes: Less free space than this raises the disk alarm.
+        log: The log's; the node draws the salt.
         memory_limit_bytes: More memory than this raises the memory alarm; 0 for never.
         default_vhost, default_user, default_password: Made where the data directory is empty.
         loopback_users: Users that may connect from this machine only.
@@ -89,8 +89,7 @@ class Settings:
         self.heartbeat_s: int = 60
         self.handshake_timeout_ms: int = 10_000
         self.max_message_bytes: int = 16_777_216
-        self.wal_max_bytes: int = 67_108_864
-        self.disk_free_limit_bytes: int = 50_000_000
+        self.log: LogConfig = LogConfig()
         self.memory_limit_bytes: int = 0
         self.default_vhost: str = "/"
         self.default_user: str = "guest"

@@ -24,6 +24,7 @@ import uvloop
 
 from warren import __version__
 from warren.errors import BrokerError, ConfigError
+from warren.log.config import LogConfig
 from warren.node.node import Node
 from warren.protocols.amqp091.connection import Connection
 from warren.protocols.broker import Settings
@@ -42,7 +43,7 @@ LINGER_SECONDS = 0.005
 DRAIN_SECONDS = 0.05
 """What clients' sockets get to take the last frames at an orderly stop."""
 LOG_FILES = 8
-"""`raft.wal_max_size_bytes` is divided into this many files, so that space is reclaimed in small steps."""
+"""`raft.wal_max_size_bytes` is cut into this many files, to reclaim space in small steps."""
 SWITCH_INTERVAL_SECONDS = 0.0002
 """How long the event loop may keep a worker thread waiting for the interpreter."""
 
@@ -239,8 +240,10 @@ def settings_from(config: ServerConfig) -> Settings:
     settings.heartbeat_s = config.heartbeat
     settings.handshake_timeout_ms = config.handshake_timeout
     settings.max_message_bytes = config.max_message_size
-    settings.wal_max_bytes = config.raft_wal_max_size_bytes // LOG_FILES
-    settings.disk_free_limit_bytes = config.disk_free_limit
+    settings.log = LogConfig(
+        wal_max_size_bytes=config.raft_wal_max_size_bytes // LOG_FILES,
+        disk_free_limit_bytes=config.disk_free_limit,
+    )
     settings.memory_limit_bytes = config.memory_limit_bytes(total_memory_bytes())
     settings.default_vhost = config.default_vhost
     settings.default_user = config.default_user
