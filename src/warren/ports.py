@@ -89,7 +89,14 @@ class Disk(Protocol):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Job:
-    """Blocking work for a worker. `run` happens off the node's thread, `done` back on it."""
+    """Blocking work for a worker. `run` happens off the node's thread, `done` back on it.
+
+    Attributes:
+        brief: Whether `run` is as short as handing it to another thread. The executor may then do
+            both at once, before `submit` returns, while the disk answers promptly.
+    """
+
+    brief: bool = False
 
     def run(self) -> None:
         """The blocking part. Touches nothing that the node's thread may touch meanwhile."""

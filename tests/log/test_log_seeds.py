@@ -13,7 +13,7 @@ from warren.log import compact, copying, manifest, recovery, scan, wal
 from warren.ports import Disk
 
 SEEDS_PER_TEST = 25
-SEEDS_PER_BUG = 150
+SEEDS_PER_BUG = 800
 
 
 @pytest.mark.parametrize("start", range(0, 200, SEEDS_PER_TEST))

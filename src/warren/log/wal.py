@@ -31,6 +31,10 @@ COPY_BYTES_MAX: Final = 4096
 """Up to this size copying a payload is cheaper than one more buffer for the kernel."""
 
 
+BRIEF_BYTES: Final = 16_384
+"""A write of this size takes a disk hardly longer than an empty one."""
+
+
 def reserve(
     disk: Disk, file: LogFile, needed: i64, ahead: i64, chunk: i64, free_limit: i64
 ) -> bool:
@@ -70,6 +74,10 @@ class RoundJob(Job):
         self.wal = wal
         self.batches = batches
         self.number: i64 = number
+        self.size: i64 = HEADER_BYTES
+        for batch in batches:
+            self.size += batch.size()
+        self.brief = self.size <= BRIEF_BYTES
         self.file = wal.file
         self.start: i64 = wal.file.end
         self.end: i64 = 0
@@ -82,9 +90,7 @@ class RoundJob(Job):
     def run(self) -> None:
         wal = self.wal
         file = self.file
-        size: i64 = HEADER_BYTES
-        for batch in self.batches:
-            size += batch.size()
+        size = self.size
         self.end = aligned(self.start + size)
         if file.reserved - self.end < self.ahead:
             self.looked = True
@@ -226,6 +232,8 @@ class Wal:
         self._max_span: i64 = store.config.extent_bytes_max
         self._gathered: list[Batch] = []
         self._busy = False
+        self._wanted = False
+        """Whether another round has to follow the one in flight."""
         self._starved = False
         """Whether a round waits for space; only `tick` tries again."""
         self._sealed = True
@@ -248,8 +256,11 @@ class Wal:
         self._gathered.append(batch)
 
     def flush(self) -> None:
-        """Start a round with what is gathered, unless one is in flight."""
-        if self._busy or self._starved or not self._gathered or self.store.failure is not None:
+        """Start a round with what is gathered, behind the one in flight if there is one."""
+        if self._starved or not self._gathered or self.store.failure is not None:
+            return
+        if self._busy:
+            self._wanted = True
             return
         if self._roll_due() and not self._closing and not self.store.manifest_busy:
             self._roll()
@@ -275,6 +286,7 @@ class Wal:
         else:
             batches = self._gathered[:taken]
             self._gathered = self._gathered[taken:]
+            self._wanted = True
         return batches
 
     def _start_round(self, batches: list[Batch]) -> None:
@@ -319,7 +331,9 @@ class Wal:
         if moved and self.keeper is not None:
             self.keeper.snapshots_moved()
         self.spares.prepare(self.file)
-        self.flush()
+        if self._wanted:
+            self._wanted = False
+            self.flush()
 
     def _roll(self) -> None:
         store = self.store

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import threading
+import time
 from asyncio import AbstractEventLoop
 from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
 
 from warren.ports import Job
+
+
+SLOW_NS = 2_000_000
+"""A brief job that took longer than this shows that the disk is busy, or failing."""
+PROBATION_NS = 1_000_000_000
+"""For so long after such a job all go to their threads, so that a bad disk stops the loop once."""
 
 
 def no_hook() -> None:
@@ -31,8 +38,13 @@ class ThreadExecutor:
         self._loop = loop
         self._after = after
         self._queues: dict[str, SimpleQueue[Job | None]] = {}
+        self._pending: dict[str, int] = {}
+        """Jobs of each lane that have not been reported."""
         self._threads: list[threading.Thread] = []
-        self._finished: deque[tuple[Job, BaseException | None]] = deque()
+        self._finished: deque[tuple[str, Job, BaseException | None]] = deque()
+        self._here = False
+        """Whether a brief job runs on the loop's thread."""
+        self._slow_until_ns = 0
         self._lock = threading.Lock()
         self._woken = False
         self._unreported = 0
@@ -42,19 +54,40 @@ class ThreadExecutor:
     def submit(self, lane: str, job: Job) -> None:
         """Queue a job; only from the loop's thread."""
         assert not self._stopped, "the executor was stopped"
+        pending = self._pending.get(lane, 0)
+        if job.brief and not pending and not self._here:
+            started = time.monotonic_ns()
+            if started >= self._slow_until_ns:
+                self._run_here(job, started)
+                return
+        self._pending[lane] = pending + 1
         queue = self._queues.get(lane)
         if queue is None:
             queue = SimpleQueue()
             self._queues[lane] = queue
             thread = threading.Thread(
-                target=self._work, args=(queue,), name=f"warren-{lane}", daemon=True
+                target=self._work, args=(lane, queue), name=f"warren-{lane}", daemon=True
             )
             self._threads.append(thread)
             thread.start()
         self._unreported += 1
         queue.put(job)
 
-    def _work(self, queue: SimpleQueue[Job | None]) -> None:
+    def _run_here(self, job: Job, started_ns: int) -> None:
+        """Spare a job two changes of threads, as long as the disk does not keep the loop waiting."""
+        self._here = True
+        error: BaseException | None = None
+        try:
+            job.run()
+        except BaseException as raised:
+            error = raised
+        ended = time.monotonic_ns()
+        if ended - started_ns > SLOW_NS:
+            self._slow_until_ns = ended + PROBATION_NS
+        job.done(error)
+        self._here = False
+
+    def _work(self, lane: str, queue: SimpleQueue[Job | None]) -> None:
         while True:
             job = queue.get()
             if job is None:
@@ -65,7 +98,7 @@ class ThreadExecutor:
             except BaseException as raised:
                 error = raised
             with self._lock:
-                self._finished.append((job, error))
+                self._finished.append((lane, job, error))
                 wake = not self._woken
                 self._woken = True
             self._progress.set()
@@ -79,7 +112,8 @@ class ThreadExecutor:
             self._finished = deque()
         if finished:
             self._unreported -= len(finished)
-            for job, error in finished:
+            for lane, job, error in finished:
+                self._pending[lane] -= 1
                 job.done(error)
             self._after()
 
