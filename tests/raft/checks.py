@@ -26,6 +26,7 @@ class Checks:
         leaders: The one leader of each term.
         seen: (index, term) -> payload and the term before it: log matching, by induction.
         committed: What was committed at each index, as (term, payload).
+        commit_terms: The term of whoever announced that first: at least that of the commit.
         top: The highest index that any member announced as committed.
     """
 
@@ -34,6 +35,7 @@ class Checks:
         self.leaders: dict[int, tuple[str, int]] = {}
         self.seen: dict[tuple[int, int], tuple[int, int]] = {}
         self.committed: dict[int, tuple[int, int]] = {}
+        self.commit_terms: dict[int, int] = {}
         self.digests: dict[int, int] = {}
         self.top = 0
         self.reads: dict[int, int] = {}
@@ -51,6 +53,7 @@ class Checks:
     def applied(self, host: Host, index: int, term: int, payload: int) -> None:
         """State machine safety: one entry per index, everywhere and for ever; rule 23."""
         known = self.committed.setdefault(index, (term, payload))
+        self.commit_terms.setdefault(index, host.raft.term)
         demand(known == (term, payload), f"{host.node} applies another entry at {index}: lost")
         digest = self.digests.setdefault(index, host.digest)
         demand(digest == host.digest, f"{host.node}'s machine differs at {index}")
@@ -66,8 +69,6 @@ class Checks:
         elif isinstance(effect, fx.Committed):
             demand(effect.index <= raft.commit_index, "announced more than is committed")
             demand(effect.index <= raft.last_index, "committed beyond the log")
-            if raft.is_leader:
-                self._majority(host, raft.commit_index)
         elif isinstance(effect, fx.BecameLeader):
             me = (host.node, host.incarnation)
             first = self.leaders.setdefault(effect.term, me)
@@ -101,22 +102,28 @@ class Checks:
                 demand(disk.term_at(index) == term, f"{host.node} acknowledges {index} too early")
 
     def _majority(self, host: Host, index: int) -> None:
-        """Rule 2: what a leader commits is durable on a majority of its voters."""
+        """Rule 2: what a leader commits is durable on a majority of its voters.
+
+        The configuration may have changed in the turn that is looked at, after the commit.
+        """
         if index <= host.base:
             return
         term = host.entry(index).term
-        voters = [member for member in host.raft.members if member.voter]
-        safe = 0
-        for member in voters:
-            copy = self.world.disks.get((member.node, member.incarnation))
-            if copy is not None and copy.holds(index, term):
-                safe += 1
-        demand(safe > len(voters) // 2, f"{host.node} commits {index} without a durable majority")
+        configs = host.raft.state.configs
+        for config in (configs.latest(), configs.before_latest()):
+            safe = 0
+            for member in config.members:
+                copy = self.world.disks.get((member.node, member.incarnation))
+                if member.voter and copy is not None and copy.holds(index, term):
+                    safe += 1
+            if safe >= config.majority():
+                return
+        raise Violation(f"{host.node} commits {index} without a durable majority")
 
     def _complete(self, host: Host) -> None:
-        """Leader completeness: a new leader has all that was ever committed."""
+        """Leader completeness: a leader has all that was committed in terms before its own."""
         for index, (term, payload) in self.committed.items():
-            if index <= host.base:
+            if index <= host.base or self.commit_terms[index] >= host.raft.term:
                 continue
             demand(index <= host.last, f"leader {host.node} lacks committed {index}")
             entry = host.entry(index)
@@ -133,6 +140,10 @@ class Checks:
     def invariants(self, host: Host) -> None:
         """What must hold between any two events at one member."""
         state = host.raft.state
+        if state.commit_index > host.checked_commit:
+            host.checked_commit = state.commit_index
+            if host.raft.is_leader:
+                self._majority(host, state.commit_index)
         demand(state.log.last_index == host.last, "core and shell disagree about the log")
         demand(state.persisted_index <= state.log.last_index, "more is durable than there is")
         demand(state.commit_index <= state.log.last_index, "more is committed than there is")
@@ -143,10 +154,7 @@ class Checks:
                 f"{host.node} counts {state.persisted_index} as durable, which is not",
             )
         latest = state.configs.latest()
-        newest = max(
-            (host.base + 1 + at for at, entry in enumerate(host.log) if entry.members is not None),
-            default=0,
-        )
+        newest = host.config_indexes[-1] if host.config_indexes else 0
         demand(
             latest.index == newest or newest == 0 and latest.index <= host.base,
             f"{host.node} goes by configuration {latest.index}, its log by {newest}",

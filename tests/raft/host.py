@@ -34,8 +34,10 @@ class Host:
         self.applied = disk.snapshot.index
         self.digest = disk.snapshot.digest
         self.incoming: list[Entry] = []
-        self.voided: set[int] = set()
-        self.wanted: list[tuple[object, int, int]] = []
+        self.checked_commit = 0
+        self.config_indexes = [
+            self.base + 1 + at for at, entry in enumerate(self.log) if entry.members is not None
+        ]
 
     # --- the log in memory ----------------------------------------------------------------------
 
@@ -52,6 +54,8 @@ class Host:
         index = self.last + 1
         assert index == self.raft.last_index + 1
         self.log.append(entry)
+        if members is not None:
+            self.config_indexes.append(index)
         self.world.appended(self, index, entry)
         self.world.write(self, Write("entries", first=index, entries=[entry]))
         return index
@@ -126,6 +130,8 @@ class Host:
             world.write(self, Write("state", state=state, sequence=effect.sequence))
         elif isinstance(effect, fx.Truncate):
             del self.log[effect.from_index - self.base - 1 :]
+            while self.config_indexes and self.config_indexes[-1] >= effect.from_index:
+                self.config_indexes.pop()
         elif isinstance(effect, fx.Store):
             self._store(effect)
         elif isinstance(effect, fx.AppendNoop):
@@ -153,6 +159,8 @@ class Host:
             # Each log has its own copies, so that completions can be told apart.
             entries[offset] = Entry(entry.term, entry.payload, entry.members)
             self.log.append(entries[offset])
+            if entry.members is not None:
+                self.config_indexes.append(effect.first_index + offset)
             self.world.appended(self, effect.first_index + offset, entry)
         self.world.write(self, Write("entries", first=effect.first_index, entries=entries))
 
@@ -176,6 +184,7 @@ class Host:
         self.raft.compacted(index)
         del self.log[: index - self.base]
         self.base = index
+        self.config_indexes = [at for at in self.config_indexes if at > index]
 
     def snapshot(self, index: int) -> Snapshot:
         """The newest snapshot, which covers at least `index`."""
@@ -199,7 +208,9 @@ class Host:
             del self.log[: snapshot.index - self.base]
         else:
             self.log.clear()
+            self.config_indexes.clear()
         self.base = snapshot.index
+        self.config_indexes = [at for at in self.config_indexes if at > self.base]
         assert snapshot.index > self.applied, "a snapshot never goes back"
         self.applied = snapshot.index
         self.digest = snapshot.digest

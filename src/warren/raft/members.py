@@ -91,6 +91,10 @@ class Configs:
         """The one in force."""
         return self._history[-1]
 
+    def before_latest(self) -> Config:
+        """The one before that; the same if it is the only one known."""
+        return self._history[-1] if len(self._history) < 2 else self._history[-2]
+
     def at(self, index: i64) -> Config:
         """The one that was in force once the entry at `index` was appended.
 

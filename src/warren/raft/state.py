@@ -162,12 +162,15 @@ class State:
         return self.config().has_voter(self.node, self.incarnation)
 
     def may_campaign(self) -> bool:
-        """Whether this copy may lead: as a voter of its newest configuration, or of the committed.
+        """Whether this copy may lead: it votes by its newest configuration or the one before.
 
-        One that is being removed or demoted may be the only one with the entry that says so; it
-        stays a candidate, without a vote of its own, until it knows that entry committed.
+        One that is being removed or demoted may be the only one with the entry that says so: it
+        stays a candidate, without a vote of its own, until it knows that entry committed. The
+        configuration before is committed, since changes wait for each other (rule 12).
         """
-        return self.is_voter() or self.configs.at(self.commit_index).has_voter(
+        if self.is_voter():
+            return True
+        return self.config().index > self.commit_index and self.configs.before_latest().has_voter(
             self.node, self.incarnation
         )
 
