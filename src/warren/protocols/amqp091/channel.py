@@ -1,7 +1,8 @@
 """One AMQP 0-9-1 channel: methods in order, one at a time.
 
 A method that has to wait, for the disk or for a queue's machine, sets the channel aside: what
-follows on this channel is kept until the answer is there, other channels go on.
+follows on this channel is kept until the answer is there, other channels go on. What each method
+does is in `methods`; what a channel holds, and how deliveries are settled, is here.
 
 Source: AMQP 0-9-1, 1.3 to 1.9, with RabbitMQ's extensions; acceptance 2.7.
 """
@@ -15,8 +16,7 @@ from mypy_extensions import i64
 
 from warren.errors import REPLY_NAMES, ChannelException, ConnectionException, ProtocolError
 from warren.limits import FRAME_OVERHEAD_BYTES
-from warren.protocols.amqp091 import tables
-from warren.protocols.amqp091.confirms import Confirms
+from warren.protocols.amqp091 import methods
 from warren.protocols.amqp091.consuming import ConsumerLink, LinkOwner, MessageFrames
 from warren.protocols.amqp091.polling import PollLink
 from warren.protocols.amqp091.publishing import PublishOwner, PublishPath, Transacted
@@ -31,7 +31,6 @@ from warren.queues.queue import Queue
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.erlang_text import close_text
 from warren.wire.amqp091.properties import PropertyScan
-from warren.wire.amqp091.table import Table
 
 if TYPE_CHECKING:
     from warren.protocols.amqp091.connection import Connection
@@ -40,21 +39,6 @@ BASIC_ACK: Final = 0x003C0050
 BASIC_NACK: Final = 0x003C0078
 CHANNEL_CLOSE: Final = 0x00140028
 CHANNEL_CLOSE_OK: Final = 0x00140029
-NO_ACK_CREDIT: Final = 4_096
-"""Messages handed ahead to a consumer whose messages are settled as they are written."""
-NOT_YET: Final = "is not supported yet by this version of Warren"
-REFUSED_CONSUME_ARGUMENTS: Final = ("x-consumer-timeout", "x-stream-offset", "x-stream-filter")
-
-
-def known_tag(tag: int) -> i64:
-    """A delivery tag from the wire, where it has 64 bits without a sign.
-
-    Raises:
-        ChannelException: 406, no channel ever had as many deliveries.
-    """
-    if tag >= 1 << 63:
-        raise ChannelException(406, f"unknown delivery tag {tag}")
-    return tag
 
 
 @final
@@ -100,6 +84,15 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         publishing: The way of its publishes.
         unsettled: Deliveries that wait for an ack.
         acked_to: Where in the input the last ack looked at ends.
+        consumers: By consumer tag.
+        holders: Queues that may have handed something to this channel, each under its identity and
+            the id of the consumer there.
+        pollers: By a queue's identity, the id of this channel's consumer for `basic.get`.
+        last_queue: The queue that an empty name means.
+        prefetch: What consumers begin with; 0 for no limit.
+        limiter: The limit over all consumers, if one was ever set.
+        transaction: What waits for `tx.commit`; None outside transactional mode.
+        replies: The consumer of direct replies, if there is one.
     """
 
     def __init__(self, connection: Connection, session: Session, number: i64) -> None:
@@ -114,17 +107,17 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         self.acked_to: i64 = 0
         self.consumers: dict[str, ConsumerLink] = {}
         self.frames: MessageFrames = MessageFrames(connection.output, number)
+        self.holders: dict[tuple[int, int], Queue] = {}
+        self.pollers: dict[int, i64] = {}
+        self.last_queue: str = ""
+        self.prefetch: i64 = 0
+        self.limiter: Limiter | None = None
+        self.transaction: Transaction | None = None
+        self.replies: DirectReplies | None = None
         self._closing: bool = False
         self._ended: bool = False
         self._deferred: list[bytes] = []
         self._deferred_bytes: i64 = 0
-        self._last_queue: str = ""
-        self._prefetch: i64 = 0
-        self._limiter: Limiter | None = None
-        self._holders: dict[tuple[int, int], Queue] = {}
-        self._pollers: dict[int, i64] = {}
-        self._transaction: Transaction | None = None
-        self._replies: DirectReplies | None = None
 
     # Input.
 
@@ -147,7 +140,7 @@ class Channel(PublishOwner, LinkOwner, Confirming):
             return
         method = spec.decode_method(data, at, end)
         try:
-            self._handle(method)
+            methods.handle(self, method)
         except ProtocolError as error:
             error.class_id = method.CLASS_ID
             error.method_id = method.METHOD_ID
@@ -182,16 +175,16 @@ class Channel(PublishOwner, LinkOwner, Confirming):
                 last = tag
                 continue
             if some:
-                self._settle(first, last)
+                self.settle(first, last)
                 some = False
             if multiple:
-                self._settle_up_to(tag)
+                self.settle_up_to(tag)
             else:
                 some = True
                 first = tag
                 last = tag
         if some:
-            self._settle(first, last)
+            self.settle(first, last)
         return at
 
     def put_aside(self, data: bytes, at: i64, stop: i64, key: i64) -> None:
@@ -199,7 +192,7 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         if not self._closing:
             self._keep(data[at:stop])
         elif key == CHANNEL_CLOSE:
-            self.connection.send(self.number, spec.ChannelCloseOk())
+            self.send(spec.ChannelCloseOk())
         elif key == CHANNEL_CLOSE_OK:
             self.connection.channel_closed(self)
 
@@ -211,8 +204,7 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         self.end()
         self._closing = True
         self.aside = True
-        self.connection.send(
-            self.number,
+        self.send(
             spec.ChannelClose(
                 error.code,
                 close_text(REPLY_NAMES[error.code], error.text),
@@ -228,16 +220,16 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         self._ended = True
         self.publishing.assembly = None
         self._drop_deferred()
-        if self._replies is not None:
-            self._replies.close()
+        if self.replies is not None:
+            self.replies.close()
         links = self.consumers
         self.consumers = {}
         for link in links.values():
             link.closed = True
-        for (_, consumer_id), queue in self._holders.items():
+        for (_, consumer_id), queue in self.holders.items():
             if not queue.deleted:
                 queue.down(consumer_id)
-        self._holders = {}
+        self.holders = {}
 
     def is_open(self) -> bool:
         """Whether answers may still be sent on it."""
@@ -250,7 +242,7 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         if self._ended:
             return
         try:
-            self._answer(pending, reply)
+            methods.answer(self, pending, reply)
         except ChannelException as error:
             error.class_id = pending.request.CLASS_ID
             error.method_id = pending.request.METHOD_ID
@@ -292,18 +284,11 @@ class Channel(PublishOwner, LinkOwner, Confirming):
             confirms.write(self.connection.output.buffer)
             self.connection.output.touch()
 
-    def wake_consumers(self) -> None:
-        """The shared prefetch limit has room again."""
-        for link in self.consumers.values():
-            link.queue.wake(link.consumer_id)
-
     # Publishing.
 
     def unroutable(self, record: bytes, route: Route) -> None:
         """Return a mandatory message that no queue took."""
-        self.connection.send(
-            self.number, spec.BasicReturn(312, "NO_ROUTE", route.exchange, route.routing_key)
-        )
+        self.send(spec.BasicReturn(312, "NO_ROUTE", route.exchange, route.routing_key))
         at: i64 = 8 + i64(read_i32_be(record, 3))
         self.frames.write_content(record, at, len(record))
 
@@ -314,246 +299,32 @@ class Channel(PublishOwner, LinkOwner, Confirming):
 
     def transact(self, record: Transacted) -> None:
         """Keep a message for the transaction's commit."""
-        assert self._transaction is not None
-        self._transaction.published.append(record)
+        assert self.transaction is not None
+        self.transaction.published.append(record)
 
     def reply_to(self, record: bytes, scan: PropertyScan, head: i64) -> bytes:
         """Put this channel's reply address into a request."""
-        if self._replies is None:
+        if self.replies is None:
             raise ChannelException(406, "fast reply consumer does not exist")
-        return self._replies.addressed(record, head)
+        return self.replies.addressed(record, head)
+
+    # Consumers.
+
+    def wake_consumers(self) -> None:
+        """The shared prefetch limit has room again."""
+        for link in self.consumers.values():
+            link.queue.wake(link.consumer_id)
 
     def link_cancelled(self, link: ConsumerLink) -> None:
         """A consumer's queue was deleted: tell clients that know `basic.cancel` from the server."""
         self.consumers.pop(link.tag, None)
-        self._holders.pop((id(link.queue), int(link.consumer_id)), None)
+        self.holders.pop((id(link.queue), int(link.consumer_id)), None)
         if self.connection.capability("consumer_cancel_notify"):
-            self.connection.send(self.number, spec.BasicCancel(link.tag, True))
-
-    # Methods.
-
-    def _handle(self, method: spec.Method) -> None:
-        if method.CLASS_ID == 60:
-            self._handle_basic(method)
-        elif method.CLASS_ID == 50:
-            self._handle_queue(method)
-        elif method.CLASS_ID == 40:
-            self._handle_exchange(method)
-        elif isinstance(method, spec.ChannelClose):
-            self.end()
-            self.connection.send(self.number, spec.ChannelCloseOk())
-            self.connection.channel_closed(self)
-        elif isinstance(method, spec.ChannelOpen):
-            raise ConnectionException(504, "second 'channel.open' seen")
-        elif isinstance(method, spec.ChannelFlow):
-            if not method.active:
-                raise ConnectionException(540, "active=false")
-            self._send(spec.ChannelFlowOk(True))
-        elif isinstance(method, spec.ConfirmSelect):
-            self._confirm_select(method)
-        elif isinstance(method, (spec.TxSelect, spec.TxCommit, spec.TxRollback)):
-            self._handle_tx(method)
-        elif isinstance(method, spec.AccessRequest):
-            self._send(spec.AccessRequestOk(1))
-        elif method.CLASS_ID == spec.TableAcquire.CLASS_ID:
-            tables.handle(self, method)
-        elif isinstance(method, (spec.ChannelFlowOk, spec.ChannelCloseOk)):
-            return
-        else:
-            raise ConnectionException(503, "unimplemented method")
-
-    def _handle_exchange(self, method: spec.Method) -> None:
-        pending = self.wait(method)
-        session = self.session
-        if isinstance(method, spec.ExchangeDeclare):
-            session.declare_exchange(method, pending)
-        elif isinstance(method, spec.ExchangeDelete):
-            session.delete_exchange(method, pending)
-        elif isinstance(method, (spec.ExchangeBind, spec.ExchangeUnbind)):
-            session.bind_exchange(method, pending)
-        else:
-            raise ConnectionException(503, "unimplemented method")
-
-    def _handle_queue(self, method: spec.Method) -> None:
-        session = self.session
-        if isinstance(method, spec.QueueDeclare):
-            name = method.queue
-            if name == "" and method.passive:
-                name = self.queue_name("")
-            session.declare_queue(method, name, self.wait(method))
-        elif isinstance(method, (spec.QueueBind, spec.QueueUnbind)):
-            name = self.queue_name(method.queue)
-            key = method.routing_key
-            if method.queue == "" and key == "":
-                key = name
-            session.bind_queue(method, name, key, self.wait(method))
-        elif isinstance(method, spec.QueueDelete):
-            name = self.queue_name(method.queue)
-            session.delete_queue(method, name, self.wait(method))
-        elif isinstance(method, spec.QueuePurge):
-            queue = session.queue_for(self.queue_name(method.queue), "read")
-            pending = self.wait(method)
-            pending.queue = queue
-            queue.purge(pending)
-        else:
-            raise ConnectionException(503, "unimplemented method")
-
-    def _handle_basic(self, method: spec.Method) -> None:
-        if isinstance(method, spec.BasicAck):
-            tag = known_tag(method.delivery_tag)
-            if method.multiple:
-                self._settle_up_to(tag)
-            else:
-                self._settle(tag, tag)
-        elif isinstance(method, spec.BasicNack):
-            tag = known_tag(method.delivery_tag)
-            self._give_back(tag, method.multiple, method.requeue, False)
-        elif isinstance(method, spec.BasicReject):
-            self._give_back(known_tag(method.delivery_tag), False, method.requeue, True)
-        elif isinstance(method, spec.BasicConsume):
-            self._consume(method)
-        elif isinstance(method, spec.BasicCancel):
-            self._cancel(method)
-        elif isinstance(method, spec.BasicGet):
-            self._get(method)
-        elif isinstance(method, spec.BasicQos):
-            self._qos(method)
-        elif isinstance(method, (spec.BasicRecover, spec.BasicRecoverAsync)):
-            self._recover(method)
-        elif isinstance(method, spec.BasicCancelOk):
-            return
-        else:
-            raise ConnectionException(503, "unimplemented method")
-
-    def _handle_tx(self, method: spec.Method) -> None:
-        transaction = self._transaction
-        if isinstance(method, spec.TxSelect):
-            if self.publishing.confirms is not None:
-                raise ChannelException(406, "cannot switch from confirm to tx mode")
-            if transaction is None:
-                self._transaction = Transaction(self)
-                self.publishing.transactional = True
-            self._send(spec.TxSelectOk())
-            return
-        if transaction is None:
-            raise ChannelException(406, "channel is not transactional")
-        if isinstance(method, spec.TxRollback):
-            transaction.roll_back()
-            self._send(spec.TxRollbackOk())
-        else:
-            pending = self.wait(method)
-            transaction.commit(pending)
-
-    def _confirm_select(self, method: spec.ConfirmSelect) -> None:
-        if self._transaction is not None:
-            raise ChannelException(406, "cannot switch from tx to confirm mode")
-        if self.publishing.confirms is None:
-            self.publishing.confirms = Confirms(self.number)
-        if not method.nowait:
-            self._send(spec.ConfirmSelectOk())
-
-    def _qos(self, method: spec.BasicQos) -> None:
-        if method.prefetch_size != 0:
-            raise ConnectionException(540, f"prefetch_size!=0 ({method.prefetch_size})")
-        if not method.global_:
-            self._prefetch = method.prefetch_count
-        else:
-            if self._limiter is None:
-                self._limiter = Limiter()
-            self._limiter.limit = method.prefetch_count
-            self.wake_consumers()
-        self._send(spec.BasicQosOk())
-
-    def _consume(self, method: spec.BasicConsume) -> None:
-        tag = method.consumer_tag
-        if tag in self.consumers or (self._replies is not None and self._replies.tag == tag):
-            raise ConnectionException(530, f"attempt to reuse consumer tag '{tag}'")
-        name = self.queue_name(method.queue)
-        if tag == "":
-            tag = self.session.new_name("amq.ctag-")
-        if name == DirectReplies.NAME:
-            self._consume_replies(method, tag)
-            return
-        queue = self.session.queue_for(name, "read")
-        priority = self._consume_arguments(queue, method.arguments)
-        limiter = None if method.no_ack else self._limiter
-        if limiter is not None and limiter.limit > 0 and queue.kind == "quorum":
-            raise ConnectionException(540, f"{queue} does not support global qos")
-        if queue.kind == "classic":
-            if queue.exclusive_consumer or (method.exclusive and queue.links):
-                raise ChannelException(403, f"{queue} in exclusive use")
-            queue.exclusive_consumer = method.exclusive
-        link = ConsumerLink(queue, tag, method.no_ack, self.frames, self.unsettled)
-        link.on_cancelled = self
-        pending = self.wait(method)
-        pending.queue = queue
-        pending.link = link
-        pending.name = tag
-        self.consumers[tag] = link
-        credit = NO_ACK_CREDIT if method.no_ack else self._prefetch
-        link.consumer_id = queue.new_consumer()
-        self._holders[(id(queue), int(link.consumer_id))] = queue
-        queue.subscribe(link, link.consumer_id, credit, priority, limiter, pending)
-
-    def _consume_arguments(self, queue: Queue, arguments: Table) -> int:
-        """Check a consumer's arguments; returns its priority."""
-        for key in REFUSED_CONSUME_ARGUMENTS:
-            if key in arguments:
-                raise ChannelException(406, f"argument '{key}' for a consumer of {queue} {NOT_YET}")
-        priority = arguments.get("x-priority", 0)
-        if isinstance(priority, bool) or not isinstance(priority, int):
-            raise ChannelException(
-                406, f"invalid arg 'x-priority' for {queue}: it has to be an integer"
-            )
-        return int(priority)
-
-    def _consume_replies(self, method: spec.BasicConsume, tag: str) -> None:
-        if self._replies is not None:
-            raise ChannelException(406, "reply consumer already set")
-        if not method.no_ack:
-            raise ChannelException(406, "reply consumer cannot acknowledge")
-        self._replies = DirectReplies(self.session, self.frames, self.unsettled, tag)
-        if not method.nowait:
-            self._send(spec.BasicConsumeOk(tag))
-
-    def _cancel(self, method: spec.BasicCancel) -> None:
-        tag = method.consumer_tag
-        link = self.consumers.pop(tag, None)
-        if link is not None:
-            link.close()
-            link.queue.cancel(link.consumer_id)
-        elif self._replies is not None and self._replies.tag == tag:
-            self._replies.close()
-            self._replies = None
-        if not method.nowait:
-            self._send(spec.BasicCancelOk(tag))
-
-    def _get(self, method: spec.BasicGet) -> None:
-        name = self.queue_name(method.queue)
-        queue = self.session.queue_for(name, "read")
-        consumer_id = self._pollers.get(id(queue))
-        if consumer_id is None:
-            consumer_id = queue.new_consumer()
-            self._pollers[id(queue)] = consumer_id
-            self._holders[(id(queue), int(consumer_id))] = queue
-        pending = self.wait(method)
-        pending.queue = queue
-        queue.get(consumer_id, pending)
-
-    def _recover(self, method: spec.Method) -> None:
-        assert isinstance(method, (spec.BasicRecover, spec.BasicRecoverAsync))
-        if not method.requeue:
-            raise ConnectionException(540, "requeue=false")
-        for run in self.unsettled.take(0, self.unsettled.next_tag):
-            if not run.queue.deleted:
-                run.queue.return_(run.consumer_id, run.mid, run.mid + run.count - 1, False)
-        self._limits_changed()
-        if isinstance(method, spec.BasicRecover):
-            self._send(spec.BasicRecoverOk())
+            self.send(spec.BasicCancel(link.tag, True))
 
     # Settling.
 
-    def _settle(self, first: i64, last: i64) -> None:
+    def settle(self, first: i64, last: i64) -> None:
         """Ack the tags `first..last`, each of which has to be unsettled."""
         runs = self.unsettled.take(first, last)
         expected = first
@@ -565,13 +336,13 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         if expected != last + 1:
             raise ChannelException(406, f"unknown delivery tag {expected}", 60, 80)
 
-    def _settle_up_to(self, tag: i64) -> None:
+    def settle_up_to(self, tag: i64) -> None:
         """Ack all tags up to one; 0 means all there are."""
         runs = self._take_multiple(tag, 80)
         self._settle_runs(runs)
 
     def _settle_runs(self, runs: list[TagRun]) -> None:
-        transaction = self._transaction
+        transaction = self.transaction
         if transaction is not None:
             transaction.acked.extend(runs)
             return
@@ -584,7 +355,7 @@ class Channel(PublishOwner, LinkOwner, Confirming):
                 run.queue.settle(run.consumer_id, run.mid, run.mid + run.count - 1)
         self._limits_changed()
 
-    def _give_back(self, tag: i64, multiple: bool, requeue: bool, failed: bool) -> None:
+    def give_back(self, tag: i64, multiple: bool, requeue: bool, failed: bool) -> None:
         """`basic.nack` and `basic.reject`."""
         method_id = 90 if failed else 120
         if multiple:
@@ -593,8 +364,8 @@ class Channel(PublishOwner, LinkOwner, Confirming):
             runs = self.unsettled.take(tag, tag)
             if not runs:
                 raise ChannelException(406, f"unknown delivery tag {tag}", 60, method_id)
-        if self._transaction is not None:
-            self._transaction.reject(runs, requeue, failed)
+        if self.transaction is not None:
+            self.transaction.reject(runs, requeue, failed)
         else:
             self.give_back_now(runs, requeue, failed)
 
@@ -618,56 +389,10 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         return self.unsettled.take(0, tag)
 
     def _limits_changed(self) -> None:
-        if self._limiter is not None and self._limiter.limit > 0:
+        if self.limiter is not None and self.limiter.limit > 0:
             self.session.wake_later(self)
 
-    # Answers.
-
-    def _answer(self, pending: Pending, reply: Reply) -> None:
-        """Send the answer to a method that had to wait."""
-        request = pending.request
-        queue = pending.queue
-        if isinstance(request, spec.QueueDeclare):
-            self._last_queue = pending.name
-            if not request.nowait:
-                self._send(spec.QueueDeclareOk(pending.name, int(reply.a), int(reply.b)))
-        elif isinstance(request, spec.BasicConsume):
-            if not request.nowait:
-                self._send(spec.BasicConsumeOk(pending.name))
-        elif isinstance(request, spec.BasicGet):
-            assert queue is not None
-            if reply.delivery is None:
-                self._send(spec.BasicGetEmpty())
-            else:
-                pending.poll = PollLink(self, queue, reply.delivery, request.no_ack)
-                pending.poll.resume()
-        elif isinstance(request, spec.QueuePurge):
-            if not request.nowait:
-                self._send(spec.QueuePurgeOk(int(reply.a)))
-        elif isinstance(request, spec.QueueDelete):
-            if not request.nowait:
-                self._send(spec.QueueDeleteOk(int(reply.a)))
-        elif isinstance(request, spec.QueueBind):
-            if not request.nowait:
-                self._send(spec.QueueBindOk())
-        elif isinstance(request, spec.QueueUnbind):
-            self._send(spec.QueueUnbindOk())
-        elif isinstance(request, spec.ExchangeDeclare):
-            if not request.nowait:
-                self._send(spec.ExchangeDeclareOk())
-        elif isinstance(request, spec.ExchangeDelete):
-            if not request.nowait:
-                self._send(spec.ExchangeDeleteOk())
-        elif isinstance(request, spec.ExchangeBind):
-            if not request.nowait:
-                self._send(spec.ExchangeBindOk())
-        elif isinstance(request, spec.ExchangeUnbind):
-            if not request.nowait:
-                self._send(spec.ExchangeUnbindOk())
-        elif isinstance(request, spec.TxCommit):
-            self._send(spec.TxCommitOk())
-        else:
-            tables.answer(self, request, reply, pending)
+    # For the methods.
 
     def wait(self, request: spec.Method) -> Pending:
         """Set the channel aside until `request` is answered."""
@@ -678,11 +403,12 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         """A queue's name, where an empty one means the last declared (NAME-05)."""
         if name:
             return name
-        if not self._last_queue:
+        if not self.last_queue:
             raise ChannelException(404, "no previously declared queue")
-        return self._last_queue
+        return self.last_queue
 
-    def _send(self, method: spec.Method) -> None:
+    def send(self, method: spec.Method) -> None:
+        """Send a method to the client."""
         self.connection.send(self.number, method)
 
     def _keep(self, frame: bytes) -> None:

@@ -106,7 +106,7 @@ def answer(channel: Channel, request: spec.Method, reply: Reply, pending: Pendin
             406, f"fenced: another reader acquired this group (its epoch is {reply.a})"
         )
     if isinstance(request, spec.TableAcquire):
-        _send(channel, spec.TableAcquireOk(int(reply.a), int(reply.b)))
+        channel.send(spec.TableAcquireOk(int(reply.a), int(reply.b)))
     elif isinstance(request, spec.TableCheckout):
         queue = pending.queue
         assert isinstance(queue, LoggedQueue)
@@ -117,9 +117,9 @@ def answer(channel: Channel, request: spec.Method, reply: Reply, pending: Pendin
         _write_runs(out, pairs)
         _send_with(channel, spec.TableCheckoutOk(int(reply.a), int(reply.b), size), out.getvalue())
     elif isinstance(request, spec.TableSettle):
-        _send(channel, spec.TableSettleOk())
+        channel.send(spec.TableSettleOk())
     elif isinstance(request, spec.TableRelease):
-        _send(channel, spec.TableReleaseOk())
+        channel.send(spec.TableReleaseOk())
     else:
         raise AssertionError(f"no answer to {request.NAME}")
 
@@ -187,10 +187,6 @@ def _write_runs(out: BytesWriter, pairs: list[tuple[int, int]]) -> None:
     for first, last in pairs:
         write_i64_be(out, i64(first))
         write_i64_be(out, i64(last))
-
-
-def _send(channel: Channel, method: spec.Method) -> None:
-    channel.connection.send(channel.number, method)
 
 
 def _send_with(channel: Channel, method: spec.Method, content: bytes) -> None:

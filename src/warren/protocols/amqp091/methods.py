@@ -1,0 +1,342 @@
+"""What a client may ask on a channel: what each method does, and its answer.
+
+`handle` takes the methods one by one; those that have to wait are answered by `answer`. Errors are
+raised without class and method id, which the channel fills in.
+
+Source: AMQP 0-9-1, 1.3 to 1.9, with RabbitMQ's extensions; acceptance 2.7.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+
+from warren.errors import ChannelException, ConnectionException
+from warren.protocols.amqp091 import tables
+from warren.protocols.amqp091.confirms import Confirms
+from warren.protocols.amqp091.consuming import ConsumerLink
+from warren.protocols.amqp091.polling import PollLink
+from warren.protocols.amqp091.replies import DirectReplies
+from warren.protocols.amqp091.transactions import Transaction
+from warren.queues.consumers import Limiter
+from warren.queues.links import Reply
+from warren.queues.queue import Queue
+from warren.wire.amqp091 import spec
+from warren.wire.amqp091.table import Table
+
+if TYPE_CHECKING:
+    from warren.protocols.amqp091.channel import Channel, Pending
+
+NO_ACK_CREDIT: Final = 4_096
+"""Messages handed ahead to a consumer whose messages are settled as they are written."""
+NOT_YET: Final = "is not supported yet by this version of Warren"
+REFUSED_CONSUME_ARGUMENTS: Final = ("x-consumer-timeout", "x-stream-offset", "x-stream-filter")
+
+
+def handle(channel: Channel, method: spec.Method) -> None:
+    """Do what a method asks for, or begin it and set the channel aside.
+
+    Raises:
+        ChannelException, ConnectionException: It may not or cannot be done.
+    """
+    if method.CLASS_ID == 60:
+        _basic(channel, method)
+    elif method.CLASS_ID == 50:
+        _queue(channel, method)
+    elif method.CLASS_ID == 40:
+        _exchange(channel, method)
+    elif isinstance(method, spec.ChannelClose):
+        channel.end()
+        channel.send(spec.ChannelCloseOk())
+        channel.connection.channel_closed(channel)
+    elif isinstance(method, spec.ChannelOpen):
+        raise ConnectionException(504, "second 'channel.open' seen")
+    elif isinstance(method, spec.ChannelFlow):
+        if not method.active:
+            raise ConnectionException(540, "active=false")
+        channel.send(spec.ChannelFlowOk(True))
+    elif isinstance(method, spec.ConfirmSelect):
+        _confirm_select(channel, method)
+    elif isinstance(method, (spec.TxSelect, spec.TxCommit, spec.TxRollback)):
+        _tx(channel, method)
+    elif isinstance(method, spec.AccessRequest):
+        channel.send(spec.AccessRequestOk(1))
+    elif method.CLASS_ID == spec.TableAcquire.CLASS_ID:
+        tables.handle(channel, method)
+    elif isinstance(method, (spec.ChannelFlowOk, spec.ChannelCloseOk)):
+        return
+    else:
+        raise ConnectionException(503, "unimplemented method")
+
+
+# --- topology -----------------------------------------------------------------------------------
+
+
+def _exchange(channel: Channel, method: spec.Method) -> None:
+    pending = channel.wait(method)
+    session = channel.session
+    if isinstance(method, spec.ExchangeDeclare):
+        session.declare_exchange(method, pending)
+    elif isinstance(method, spec.ExchangeDelete):
+        session.delete_exchange(method, pending)
+    elif isinstance(method, (spec.ExchangeBind, spec.ExchangeUnbind)):
+        session.bind_exchange(method, pending)
+    else:
+        raise ConnectionException(503, "unimplemented method")
+
+
+def _queue(channel: Channel, method: spec.Method) -> None:
+    session = channel.session
+    if isinstance(method, spec.QueueDeclare):
+        name = method.queue
+        if name == "" and method.passive:
+            name = channel.queue_name("")
+        session.declare_queue(method, name, channel.wait(method))
+    elif isinstance(method, (spec.QueueBind, spec.QueueUnbind)):
+        name = channel.queue_name(method.queue)
+        key = method.routing_key
+        if method.queue == "" and key == "":
+            key = name
+        session.bind_queue(method, name, key, channel.wait(method))
+    elif isinstance(method, spec.QueueDelete):
+        name = channel.queue_name(method.queue)
+        session.delete_queue(method, name, channel.wait(method))
+    elif isinstance(method, spec.QueuePurge):
+        queue = session.queue_for(channel.queue_name(method.queue), "read")
+        pending = channel.wait(method)
+        pending.queue = queue
+        queue.purge(pending)
+    else:
+        raise ConnectionException(503, "unimplemented method")
+
+
+# --- messages -----------------------------------------------------------------------------------
+
+
+def _basic(channel: Channel, method: spec.Method) -> None:
+    if isinstance(method, spec.BasicAck):
+        tag = _known_tag(method.delivery_tag)
+        if method.multiple:
+            channel.settle_up_to(tag)
+        else:
+            channel.settle(tag, tag)
+    elif isinstance(method, spec.BasicNack):
+        tag = _known_tag(method.delivery_tag)
+        channel.give_back(tag, method.multiple, method.requeue, False)
+    elif isinstance(method, spec.BasicReject):
+        channel.give_back(_known_tag(method.delivery_tag), False, method.requeue, True)
+    elif isinstance(method, spec.BasicConsume):
+        _consume(channel, method)
+    elif isinstance(method, spec.BasicCancel):
+        _cancel(channel, method)
+    elif isinstance(method, spec.BasicGet):
+        _get(channel, method)
+    elif isinstance(method, spec.BasicQos):
+        _qos(channel, method)
+    elif isinstance(method, (spec.BasicRecover, spec.BasicRecoverAsync)):
+        _recover(channel, method)
+    elif isinstance(method, spec.BasicCancelOk):
+        return
+    else:
+        raise ConnectionException(503, "unimplemented method")
+
+
+def _known_tag(tag: int) -> i64:
+    """A delivery tag from the wire, where it has 64 bits without a sign.
+
+    Raises:
+        ChannelException: 406, no channel ever had as many deliveries.
+    """
+    if tag >= 1 << 63:
+        raise ChannelException(406, f"unknown delivery tag {tag}")
+    return tag
+
+
+def _qos(channel: Channel, method: spec.BasicQos) -> None:
+    if method.prefetch_size != 0:
+        raise ConnectionException(540, f"prefetch_size!=0 ({method.prefetch_size})")
+    if not method.global_:
+        channel.prefetch = method.prefetch_count
+    else:
+        if channel.limiter is None:
+            channel.limiter = Limiter()
+        channel.limiter.limit = method.prefetch_count
+        channel.wake_consumers()
+    channel.send(spec.BasicQosOk())
+
+
+def _consume(channel: Channel, method: spec.BasicConsume) -> None:
+    tag = method.consumer_tag
+    if tag in channel.consumers or (channel.replies is not None and channel.replies.tag == tag):
+        raise ConnectionException(530, f"attempt to reuse consumer tag '{tag}'")
+    name = channel.queue_name(method.queue)
+    if tag == "":
+        tag = channel.session.new_name("amq.ctag-")
+    if name == DirectReplies.NAME:
+        _consume_replies(channel, method, tag)
+        return
+    queue = channel.session.queue_for(name, "read")
+    priority = _consume_arguments(queue, method.arguments)
+    limiter = None if method.no_ack else channel.limiter
+    if limiter is not None and limiter.limit > 0 and queue.kind == "quorum":
+        raise ConnectionException(540, f"{queue} does not support global qos")
+    if queue.kind == "classic":
+        if queue.exclusive_consumer or (method.exclusive and queue.links):
+            raise ChannelException(403, f"{queue} in exclusive use")
+        queue.exclusive_consumer = method.exclusive
+    link = ConsumerLink(queue, tag, method.no_ack, channel.frames, channel.unsettled)
+    link.on_cancelled = channel
+    pending = channel.wait(method)
+    pending.queue = queue
+    pending.link = link
+    pending.name = tag
+    channel.consumers[tag] = link
+    credit = NO_ACK_CREDIT if method.no_ack else channel.prefetch
+    link.consumer_id = queue.new_consumer()
+    channel.holders[(id(queue), int(link.consumer_id))] = queue
+    queue.subscribe(link, link.consumer_id, credit, priority, limiter, pending)
+
+
+def _consume_arguments(queue: Queue, arguments: Table) -> int:
+    """Check a consumer's arguments; returns its priority."""
+    for key in REFUSED_CONSUME_ARGUMENTS:
+        if key in arguments:
+            raise ChannelException(406, f"argument '{key}' for a consumer of {queue} {NOT_YET}")
+    priority = arguments.get("x-priority", 0)
+    if isinstance(priority, bool) or not isinstance(priority, int):
+        raise ChannelException(
+            406, f"invalid arg 'x-priority' for {queue}: it has to be an integer"
+        )
+    return int(priority)
+
+
+def _consume_replies(channel: Channel, method: spec.BasicConsume, tag: str) -> None:
+    if channel.replies is not None:
+        raise ChannelException(406, "reply consumer already set")
+    if not method.no_ack:
+        raise ChannelException(406, "reply consumer cannot acknowledge")
+    channel.replies = DirectReplies(channel.session, channel.frames, channel.unsettled, tag)
+    if not method.nowait:
+        channel.send(spec.BasicConsumeOk(tag))
+
+
+def _cancel(channel: Channel, method: spec.BasicCancel) -> None:
+    tag = method.consumer_tag
+    link = channel.consumers.pop(tag, None)
+    if link is not None:
+        link.close()
+        link.queue.cancel(link.consumer_id)
+    elif channel.replies is not None and channel.replies.tag == tag:
+        channel.replies.close()
+        channel.replies = None
+    if not method.nowait:
+        channel.send(spec.BasicCancelOk(tag))
+
+
+def _get(channel: Channel, method: spec.BasicGet) -> None:
+    name = channel.queue_name(method.queue)
+    queue = channel.session.queue_for(name, "read")
+    consumer_id = channel.pollers.get(id(queue))
+    if consumer_id is None:
+        consumer_id = queue.new_consumer()
+        channel.pollers[id(queue)] = consumer_id
+        channel.holders[(id(queue), int(consumer_id))] = queue
+    pending = channel.wait(method)
+    pending.queue = queue
+    queue.get(consumer_id, pending)
+
+
+def _recover(channel: Channel, method: spec.BasicRecover | spec.BasicRecoverAsync) -> None:
+    if not method.requeue:
+        raise ConnectionException(540, "requeue=false")
+    runs = channel.unsettled.take(0, channel.unsettled.next_tag)
+    channel.give_back_now(runs, True, False)
+    if isinstance(method, spec.BasicRecover):
+        channel.send(spec.BasicRecoverOk())
+
+
+# --- modes --------------------------------------------------------------------------------------
+
+
+def _tx(channel: Channel, method: spec.Method) -> None:
+    transaction = channel.transaction
+    if isinstance(method, spec.TxSelect):
+        if channel.publishing.confirms is not None:
+            raise ChannelException(406, "cannot switch from confirm to tx mode")
+        if transaction is None:
+            channel.transaction = Transaction(channel)
+            channel.publishing.transactional = True
+        channel.send(spec.TxSelectOk())
+        return
+    if transaction is None:
+        raise ChannelException(406, "channel is not transactional")
+    if isinstance(method, spec.TxRollback):
+        transaction.roll_back()
+        channel.send(spec.TxRollbackOk())
+    else:
+        pending = channel.wait(method)
+        transaction.commit(pending)
+
+
+def _confirm_select(channel: Channel, method: spec.ConfirmSelect) -> None:
+    if channel.transaction is not None:
+        raise ChannelException(406, "cannot switch from tx to confirm mode")
+    if channel.publishing.confirms is None:
+        channel.publishing.confirms = Confirms(channel.number)
+    if not method.nowait:
+        channel.send(spec.ConfirmSelectOk())
+
+
+# --- answers ------------------------------------------------------------------------------------
+
+
+def answer(channel: Channel, pending: Pending, reply: Reply) -> None:
+    """Send the answer to a method that had to wait.
+
+    Raises:
+        ChannelException: The queue's machine refused it.
+    """
+    request = pending.request
+    queue = pending.queue
+    if isinstance(request, spec.QueueDeclare):
+        channel.last_queue = pending.name
+        if not request.nowait:
+            channel.send(spec.QueueDeclareOk(pending.name, int(reply.a), int(reply.b)))
+    elif isinstance(request, spec.BasicConsume):
+        if not request.nowait:
+            channel.send(spec.BasicConsumeOk(pending.name))
+    elif isinstance(request, spec.BasicGet):
+        assert queue is not None
+        if reply.delivery is None:
+            channel.send(spec.BasicGetEmpty())
+        else:
+            pending.poll = PollLink(channel, queue, reply.delivery, request.no_ack)
+            pending.poll.resume()
+    elif isinstance(request, spec.QueuePurge):
+        if not request.nowait:
+            channel.send(spec.QueuePurgeOk(int(reply.a)))
+    elif isinstance(request, spec.QueueDelete):
+        if not request.nowait:
+            channel.send(spec.QueueDeleteOk(int(reply.a)))
+    elif isinstance(request, spec.QueueBind):
+        if not request.nowait:
+            channel.send(spec.QueueBindOk())
+    elif isinstance(request, spec.QueueUnbind):
+        channel.send(spec.QueueUnbindOk())
+    elif isinstance(request, spec.ExchangeDeclare):
+        if not request.nowait:
+            channel.send(spec.ExchangeDeclareOk())
+    elif isinstance(request, spec.ExchangeDelete):
+        if not request.nowait:
+            channel.send(spec.ExchangeDeleteOk())
+    elif isinstance(request, spec.ExchangeBind):
+        if not request.nowait:
+            channel.send(spec.ExchangeBindOk())
+    elif isinstance(request, spec.ExchangeUnbind):
+        if not request.nowait:
+            channel.send(spec.ExchangeUnbindOk())
+    elif isinstance(request, spec.TxCommit):
+        channel.send(spec.TxCommitOk())
+    else:
+        tables.answer(channel, request, reply, pending)
