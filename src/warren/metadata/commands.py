@@ -245,9 +245,8 @@ class DeleteQueue(Command):
         return [10, self.vhost, self.name, self.group_id, self.durable]
 
 
-@final
-class Bind(Command):
-    """Create a binding. See `Binding`."""
+class BindingCommand(Command):
+    """A command about one binding. See `Binding`."""
 
     def __init__(
         self,
@@ -267,10 +266,10 @@ class Bind(Command):
         self.routing_key: str = routing_key
         self.arguments: Table = arguments
 
-    def fields(self) -> list[Any]:
-        """See `Command`."""
+    def tagged(self, tag: int) -> list[Any]:
+        """What `fields` returns, with this tag."""
         return [
-            11,
+            tag,
             self.vhost,
             self.source,
             self.destination,
@@ -282,39 +281,21 @@ class Bind(Command):
 
 
 @final
-class Unbind(Command):
-    """Remove a binding. See `Binding`."""
-
-    def __init__(
-        self,
-        vhost: str,
-        source: str,
-        destination: str,
-        to_exchange: bool,
-        routing_key: str,
-        arguments: Table,
-        durable: bool,
-    ) -> None:
-        super().__init__(durable)
-        self.vhost: str = vhost
-        self.source: str = source
-        self.destination: str = destination
-        self.to_exchange: bool = to_exchange
-        self.routing_key: str = routing_key
-        self.arguments: Table = arguments
+class Bind(BindingCommand):
+    """Create a binding."""
 
     def fields(self) -> list[Any]:
         """See `Command`."""
-        return [
-            12,
-            self.vhost,
-            self.source,
-            self.destination,
-            self.to_exchange,
-            self.routing_key,
-            encode_table(self.arguments),
-            self.durable,
-        ]
+        return self.tagged(11)
+
+
+@final
+class Unbind(BindingCommand):
+    """Remove a binding."""
+
+    def fields(self) -> list[Any]:
+        """See `Command`."""
+        return self.tagged(12)
 
 
 @final
