@@ -218,18 +218,7 @@ class VirtualHostSession(Session):
             name = server_name(self._node.random.bytes(SERVER_NAME_RANDOM_BYTES))
         self._permit("configure", "queue", name)
         done.named(name)
-        command = checks.declare_queue(
-            self._tables.machine,
-            self._name,
-            name,
-            method.durable,
-            method.exclusive,
-            method.auto_delete,
-            method.arguments,
-            self._identity,
-            self._tables.new_group(),
-            named_by_server,
-        )
+        command = self._queue_command(method, name, named_by_server)
         if command is None:
             self._declared(name, done)
         else:
@@ -240,18 +229,7 @@ class VirtualHostSession(Session):
     ) -> None:
         """A declare is durable; if a queue of this name came first, is it the same?"""
         if not created:
-            checks.declare_queue(
-                self._tables.machine,
-                self._name,
-                name,
-                method.durable,
-                method.exclusive,
-                method.auto_delete,
-                method.arguments,
-                self._identity,
-                self._tables.new_group(),
-                True,
-            )
+            self._queue_command(method, name, True)
         self._declared(name, done)
 
     def bind_queue(
@@ -382,6 +360,22 @@ class VirtualHostSession(Session):
             method.auto_delete,
             method.internal,
             method.arguments,
+        )
+
+    def _queue_command(
+        self, method: spec.QueueDeclare, name: str, named_by_server: bool
+    ) -> Command | None:
+        return checks.declare_queue(
+            self._tables.machine,
+            self._name,
+            name,
+            method.durable,
+            method.exclusive,
+            method.auto_delete,
+            method.arguments,
+            self._identity,
+            self._tables.new_group(),
+            named_by_server,
         )
 
     def _declare_passively(self, name: str, done: Completion) -> None:
