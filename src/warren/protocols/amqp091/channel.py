@@ -69,9 +69,7 @@ class Pending(Completion):
         """The queue was deleted meanwhile."""
         queue = self.queue
         assert queue is not None
-        self.channel.refused(
-            ChannelException(404, f"no queue '{queue.name}' in vhost '{queue.vhost}'")
-        )
+        self.channel.refused(ChannelException(404, f"no {queue}"))
 
 
 @final

@@ -35,9 +35,7 @@ class PollLink(Link):
         if not channel.is_open():
             return
         if queue.deleted:
-            channel.refused(
-                ChannelException(404, f"no queue '{queue.name}' in vhost '{queue.vhost}'", 60, 70)
-            )
+            channel.refused(ChannelException(404, f"no {queue}", 60, 70))
             return
         batch = queue.batch_of(delivery.first)
         if batch is None:
