@@ -19,6 +19,10 @@ def demand(condition: bool, text: str) -> None:
         raise Violation(text)
 
 
+def _votes(members: list[Any], me: tuple[str, int]) -> bool:
+    return any(member.voter and (member.node, member.incarnation) == me for member in members)
+
+
 class Checks:
     """Watches one group in a world.
 
@@ -71,10 +75,20 @@ class Checks:
             demand(effect.index <= raft.last_index, "committed beyond the log")
         elif isinstance(effect, fx.BecameLeader):
             me = (host.node, host.incarnation)
+            demand(host.disk.state == (effect.term, *me), "a leader's own vote is not durable")
             first = self.leaders.setdefault(effect.term, me)
             demand(first == me, f"two leaders in term {effect.term}: {first} and {me}")
             self._complete(host)
-            demand(raft.state.may_campaign(), f"{host.node} leads and is no voter")
+            configs = raft.state.configs._history[-2:]
+            demand(
+                any(_votes(config.members, me) for config in configs),
+                f"{host.node} leads and is no voter",
+            )
+        elif isinstance(effect, fx.AppendConfig):
+            base = raft.state.log.term_at(raft.commit_index)
+            demand(base == effect.term, "a change of members before an own entry is committed")
+            latest = raft.state.config().index
+            demand(latest <= raft.commit_index, "two changes of members at a time")
         elif isinstance(effect, fx.ReadReady):
             at_least = self.reads.pop(effect.context)
             demand(effect.index >= at_least, f"a stale read at {host.node}")
@@ -109,6 +123,7 @@ class Checks:
         if index <= host.base:
             return
         term = host.entry(index).term
+        demand(term == host.raft.term, f"{host.node} commits an old entry by counting")
         configs = host.raft.state.configs
         for config in (configs.latest(), configs.before_latest()):
             safe = 0
@@ -116,7 +131,7 @@ class Checks:
                 copy = self.world.disks.get((member.node, member.incarnation))
                 if member.voter and copy is not None and copy.holds(index, term):
                     safe += 1
-            if safe >= config.majority():
+            if safe > sum(member.voter for member in config.members) // 2:
                 return
         raise Violation(f"{host.node} commits {index} without a durable majority")
 

@@ -193,16 +193,12 @@ class Host:
 
     def install(self, offer: SnapshotOffer, snapshot: Snapshot) -> None:
         """A received snapshot is complete."""
-        if snapshot.index <= self.disk.snapshot.index:
-            return
-        old = self.disk.snapshot
-        self.disk.snapshot = snapshot
         result = self.raft.snapshot_installed(
             offer.index, offer.snapshot_term, offer.members, self.world.now(self)
         )
         if result == following.SNAPSHOT_REFUSED:
-            self.disk.snapshot = old
             return
+        self.disk.snapshot = snapshot
         self.world.write(self, Write("reset"))
         if result == following.SNAPSHOT_KEEPS_TAIL:
             del self.log[: snapshot.index - self.base]

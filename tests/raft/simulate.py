@@ -6,13 +6,18 @@ import argparse
 import sys
 import time
 import traceback
+from collections.abc import Callable
 
-from tests.raft.world import World
+from tests.raft.world import Swarm, World
 
 
-def run_seed(seed: int, trace: bool = False) -> tuple[World, str]:
-    """One run, and what was wrong with it."""
+def run_seed(
+    seed: int, trace: bool = False, tune: Callable[[Swarm], None] | None = None
+) -> tuple[World, str]:
+    """One run, and what was wrong with it; `tune` may make the world another one."""
     world = World(seed, trace=trace)
+    if tune is not None:
+        tune(world.swarm)
     try:
         world.run()
     except Exception as error:

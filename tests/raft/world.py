@@ -42,6 +42,7 @@ class Swarm:
         self.transfers = random.choice((0, 2, 6))
         self.compactions = random.choice((0, 3, 10))
         self.damage = random.random() < 0.15
+        self.report_ms = random.choice((0, 3, 150))
         self.codec = random.randrange(4) == 0
         self.each_write = random.randrange(3) == 0
         self.options = Options(
@@ -262,7 +263,7 @@ class World:
             done = [write for write in done if write.kind != "entries"] + newest
         # Told a little later: meanwhile the log may have been truncated.
         self.at(
-            self.random.randint(0, 3),
+            self.random.randint(0, self.swarm.report_ms),
             lambda: self.guarded(host, lambda: [host.written(write) for write in done]),
         )
         if disk.queue:

@@ -39,14 +39,11 @@ def timeout(state: State) -> None:
     if config.voters() == 1 and state.is_voter():
         campaign(state)
         return
-    if _reachable(state) < config.majority():
-        # Asking those who are there could not win; a node that comes back shortens the wait.
-        state.role = FOLLOWER
-        return
     state.role = PRE_CANDIDATE
     _clear_votes(state)
     if state.is_voter():
         state.granted.append(state.node)
+    # Suspected nodes are asked too: a leader that resigned lets all who hear it know that way.
     for member in config.members:
         if member.voter and member.node != state.node:
             question = PreVote(
@@ -56,14 +53,6 @@ def timeout(state: State) -> None:
             question.last_term = state.log.last_term()
             question.config_index = config.index
             state.send_held(question)
-
-
-def _reachable(state: State) -> i64:
-    count: i64 = 0
-    for member in state.config().members:
-        if member.voter and member.node not in state.down:
-            count += 1
-    return count
 
 
 def _clear_votes(state: State) -> None:

@@ -102,4 +102,5 @@ class Progress:
         self.sent_commit = -1
         self.acked_commit = -1
         self.sent_round = self.acked_round
-        self.probe(self.match_index + 1)
+        # Where nothing is known of its log yet, the end of ours remains the first guess.
+        self.probe(self.match_index + 1 if self.match_index > 0 else self.next_index)
