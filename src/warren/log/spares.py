@@ -23,8 +23,8 @@ from warren.ports import Disk, Job
 SPARES_MAX: Final = 3
 """Files kept ready: what a steady load uses up until the oldest of its files can be reused."""
 
-PIECE_BYTES: Final = 1_048_576
-"""Zeros written at a time, so that a preparation under way can end soon."""
+PIECE_BYTES: Final = 262_144
+"""Zeros made durable at a time, so that the rounds of the log do not wait long for the disk."""
 
 TRIGGER_SHARE: Final = 256
 """A file that was only allocated is worth replacing once this part of the roll-over size is used."""
@@ -58,7 +58,7 @@ class PrepareJob(Job):
         at: i64 = 0
         try:
             while at < self._size and not self.cancelled:
-                handle.write([zeros], at)
+                handle.write_durable([zeros], at)
                 at += len(zeros)
             handle.sync()
             disk.sync_directory(DIRECTORY)
