@@ -519,6 +519,7 @@ class World:
             self.paused[node] = min(self.paused[node], self.now_ms)
             self.restart(node)
         self.swarm.disk_ms = min(self.swarm.disk_ms, 10)
+        self.swarm.delay_ms = min(self.swarm.delay_ms, 5)
 
     def check_progress(self) -> None:
         """Within bounded time, a leader commits a new entry, and every member applies it."""
