@@ -10,8 +10,8 @@ from mypy_extensions import i64, mypyc_attr
 
 from warren.errors import CorruptRecord
 from warren.log.batch import (
-    HEADER_BYTES,
     CHECKSUM_AT,
+    HEADER_BYTES,
     KIND_DROP,
     KIND_ROUND,
     KIND_SNAPSHOT,

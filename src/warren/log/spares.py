@@ -27,7 +27,7 @@ PIECE_BYTES: Final = 262_144
 """Zeros made durable at a time, so that the rounds of the log do not wait long for the disk."""
 
 TRIGGER_SHARE: Final = 256
-"""A file that was only allocated is worth replacing once this part of the roll-over size is used."""
+"""Once this part of the roll-over size is used, a file that was only allocated is replaced."""
 
 
 def remove_files(disk: Disk, file: LogFile) -> None:
@@ -138,17 +138,17 @@ class Spares:
     def prepare(self, current: LogFile) -> None:
         """Begin to make one if the file being written calls for it."""
         roll_at = self.store.config.wal_max_size_bytes
-        used = current.end * 2 >= roll_at if current.prepared else (
-            current.end * TRIGGER_SHARE >= roll_at
+        used = (
+            current.end * 2 >= roll_at
+            if current.prepared
+            else (current.end * TRIGGER_SHARE >= roll_at)
         )
         if not used or self._ready or self._coming > 0 or self._closing:
             return
         number = self.store.next_number
         self.store.next_number += 1
         self._coming += 1
-        self._preparing = PrepareJob(
-            self, number, roll_at, self.store.config.disk_free_limit_bytes
-        )
+        self._preparing = PrepareJob(self, number, roll_at, self.store.config.disk_free_limit_bytes)
         self.store.executor.submit("compact", self._preparing)
 
     def prepared(self, job: PrepareJob, error: BaseException | None) -> None:

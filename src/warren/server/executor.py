@@ -11,7 +11,6 @@ from queue import SimpleQueue
 
 from warren.ports import Job
 
-
 SLOW_NS = 2_000_000
 """A brief job that took longer than this shows that the disk is busy, or failing."""
 PROBATION_NS = 1_000_000_000
@@ -74,7 +73,7 @@ class ThreadExecutor:
         queue.put(job)
 
     def _run_here(self, job: Job, started_ns: int) -> None:
-        """Spare a job two changes of threads, as long as the disk does not keep the loop waiting."""
+        """Spare a job two changes of threads while the disk does not keep the loop waiting."""
         self._here = True
         error: BaseException | None = None
         try:
