@@ -263,6 +263,15 @@ def often_cut(swarm: Swarm) -> None:
     swarm.report_ms = 150
 
 
+def often_late(swarm: Swarm) -> None:
+    """A world whose disks finish long after leaders have changed."""
+    often_cut(swarm)
+    swarm.disk_ms = 60
+    swarm.report_ms = 2_000
+    swarm.each_write = True
+    swarm.crashes = 0
+
+
 def often_handed_over(swarm: Swarm) -> None:
     """A world in which leadership moves, or tries to."""
     swarm.transfers = 12
@@ -285,7 +294,7 @@ BUGS: list[tuple[Callable[[], Mend], int, Callable[[Swarm], None] | None]] = [
     (commits_beyond_validated, 100, None),
     (stale_last_written, 60, None),
     (truncates_matching, 20, None),
-    (completion_by_index, 200, often_cut),
+    (completion_by_index, 100, often_late),
     (pre_vote_raises_term, 20, None),
     (read_without_round, 100, often_cut),
     (read_before_own_entry, 100, None),

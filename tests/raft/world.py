@@ -262,10 +262,12 @@ class World:
             newest = [write for write in done if write.kind == "entries"][-1:]
             done = [write for write in done if write.kind != "entries"] + newest
         # Told a little later: meanwhile the log may have been truncated.
-        self.at(
-            self.random.randint(0, self.swarm.report_ms),
-            lambda: self.guarded(host, lambda: [host.written(write) for write in done]),
-        )
+        for write in done:
+            late = self.swarm.report_ms if write.kind == "entries" else 3
+            self.at(
+                self.random.randint(0, late),
+                lambda write=write: self.guarded(host, lambda: host.written(write)),
+            )
         if disk.queue:
             self.sync(host)
 
@@ -520,6 +522,7 @@ class World:
             self.restart(node)
         self.swarm.disk_ms = min(self.swarm.disk_ms, 10)
         self.swarm.delay_ms = min(self.swarm.delay_ms, 5)
+        self.swarm.report_ms = min(self.swarm.report_ms, 10)
 
     def check_progress(self) -> None:
         """Within bounded time, a leader commits a new entry, and every member applies it."""
