@@ -6,7 +6,7 @@ faulty disks. Nothing below `warren.server` reaches the world in any other way.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, final
 
 from mypy_extensions import mypyc_attr
 
@@ -134,3 +134,85 @@ class Transport(Protocol):
 
     def resume_reading(self) -> None:
         """Deliver input again."""
+
+
+@final
+class PeerHello:
+    """What a node says of itself to another one, proven by the cluster's secret.
+
+    Attributes:
+        name: `name@host`, the node's name in its cluster.
+        node_uid: 16 bytes, drawn once for the node's data directory.
+        cluster_id: 16 bytes, all zero while the node belongs to no cluster.
+        boot: How often this data directory was started; below 2**64, larger at each start.
+        software_version: For logs.
+        machine_version: The newest version of the machines that this node can run.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        node_uid: bytes,
+        cluster_id: bytes,
+        boot: int,
+        software_version: str,
+        machine_version: int,
+    ) -> None:
+        self.name: str = name
+        self.node_uid: bytes = node_uid
+        self.cluster_id: bytes = cluster_id
+        self.boot: int = boot
+        self.software_version: str = software_version
+        self.machine_version: int = machine_version
+
+
+class Peers(Protocol):
+    """The links from this node to others. No call here calls the listener from within."""
+
+    def send(self, peer: str, message: list[bytes]) -> bool:
+        """Queue one message, made of these buffers in order; they must not change any more.
+
+        Messages to a peer arrive in order and once, up to some point; what a lost link had not
+        brought over is gone. False, and nothing sent, if there is no link.
+        """
+
+    def backlog_bytes(self, peer: str) -> int:
+        """Bytes queued for a peer that its machine has not taken yet; 0 if there is no link."""
+
+    def dial(self, peer: str, host: str, port: int) -> None:
+        """Keep a link to this node from now on. Again: the address that counts from then on."""
+
+    def forget(self, peer: str) -> None:
+        """End the link to this node, if there is one, and dial no more; no `unlinked` follows."""
+
+    def flush(self) -> None:
+        """Send what is queued, with one write for each peer; called at the end of a turn."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class PeerListener:
+    """What links tell the node, on its thread. Each pair of nodes has one link a direction."""
+
+    def linked(self, peer: str, hello: PeerHello) -> None:
+        """The link to a dialled peer is up: `send` works."""
+        raise AssertionError("a peer listener defines linked")
+
+    def unlinked(self, peer: str) -> None:
+        """The link to a peer is gone, and with it what was queued; it is dialled again."""
+        raise AssertionError("a peer listener defines unlinked")
+
+    def incoming(self, peer: str, hello: PeerHello) -> None:
+        """A peer has a link to this node: messages follow. An older one was reported as lost."""
+        raise AssertionError("a peer listener defines incoming")
+
+    def incoming_lost(self, peer: str) -> None:
+        """A peer's link to this node is gone."""
+        raise AssertionError("a peer listener defines incoming_lost")
+
+    def received(self, peer: str, message: bytes) -> None:
+        """A whole message of at least one byte came; the first one tells its kind."""
+        raise AssertionError("a peer listener defines received")
+
+    def refused(self, peer_or_address: str, reason: str) -> None:
+        """A link did not come about or was ended, to be logged; repetitions are left out."""
+        raise AssertionError("a peer listener defines refused")

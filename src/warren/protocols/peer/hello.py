@@ -1,0 +1,150 @@
+"""Frames of the handshake between two nodes, as bytes.
+
+All numbers are little-endian. Each end begins with a preamble of eight bytes; frames follow:
+
+    preamble   "WARRENP", u8 version (1)
+    frame      u32 size, u8 kind, body            size counts kind and body, at most 1024
+
+    1 HELLO    nonce (32), dialled name, name, node uid (16), cluster id (16), u64 boot,
+               software version, u32 machine version; what follows is for later versions
+    2 PROOF    HMAC-SHA256 (32)
+    3 ACCEPT   nothing
+    4 REFUSE   u16 code
+
+Names and versions are a length (u8) and as many bytes of UTF-8. The dialled name is empty in the
+hello of the end that was dialled. `docs/formats/peer-link.md` has the sequence.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from warren.ports import PeerHello
+
+MAGIC: Final = b"WARRENP"
+VERSION_NUMBER: Final = 1
+PREAMBLE: Final = MAGIC + b"\x01"
+PREAMBLE_BYTES: Final = 8
+
+KIND_HELLO: Final = 1
+KIND_PROOF: Final = 2
+KIND_ACCEPT: Final = 3
+KIND_REFUSE: Final = 4
+
+SIZE_BYTES: Final = 4
+FRAME_BYTES_MAX: Final = 1_024
+"""A frame without its size. A handshake has three, so that it stays below 4 KiB."""
+NONCE_BYTES: Final = 32
+ID_BYTES: Final = 16
+PROOF_BYTES: Final = 32
+NAME_BYTES_MAX: Final = 255
+VERSION_BYTES_MAX: Final = 64
+NO_CLUSTER: Final = bytes(ID_BYTES)
+
+
+@final
+class Introduction:
+    """The content of a HELLO.
+
+    Attributes:
+        nonce: 32 bytes, never used before.
+        dialled: The name that the dialling end expects to find, empty from the dialled end.
+        hello: Who speaks.
+    """
+
+    def __init__(self, nonce: bytes, dialled: str, hello: PeerHello) -> None:
+        self.nonce: bytes = nonce
+        self.dialled: str = dialled
+        self.hello: PeerHello = hello
+
+
+def frame(kind: int, body: bytes) -> bytes:
+    """A whole frame."""
+    size = len(body) + 1
+    assert size <= FRAME_BYTES_MAX
+    return size.to_bytes(4, "little") + bytes([kind]) + body
+
+
+def refuse_frame(code: int) -> bytes:
+    """A whole REFUSE."""
+    return frame(KIND_REFUSE, code.to_bytes(2, "little"))
+
+
+def hello_frame(introduction: Introduction) -> bytes:
+    """A whole HELLO."""
+    hello = introduction.hello
+    assert len(introduction.nonce) == NONCE_BYTES
+    assert len(hello.node_uid) == ID_BYTES and len(hello.cluster_id) == ID_BYTES
+    assert hello.name
+    body = b"".join(
+        [
+            introduction.nonce,
+            _text(introduction.dialled, NAME_BYTES_MAX),
+            _text(hello.name, NAME_BYTES_MAX),
+            hello.node_uid,
+            hello.cluster_id,
+            hello.boot.to_bytes(8, "little"),
+            _text(hello.software_version, VERSION_BYTES_MAX),
+            hello.machine_version.to_bytes(4, "little"),
+        ]
+    )
+    return frame(KIND_HELLO, body)
+
+
+def _text(text: str, bytes_max: int) -> bytes:
+    data = text.encode()
+    assert len(data) <= bytes_max and (not text or text.isprintable())
+    return bytes([len(data)]) + data
+
+
+def decode_hello(body: bytes) -> Introduction | None:
+    """The content of a HELLO's body; None if it is malformed."""
+    reader = _Reader(body)
+    nonce = reader.take(NONCE_BYTES)
+    dialled = reader.text(NAME_BYTES_MAX)
+    name = reader.text(NAME_BYTES_MAX)
+    node_uid = reader.take(ID_BYTES)
+    cluster_id = reader.take(ID_BYTES)
+    boot = int.from_bytes(reader.take(8), "little")
+    software = reader.text(VERSION_BYTES_MAX)
+    machine = int.from_bytes(reader.take(4), "little")
+    if reader.failed or not name:
+        return None
+    return Introduction(
+        nonce, dialled, PeerHello(name, node_uid, cluster_id, boot, software, machine)
+    )
+
+
+@final
+class _Reader:
+    """Takes fields off a body; `failed` once one was cut short or not a printable text."""
+
+    def __init__(self, body: bytes) -> None:
+        self.failed: bool = False
+        self._body: bytes = body
+        self._at: int = 0
+
+    def take(self, count: int) -> bytes:
+        """The next bytes, none if there are fewer."""
+        end = self._at + count
+        if end > len(self._body):
+            self.failed = True
+            return b""
+        taken = self._body[self._at : end]
+        self._at = end
+        return taken
+
+    def text(self, bytes_max: int) -> str:
+        """The next text."""
+        size = int.from_bytes(self.take(1), "little")
+        if size > bytes_max:
+            self.failed = True
+            return ""
+        try:
+            text = self.take(size).decode()
+        except UnicodeDecodeError:
+            self.failed = True
+            return ""
+        if text and not text.isprintable():
+            self.failed = True
+        return text

@@ -1,0 +1,200 @@
+"""Messages between nodes: whole and in order, however the bytes are cut; bounded, never slow."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.protocols.peer_pair import ends, shake
+from warren.ports import PeerListener
+from warren.protocols.peer import refusal as codes
+from warren.protocols.peer.complaints import Complaints
+from warren.protocols.peer.framing import (
+    COPY_BYTES_MAX,
+    MessageReader,
+    MessageWriter,
+    hand_over,
+)
+from warren.protocols.peer.handshake import DONE, REFUSED
+
+MESSAGES = st.lists(st.lists(st.binary(max_size=40), min_size=1, max_size=4), max_size=12)
+FUZZ_INPUTS = 100_000
+
+
+def written(messages: list[list[bytes]]) -> bytes:
+    writer = MessageWriter()
+    for message in messages:
+        writer.add(message)
+    size = writer.size_bytes
+    data = b"".join(writer.take())
+    assert len(data) == size and writer.size_bytes == 0 and writer.take() == []
+    return data
+
+
+@given(MESSAGES, st.lists(st.integers(0, 2_000), max_size=12))
+def test_split_anywhere(messages: list[list[bytes]], cuts: list[int]) -> None:
+    messages = [message for message in messages if any(message)]
+    data = written(messages)
+    edges = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
+    reader = MessageReader()
+    got: list[bytes] = []
+    for start, end in zip(edges, edges[1:], strict=False):
+        got += reader.receive(data[start:end])
+    assert got == [b"".join(message) for message in messages]
+    assert reader.failure == 0 and reader.held_bytes == 0
+
+
+@given(st.binary(max_size=300), st.integers(1, 40))
+def test_arbitrary_bytes(data: bytes, step: int) -> None:
+    """Anything is a sequence of messages, the beginning of one, or a declared error."""
+    whole = MessageReader(64)
+    expected = whole.receive(data)
+    pieces = MessageReader(64)
+    got = [m for at in range(0, len(data), step) for m in pieces.receive(data[at : at + step])]
+    assert got == expected and pieces.failure == whole.failure
+    assert whole.failure in (0, codes.TOO_LARGE, codes.EMPTY)
+    assert all(1 <= len(message) <= 64 for message in got)
+    if whole.failure == 0:
+        assert whole.held_bytes <= 64 + 3
+
+
+@pytest.mark.parametrize(
+    ("size", "failure"),
+    [(0, codes.EMPTY), (64, 0), (65, codes.TOO_LARGE), (2**31, codes.TOO_LARGE),
+     (2**32 - 1, codes.TOO_LARGE)],
+)  # fmt: skip
+def test_limits(size: int, failure: int) -> None:
+    reader = MessageReader(64)
+    head = size.to_bytes(4, "little")
+    assert reader.receive(b"\x01\x00\x00\x00k" + head) == [b"k"], "what was before it counts"
+    assert reader.failure == failure
+    if failure:
+        assert reader.receive(b"\x01\x00\x00\x00k") == []
+
+
+def test_a_large_message_in_pieces_is_joined_once() -> None:
+    """Joined at each piece, 32 MiB in 8,192 pieces would be 137 GB to copy."""
+    piece = bytes(4_096)
+    reader = MessageReader()
+    reader.receive((1 << 25).to_bytes(4, "little"))
+    started = time.perf_counter()
+    for _ in range(8_191):
+        assert reader.receive(piece) == []
+    (message,) = reader.receive(piece)
+    assert time.perf_counter() - started < 3.0
+    assert len(message) == 1 << 25
+
+
+def test_large_buffers_are_not_copied() -> None:
+    writer = MessageWriter()
+    body = bytes(COPY_BYTES_MAX + 1)
+    writer.add([b"k", b"head", body, b"tail"])
+    writer.add([b"k"])
+    buffers = writer.take()
+    assert len(buffers) == 3 and buffers[1] is body
+    reader = MessageReader()
+    assert reader.receive(b"".join(buffers)) == [b"khead" + body + b"tail", b"k"]
+
+
+def test_small_messages_leave_in_one_buffer() -> None:
+    writer = MessageWriter()
+    for number in range(1_000):
+        writer.add([b"k", number.to_bytes(4, "little")])
+    (buffer,) = writer.take()
+    assert len(buffer) == 9_000
+
+
+def test_many_small_messages_leave_in_chunks() -> None:
+    writer = MessageWriter()
+    for _ in range(200):
+        writer.add([bytes(8_192)])
+    buffers = writer.take()
+    assert 4 < len(buffers) < 10 and sum(map(len, buffers)) == 200 * 8_196
+
+
+@pytest.mark.parametrize("message", [[], [b""], [bytes(65)]])
+def test_sending_what_nobody_takes_is_a_defect(message: list[bytes]) -> None:
+    with pytest.raises(AssertionError):
+        MessageWriter(64).add(message)
+
+
+def test_hand_over() -> None:
+    class Listener(PeerListener):
+        def __init__(self) -> None:
+            self.got: list[tuple[str, bytes]] = []
+
+        def received(self, peer: str, message: bytes) -> None:
+            self.got.append((peer, message))
+
+    listener = Listener()
+    hand_over([b"1", b"2"], "p", listener)
+    assert listener.got == [("p", b"1"), ("p", b"2")]
+
+
+def test_fuzz() -> None:
+    """Valid handshakes and streams with changes, and noise: a declared end, nothing else."""
+    source = random.Random(1)
+    one, other = ends()
+    sides: dict[str, list[bytes]] = {">": [], "<": []}
+    for side, data in shake(one, other):
+        sides[side].append(data)
+    stream = written([[b"k", source.randbytes(source.randint(0, 60))] for _ in range(8)])
+    ended: dict[object, int] = {}
+    for _ in range(FUZZ_INPUTS):
+        which = source.randrange(3)
+        if which == 2:
+            reader = MessageReader(100)
+            data = mutate(source, stream)
+            reader.receive(data[: len(data) // 2])
+            reader.receive(data[len(data) // 2 :])
+            assert reader.failure in (0, codes.TOO_LARGE, codes.EMPTY)
+            ended[reader.failure] = ended.get(reader.failure, 0) + 1
+            continue
+        valid = sides[">" if which else "<"]
+        at = source.randrange(len(valid))
+        end = ends()[which]
+        for number, data in enumerate(valid):
+            end.receive(mutate(source, data) if number == at else data)
+        assert len(end.take_output()) < 4096
+        if end.state == REFUSED:
+            assert end.refusal is not None and end.refusal.text
+            ended[end.refusal.code] = ended.get(end.refusal.code, 0) + 1
+        else:
+            ended[end.state] = ended.get(end.state, 0) + 1
+    wanted = {codes.GARBAGE, codes.MALFORMED, codes.VERSION, codes.SECRET, codes.TOO_LARGE}
+    assert wanted | {codes.EMPTY, DONE} <= set(ended), ended
+
+
+def mutate(source: random.Random, data: bytes) -> bytes:
+    """`data` with a change, or noise."""
+    out = bytearray(data)
+    for _ in range(source.randint(1, 3)):
+        at = source.randrange(len(out) + 1)
+        change = source.randrange(5)
+        if change == 0 and out:
+            out[at % len(out)] ^= 1 << source.randrange(8)
+        elif change == 1 and out:
+            # Sizes and kinds are here.
+            out[source.randrange(min(16, len(out)))] = source.choice(b"\x00\x01\x02\x04\x7f\xff")
+        elif change == 2:
+            del out[at : at + source.randint(1, 8)]
+        elif change == 3:
+            out[at:at] = source.randbytes(source.randint(1, 8))
+        elif source.random() < 0.1:
+            out[:] = source.randbytes(source.randint(0, 60))
+    return bytes(out)
+
+
+def test_complaints() -> None:
+    complaints = Complaints(1_000, 3)
+    assert complaints.due("a", 0) and not complaints.due("a", 999)
+    assert complaints.due("a", 1_000) and complaints.take_left_out("a") == 1
+    assert complaints.due("b", 1_000) and complaints.due("c", 1_500)
+    assert not complaints.due("d", 1_500), "a stranger with many addresses gets no more lines"
+    assert complaints.due("d", 2_100), "room again"
+    complaints.forget("d")
+    assert complaints.due("d", 2_100)
