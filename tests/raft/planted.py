@@ -291,7 +291,7 @@ BUGS: list[tuple[Callable[[], Mend], int, Callable[[Swarm], None] | None]] = [
     (leader_counts_before_sync, 20, None),
     (follower_acks_before_sync, 20, None),
     (old_terms_by_counting, 60, None),
-    (commits_beyond_validated, 100, None),
+    (commits_beyond_validated, 100, often_cut),
     (stale_last_written, 60, None),
     (truncates_matching, 20, None),
     (completion_by_index, 100, often_late),

@@ -590,8 +590,8 @@ def describe(message: Message) -> str:
     """A message for people."""
     skip = ("sender", "sender_incarnation", "target", "target_incarnation")
     values = []
-    for name in vars(message):
-        if name not in skip:
+    for name in dir(message):
+        if name[0] != "_" and name not in skip and not callable(getattr(message, name)):
             value = getattr(message, name)
             values.append(f"{name}={len(value) if isinstance(value, list) else value}")
     return f"{type(message).__name__} {' '.join(values)}"
