@@ -22,6 +22,9 @@ def live(seed: int, steps: int = STEPS, setup: dict[str, bool] | None = None) ->
     random = world.random
     for _ in range(random.randint(1, 4)):
         world.new_group()
+    replicated = random.choice([0.0, 0.5, 0.8])
+    for _ in range(random.randint(1, 3) if replicated else 0):
+        world.new_replica()
     busy = random.choice([0.3, 0.6, 0.9])
     fault = random.choice([0.0, 0.02, 0.06])
     for _ in range(steps):
@@ -31,7 +34,10 @@ def live(seed: int, steps: int = STEPS, setup: dict[str, bool] | None = None) ->
         elif random.random() < fault:
             _fail(world)
         elif random.random() < busy:
-            _work(world)
+            if random.random() < replicated:
+                _replicate(world)
+            else:
+                _work(world)
         else:
             _move(world)
     finish(world)
@@ -44,6 +50,9 @@ def finish(world: World) -> None:
     world.executor.drain()
     if world.failure is not None:
         world.restart(crash=False)
+    for _ in range(20):
+        for replica in list(world.replicas.values()):
+            replica.go_on_installing()
     world.settle_down()
     assert world.failure is None and not world.order, "what was appended gets persisted"
     world.restart(crash=True)
@@ -72,6 +81,45 @@ def _work(world: World) -> None:
         world.new_group()
     else:
         world.check_bodies(group_id)
+
+
+def _replicate(world: World) -> None:
+    random = world.random
+    choice = random.randrange(24)
+    if choice == 0:
+        replicas = [r for _, r in sorted(world.replicas.items()) if not r.dropping]
+        if len(replicas) > 3 or replicas and random.random() < 0.3:
+            world.drop(replicas[0].group_id)
+        else:
+            world.new_replica()
+        return
+    open_ones = [r for _, r in sorted(world.replicas.items()) if not r.dropping]
+    if not open_ones:
+        return
+    replica = random.choice(open_ones)
+    if choice == 1:
+        replica.save_state()
+    elif not replica.usable:
+        if choice == 2 and (replica.view.incomplete or replica.waiting):
+            replica.give_up()
+        elif choice == 3 or replica.offer is None:
+            replica.begin_install()
+        else:
+            replica.go_on_installing()
+    elif choice < 12:
+        replica.append(random.choice([1, 2, 6]), random.random() < 0.5)
+    elif choice < 16:
+        replica.truncate()
+    elif choice < 18:
+        replica.advance()
+    elif choice < 20:
+        replica.begin_read()
+    elif choice == 20:
+        replica.take_snapshot()
+    elif choice == 21:
+        replica.check()
+    elif choice == 22 and random.random() < 0.5:
+        replica.begin_install()
 
 
 def _move(world: World) -> None:

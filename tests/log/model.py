@@ -5,8 +5,16 @@ from __future__ import annotations
 from random import Random
 
 from sim.disk import Crash, SimDisk, SimExecutor
+from tests.log.replica import Replica, pack_lengths, runs_of
 from warren.errors import StorageError
-from warren.log.batch import KIND_COMMAND, KIND_DROP, KIND_MESSAGES, KIND_SNAPSHOT, Batch
+from warren.log.batch import (
+    KIND_COMMAND,
+    KIND_DROP,
+    KIND_MESSAGES,
+    KIND_SNAPSHOT,
+    Batch,
+    Header,
+)
 from warren.log.config import LogConfig
 from warren.log.listener import BatchReader, LogListener, RawReader, Replayer
 from warren.log.log import Log
@@ -22,22 +30,6 @@ SMALL = {
     "round_bytes_max": 8 * 1024,
     "salt": 0x1234_5678_9ABC_DEF0 >> 1,
 }
-
-
-def pack_lengths(records: list[bytes]) -> bytes:
-    """Record lengths as a batch holds them."""
-    return b"".join(len(record).to_bytes(4, "little") for record in records)
-
-
-def runs_of(numbers: set[int]) -> list[tuple[int, int]]:
-    """Numbers as ascending pairs (first, last)."""
-    runs: list[tuple[int, int]] = []
-    for number in sorted(numbers):
-        if runs and runs[-1][1] == number - 1:
-            runs[-1] = (runs[-1][0], number)
-        else:
-            runs.append((number, number))
-    return runs
 
 
 class Entry:
@@ -147,6 +139,9 @@ class Replay(Replayer):
     def __init__(self, world: World) -> None:
         self._world = world
 
+    def state(self, group_id: int, payload: bytes) -> int:
+        return self._world.replicas[group_id].replay_state(payload)
+
     def snapshot(self, group_id: int, index: int, state: bytes) -> None:
         self._world.replay_snapshot(group_id, index, state)
 
@@ -163,6 +158,8 @@ class World(LogListener):
         self.settings = SMALL | settings
         self.histories: dict[int, History] = {}
         self.machines: dict[int, Machine] = {}
+        self.replicas: dict[int, Replica] = {}
+        self.stamp = 0
         self.order: list[tuple[int, int, int]] = []
         """(group, kind, index) of what was appended and not reported persisted, in order."""
         self.wanted: set[int] = set()
@@ -182,6 +179,14 @@ class World(LogListener):
         for batch in batches:
             place = self.order.pop(0)
             assert (batch.group_id, batch.kind, batch.index) == place, "order of persisted batches"
+            replica = self.replicas.get(batch.group_id)
+            if replica is not None:
+                if batch.kind == KIND_DROP:
+                    replica.gone = True
+                    del self.replicas[batch.group_id]
+                else:
+                    replica.persisted(batch)
+                continue
             if batch.kind == KIND_DROP:
                 del self.histories[batch.group_id]
                 continue
@@ -201,6 +206,9 @@ class World(LogListener):
         self.wanted.add(group_id)
 
     def live_runs(self, group_id: int) -> list[tuple[int, int]]:
+        replica = self.replicas.get(group_id)
+        if replica is not None:
+            return runs_of(replica.view.live(replica.commit))
         return runs_of(self.machines[group_id].live)
 
     def disk_full(self, full: bool) -> None:
@@ -217,12 +225,18 @@ class World(LogListener):
     # --- the replayer ---------------------------------------------------------------------------
 
     def replay_snapshot(self, group_id: int, index: int, state: bytes) -> None:
+        if group_id in self.replicas:
+            self.replicas[group_id].replay_snapshot(index, state)
+            return
         assert group_id not in self.machines, "the snapshot comes first"
         machine = Machine.decode(state)
         assert machine.applied == index
         self.machines[group_id] = machine
 
     def replay_entry(self, batch: Batch) -> None:
+        if batch.group_id in self.replicas:
+            self.replicas[batch.group_id].replay_entry(batch)
+            return
         machine = self.machines.setdefault(batch.group_id, Machine())
         assert batch.index == machine.applied + 1, "entries come in order"
         history = self.histories.get(batch.group_id)
@@ -249,8 +263,14 @@ class World(LogListener):
         self.order = []
         self.full_edges = []
         self.failure = None
+        for replica in self.replicas.values():
+            replica.forget()
         self.log.recover(Replay(self))
         self.restarts += 1
+        for replica in list(self.replicas.values()):
+            replica.recovered()
+            if replica.gone:
+                del self.replicas[replica.group_id]
         for group_id in sorted(self.machines):
             assert group_id in self.histories, f"group {group_id} came back from the dead"
         for group_id, history in sorted(self.histories.items()):
@@ -285,6 +305,27 @@ class World(LogListener):
         self.machines[group_id] = Machine()
         self.log.group(group_id)
         return group_id
+
+    def new_replica(self) -> int:
+        group_id = self.next_group
+        self.next_group += 1
+        self.replicas[group_id] = Replica(self, group_id)
+        return group_id
+
+    def usable(self) -> list[Replica]:
+        """Replicas that take entries."""
+        return [replica for _, replica in sorted(self.replicas.items()) if replica.usable]
+
+    def decoded(self, data: bytes) -> list[Batch]:
+        """Whole batches that lie back to back."""
+        header = Header()
+        at = 0
+        found: list[Batch] = []
+        while at < len(data):
+            assert header.load(data, at, len(data)) == "" and header.checksum_holds(data, at)
+            found.append(header.batch(None, data, at))
+            at += header.size
+        return found
 
     def groups(self) -> list[int]:
         return sorted(g for g, history in self.histories.items() if not history.dropping)
@@ -331,11 +372,18 @@ class World(LogListener):
         for group_id in sorted(self.wanted):
             if group_id in self.groups():
                 self.take_snapshot(group_id)
+            replica = self.replicas.get(group_id)
+            if replica is not None and replica.usable:
+                replica.advance()
+                replica.take_snapshot()
         self.wanted = set()
 
     def drop(self, group_id: int) -> None:
         self.order.append((group_id, KIND_DROP, self.log.group(group_id).last_index))
         self.log.drop(group_id)
+        if group_id in self.replicas:
+            self.replicas[group_id].dropping = True
+            return
         self.histories[group_id].dropping = True
 
     def tick(self, passed_ms: int) -> None:
@@ -405,3 +453,5 @@ class World(LogListener):
     def check(self) -> None:
         for group_id in self.groups():
             self.check_bodies(group_id)
+        for replica in list(self.replicas.values()):
+            replica.check()

@@ -40,7 +40,7 @@ def refused(disk: SimDisk, world: World) -> StorageError:
 
 
 def test_every_damage_before_the_last_round_is_told() -> None:
-    world, last_start = written(wal_max_size_bytes=1 << 20)
+    world, last_start = written(wal_max_size_bytes=1 << 22)
     disk = world.disk
     for offset in range(last_start):
         disk.flip(NEWEST, offset, 1 << offset % 8)
@@ -53,7 +53,7 @@ def test_every_damage_before_the_last_round_is_told() -> None:
 
 
 def test_damage_in_the_last_round_is_cut_off_as_a_torn_write() -> None:
-    world, last_start = written(wal_max_size_bytes=1 << 20)
+    world, last_start = written(wal_max_size_bytes=1 << 22)
     history = world.histories[1]
     history.persisted -= 1
     world.disk.flip(NEWEST, last_start + 100, 0x10)
@@ -64,7 +64,7 @@ def test_damage_in_the_last_round_is_cut_off_as_a_torn_write() -> None:
 
 
 def test_an_idle_log_vouches_for_its_last_round() -> None:
-    world, last_start = written(wal_max_size_bytes=1 << 20)
+    world, last_start = written(wal_max_size_bytes=1 << 22)
     world.start()
     world.publish(1, [10])
     world.settle_down()
@@ -150,7 +150,7 @@ def test_a_log_without_manifest_is_not_overwritten() -> None:
 
 
 def test_a_body_that_looks_like_a_round_does_not_pass_for_one() -> None:
-    world, last_start = written(wal_max_size_bytes=1 << 20)
+    world, last_start = written(wal_max_size_bytes=1 << 22)
     image = world.disk.image()[NEWEST]
     forged = image[:SECTOR_BYTES] * 8
     world.start()
@@ -172,7 +172,7 @@ def test_a_body_that_looks_like_a_round_does_not_pass_for_one() -> None:
 
 
 def test_a_stale_batch_in_a_torn_round_does_not_pass_for_part_of_it() -> None:
-    world = World(7, wal_max_size_bytes=1 << 20)
+    world = World(7, wal_max_size_bytes=1 << 22)
     group_id = world.new_group()
     starts = []
     for _ in range(2):

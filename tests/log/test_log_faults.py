@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.log.model import World
 from warren.log.cache import BATCH_OVERHEAD_BYTES
-from warren.log.files import Extents
+from warren.log.extents import Extents
 
 
 def test_a_failed_sync_is_fatal_and_nothing_is_confirmed_after_it() -> None:

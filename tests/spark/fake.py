@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from warren.client.messages import Returned
 from warren.client.table import Acquired, Batches, Checkout, OpenCheckout, Status
 from warren.errors import ChannelException
+from warren.log.batch import FORMAT_VERSION
 from warren.spark.broker import Session
 from warren.wire.amqp091.frame import content_frames
 from warren.wire.amqp091.properties import Properties, decode_properties
@@ -41,7 +42,9 @@ def batch(
     """A record batch, drawn in docs/formats/record-batch.md."""
     lengths = b"".join(struct.pack("<I", len(r)) for r in records)
     payload = b"".join(records)
-    head = struct.pack("<BBHQQQQIIq", kind, 0, 1, 7, 3, 1, first, len(records), 0, stamp_ms)
+    head = struct.pack(
+        "<BBHQQQQIIqqq", kind, 0, FORMAT_VERSION, 7, 3, 1, first, len(records), 0, stamp_ms, 0, 0
+    )
     tail = head + lengths + payload
     return struct.pack("<III", 0x31425257, 12 + len(tail), zlib.crc32(tail)) + tail
 

@@ -1,6 +1,6 @@
 """The record batch: the one unit that is written, replicated, stored and read.
 
-All numbers are little-endian. A batch is a header of 64 bytes, the lengths of its records, and the
+All numbers are little-endian. A batch is a header of 80 bytes, the lengths of its records, and the
 records back to back:
 
      0        4        8        12   13    14      16               24
@@ -11,7 +11,11 @@ records back to back:
      +----------------+----------------+--------+---------+----------------+
      | term           | first          | count  |reserved | stamp_ms       |
      +----------------+----------------+--------+---------+----------------+
-     64                            64 + 4 * count
+     64               72
+     +----------------+----------------+
+     | session        | sequence       |
+     +----------------+----------------+
+     80                            80 + 4 * count
      +-----------------------------+----------------------------------------+
      | lengths: count x u32        | payload: the records, back to back     |
      +-----------------------------+----------------------------------------+
@@ -20,6 +24,10 @@ records back to back:
 binds the content to its group and index. Lengths stand in front so that a reader can find every
 record without touching one. `index` counts batches of a group, `first` is the number of the
 batch's first message in its group; control batches have `count` 0 and carry one opaque payload.
+`session` and `sequence` say which life of which node proposed an entry, and as the how manieth.
+
+A TRUNCATE makes every entry of its group from its `index` on void that lies before it in the log,
+and a RESET every entry and snapshot; `first` is the number the next message gets after it.
 
 A round, the result of one gathered write, starts with a batch of kind ROUND at a multiple of 512
 bytes. It has no payload; its fields mean: `group` the offset at which it lies, `index` the round's
@@ -53,7 +61,7 @@ MAGIC: Final = 0x31425257
 """`WRB1` as bytes."""
 
 FORMAT_VERSION: Final = 2
-HEADER_BYTES: Final = 64
+HEADER_BYTES: Final = 80
 CHECKSUM_AT: Final = 8
 SECTOR_BYTES: Final = 512
 """Rounds start at multiples of this, the unit in which disks tear writes."""
@@ -67,6 +75,9 @@ KIND_TRANSIENT: Final = 2
 KIND_COMMAND: Final = 3
 KIND_SNAPSHOT: Final = 4
 KIND_DROP: Final = 5
+KIND_STATE: Final = 6
+KIND_TRUNCATE: Final = 7
+KIND_RESET: Final = 8
 
 
 @final
@@ -83,6 +94,10 @@ class Batch:
         index: Raft index in its group.
         first: Number of the first message, and for control batches that of the next one.
         stamp_ms: The leader's wall time.
+        session: Which life of which node proposed the entry, 0 for none.
+        sequence: Its number within that session and group.
+        void: Whether it was truncated before it was written; it then counts for nothing.
+        as_stored: Whether the whole encoded batch lies in `payload`, around the records.
         origin: What the appender gave along, handed back when the batch is persisted.
         group: The log it belongs to; None for batches that are only being moved.
         group_id: That log's id.
@@ -103,6 +118,8 @@ class Batch:
         payload_at: i64,
         payload_size: i64,
         origin: object | None,
+        session: i64 = 0,
+        sequence: i64 = 0,
     ) -> None:
         self.group = group
         self.group_id: i64 = 0 if group is None else group.id
@@ -117,7 +134,11 @@ class Batch:
         self.payload = payload
         self.payload_at: i64 = payload_at
         self.payload_size: i64 = payload_size
+        self.session: i64 = session
+        self.sequence: i64 = sequence
         self.origin = origin
+        self.void = False
+        self.as_stored = False
         self.resident = False
         """Whether the cache counts this batch; the cache's own mark."""
         self._ends = vec[i32]()
@@ -153,6 +174,8 @@ class Batch:
 
     def encode_head(self) -> bytes:
         """Header and lengths as they lie on disk, with the checksum over the whole batch."""
+        if self.as_stored:
+            return self.payload[self.lengths_at - HEADER_BYTES : self.payload_at]
         writer = BytesWriter()
         write_i32_le(writer, i32(self.kind | FORMAT_VERSION << 16))
         write_i64_le(writer, self.group_id)
@@ -161,6 +184,8 @@ class Batch:
         write_i64_le(writer, self.first)
         write_i64_le(writer, self.count)
         write_i64_le(writer, self.stamp_ms)
+        write_i64_le(writer, self.session)
+        write_i64_le(writer, self.sequence)
         if self.count > 0:
             end = self.lengths_at + 4 * self.count
             if self.lengths_at == 0 and end == len(self.lengths):
@@ -185,6 +210,30 @@ class Batch:
         if self.payload_at == 0 and self.payload_size == len(self.payload):
             return self.payload
         return self.payload[self.payload_at : self.payload_at + self.payload_size]
+
+    def encoded(self) -> bytes:
+        """The whole batch as it lies on disk."""
+        if self.as_stored:
+            start = self.lengths_at - HEADER_BYTES
+            return self.payload[start : self.payload_at + self.payload_size]
+        return self.encode_head() + self.body()
+
+    def detach(self) -> None:
+        """Give the batch its own copy of its bytes."""
+        lengths_end = self.lengths_at + 4 * self.count
+        self.lengths = self.lengths[self.lengths_at : lengths_end]
+        self.lengths_at = 0
+        self.payload = self.body()
+        self.payload_at = 0
+        self.as_stored = False
+
+    def strip(self) -> None:
+        """Keep the lengths only, for those who need to know no more."""
+        self.lengths = self.lengths[self.lengths_at : self.lengths_at + 4 * self.count]
+        self.lengths_at = 0
+        self.payload = b""
+        self.payload_at = 0
+        self.as_stored = False
 
 
 def write_checksum(writer: BytesWriter, checksum: i64) -> None:
@@ -212,6 +261,8 @@ def encode_round(
     write_i32_le(writer, 0)
     write_checksum(writer, digest)
     write_i64_le(writer, size)
+    write_i64_le(writer, 0)
+    write_i64_le(writer, 0)
     tail = writer.getvalue()
     head = BytesWriter()
     write_i64_le(head, MAGIC | HEADER_BYTES << 32)
@@ -246,6 +297,8 @@ class Header:
         self.first: i64 = 0
         self.count: i64 = 0
         self.stamp_ms: i64 = 0
+        self.session: i64 = 0
+        self.sequence: i64 = 0
         self.digest: i64 = 0
 
     def load(self, data: bytes, at: i64, end: i64) -> str:
@@ -270,7 +323,7 @@ class Header:
             return "the size is impossible"
         word = i64(read_i32_le(data, at + 12))
         self.kind = word & 0xFF
-        if word >> 16 != FORMAT_VERSION or self.kind > KIND_DROP:
+        if word >> 16 != FORMAT_VERSION or self.kind > KIND_RESET:
             return "the kind or version is unknown"
         self.group = read_i64_le(data, at + 16)
         self.index = read_i64_le(data, at + 24)
@@ -280,6 +333,8 @@ class Header:
         self.count = word & 0xFFFF_FFFF
         self.digest = word >> 32 & 0xFFFF_FFFF
         self.stamp_ms = read_i64_le(data, at + 56)
+        self.session = read_i64_le(data, at + 64)
+        self.sequence = read_i64_le(data, at + 72)
         if HEADER_BYTES + 4 * self.count > self.size:
             return "the count is impossible"
         return ""
@@ -306,6 +361,9 @@ class Header:
             payload_at,
             at + self.size - payload_at,
             None,
+            self.session,
+            self.sequence,
         )
         batch.group_id = self.group
+        batch.as_stored = True
         return batch

@@ -64,6 +64,18 @@ class Ring:
         self._hint = 0
         return held
 
+    def cut(self, number: i64) -> None:
+        """Let go of the batches from a message on; they count no more."""
+        size: i64 = len(self._batches)
+        while size > self._head:
+            batch = self._batches[size - 1]
+            assert batch is not None
+            if batch.first < number:
+                break
+            batch.resident = False
+            size -= 1
+        del self._batches[size:]
+
     def find(self, number: i64) -> Batch | None:
         """The batch that holds a message, or None."""
         size: i64 = len(self._batches)

@@ -1,8 +1,9 @@
 """Getting rid of what is dead: closed files are deleted, or rewritten with what still lives.
 
 A closed file may go once every group with entries in it has a durable snapshot that covers them.
-What lives in it then is messages that their owner names, the newest snapshots, and DROP batches of
-groups that other files still hold. Files with nothing alive are deleted; neighbours with little
+What lives in it then is messages that their owner names, the newest snapshots and states, DROP
+batches of groups that other files still hold, and marks that keep void what earlier files hold.
+Files with nothing alive are deleted; neighbours with little
 alive are rewritten into one, grouped by group; files that are mostly alive stay as they are. So a
 queue whose consumers keep up writes a message once, and a message nobody takes pins nothing else.
 
@@ -19,8 +20,9 @@ from mypy_extensions import i64
 from warren.errors import CorruptRecord
 from warren.log import sidecar
 from warren.log.copying import Copier, CopyPart
-from warren.log.files import Extents, LogFile, lacks_space
-from warren.log.group import GroupLog
+from warren.log.extents import Extents, Mark
+from warren.log.files import LogFile, lacks_space
+from warren.log.group import GroupLog, newest_snapshot, newest_state
 from warren.log.manifest import DIRECTORY, Manifest, log_path, sidecar_path
 from warren.log.spares import Spares
 from warren.log.store import Store
@@ -192,7 +194,8 @@ class Compactor(FileKeeper):
             group = self.store.groups.get(group_id)
             if group is not None and extents.last_index > group.snapshot_index:
                 asked = True
-                self.store.listener.snapshot_wanted(group_id)
+                if not group.incomplete:
+                    self.store.listener.snapshot_wanted(group_id)
         return asked
 
     def _pinned(self, file: LogFile) -> bool:
@@ -221,7 +224,10 @@ class Compactor(FileKeeper):
                 continue
             if extents is newest_snapshot(group):
                 live += extents.snapshot_size
-            if extents.message_count > 0:
+            if extents is newest_state(group):
+                live += extents.state_size
+            live += len(self._marks_needed(group, extents, [file]))
+            if extents.message_count > 0 and extents.size > 0:
                 count = overlap(
                     self._runs(group_id, known), extents.first_message, extents.next_message
                 )
@@ -240,6 +246,24 @@ class Compactor(FileKeeper):
             if file not in sources and group_id in file.groups:
                 return True
         return False
+
+    def _marks_needed(
+        self, group: GroupLog, extents: Extents, sources: list[LogFile]
+    ) -> list[Mark]:
+        """The marks in a file without which something would count again when these are gone."""
+        needed: list[Mark] = []
+        for mark in extents.marks:
+            if group.incomplete and mark.opens:
+                needed.append(mark)
+                continue
+            for file in self.store.files:
+                if file is extents.file:
+                    break
+                earlier = file.groups.get(int(group.id))
+                if file not in sources and earlier is not None and earlier.answers_to(mark):
+                    needed.append(mark)
+                    break
+        return needed
 
     # --- what to do -----------------------------------------------------------------------------
 
@@ -293,9 +317,14 @@ class Compactor(FileKeeper):
             newest = newest_snapshot(group)
             for file in sources:
                 extents = file.groups.get(group_id)
-                if extents is not None:
-                    runs = self._runs(group_id, known) if extents.message_count > 0 else []
-                    parts.append(CopyPart(extents, runs, extents is newest))
+                if extents is None:
+                    continue
+                runs: list[tuple[int, int]] = []
+                if extents.message_count > 0 and extents.size > 0:
+                    runs = self._runs(group_id, known)
+                marks = self._marks_needed(group, extents, sources)
+                with_state = extents is newest_state(group)
+                parts.append(CopyPart(extents, runs, extents is newest, with_state, marks))
         drops: list[int] = []
         for file in sources:
             for group_id in file.drops:
@@ -373,20 +402,12 @@ class Compactor(FileKeeper):
                 group.places = [
                     file.groups[group_id] for file in store.files if group_id in file.groups
                 ]
+                group.conceal()
         self._spares.retire(self._sources)
         self._sources = []
         self._product = None
         self._busy = False
         self._due = True
-
-
-def newest_snapshot(group: GroupLog) -> Extents | None:
-    """Where the newest durable snapshot of a group lies."""
-    newest: Extents | None = None
-    for extents in group.places:
-        if extents.snapshot_offset >= 0 and extents.snapshot_index == group.snapshot_index:
-            newest = extents
-    return newest
 
 
 def overlap(runs: list[tuple[int, int]], first: i64, behind: i64) -> i64:

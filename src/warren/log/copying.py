@@ -13,15 +13,19 @@ from warren.log.batch import (
     HEADER_BYTES,
     KIND_DROP,
     KIND_MESSAGES,
+    KIND_RESET,
     KIND_SNAPSHOT,
+    KIND_STATE,
     KIND_TRANSIENT,
+    KIND_TRUNCATE,
     Batch,
     Header,
     aligned,
     encode_round,
     identity,
 )
-from warren.log.files import Extents, LogFile
+from warren.log.extents import Extents, Mark, is_void
+from warren.log.files import LogFile
 from warren.log.reading import walk
 
 ROUND_BYTES: Final = 1024 * 1024
@@ -30,18 +34,33 @@ ROUND_BYTES: Final = 1024 * 1024
 
 @final
 class CopyPart:
-    """What to take from one file for one group.
+    """What to take from one file for one group, as it is when the rewrite is planned.
 
     Attributes:
         extents: Where the group's batches lie there.
         runs: Live messages: ascending pairs (first, last), both included.
         with_snapshot: Whether the snapshot there is the one to keep.
+        with_state: Whether the state there is the one to keep.
+        marks: Those there that are needed on.
+        size, next_message, hidden_from: What is not void, as in `Extents`.
     """
 
-    def __init__(self, extents: Extents, runs: list[tuple[int, int]], with_snapshot: bool) -> None:
+    def __init__(
+        self,
+        extents: Extents,
+        runs: list[tuple[int, int]],
+        with_snapshot: bool,
+        with_state: bool,
+        marks: list[Mark],
+    ) -> None:
         self.extents = extents
         self.runs = runs
         self.with_snapshot = with_snapshot
+        self.with_state = with_state
+        self.marks = marks
+        self.size: i64 = extents.size
+        self.next_message: i64 = extents.next_message
+        self.hidden_from: i64 = extents.hidden_from
 
 
 @final
@@ -86,30 +105,42 @@ class Copier:
 
     def _copy(self, part: CopyPart, file: LogFile) -> None:
         extents = part.extents
+        # Marks first: they are about earlier files only, and what follows here is not void.
+        for mark in part.marks:
+            kind = KIND_RESET if mark.index == 0 else KIND_TRUNCATE
+            term = 1 if mark.opens else 0
+            batch = Batch(
+                None, kind, mark.index, term, mark.next_message, 0, 0, b"", 0, b"", 0, 0, None
+            )
+            batch.group_id = extents.group_id
+            self._add(batch, batch.encode_head(), file)
+        if part.with_state:
+            self._take_control(extents.file, extents.state_offset, extents.state_size, file)
         if part.with_snapshot:
-            source = extents.file
-            data = source.handle.read(extents.snapshot_offset, extents.snapshot_size)
-            if walk(data, extents.snapshot_offset, 0, self._header, source.path) != 0:
-                raise CorruptRecord(source.path, extents.snapshot_offset, "no batch begins here")
-            self._take(data, 0, extents.snapshot_offset, source, file)
+            self._take_control(extents.file, extents.snapshot_offset, extents.snapshot_size, file)
         if not part.runs:
             return
         turn: i64 = 0
-        for at in range(len(extents.offsets)):
+        for at in range(part.size):
             # Runs that end before this extent are behind us.
             while turn < len(part.runs) and part.runs[turn][1] < extents.numbers[at]:
                 turn += 1
             if turn == len(part.runs) or self.cancelled:
                 return
-            behind = (
-                extents.numbers[at + 1] if at + 1 < len(extents.numbers) else extents.next_message
-            )
+            behind = extents.numbers[at + 1] if at + 1 < part.size else part.next_message
             if part.runs[turn][0] < behind:
-                self._copy_extent(extents, at, part.runs, turn, file)
+                self._copy_extent(part, at, turn, file)
 
-    def _copy_extent(
-        self, extents: Extents, at: i64, runs: list[tuple[int, int]], turn: i64, file: LogFile
-    ) -> None:
+    def _take_control(self, source: LogFile, offset: i64, size: i64, file: LogFile) -> None:
+        """Copy a snapshot or a state."""
+        data = source.handle.read(offset, size)
+        if walk(data, offset, 0, self._header, source.path) != 0:
+            raise CorruptRecord(source.path, offset, "no batch begins here")
+        self._take(data, 0, offset, source, file)
+
+    def _copy_extent(self, part: CopyPart, at: i64, turn: i64, file: LogFile) -> None:
+        extents = part.extents
+        runs = part.runs
         source = extents.file
         base = extents.offsets[at]
         span = extents.spans[at]
@@ -120,8 +151,10 @@ class Copier:
         place = walk(data, base, 0, header, source.path)
         while place >= 0:
             size = header.size
-            if header.group == extents.group_id and (
-                header.kind == KIND_MESSAGES or header.kind == KIND_TRANSIENT
+            if (
+                header.group == extents.group_id
+                and (header.kind == KIND_MESSAGES or header.kind == KIND_TRANSIENT)
+                and not is_void(extents.marks, part.hidden_from, header.index, base + place)
             ):
                 while turn < len(runs) and runs[turn][1] < header.first:
                     turn += 1
@@ -168,9 +201,21 @@ class Copier:
         size = batch.size()
         if batch.kind == KIND_SNAPSHOT:
             file.extents(batch.group_id).add_snapshot(batch.index, offset, size)
+        elif batch.kind == KIND_STATE:
+            file.extents(batch.group_id).add_state(batch.index, offset, size)
+        elif batch.kind >= KIND_TRUNCATE:
+            mark = Mark(batch.index, batch.first, offset, batch.term > 0)
+            file.extents(batch.group_id).cut(mark)
         elif batch.kind != KIND_DROP:
             file.extents(batch.group_id).add(
-                batch.kind, batch.index, batch.first, batch.count, offset, size, self._max_span
+                batch.kind,
+                batch.index,
+                batch.term,
+                batch.first,
+                batch.count,
+                offset,
+                size,
+                self._max_span,
             )
         self._pieces.append(head)
         self._digest = crc32(head[CHECKSUM_AT : CHECKSUM_AT + 4], self._digest)
@@ -217,6 +262,8 @@ def narrowed(whole: Batch, first: i64, last: i64) -> Batch:
         start,
         end - start,
         None,
+        whole.session,
+        whole.sequence,
     )
     part.group_id = whole.group_id
     return part

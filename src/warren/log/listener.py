@@ -16,7 +16,10 @@ class LogListener:
     """The owner of a log: one per node."""
 
     def persisted(self, batches: list[Batch]) -> None:
-        """These batches, in the order of `append`, survive a crash of the machine from now on."""
+        """These batches, in the order of `append`, survive a crash of the machine from now on.
+
+        What was truncated before it was durable is not among them.
+        """
         raise AssertionError("a listener defines persisted")
 
     def snapshot_wanted(self, group_id: int) -> None:
@@ -80,9 +83,19 @@ class RawReader:
 class Replayer:
     """Who rebuilds the machines at start-up.
 
-    Groups come interleaved. For each, `snapshot` (if it has one) comes first, then `entry` in the
-    order of their index, without a hole. Groups that were dropped do not come at all.
+    Groups come interleaved. For each, `state` (if it has one) comes first, then `snapshot` (if it
+    has one), then `entry` in the order of their index, without a hole. Groups that were dropped do
+    not come at all; of one that is incomplete only the state does.
     """
+
+    def state(self, group_id: int, payload: bytes) -> int:
+        """The group's newest durable state, as `GroupLog.save_state` was given it.
+
+        Returns:
+            The index up to which entries are to be replayed; -1 for all. Those above stay in the
+            log, for `GroupLog.read_entries`.
+        """
+        return -1
 
     def snapshot(self, group_id: int, index: int, state: bytes) -> None:
         """The group's newest durable snapshot."""

@@ -7,15 +7,8 @@ from typing import TYPE_CHECKING, final
 from mypy_extensions import i64
 
 from warren.errors import CorruptRecord
-from warren.log.batch import (
-    HEADER_BYTES,
-    KIND_MESSAGES,
-    KIND_TRANSIENT,
-    Batch,
-    Header,
-    aligned,
-)
-from warren.log.files import LogFile
+from warren.log.batch import KIND_COMMAND, KIND_MESSAGES, Batch, Header, aligned
+from warren.log.extents import Extents, is_void
 from warren.log.listener import BatchReader, RawReader
 from warren.ports import Job
 
@@ -25,12 +18,15 @@ if TYPE_CHECKING:
 
 @final
 class Span:
-    """A stretch of a file to read in one go."""
+    """A stretch of a file to read in one go for one group, as it is when the read is planned."""
 
-    def __init__(self, file: LogFile, offset: i64, size: i64) -> None:
-        self.file = file
-        self.offset: i64 = offset
-        self.size: i64 = size
+    def __init__(self, extents: Extents, at: i64) -> None:
+        self.file = extents.file
+        self.offset: i64 = extents.offsets[at]
+        self.size: i64 = extents.spans[at]
+        self.marks = extents.marks
+        self.hidden_from: i64 = extents.hidden_from
+        self.file.readers += 1
 
 
 def walk(data: bytes, base: i64, at: i64, header: Header, path: str) -> i64:
@@ -61,6 +57,79 @@ def walk(data: bytes, base: i64, at: i64, header: Header, path: str) -> i64:
     return at
 
 
+def take(
+    span: Span,
+    header: Header,
+    group: GroupLog,
+    low: i64,
+    high: i64,
+    by_index: bool,
+    found: list[Batch],
+) -> None:
+    """Read a span and gather the group's entries in it that are not void. Blocks.
+
+    Args:
+        span: What to read.
+        header: To be used.
+        group: Whose entries are wanted.
+        low: The first index, or else the first message number.
+        high: The last one, included.
+        by_index: Whether indexes are meant, and commands wanted too.
+        found: Where they go.
+
+    Raises:
+        CorruptRecord: The file is damaged there.
+        OSError: The disk failed.
+    """
+    path = span.file.path
+    group_id = group.id
+    data = span.file.handle.read(span.offset, span.size)
+    if len(data) < span.size:
+        raise CorruptRecord(path, span.offset + len(data), "the file ends too early")
+    at = walk(data, span.offset, 0, header, path)
+    own: i64 = 0
+    start = len(found)
+    while at >= 0:
+        if header.group == group_id and KIND_MESSAGES <= header.kind <= KIND_COMMAND:
+            if by_index:
+                hit = low <= header.index <= high
+            else:
+                hit = header.first + header.count > low and header.first <= high
+                hit = hit and header.kind != KIND_COMMAND
+            if hit and not is_void(span.marks, span.hidden_from, header.index, span.offset + at):
+                if not header.checksum_holds(data, at):
+                    raise CorruptRecord(path, span.offset + at, "the checksum does not match")
+                found.append(header.batch(group, data, at))
+                own += header.size
+        at = walk(data, span.offset, at + header.size, header, path)
+    if 2 * own < len(data):
+        # Do not let a few batches keep a large buffer of other groups' bytes in memory.
+        for batch in found[start:]:
+            batch.detach()
+
+
+def end_of(extents: Extents, at: i64) -> i64:
+    """The number behind the last message that an extent can hold."""
+    return extents.numbers[at + 1] if at + 1 < extents.size else extents.next_message
+
+
+def below(batches: list[Batch], index: i64) -> list[Batch]:
+    """Those with a lower index."""
+    return [batch for batch in batches if batch.index < index]
+
+
+def limited(batches: list[Batch], max_bytes: i64) -> list[Batch]:
+    """The first ones, up to a size, at least one."""
+    size: i64 = 0
+    count = 0
+    for batch in batches:
+        if count > 0 and size + batch.size() > max_bytes:
+            return batches[:count]
+        size += batch.size()
+        count += 1
+    return batches
+
+
 @final
 class ReadJob(Job):
     """One read of a range of a group's messages, as batches or as raw bytes."""
@@ -75,7 +144,6 @@ class ReadJob(Job):
         raw_reader: RawReader | None,
     ) -> None:
         self._group = group
-        self._group_id: i64 = group.id
         self._first: i64 = first
         self._last: i64 = last
         self._max_bytes: i64 = max_bytes
@@ -85,7 +153,7 @@ class ReadJob(Job):
         self._resume: i64 = first
         """Where to look on if the planned spans hold nothing."""
         self._found: list[Batch] = []
-        self._found_bytes: i64 = 0
+        self._cuts_seen: i64 = 0
 
     def start(self) -> None:
         """Plan the read and hand it to the executor."""
@@ -95,61 +163,42 @@ class ReadJob(Job):
     def _plan(self) -> None:
         """Choose what to read: extents for `max_bytes`, at least one."""
         self._spans = []
+        self._found = []
+        group = self._group
+        self._cuts_seen = len(group.cuts)
         last = self._last
         planned: i64 = 0
-        for extents in self._group.places:
+        for extents in group.places:
             if extents.next_message <= self._resume:
                 continue
-            size: i64 = len(extents.offsets)
             at = extents.find(self._resume)
-            while at < size:
+            while at < extents.size:
                 if extents.numbers[at] > last:
                     return
-                behind = extents.numbers[at + 1] if at + 1 < size else extents.next_message
+                behind = end_of(extents, at)
                 if behind > extents.numbers[at]:
                     if planned >= self._max_bytes:
                         return
-                    span = extents.spans[at]
-                    extents.file.readers += 1
-                    self._spans.append(Span(extents.file, extents.offsets[at], span))
-                    planned += span
+                    span = Span(extents, at)
+                    self._spans.append(span)
+                    planned += span.size
                     self._resume = behind
                 at += 1
 
     def run(self) -> None:
         header = Header()
         for span in self._spans:
-            self._scan(span, header)
-
-    def _scan(self, span: Span, header: Header) -> None:
-        path = span.file.path
-        data = span.file.handle.read(span.offset, span.size)
-        if len(data) < span.size:
-            raise CorruptRecord(path, span.offset + len(data), "the file ends too early")
-        at = walk(data, span.offset, 0, header, path)
-        own: i64 = 0
-        start = len(self._found)
-        while at >= 0:
-            if (
-                header.group == self._group_id
-                and (header.kind == KIND_MESSAGES or header.kind == KIND_TRANSIENT)
-                and header.first + header.count > self._first
-                and header.first <= self._last
-            ):
-                if not header.checksum_holds(data, at):
-                    raise CorruptRecord(path, span.offset + at, "the checksum does not match")
-                self._found.append(header.batch(self._group, data, at))
-                own += header.size
-            at = walk(data, span.offset, at + header.size, header, path)
-        if 2 * own < len(data):
-            # Do not let a few batches keep a large buffer of other groups' bytes in memory.
-            for batch in self._found[start:]:
-                detach(batch)
+            take(span, header, self._group, self._first, self._last, False, self._found)
 
     def done(self, error: BaseException | None) -> None:
         for span in self._spans:
             span.file.release()
         group = self._group
+        if len(group.cuts) > self._cuts_seen:
+            # What was made void since is not handed out; look again for what took its place.
+            self._found = below(self._found, group.lowest_cut(self._cuts_seen))
+            if not self._found:
+                self._resume = self._first
         if error is not None:
             self._deliver([], error)
         elif group.dropped:
@@ -157,7 +206,7 @@ class ReadJob(Job):
         elif self._found:
             if self._reader is not None:
                 group.store.cache.admit_read(self._found, group.share)
-            self._deliver(self._limited(self._found), None)
+            self._deliver(limited(self._found, self._max_bytes), None)
         elif self._resume < group.written_messages and self._resume <= self._last:
             self._plan_on()
         else:
@@ -165,7 +214,7 @@ class ReadJob(Job):
             for batch in group.share.recent.from_number(self._first):
                 if batch.first <= self._last:
                     recent.append(batch)
-            self._deliver(self._limited(recent), None)
+            self._deliver(limited(recent, self._max_bytes), None)
 
     def _plan_on(self) -> None:
         before = self._resume
@@ -175,17 +224,6 @@ class ReadJob(Job):
             self._resume = self._group.written_messages
         self._group.store.executor.submit("read", self)
 
-    def _limited(self, batches: list[Batch]) -> list[Batch]:
-        """The first of these, up to `max_bytes`, at least one."""
-        size: i64 = 0
-        count = 0
-        for batch in batches:
-            if count > 0 and size + batch.size() > self._max_bytes:
-                return batches[:count]
-            size += batch.size()
-            count += 1
-        return batches
-
     def _deliver(self, batches: list[Batch], error: BaseException | None) -> None:
         if self._reader is not None:
             self._reader.batches_read(batches, error)
@@ -194,19 +232,5 @@ class ReadJob(Job):
             behind = self._last + 1
             for batch in batches:
                 behind = batch.first + batch.count
-                if batch.lengths is batch.payload:
-                    start = batch.lengths_at - HEADER_BYTES
-                    pieces.append(batch.payload[start : batch.payload_at + batch.payload_size])
-                else:
-                    pieces.append(batch.encode_head())
-                    pieces.append(batch.body())
+                pieces.append(batch.encoded())
             self._raw_reader.raw_read(b"".join(pieces), behind, error)
-
-
-def detach(batch: Batch) -> None:
-    """Give a batch its own copy of its bytes."""
-    lengths_end = batch.lengths_at + 4 * batch.count
-    batch.lengths = batch.lengths[batch.lengths_at : lengths_end]
-    batch.lengths_at = 0
-    batch.payload = batch.body()
-    batch.payload_at = 0

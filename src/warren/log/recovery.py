@@ -14,14 +14,15 @@ from warren.errors import CorruptRecord, StorageError
 from warren.log import sidecar
 from warren.log.batch import (
     KIND_COMMAND,
-    KIND_DROP,
     KIND_SNAPSHOT,
+    KIND_STATE,
     SECTOR_BYTES,
     Batch,
     Header,
 )
-from warren.log.files import Extents, LogFile
-from warren.log.group import GroupLog
+from warren.log.extents import is_void
+from warren.log.files import LogFile
+from warren.log.group import GroupLog, newest_snapshot, newest_state
 from warren.log.listener import Replayer
 from warren.log.manifest import (
     DIRECTORY,
@@ -31,7 +32,6 @@ from warren.log.manifest import (
     load,
     log_path,
 )
-from warren.log.reading import detach
 from warren.log.scan import Indexer, Scan, Visitor
 from warren.log.spares import Spares
 from warren.log.store import Store
@@ -199,17 +199,20 @@ class Recovery:
                 group.recovered(extents)
 
     def _replay(self) -> None:
-        """Give every machine its snapshot, then the entries behind it."""
+        """Give every machine its state and its snapshot, then the entries behind it."""
         store = self._store
+        visitor = _Entries(store, self._replayer)
         for group_id in sorted(store.groups):
             group = store.groups[group_id]
-            state = self._read_snapshot(group)
+            state = self._read_state(group)
             if state is not None:
-                self._replayer.snapshot(group_id, group.snapshot_index, state.body())
-            group.begin_replay(state)
-        visitor = _Entries(store, self._replayer)
+                visitor.limits[group_id] = self._replayer.state(group_id, state.body())
+            snapshot = self._read_snapshot(group)
+            group.begin_replay(snapshot)
+            if snapshot is not None:
+                self._replayer.snapshot(group_id, group.snapshot_index, snapshot.body())
         for file in store.files:
-            visitor.path = file.path
+            visitor.file = file
             for group_id, extents in file.groups.items():
                 found = store.groups.get(group_id)
                 if found is not None and extents.last_index > found.snapshot_index:
@@ -221,24 +224,18 @@ class Recovery:
                     break
 
     def _read_snapshot(self, group: GroupLog) -> Batch | None:
-        newest: Extents | None = None
-        for extents in group.places:
-            if extents.snapshot_offset >= 0 and extents.snapshot_index == group.snapshot_index:
-                newest = extents
+        newest = newest_snapshot(group)
         if newest is None:
             return None
-        file = newest.file
-        data = file.handle.read(newest.snapshot_offset, newest.snapshot_size)
-        header = Header()
-        problem = header.load(data, 0, len(data))
-        if not problem:
-            if not header.checksum_holds(data, 0):
-                problem = "the checksum does not match"
-            elif header.kind != KIND_SNAPSHOT or header.group != group.id:
-                problem = "this is not the snapshot that the index names"
-        if problem:
-            raise CorruptRecord(file.path, newest.snapshot_offset, problem)
-        return header.batch(group, data, 0)
+        return _read_one(
+            group, newest.file, newest.snapshot_offset, newest.snapshot_size, KIND_SNAPSHOT
+        )
+
+    def _read_state(self, group: GroupLog) -> Batch | None:
+        newest = newest_state(group)
+        if newest is None:
+            return None
+        return _read_one(group, newest.file, newest.state_offset, newest.state_size, KIND_STATE)
 
     def _repair(self, newest: LogFile) -> None:
         """Make what was read durable, and forget what was not whole."""
@@ -260,31 +257,57 @@ class Recovery:
             disk.sync_directory(DIRECTORY)
 
 
+def _read_one(group: GroupLog, file: LogFile, offset: i64, size: i64, kind: i64) -> Batch:
+    """A control batch that the index names."""
+    data = file.handle.read(offset, size)
+    header = Header()
+    problem = header.load(data, 0, len(data))
+    if not problem:
+        if not header.checksum_holds(data, 0):
+            problem = "the checksum does not match"
+        elif header.kind != kind or header.group != group.id:
+            problem = "this is not the batch that the index names"
+    if problem:
+        raise CorruptRecord(file.path, offset, problem)
+    return header.batch(group, data, 0)
+
+
 @final
 class _Entries(Visitor):
-    """Hands entries behind the snapshots to the replayer."""
+    """Hands entries behind the snapshots to the replayer.
+
+    Attributes:
+        file: The file being read.
+        limits: For some groups, the index up to which entries are replayed, or -1.
+    """
 
     def __init__(self, store: Store, replayer: Replayer) -> None:
         self._store = store
         self._replayer = replayer
-        self.path = ""
+        self.file: LogFile | None = None
+        self.limits: dict[int, int] = {}
 
     def batch(self, header: Header, data: bytes, at: i64, offset: i64) -> None:
-        if header.kind == KIND_SNAPSHOT or header.kind == KIND_DROP:
+        if header.kind > KIND_COMMAND:
             return
         group = self._store.groups.get(header.group)
         if group is None or header.index <= group.snapshot_index:
             return
+        file = self.file
+        assert file is not None
+        extents = file.extents(group.id)
+        if is_void(extents.marks, extents.hidden_from, header.index, offset):
+            return
         batch = header.batch(group, data, at)
-        if header.kind == KIND_COMMAND:
-            detach(batch)
-        else:
-            batch.lengths = batch.lengths[batch.lengths_at : batch.payload_at]
-            batch.lengths_at = 0
-            batch.payload = b""
-            batch.payload_at = 0
         if not group.replayed(batch):
             raise CorruptRecord(
-                self.path, offset, f"entry {batch.index} of group {group.id} is out of order"
+                file.path, offset, f"entry {batch.index} of group {group.id} is out of order"
             )
+        limit = self.limits.get(group.id, -1)
+        if limit >= 0 and batch.index > limit:
+            return
+        if header.kind == KIND_COMMAND:
+            batch.detach()
+        else:
+            batch.strip()
         self._replayer.entry(batch)

@@ -15,12 +15,15 @@ from warren.log.batch import (
     KIND_DROP,
     KIND_ROUND,
     KIND_SNAPSHOT,
+    KIND_STATE,
+    KIND_TRUNCATE,
     MAGIC,
     SECTOR_BYTES,
     Header,
     aligned,
     identity,
 )
+from warren.log.extents import Mark
 from warren.log.files import LogFile
 from warren.ports import File
 
@@ -58,10 +61,15 @@ class Indexer(Visitor):
         extents = self._file.extents(header.group)
         if header.kind == KIND_SNAPSHOT:
             extents.add_snapshot(header.index, offset, header.size)
+        elif header.kind == KIND_STATE:
+            extents.add_state(header.index, offset, header.size)
+        elif header.kind >= KIND_TRUNCATE:
+            extents.cut(Mark(header.index, header.first, offset, header.term > 0))
         else:
             extents.add(
                 header.kind,
                 header.index,
+                header.term,
                 header.first,
                 header.count,
                 offset,

@@ -9,9 +9,13 @@
 
 `crc` is CRC-32 over everything behind it. `number`, `logsize` and `salt` bind the index to its log
 file. The words are 64 bits each: the number of dropped groups and their ids; the number of groups;
-and for each its id, first_message, next_message, last_index, message_count, message_bytes,
-snapshot_index, snapshot_offset, snapshot_size, the number of extents, then all their offsets,
-spans, numbers and indexes, column after column (`files.py` says what they mean).
+and for each its id, first_message, all_next_message, all_last_index, top_index, message_count,
+message_bytes, snapshot_index, snapshot_offset, snapshot_size, state_number, state_offset,
+state_size; the number of extents, then all their offsets, spans, numbers and indexes, column after
+column; the number of runs of terms, and for each its first index and its term; the number of marks,
+and for each its index, next_message, offset, and 1 if it opens (`extents.py` says what they mean).
+
+What marks in later files make void is not in it: they say so themselves.
 
 The sidecar can be rebuilt from the log file. One that is absent or does not fit is no error.
 """
@@ -26,14 +30,15 @@ from librt.vecs import append, vec
 from mypy_extensions import i32, i64
 
 from warren.log.batch import write_checksum
-from warren.log.files import Extents, LogFile
+from warren.log.extents import NOWHERE, Extents, Mark
+from warren.log.files import LogFile
 from warren.log.manifest import sidecar_path
 from warren.ports import Disk
 
 MAGIC: Final = 0x31585257
 """`WRX1` as bytes."""
 
-SIDECAR_VERSION: Final = 1
+SIDECAR_VERSION: Final = 2
 HEAD_BYTES: Final = 40
 CHECKED_FROM: Final = 12
 SIDECAR_BYTES_MAX: Final = 1 << 30
@@ -53,18 +58,32 @@ def encode(file: LogFile, salt: i64) -> bytes:
     for extents in file.groups.values():
         write_i64_le(body, extents.group_id)
         write_i64_le(body, extents.first_message)
-        write_i64_le(body, extents.next_message)
-        write_i64_le(body, extents.last_index)
+        write_i64_le(body, extents.all_next_message)
+        write_i64_le(body, extents.all_last_index)
+        write_i64_le(body, extents.top_index)
         write_i64_le(body, extents.message_count)
         write_i64_le(body, extents.message_bytes)
         write_i64_le(body, extents.snapshot_index)
         write_i64_le(body, extents.snapshot_offset)
         write_i64_le(body, extents.snapshot_size)
+        write_i64_le(body, extents.state_number)
+        write_i64_le(body, extents.state_offset)
+        write_i64_le(body, extents.state_size)
         write_i64_le(body, len(extents.offsets))
         _write_column(body, extents.offsets)
         _write_column(body, extents.spans)
         _write_column(body, extents.numbers)
         _write_column(body, extents.indexes)
+        write_i64_le(body, len(extents.terms))
+        for at in range(len(extents.terms)):
+            write_i64_le(body, extents.terms.first(at))
+            write_i64_le(body, extents.terms.term(at))
+        write_i64_le(body, len(extents.marks))
+        for mark in extents.marks:
+            write_i64_le(body, mark.index)
+            write_i64_le(body, mark.next_message)
+            write_i64_le(body, mark.offset)
+            write_i64_le(body, 1 if mark.opens else 0)
     tail = body.getvalue()
     head = BytesWriter()
     write_i32_le(head, i32(MAGIC))
@@ -119,18 +138,31 @@ def decode(data: bytes, file: LogFile, salt: i64) -> bool:
     for _ in range(words.next()):
         extents = Extents(words.next(), file)
         extents.first_message = words.next()
-        extents.next_message = words.next()
-        extents.last_index = words.next()
+        extents.all_next_message = words.next()
+        extents.all_last_index = words.next()
+        extents.top_index = words.next()
         extents.message_count = words.next()
         extents.message_bytes = words.next()
         extents.snapshot_index = words.next()
         extents.snapshot_offset = words.next()
         extents.snapshot_size = words.next()
+        extents.state_number = words.next()
+        extents.state_offset = words.next()
+        extents.state_size = words.next()
         count = words.next()
         extents.offsets = words.column(count)
         extents.spans = words.column(count)
         extents.numbers = words.column(count)
         extents.indexes = words.column(count)
+        for _ in range(words.next()):
+            first = words.next()
+            extents.terms.note(first, words.next())
+        for _ in range(words.next()):
+            index = words.next()
+            next_message = words.next()
+            offset = words.next()
+            extents.marks.append(Mark(index, next_message, offset, words.next() > 0))
+        extents.hide(NOWHERE, NOWHERE)
         file.groups[extents.group_id] = extents
     return True
 

@@ -7,14 +7,17 @@ thread only lists what it appends.
 
 from __future__ import annotations
 
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, final
 
 from librt.strings import BytesWriter
 from mypy_extensions import i64, mypyc_attr
 
 from warren.log.batch import (
     HEADER_BYTES,
+    KIND_COMMAND,
     KIND_SNAPSHOT,
+    KIND_STATE,
+    KIND_TRUNCATE,
     Batch,
     aligned,
     digest_of,
@@ -26,6 +29,9 @@ from warren.log.manifest import DIRECTORY, Manifest, log_path
 from warren.log.spares import Spares
 from warren.log.store import Store
 from warren.ports import Disk, Job
+
+if TYPE_CHECKING:
+    from warren.log.group import GroupLog
 
 COPY_BYTES_MAX: Final = 4096
 """Up to this size copying a payload is cheaper than one more buffer for the kernel."""
@@ -64,6 +70,16 @@ def reserve(
             return False
         file.reserved += size
     return disk.free_bytes() >= free_limit
+
+
+def standing(batches: list[Batch]) -> list[Batch]:
+    """Those of a round's batches that are not void."""
+    return [batch for batch in batches if not batch.void]
+
+
+def reportable(batches: list[Batch]) -> list[Batch]:
+    """Those of a round's batches that the owner of the log knows of."""
+    return [batch for batch in batches if not batch.void and batch.kind < KIND_TRUNCATE]
 
 
 @final
@@ -231,6 +247,7 @@ class Wal:
         """Size at which a file that was only allocated gives way to a spare."""
         self._max_span: i64 = store.config.extent_bytes_max
         self._gathered: list[Batch] = []
+        self._in_flight: list[Batch] = []
         self._busy = False
         self._wanted = False
         """Whether another round has to follow the one in flight."""
@@ -254,6 +271,23 @@ class Wal:
     def gather(self, batch: Batch) -> None:
         """Take a batch for the next round."""
         self._gathered.append(batch)
+
+    def make_void(self, group: GroupLog, index: i64) -> None:
+        """Entries of a group from an index on, and with index 0 snapshots, count no more.
+
+        Those gathered are not written at all; those in flight are, but nobody is told.
+        """
+        newest = KIND_SNAPSHOT if index == 0 else KIND_COMMAND
+        for batch in self._in_flight:
+            if batch.group is group and batch.kind <= newest and batch.index >= index:
+                batch.void = True
+        kept: list[Batch] = []
+        for batch in self._gathered:
+            if batch.group is group and batch.kind <= newest and batch.index >= index:
+                batch.void = True
+            else:
+                kept.append(batch)
+        self._gathered = kept
 
     def flush(self) -> None:
         """Start a round with what is gathered, behind the one in flight if there is one."""
@@ -291,6 +325,7 @@ class Wal:
 
     def _start_round(self, batches: list[Batch]) -> None:
         self._busy = True
+        self._in_flight = batches
         job = RoundJob(self, batches, self.round_number + 1)
         if self._closing:
             job.run()
@@ -301,13 +336,14 @@ class Wal:
     def round_done(self, job: RoundJob, error: BaseException | None) -> None:
         """A round is durable, found no space, or failed."""
         self._busy = False
+        self._in_flight = []
         if self.store.failure is not None:
             return
         if error is not None:
             self.store.fail(error)
             return
         if not job.written:
-            self._gathered = job.batches + self._gathered
+            self._gathered = standing(job.batches) + self._gathered
             self._starved = True
             self._note_space(False)
             return
@@ -319,15 +355,19 @@ class Wal:
         self._written_since_tick = True
         place: i64 = job.start + HEADER_BYTES
         moved = False
+        silent = False
         for batch in job.batches:
             group = batch.group
             assert group is not None
             group.written(batch, self.file, place, self._max_span)
             place += batch.size()
             if batch.kind >= KIND_SNAPSHOT:
-                moved = True
-        if job.batches:
-            self.store.listener.persisted(job.batches)
+                moved = moved or batch.kind != KIND_STATE
+                silent = silent or batch.kind >= KIND_TRUNCATE
+            silent = silent or batch.void
+        reported = reportable(job.batches) if silent else job.batches
+        if reported:
+            self.store.listener.persisted(reported)
         if moved and self.keeper is not None:
             self.keeper.snapshots_moved()
         self.spares.prepare(self.file)

@@ -2,7 +2,7 @@
 
 `table.read` hands out record batches as they lie in the log (`docs/formats/record-batch.md`)::
 
-    header, 64 bytes   lengths, u32 LE x count   records, back to back
+    header, 80 bytes   lengths, u32 LE x count   records, back to back
 
 and a message's record is the frames of its publish, as they came::
 
@@ -37,8 +37,9 @@ from warren.log.batch import FORMAT_VERSION, HEADER_BYTES, KIND_MESSAGES, KIND_T
 Positions = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
-#: magic, size, checksum, kind, flags, version, group, index, term, first, count, reserved, stamp
-HEADER: Final = struct.Struct("<IIIBBHQQQQIIq")
+#: magic, size, checksum, kind, flags, version, group, index, term, first, count, reserved, stamp,
+#: session, sequence
+HEADER: Final = struct.Struct("<IIIBBHQQQQIIqqq")
 
 #: The checksum covers everything behind its own field.
 CHECKED_FROM: Final = 12
@@ -205,7 +206,7 @@ def parse(data: bytes) -> Block:
     while at < len(data):
         if len(data) - at < HEADER_BYTES:
             raise CorruptRecord("table.read", at, "the last record batch is cut")
-        (magic, size, checksum, kind, _, version, _, _, _, first, count, _, stamp) = (
+        (magic, size, checksum, kind, _, version, _, _, _, first, count, _, stamp, _, _) = (
             HEADER.unpack_from(data, at)
         )
         if magic != MAGIC or version != FORMAT_VERSION:

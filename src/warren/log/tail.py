@@ -1,0 +1,116 @@
+"""What a replicated group keeps in memory of its newest entries.
+
+For every entry behind the snapshot the number that the next message had before it, so that
+truncating needs no look at the disk; and the entries themselves as long as they are not durable,
+then up to a bound, for followers that are a little behind and for applying.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from librt.vecs import append, vec
+from mypy_extensions import i64
+
+from warren.log.batch import Batch
+from warren.log.cache import BATCH_OVERHEAD_BYTES
+
+RECENT_MAX: Final = 4_096
+"""Durable entries of one group that are kept, whatever their size."""
+
+SLACK_MIN: Final = 64
+"""Dead places at the front that are always tolerated."""
+
+
+@final
+class Tail:
+    """The end of one group's log.
+
+    Attributes:
+        limit_bytes: Size up to which durable entries are kept.
+        base: Index from which on the numbers of messages are known.
+    """
+
+    def __init__(self, index: i64) -> None:
+        self.limit_bytes: i64 = 0
+        self.base: i64 = index
+        self._firsts = vec[i64]()
+        self._batches: list[Batch | None] = []
+        self._head: i64 = 0
+        self._from: i64 = index
+        """Index of the batch at `_head`."""
+        self._bytes: i64 = 0
+
+    def restart(self, index: i64) -> None:
+        """Forget everything; entries begin at an index."""
+        self.base = index
+        self._firsts = vec[i64]()
+        self._batches = []
+        self._head = 0
+        self._from = index
+        self._bytes = 0
+
+    def push(self, batch: Batch) -> None:
+        """Take the next entry."""
+        self._firsts = append(self._firsts, batch.first)
+        self._batches.append(batch)
+        self._bytes += batch.size() + BATCH_OVERHEAD_BYTES
+
+    def note(self, first: i64) -> None:
+        """The next entry is on disk only. For recovery, before the first `push`."""
+        self._firsts = append(self._firsts, first)
+        self._from += 1
+
+    def first_of(self, index: i64) -> i64:
+        """The number the next message had before an entry; the entry must be known."""
+        return self._firsts[index - self.base]
+
+    def knows(self, index: i64) -> bool:
+        """Whether `first_of` can tell."""
+        return self.base <= index < self.base + len(self._firsts)
+
+    def find(self, index: i64) -> Batch | None:
+        """An entry, if it is in memory."""
+        at = self._head + index - self._from
+        if index < self._from or at >= len(self._batches):
+            return None
+        return self._batches[at]
+
+    def trim(self, persisted_index: i64) -> None:
+        """Let durable entries go that are too many."""
+        size: i64 = len(self._batches)
+        while (
+            self._head < size
+            and self._from <= persisted_index
+            and (self._bytes > self.limit_bytes or size - self._head > RECENT_MAX)
+        ):
+            batch = self._batches[self._head]
+            assert batch is not None
+            self._batches[self._head] = None
+            self._bytes -= batch.size() + BATCH_OVERHEAD_BYTES
+            self._head += 1
+            self._from += 1
+        if self._head > SLACK_MIN and 2 * self._head > size:
+            del self._batches[: self._head]
+            self._head = 0
+
+    def forget_to(self, index: i64) -> None:
+        """A snapshot covers the entries up to an index: they are not truncated any more."""
+        dead = index + 1 - self.base
+        if dead > SLACK_MIN and 2 * dead > len(self._firsts):
+            dead = min(dead, len(self._firsts))
+            self._firsts = self._firsts[dead:]
+            self.base += dead
+
+    def cut(self, index: i64) -> None:
+        """Forget the entries from an index on."""
+        self._firsts = self._firsts[: index - self.base]
+        size: i64 = len(self._batches)
+        keep = max(self._head, min(size, self._head + index - self._from))
+        for at in range(keep, size):
+            batch = self._batches[at]
+            assert batch is not None
+            self._bytes -= batch.size() + BATCH_OVERHEAD_BYTES
+        del self._batches[keep:]
+        if self._from > index:
+            self._from = index
