@@ -140,7 +140,7 @@ def test_only_what_is_durable_survives_a_restart(history: list[Command]) -> None
 
 def test_commands_of_a_later_version_are_refused() -> None:
     newer = msgspec.msgpack.encode([commands.VERSION + 1, 1, "/"])
-    with pytest.raises(StorageError, match="command of version 2"):
+    with pytest.raises(StorageError, match="command of version 3"):
         commands.decode(newer)
     with pytest.raises(StorageError, match="snapshot of version 9"):
         MetadataMachine().restore(msgspec.msgpack.encode([9]))

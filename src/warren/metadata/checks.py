@@ -25,6 +25,7 @@ from warren.metadata.arguments import (
     queue_type,
     stored_arguments,
 )
+from warren.metadata.changes import binding_key
 from warren.metadata.commands import (
     Bind,
     DeclareExchange,
@@ -33,7 +34,7 @@ from warren.metadata.commands import (
     DeleteQueue,
     Unbind,
 )
-from warren.metadata.machine import MetadataMachine, binding_key
+from warren.metadata.machine import MetadataMachine
 from warren.metadata.names import RESERVED_PREFIX, check_reserved
 from warren.metadata.tables import NO_OWNER, ExchangeRecord, QueueRecord
 from warren.routing.exchange_types import EXCHANGE_TYPES
@@ -121,13 +122,17 @@ def declare_queue(
     connection: i64,
     group_id: i64,
     named_by_server: bool = False,
+    node: str = "",
 ) -> DeclareQueue | None:
     """`queue.declare`, not passive. None where an equivalent queue exists.
 
+    `placement.place` gives a quorum queue's command its members.
+
     Args:
         connection: Who asks, the owner if `exclusive`; not `NO_OWNER`.
-        group_id: The incarnation to create, above `machine.highest_group_id`.
+        group_id: The incarnation to create, never used before.
         named_by_server: Whether `name` is from `names.server_name`.
+        node: The node that asks, where the queue will live.
 
     Raises:
         ChannelException: 403, 405 or 406.
@@ -157,7 +162,7 @@ def declare_queue(
     kind = queue_type(stored)
     if kind == "quorum":
         _check_quorum(title, durable, exclusive, auto_delete)
-    return DeclareQueue(vhost, name, kind, durable, auto_delete, owner, stored, group_id)
+    return DeclareQueue(vhost, name, kind, durable, auto_delete, owner, stored, group_id, node)
 
 
 def _check_quorum(title: str, durable: bool, exclusive: bool, auto_delete: bool) -> None:

@@ -14,9 +14,10 @@ import msgspec
 from mypy_extensions import i64
 
 from warren.errors import StorageError
+from warren.metadata.tables import MemberRecord
 from warren.wire.amqp091.table import Table, decode_table, encode_table
 
-VERSION: Final = 1
+VERSION: Final = 2
 
 
 class Command:
@@ -193,7 +194,11 @@ class DeleteExchange(Command):
 
 @final
 class DeclareQueue(Command):
-    """Create a queue. See `QueueRecord`."""
+    """Create a queue. See `QueueRecord`.
+
+    A queue that ends with a process is not created for an earlier process of its node, nor any for
+    a node that is no more; members on such nodes are left out.
+    """
 
     def __init__(
         self,
@@ -205,6 +210,8 @@ class DeclareQueue(Command):
         exclusive_owner: i64,
         arguments: Table,
         group_id: i64,
+        node: str = "",
+        members: list[MemberRecord] | None = None,
     ) -> None:
         super().__init__(durable)
         self.vhost: str = vhost
@@ -214,6 +221,8 @@ class DeclareQueue(Command):
         self.exclusive_owner: i64 = exclusive_owner
         self.arguments: Table = arguments
         self.group_id: i64 = group_id
+        self.node: str = node
+        self.members: list[MemberRecord] = [] if members is None else members
 
     def fields(self) -> list[Any]:
         """See `Command`."""
@@ -227,6 +236,8 @@ class DeclareQueue(Command):
             self.exclusive_owner,
             encode_table(self.arguments),
             self.group_id,
+            self.node,
+            member_rows(self.members),
         ]
 
 
@@ -300,7 +311,7 @@ class Unbind(BindingCommand):
 
 @final
 class DropTransient(Command):
-    """A node has restarted: delete every queue and exchange that is not durable."""
+    """A node without a cluster has restarted: delete all queues and exchanges not durable."""
 
     def __init__(self) -> None:
         super().__init__(True)
@@ -308,6 +319,138 @@ class DropTransient(Command):
     def fields(self) -> list[Any]:
         """See `Command`."""
         return [13]
+
+
+@final
+class BeginCluster(Command):
+    """The first entry of a new cluster names it; nothing names it again.
+
+    Attributes:
+        cluster_id: 16 random bytes.
+    """
+
+    def __init__(self, cluster_id: bytes) -> None:
+        super().__init__(True)
+        self.cluster_id: bytes = cluster_id
+
+    def fields(self) -> list[Any]:
+        """See `Command`."""
+        return [14, self.cluster_id]
+
+
+@final
+class AddNode(Command):
+    """Take a node into the cluster, or give one that is in it another address or incarnation.
+
+    Nothing changes if the name or the uid is another node's. See `NodeRecord`.
+    """
+
+    def __init__(self, name: str, uid: bytes, host: str, port: int, incarnation: i64) -> None:
+        super().__init__(True)
+        self.name: str = name
+        self.uid: bytes = uid
+        self.host: str = host
+        self.port: int = port
+        self.incarnation: i64 = incarnation
+
+    def fields(self) -> list[Any]:
+        """See `Command`."""
+        return [15, self.name, self.uid, self.host, self.port, self.incarnation]
+
+
+@final
+class RemoveNode(Command):
+    """Take a node out of the cluster, with the queues that live there and nowhere else.
+
+    The last node stays.
+
+    Attributes:
+        force: Even if it takes the last voter of a quorum queue away; else nothing changes then.
+    """
+
+    def __init__(self, name: str, force: bool = False) -> None:
+        super().__init__(True)
+        self.name: str = name
+        self.force: bool = force
+
+    def fields(self) -> list[Any]:
+        """See `Command`."""
+        return [16, self.name, self.force]
+
+
+@final
+class NodeUp(Command):
+    """A node began a new life: what did not outlive its last process is deleted.
+
+    Attributes:
+        nonce: Random bytes of this life; the same again changes nothing.
+    """
+
+    def __init__(self, name: str, uid: bytes, nonce: bytes) -> None:
+        super().__init__(True)
+        self.name: str = name
+        self.uid: bytes = uid
+        self.nonce: bytes = nonce
+
+    def fields(self) -> list[Any]:
+        """See `Command`."""
+        return [17, self.name, self.uid, self.nonce]
+
+
+@final
+class NodeMoved(Command):
+    """A node's cluster listener has another address."""
+
+    def __init__(self, name: str, host: str, port: int) -> None:
+        super().__init__(True)
+        self.name: str = name
+        self.host: str = host
+        self.port: int = port
+
+    def fields(self) -> list[Any]:
+        """See `Command`."""
+        return [18, self.name, self.host, self.port]
+
+
+@final
+class SetMembers(Command):
+    """Replace the members of a quorum queue.
+
+    Attributes:
+        members: All of them, with at least one voter; those on nodes that are no more are left out.
+        revision: The queue's when `members` was made. If it is another one by now, nothing changes.
+    """
+
+    def __init__(
+        self, group_id: i64, vhost: str, name: str, members: list[MemberRecord], revision: i64
+    ) -> None:
+        super().__init__(True)
+        self.group_id: i64 = group_id
+        self.vhost: str = vhost
+        self.name: str = name
+        self.members: list[MemberRecord] = members
+        self.revision: i64 = revision
+
+    def fields(self) -> list[Any]:
+        """See `Command`."""
+        return [
+            19,
+            self.group_id,
+            self.vhost,
+            self.name,
+            member_rows(self.members),
+            self.revision,
+        ]
+
+
+def member_rows(members: list[MemberRecord]) -> list[Any]:
+    """Members as the log and snapshots hold them."""
+    return [[member.node, member.incarnation, member.voter] for member in members]
+
+
+def read_members(rows: list[Any]) -> list[MemberRecord]:
+    """What `member_rows` made."""
+    return [MemberRecord(row[0], row[1], row[2]) for row in rows]
 
 
 def encode(command: Command) -> bytes:
@@ -345,15 +488,33 @@ def decode(data: bytes) -> Command:
     if tag == 8:
         return DeleteExchange(f[0], f[1], f[2], f[3])
     if tag == 9:
-        return DeclareQueue(f[0], f[1], f[2], f[3], f[4], f[5], _table(f[6]), f[7])
+        return DeclareQueue(
+            f[0], f[1], f[2], f[3], f[4], f[5], _table(f[6]), f[7], f[8], read_members(f[9])
+        )
     if tag == 10:
         return DeleteQueue(f[0], f[1], f[2], f[3])
     if tag == 11:
         return Bind(f[0], f[1], f[2], f[3], f[4], _table(f[5]), f[6])
     if tag == 12:
         return Unbind(f[0], f[1], f[2], f[3], f[4], _table(f[5]), f[6])
-    assert tag == 13, tag
-    return DropTransient()
+    if tag == 13:
+        return DropTransient()
+    return _decode_about_nodes(tag, f)
+
+
+def _decode_about_nodes(tag: int, f: list[Any]) -> Command:
+    if tag == 14:
+        return BeginCluster(f[0])
+    if tag == 15:
+        return AddNode(f[0], f[1], f[2], f[3], f[4])
+    if tag == 16:
+        return RemoveNode(f[0], f[1])
+    if tag == 17:
+        return NodeUp(f[0], f[1], f[2])
+    if tag == 18:
+        return NodeMoved(f[0], f[1], f[2])
+    assert tag == 19, tag
+    return SetMembers(f[0], f[1], f[2], read_members(f[3]), f[4])
 
 
 def _table(data: bytes) -> Table:

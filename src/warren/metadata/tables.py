@@ -1,4 +1,4 @@
-"""Rows of the cluster's tables: vhosts with exchanges, queues and bindings; users and permissions.
+"""Rows of the cluster's tables: nodes; vhosts with exchanges, queues and bindings; users.
 
 A row is changed by `MetadataMachine.apply` only; everybody else reads.
 """
@@ -22,6 +22,48 @@ BindingKey: TypeAlias = tuple[str, bool, str, bytes]
 
 #: `QueueRecord.exclusive_owner` of a queue that any connection may use.
 NO_OWNER: Final = 0
+
+#: Bits of a group id, or of a connection's identity, below the index of the `NodeUp` that began the
+#: life in which it was given: 8 for the epoch, 24 for a counter.
+LIFE_SHIFT: Final = 32
+
+
+@final
+class NodeRecord:
+    """One node of the cluster.
+
+    Attributes:
+        uid: Drawn once, with its data directory: a node that lost its disk is another one.
+        host, port: Where its cluster listener is reached.
+        incarnation: Of its member of the tables' group.
+        session: Log index of the `NodeUp` that began its present life, 0 before the first.
+        nonce: What that life drew to know its own `NodeUp` by.
+    """
+
+    def __init__(self, name: str, uid: bytes, host: str, port: int, incarnation: i64) -> None:
+        self.name: str = name
+        self.uid: bytes = uid
+        self.host: str = host
+        self.port: int = port
+        self.incarnation: i64 = incarnation
+        self.session: i64 = 0
+        self.nonce: bytes = b""
+
+
+@final
+class MemberRecord:
+    """One copy of a quorum queue.
+
+    Attributes:
+        node: Whose.
+        incarnation: Which copy on that node, never used twice there.
+        voter: Whether it counts; else it is a learner.
+    """
+
+    def __init__(self, node: str, incarnation: i64, voter: bool) -> None:
+        self.node: str = node
+        self.incarnation: i64 = incarnation
+        self.voter: bool = voter
 
 
 @final
@@ -72,6 +114,10 @@ class QueueRecord:
         exclusive_owner: The connection that declared it for itself, else `NO_OWNER`.
         arguments: As declared, with `x-queue-type` always there.
         group_id: Its incarnation: a queue deleted and declared again has another one.
+        node: Where it lives; of a quorum queue, the node that leads first. Empty where a node
+            knows no cluster.
+        members: Where the copies of a quorum queue are. Replaced as a whole, never changed.
+        revision: How often `members` was replaced.
         incoming: The bindings that lead to it.
     """
 
@@ -85,6 +131,8 @@ class QueueRecord:
         exclusive_owner: i64,
         arguments: Table,
         group_id: i64,
+        node: str,
+        members: list[MemberRecord],
     ) -> None:
         self.vhost: str = vhost
         self.name: str = name
@@ -94,7 +142,21 @@ class QueueRecord:
         self.exclusive_owner: i64 = exclusive_owner
         self.arguments: Table = arguments
         self.group_id: i64 = group_id
+        self.node: str = node
+        self.members: list[MemberRecord] = members
+        self.revision: i64 = 0
         self.incoming: dict[Binding, None] = {}
+
+    def member_on(self, node: str) -> MemberRecord | None:
+        """Its copy on a node, None where there is none."""
+        for member in self.members:
+            if member.node == node:
+                return member
+        return None
+
+    def in_memory(self) -> bool:
+        """Whether it ends with the process of its node."""
+        return not self.durable or self.exclusive_owner != NO_OWNER
 
 
 @final

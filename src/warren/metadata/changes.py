@@ -1,0 +1,127 @@
+"""Changes of a vhost's rows that keep rows, their indexes and the routes in step."""
+
+from __future__ import annotations
+
+from warren.metadata.outcome import Outcome
+from warren.metadata.tables import (
+    NO_OWNER,
+    BindingKey,
+    ExchangeRecord,
+    QueueRecord,
+    VhostRecord,
+)
+from warren.routing.bindings import Binding
+from warren.wire.amqp091.table import Table, encode_table
+
+
+def binding_key(
+    destination: str, to_exchange: bool, routing_key: str, arguments: Table
+) -> BindingKey:
+    """What makes a binding the same as another one of its exchange.
+
+    The order of arguments does not matter, the types of their values do.
+    """
+    if not arguments:
+        return (destination, to_exchange, routing_key, b"")
+    ordered: Table = {name: arguments[name] for name in sorted(arguments)}
+    return (destination, to_exchange, routing_key, encode_table(ordered))
+
+
+def add_exchange(tables: VhostRecord, exchange: ExchangeRecord) -> None:
+    """A new exchange; its name is free."""
+    tables.exchanges[exchange.name] = exchange
+    if exchange.name:
+        tables.router.add_exchange(
+            exchange.name, exchange.kind, exchange.internal, exchange.alternate()
+        )
+
+
+def add_queue(tables: VhostRecord, queue: QueueRecord) -> None:
+    """A new queue; its name is free."""
+    tables.queues[queue.name] = queue
+    tables.router.add_queue(queue.name)
+    if queue.exclusive_owner != NO_OWNER:
+        owned = tables.owned.get(queue.exclusive_owner)
+        if owned is None:
+            owned = {}
+            tables.owned[queue.exclusive_owner] = owned
+        owned[queue] = None
+
+
+def add_binding(
+    tables: VhostRecord, source: ExchangeRecord, key: BindingKey, binding: Binding
+) -> None:
+    """Both ends exist."""
+    source.bound[key] = binding
+    if binding.to_exchange:
+        tables.exchanges[binding.destination].incoming[binding] = None
+    else:
+        tables.queues[binding.destination].incoming[binding] = None
+    tables.router.add_binding(binding)
+
+
+def forget_incoming(tables: VhostRecord, binding: Binding) -> None:
+    """Take a binding out of the row it leads to, which may be gone already."""
+    if binding.to_exchange:
+        exchange = tables.exchanges.get(binding.destination)
+        if exchange is not None:
+            del exchange.incoming[binding]
+    else:
+        queue = tables.queues.get(binding.destination)
+        if queue is not None:
+            del queue.incoming[binding]
+
+
+def remove_queue(tables: VhostRecord, queue: QueueRecord, outcome: Outcome) -> None:
+    """Delete a queue, the bindings to it, and auto-delete exchanges that have none left."""
+    del tables.queues[queue.name]
+    tables.router.remove_queue(queue.name)
+    if queue.exclusive_owner != NO_OWNER:
+        owned = tables.owned[queue.exclusive_owner]
+        del owned[queue]
+        if not owned:
+            del tables.owned[queue.exclusive_owner]
+    outcome.deleted_queues.append(queue)
+    for name in _drop_incoming(tables, queue.incoming):
+        exchange = tables.exchanges.get(name)
+        if exchange is not None:
+            remove_exchange(tables, exchange, outcome)
+
+
+def remove_exchange(tables: VhostRecord, exchange: ExchangeRecord, outcome: Outcome) -> None:
+    """Delete an exchange, the bindings at both ends, and auto-delete exchanges left unbound.
+
+    A chain of auto-delete exchanges can be long, so it is followed in a loop.
+    """
+    waiting = [exchange]
+    for row in waiting:
+        if tables.exchanges.pop(row.name, None) is None:
+            continue
+        outcome.deleted_exchanges.append(row)
+        for binding in row.bound.values():
+            tables.router.remove_binding(binding)
+            forget_incoming(tables, binding)
+        row.bound = {}
+        for name in _drop_incoming(tables, row.incoming):
+            unbound = tables.exchanges.get(name)
+            if unbound is not None:
+                waiting.append(unbound)
+        tables.router.remove_exchange(row.name)
+
+
+def _drop_incoming(tables: VhostRecord, incoming: dict[Binding, None]) -> list[str]:
+    """Remove the bindings to a deleted row; names the auto-delete exchanges left unbound."""
+    unbound: list[str] = []
+    for binding in incoming:
+        source = tables.exchanges.get(binding.source)
+        if source is None:
+            # The source is the deleted exchange itself: bound to itself, and already taken apart.
+            continue
+        key = binding_key(
+            binding.destination, binding.to_exchange, binding.routing_key, binding.arguments
+        )
+        del source.bound[key]
+        tables.router.remove_binding(binding)
+        if source.auto_delete and not source.bound:
+            unbound.append(source.name)
+    return unbound

@@ -1,0 +1,186 @@
+"""Nodes that come, go and start again, and what that does to queues."""
+
+from __future__ import annotations
+
+from mypy_extensions import i64
+
+from warren.metadata.changes import remove_exchange, remove_queue
+from warren.metadata.commands import AddNode, DeclareQueue, NodeMoved, NodeUp, RemoveNode
+from warren.metadata.outcome import Outcome
+from warren.metadata.tables import (
+    LIFE_SHIFT,
+    MemberRecord,
+    NodeRecord,
+    QueueRecord,
+    VhostRecord,
+)
+
+
+def add_node(nodes: dict[str, NodeRecord], command: AddNode, outcome: Outcome) -> None:
+    """Apply `AddNode`."""
+    node = nodes.get(command.name)
+    if node is None:
+        if node_with(nodes, command.uid) is not None:
+            return
+        nodes[command.name] = NodeRecord(
+            command.name, command.uid, command.host, command.port, command.incarnation
+        )
+    elif node.uid != command.uid or (
+        node.host == command.host
+        and node.port == command.port
+        and node.incarnation == command.incarnation
+    ):
+        return
+    else:
+        node.host = command.host
+        node.port = command.port
+        node.incarnation = command.incarnation
+    outcome.changed = True
+    outcome.nodes_changed = True
+
+
+def node_with(nodes: dict[str, NodeRecord], uid: bytes) -> NodeRecord | None:
+    """The node with a uid, None where there is none."""
+    for node in nodes.values():
+        if node.uid == uid:
+            return node
+    return None
+
+
+def node_moved(nodes: dict[str, NodeRecord], command: NodeMoved, outcome: Outcome) -> None:
+    """Apply `NodeMoved`."""
+    node = nodes.get(command.name)
+    if node is None or (node.host == command.host and node.port == command.port):
+        return
+    node.host = command.host
+    node.port = command.port
+    outcome.changed = True
+    outcome.nodes_changed = True
+
+
+def node_up(
+    nodes: dict[str, NodeRecord],
+    vhosts: dict[str, VhostRecord],
+    index: i64,
+    command: NodeUp,
+    outcome: Outcome,
+) -> None:
+    """Apply `NodeUp`.
+
+    Exchanges that are not durable belong to no node: they go when the only node starts again, and
+    stay while there are others, whose clients use them.
+    """
+    node = nodes.get(command.name)
+    if node is None or node.uid != command.uid or node.nonce == command.nonce:
+        return
+    node.session = index
+    node.nonce = command.nonce
+    outcome.changed = True
+    outcome.node_up = node
+    for tables in vhosts.values():
+        for queue in list(tables.queues.values()):
+            if queue.node == node.name and queue.in_memory():
+                remove_queue(tables, queue, outcome)
+        if len(nodes) == 1:
+            drop_transient_exchanges(tables, outcome)
+
+
+def drop_transient_exchanges(tables: VhostRecord, outcome: Outcome) -> None:
+    """Delete the exchanges of a vhost that are not durable."""
+    for exchange in [row for row in tables.exchanges.values() if not row.durable]:
+        if exchange.name in tables.exchanges:
+            outcome.changed = True
+            remove_exchange(tables, exchange, outcome)
+
+
+def remove_node(
+    nodes: dict[str, NodeRecord],
+    vhosts: dict[str, VhostRecord],
+    command: RemoveNode,
+    outcome: Outcome,
+) -> None:
+    """Apply `RemoveNode`."""
+    name = command.name
+    if name not in nodes or len(nodes) == 1:
+        return
+    if not command.force and last_voters(vhosts, name):
+        return
+    del nodes[name]
+    outcome.changed = True
+    outcome.nodes_changed = True
+    for tables in vhosts.values():
+        for queue in list(tables.queues.values()):
+            left = [member for member in queue.members if member.node != name]
+            if left:
+                if len(left) < len(queue.members):
+                    replace_members(queue, left, outcome)
+            elif queue.members or queue.node == name:
+                remove_queue(tables, queue, outcome)
+
+
+def last_voters(vhosts: dict[str, VhostRecord], name: str) -> list[QueueRecord]:
+    """The quorum queues that have no voter but the one on this node."""
+    found: list[QueueRecord] = []
+    for tables in vhosts.values():
+        for queue in tables.queues.values():
+            if queue.kind == "quorum" and _votes_only_on(queue, name):
+                found.append(queue)
+    return found
+
+
+def _votes_only_on(queue: QueueRecord, name: str) -> bool:
+    if not queue.members:
+        return queue.node == name
+    here = False
+    for member in queue.members:
+        if member.voter:
+            if member.node != name:
+                return False
+            here = True
+    return here
+
+
+def replace_members(queue: QueueRecord, members: list[MemberRecord], outcome: Outcome) -> None:
+    """Give a queue other members, and a node to lead first that is one of them."""
+    queue.members = members
+    queue.revision += 1
+    if queue.member_on(queue.node) is None:
+        queue.node = first_leader(members)
+    outcome.changed = True
+    outcome.members_changed.append(queue)
+
+
+def first_leader(members: list[MemberRecord]) -> str:
+    """The node of the first voter; of the first member where nobody votes."""
+    for member in members:
+        if member.voter:
+            return member.node
+    return members[0].node
+
+
+def known_members(
+    nodes: dict[str, NodeRecord], members: list[MemberRecord]
+) -> list[MemberRecord] | None:
+    """Those on nodes that are still there; None if none of them votes."""
+    known: list[MemberRecord] = []
+    votes = False
+    for member in members:
+        if member.node in nodes:
+            known.append(member)
+            votes = votes or member.voter
+    return known if votes else None
+
+
+def is_late(nodes: dict[str, NodeRecord], command: DeclareQueue) -> bool:
+    """Whether the node that a queue is for is gone, or its process if the queue lives in that.
+
+    Group ids without a session are those of a node that knows no cluster.
+    """
+    if not command.node:
+        return False
+    node = nodes.get(command.node)
+    if node is None:
+        return not command.members
+    session: i64 = command.group_id >> LIFE_SHIFT
+    in_memory = not command.durable or command.exclusive_owner != 0
+    return in_memory and session != 0 and session != node.session

@@ -1,0 +1,32 @@
+"""What a command did to the tables."""
+
+from __future__ import annotations
+
+from typing import final
+
+from warren.metadata.tables import ExchangeRecord, NodeRecord, QueueRecord
+
+
+@final
+class Outcome:
+    """What a command did: the node acts on it.
+
+    Attributes:
+        changed: Whether the tables differ from before. A declare that changed nothing met an entity
+            that came first: check its equivalence again.
+        created_queue: Needs its machine started.
+        deleted_queues, deleted_exchanges: All that are gone, by cascade too.
+        nodes_changed: A node came, went, or has another address or incarnation.
+        node_up: The node that began a new life. If it is this node, and the nonce not that of this
+            process, a late announcement of an earlier process came through: announce it again.
+        members_changed: Queues whose members are others than before.
+    """
+
+    def __init__(self) -> None:
+        self.changed: bool = False
+        self.created_queue: QueueRecord | None = None
+        self.deleted_queues: list[QueueRecord] = []
+        self.deleted_exchanges: list[ExchangeRecord] = []
+        self.nodes_changed: bool = False
+        self.node_up: NodeRecord | None = None
+        self.members_changed: list[QueueRecord] = []

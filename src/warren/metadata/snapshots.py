@@ -1,0 +1,123 @@
+"""Rows of a snapshot, in the layout of `docs/formats/metadata.md`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from warren.metadata.changes import add_binding, add_exchange, add_queue, binding_key
+from warren.metadata.commands import member_rows, read_members
+from warren.metadata.tables import (
+    ExchangeRecord,
+    NodeRecord,
+    PermissionRecord,
+    QueueRecord,
+    UserRecord,
+    VhostRecord,
+)
+from warren.routing.bindings import Binding
+from warren.wire.amqp091.table import Table, decode_table, encode_table
+
+
+def node_row(node: NodeRecord) -> list[Any]:
+    """A node."""
+    return [
+        node.name,
+        node.uid,
+        node.host,
+        node.port,
+        node.incarnation,
+        node.session,
+        node.nonce,
+    ]
+
+
+def read_node(row: list[Any]) -> NodeRecord:
+    """What `node_row` made."""
+    node = NodeRecord(row[0], row[1], row[2], row[3], row[4])
+    node.session = row[5]
+    node.nonce = row[6]
+    return node
+
+
+def user_row(user: UserRecord) -> list[Any]:
+    """A user."""
+    return [user.name, user.password_hash, user.hash_scheme, user.tags, user.loopback_only]
+
+
+def read_user(row: list[Any]) -> UserRecord:
+    """What `user_row` made."""
+    return UserRecord(row[0], row[1], row[2], row[3], row[4])
+
+
+def vhost_row(tables: VhostRecord) -> list[Any]:
+    """A vhost with all that is in it."""
+    exchanges: list[Any] = []
+    bindings: list[Any] = []
+    for exchange in tables.exchanges.values():
+        exchanges.append(
+            [
+                exchange.name,
+                exchange.kind,
+                exchange.durable,
+                exchange.auto_delete,
+                exchange.internal,
+                encode_table(exchange.arguments),
+            ]
+        )
+        for binding in exchange.bound.values():
+            bindings.append(
+                [
+                    binding.source,
+                    binding.destination,
+                    binding.to_exchange,
+                    binding.routing_key,
+                    encode_table(binding.arguments),
+                    binding.durable,
+                ]
+            )
+    queues = [
+        [
+            queue.name,
+            queue.kind,
+            queue.durable,
+            queue.auto_delete,
+            queue.exclusive_owner,
+            encode_table(queue.arguments),
+            queue.group_id,
+            queue.node,
+            member_rows(queue.members),
+            queue.revision,
+        ]
+        for queue in tables.queues.values()
+    ]
+    permissions = [
+        [row.user, row.configure, row.write, row.read] for row in tables.permissions.values()
+    ]
+    return [tables.name, exchanges, queues, bindings, permissions]
+
+
+def read_vhost(row: list[Any]) -> VhostRecord:
+    """What `vhost_row` made."""
+    name: str = row[0]
+    tables = VhostRecord(name)
+    for e in row[1]:
+        add_exchange(tables, ExchangeRecord(name, e[0], e[1], e[2], e[3], e[4], _table(e[5])))
+    for q in row[2]:
+        queue = QueueRecord(
+            name, q[0], q[1], q[2], q[3], q[4], _table(q[5]), q[6], q[7], read_members(q[8])
+        )
+        queue.revision = q[9]
+        add_queue(tables, queue)
+    for b in row[3]:
+        binding = Binding(b[0], b[1], b[2], b[3], _table(b[4]), b[5])
+        key = binding_key(
+            binding.destination, binding.to_exchange, binding.routing_key, binding.arguments
+        )
+        add_binding(tables, tables.exchanges[binding.source], key, binding)
+    for p in row[4]:
+        tables.permissions[p[0]] = PermissionRecord(p[0], name, p[1], p[2], p[3])
+    return tables
+
+
+def _table(data: bytes) -> Table:
+    return decode_table(data, 0, len(data))

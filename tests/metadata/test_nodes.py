@@ -1,0 +1,319 @@
+"""Nodes of the cluster, and the queues that come and go with them."""
+
+from __future__ import annotations
+
+import pytest
+
+from warren.metadata import commands
+from warren.metadata.commands import Command
+from warren.metadata.machine import MetadataMachine, Outcome
+from warren.metadata.tables import LIFE_SHIFT, NO_OWNER, MemberRecord, QueueRecord
+from warren.wire.amqp091.table import Table
+
+UIDS = {name: name.encode() * 16 for name in ("a", "b", "c", "d")}
+QUORUM: Table = {"x-queue-type": "quorum"}
+
+
+class Cluster:
+    """A machine, and what it is told by the nodes `a`, `b` and so on."""
+
+    def __init__(self, *names: str) -> None:
+        self.machine = MetadataMachine()
+        self.apply(commands.BeginCluster(b"c" * 16))
+        self.apply(commands.DeclareVhost("/"))
+        for name in names:
+            self.add(name)
+            self.up(name)
+
+    def apply(self, command: Command) -> Outcome:
+        before = self.machine.state_hash()
+        index = self.machine.applied_index
+        decoded = commands.decode(commands.encode(command))
+        outcome = self.machine.apply(index + 1, decoded)
+        if not outcome.changed:
+            self.machine.applied_index = index
+            if not isinstance(command, commands.DeclareQueue):
+                assert self.machine.state_hash() == before
+            self.machine.applied_index = index + 1
+        return outcome
+
+    def add(self, name: str, uid: bytes = b"", port: int = 1, incarnation: int = 1) -> Outcome:
+        return self.apply(
+            commands.AddNode(name, uid or UIDS[name], f"{name}.example", port, incarnation)
+        )
+
+    def up(self, name: str, nonce: bytes = b"") -> Outcome:
+        nonce = nonce or str(self.machine.applied_index).encode()
+        return self.apply(commands.NodeUp(name, UIDS[name], nonce))
+
+    def declare(
+        self,
+        name: str,
+        node: str,
+        members: str = "",
+        durable: bool = True,
+        owner: int = NO_OWNER,
+        session: int = -1,
+    ) -> Outcome:
+        """`members` are nodes with a copy, voters in capitals."""
+        if session < 0:
+            session = int(self.machine.nodes[node].session)
+        group_id = (session << LIFE_SHIFT) + int(self.machine.applied_index)
+        kind = "quorum" if members else "classic"
+        return self.apply(
+            commands.DeclareQueue(
+                "/", name, kind, durable, False, owner, {}, group_id, node, copies(members)
+            )
+        )
+
+    def set_members(self, name: str, members: str, revision: int, group_id: int = 0) -> Outcome:
+        group_id = group_id or int(self.queue(name).group_id)
+        return self.apply(commands.SetMembers(group_id, "/", name, copies(members, 2), revision))
+
+    def queue(self, name: str) -> QueueRecord:
+        queue = self.machine.queue("/", name)
+        assert queue is not None
+        return queue
+
+    def queues(self) -> list[str]:
+        return list(self.machine.vhosts["/"].queues)
+
+    def members(self, name: str) -> str:
+        return shown(self.queue(name))
+
+
+def copies(members: str, incarnation: int = 1) -> list[MemberRecord]:
+    return [MemberRecord(one.lower(), incarnation, one.isupper()) for one in members]
+
+
+def shown(queue: QueueRecord) -> str:
+    return "".join(one.node.upper() if one.voter else one.node for one in queue.members)
+
+
+def names(queues: list[QueueRecord]) -> list[str]:
+    return [queue.name for queue in queues]
+
+
+# --- nodes --------------------------------------------------------------------------------------
+
+
+def test_a_cluster_is_named_once() -> None:
+    cluster = Cluster("a")
+    assert cluster.machine.cluster_id == b"c" * 16
+    assert not cluster.apply(commands.BeginCluster(b"d" * 16)).changed
+
+
+def test_nodes_are_in_the_order_in_which_they_joined() -> None:
+    cluster = Cluster("b", "a", "c")
+    assert list(cluster.machine.nodes) == ["b", "a", "c"]
+    restored = MetadataMachine()
+    restored.restore(cluster.machine.snapshot())
+    assert list(restored.nodes) == ["b", "a", "c"]
+    assert restored.state_hash() == cluster.machine.state_hash()
+
+
+def test_a_node_is_added_once() -> None:
+    cluster = Cluster("a")
+    assert not cluster.add("a").changed
+    moved = cluster.add("a", port=2, incarnation=5)
+    assert moved.nodes_changed
+    node = cluster.machine.nodes["a"]
+    assert (node.host, node.port, node.incarnation) == ("a.example", 2, 5)
+    assert node.session > 0
+
+
+def test_a_name_is_one_nodes_until_it_is_removed() -> None:
+    cluster = Cluster("a", "b")
+    assert not cluster.add("b", uid=b"other").changed
+    assert not cluster.add("c", uid=UIDS["b"]).changed
+    assert cluster.apply(commands.RemoveNode("b")).nodes_changed
+    assert cluster.add("b", uid=b"other").nodes_changed
+    node = cluster.machine.nodes["b"]
+    assert (node.uid, node.session) == (b"other", 0)
+    assert not cluster.up("b").changed
+
+
+def test_an_address_changes() -> None:
+    cluster = Cluster("a")
+    outcome = cluster.apply(commands.NodeMoved("a", "elsewhere", 9))
+    assert outcome.changed
+    assert outcome.nodes_changed
+    assert outcome.node_up is None
+    node = cluster.machine.nodes["a"]
+    assert (node.host, node.port) == ("elsewhere", 9)
+    assert not cluster.apply(commands.NodeMoved("a", "elsewhere", 9)).changed
+    assert not cluster.apply(commands.NodeMoved("b", "elsewhere", 9)).changed
+
+
+# --- lives --------------------------------------------------------------------------------------
+
+
+def test_sessions_ascend() -> None:
+    cluster = Cluster()
+    assert cluster.add("a").nodes_changed
+    assert cluster.machine.nodes["a"].session == 0
+    seen = [0]
+    for _ in range(3):
+        outcome = cluster.up("a")
+        assert outcome.node_up is cluster.machine.nodes["a"]
+        assert not outcome.nodes_changed
+        assert cluster.machine.nodes["a"].session == cluster.machine.applied_index
+        seen.append(int(cluster.machine.nodes["a"].session))
+    assert seen == sorted(set(seen))
+
+
+def test_an_announcement_counts_once_and_for_its_own_node_only() -> None:
+    cluster = Cluster("a")
+    assert cluster.up("a", b"n").changed
+    session = cluster.machine.nodes["a"].session
+    assert not cluster.up("a", b"n").changed
+    assert not cluster.apply(commands.NodeUp("a", UIDS["b"], b"m")).changed
+    assert not cluster.up("b").changed
+    assert cluster.machine.nodes["a"].session == session
+
+
+@pytest.mark.rule("DUR-02")
+def test_what_ended_with_a_nodes_process_goes_when_it_is_up_again() -> None:
+    cluster = Cluster("a", "b", "c")
+    for node in ("a", "b"):
+        cluster.declare(f"transient-{node}", node, durable=False)
+        cluster.declare(f"exclusive-{node}", node, durable=False, owner=(7 if node == "a" else 8))
+        cluster.declare(f"classic-{node}", node)
+        cluster.declare(f"quorum-{node}", node, "ABC")
+    cluster.apply(commands.Bind("/", "amq.direct", "transient-a", False, "k", {}, False))
+    outcome = cluster.up("a")
+    assert names(outcome.deleted_queues) == ["transient-a", "exclusive-a"]
+    assert cluster.queues() == [
+        "classic-a",
+        "quorum-a",
+        "transient-b",
+        "exclusive-b",
+        "classic-b",
+        "quorum-b",
+    ]
+    assert cluster.machine.vhosts["/"].router.route("amq.direct", "k") == []
+    assert cluster.machine.queues_of_owner("/", 7) == []
+    assert names(cluster.machine.queues_of_owner("/", 8)) == ["exclusive-b"]
+
+
+def test_exchanges_that_are_not_durable_outlive_a_node_but_not_the_only_one() -> None:
+    declare = commands.DeclareExchange("/", "x", "direct", False, False, False, {})
+    cluster = Cluster("a", "b")
+    cluster.apply(declare)
+    assert cluster.up("a").deleted_exchanges == []
+    cluster.apply(commands.RemoveNode("b"))
+    outcome = cluster.up("a")
+    assert [row.name for row in outcome.deleted_exchanges] == ["x"]
+
+
+def test_a_declare_of_an_earlier_process_is_late() -> None:
+    cluster = Cluster("a", "b")
+    earlier = int(cluster.machine.nodes["a"].session)
+    cluster.up("a")
+    assert not cluster.declare("t", "a", durable=False, session=earlier).changed
+    assert not cluster.declare("e", "a", owner=7, session=earlier).changed
+    assert cluster.declare("c", "a", session=earlier).created_queue is not None
+    assert cluster.declare("q", "a", "AB", session=earlier).created_queue is not None
+    assert cluster.declare("t", "a", durable=False).created_queue is not None
+
+
+def test_group_ids_need_not_ascend() -> None:
+    cluster = Cluster("a", "b")
+    cluster.declare("late", "b")
+    cluster.declare("early", "a")
+    assert cluster.queue("early").group_id < cluster.queue("late").group_id
+    stale = commands.DeleteQueue("/", "early", cluster.queue("late").group_id, True)
+    assert not cluster.apply(stale).changed
+
+
+# --- members ------------------------------------------------------------------------------------
+
+
+def test_a_queue_knows_its_members() -> None:
+    cluster = Cluster("a", "b", "c", "d")
+    cluster.declare("q", "b", "BCAd")
+    restored = MetadataMachine()
+    restored.restore(cluster.machine.snapshot())
+    queue = restored.queue("/", "q")
+    assert queue is not None
+    assert shown(queue) == "BCAd"
+    assert queue.node == "b"
+    member = queue.member_on("d")
+    assert member is not None
+    assert (member.incarnation, member.voter) == (1, False)
+    assert queue.member_on("e") is None
+
+
+def test_members_are_replaced_by_who_saw_the_present_ones() -> None:
+    cluster = Cluster("a", "b", "c")
+    cluster.declare("q", "a", "Ab")
+    outcome = cluster.set_members("q", "AB", 0)
+    assert outcome.members_changed == [cluster.queue("q")]
+    assert cluster.members("q") == "AB"
+    assert cluster.queue("q").revision == 1
+    assert not cluster.set_members("q", "Ac", 0).changed
+    assert cluster.set_members("q", "BC", 1).changed
+    assert cluster.queue("q").node == "b"
+    assert not cluster.set_members("q", "A", 2, group_id=5).changed
+    assert not cluster.set_members("q", "a", 2).changed
+    assert cluster.set_members("q", "aB", 2).changed
+    cluster.declare("c", "a")
+    assert not cluster.set_members("c", "A", 0).changed
+
+
+def test_members_on_nodes_that_are_gone_are_left_out() -> None:
+    cluster = Cluster("a", "b", "c")
+    cluster.apply(commands.RemoveNode("c"))
+    cluster.declare("q", "a", "ACb")
+    assert cluster.members("q") == "Ab"
+    assert not cluster.declare("none", "a", "Cb").changed
+    assert cluster.declare("moved", "c", "CBa", session=9).changed
+    assert cluster.queue("moved").node == "b"
+    assert not cluster.declare("classic", "c", session=9).changed
+    cluster.set_members("q", "ACB", 0)
+    assert cluster.members("q") == "AB"
+
+
+# --- removal ------------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("MEM-07")
+def test_removing_a_node_takes_its_queues_and_its_members_away() -> None:
+    cluster = Cluster("a", "b", "c")
+    cluster.declare("transient", "b", durable=False)
+    cluster.declare("exclusive", "b", durable=False, owner=7)
+    cluster.declare("classic", "b")
+    cluster.declare("kept", "a")
+    cluster.declare("q", "b", "BAC")
+    cluster.declare("other", "a", "A")
+    cluster.declare("learner", "a", "Ab")
+    cluster.apply(commands.Bind("/", "amq.direct", "classic", False, "k", {}, True))
+    outcome = cluster.apply(commands.RemoveNode("b"))
+    assert outcome.nodes_changed
+    assert names(outcome.deleted_queues) == ["transient", "exclusive", "classic"]
+    assert names(outcome.members_changed) == ["q", "learner"]
+    assert cluster.queues() == ["kept", "q", "other", "learner"]
+    assert cluster.members("q") == "AC"
+    assert cluster.queue("q").node == "a"
+    assert cluster.members("learner") == "A"
+    assert cluster.machine.vhosts["/"].router.route("amq.direct", "k") == []
+    assert list(cluster.machine.nodes) == ["a", "c"]
+    assert not cluster.apply(commands.RemoveNode("b")).changed
+
+
+def test_the_last_node_stays() -> None:
+    cluster = Cluster("a", "b")
+    assert cluster.apply(commands.RemoveNode("a")).changed
+    assert not cluster.apply(commands.RemoveNode("b", True)).changed
+
+
+def test_a_last_voter_is_removed_by_force_only() -> None:
+    cluster = Cluster("a", "b")
+    cluster.declare("alone", "b", "B")
+    cluster.declare("q", "b", "Ba")
+    assert not cluster.apply(commands.RemoveNode("b")).changed
+    outcome = cluster.apply(commands.RemoveNode("b", True))
+    assert names(outcome.deleted_queues) == ["alone"]
+    assert names(outcome.members_changed) == ["q"]
+    assert cluster.members("q") == "a"
+    assert cluster.queue("q").node == "a"
