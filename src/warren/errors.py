@@ -1,8 +1,8 @@
 """Every exception Warren raises, with the AMQP reply code it ends in.
 
 The tree follows who has to act on an error: a client (`ProtocolError`), the operator
-(`StorageError`, `ConfigError`), or a peer that should retry elsewhere (`ConsensusError`). A broken
-invariant of our own is an `AssertionError` and stops the node.
+(`StorageError`, `ClusterError`, `ConfigError`), or a peer that should retry elsewhere
+(`ConsensusError`). A broken invariant of our own is an `AssertionError` and stops the node.
 
 Source: AMQP 0-9-1 constants (`amqp-rabbitmq-0.9.1.json`); reply texts in acceptance 2.7.
 """
@@ -90,6 +90,10 @@ class DiskFull(StorageError):
 
 class ConsensusError(BrokerError):
     """A Raft group cannot take this request here and now."""
+
+
+class ClusterError(BrokerError):
+    """The cluster does not take a node in, or does not let it go; the operator has to act."""
 
 
 class ConfigError(BrokerError):

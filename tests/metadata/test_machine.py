@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from warren.errors import ChannelException, ConnectionException, StorageError
 from warren.metadata import commands
 from warren.metadata.commands import Command
-from warren.metadata.machine import MetadataMachine
+from warren.metadata.machine import MetadataMachine, Outcome
 from warren.metadata.passwords import SHA256, SHA512, hash_password, password_matches
 from warren.metadata.permissions import Authority, first_commands
+from warren.metadata.tables import MemberRecord
 from warren.wire.amqp091.table import Decimal, SignedInt, Table, Timestamp
 
 VHOSTS = st.sampled_from(["/", "v"])
@@ -25,6 +26,13 @@ TABLES: st.SearchStrategy[Table] = st.sampled_from(
 )
 KINDS = st.sampled_from(["direct", "fanout", "topic", "headers"])
 BOOLS = st.booleans()
+NODES = st.sampled_from(["", "n1", "n2", "n3"])
+UIDS = st.sampled_from([b"1", b"2", b"3"])
+MEMBERS = st.lists(
+    st.builds(MemberRecord, st.sampled_from(["n1", "n2", "n3"]), st.integers(1, 3), BOOLS),
+    max_size=3,
+    unique_by=lambda member: member.node,
+)
 COMMANDS: st.SearchStrategy[Command] = st.one_of(
     st.builds(
         commands.DeclareQueue,
@@ -36,6 +44,8 @@ COMMANDS: st.SearchStrategy[Command] = st.one_of(
         st.sampled_from([0, 7, 8]),
         TABLES,
         st.integers(1, 5),
+        NODES,
+        MEMBERS,
     ),
     st.builds(commands.DeleteQueue, VHOSTS, NAMES, st.integers(1, 5), BOOLS),
     st.builds(commands.DeclareExchange, VHOSTS, NAMES, KINDS, BOOLS, BOOLS, BOOLS, TABLES),
@@ -50,8 +60,19 @@ COMMANDS: st.SearchStrategy[Command] = st.one_of(
     st.builds(commands.SetPermissions, NAMES, VHOSTS, KEYS, KEYS, KEYS),
     st.builds(commands.ClearPermissions, NAMES, VHOSTS),
     st.builds(commands.DropTransient),
+    st.builds(commands.BeginCluster, st.binary(max_size=2)),
+    st.builds(commands.AddNode, NODES, UIDS, KEYS, st.integers(1, 3), st.integers(1, 3)),
+    st.builds(commands.RemoveNode, NODES, BOOLS),
+    st.builds(commands.NodeUp, NODES, UIDS, st.binary(max_size=1)),
+    st.builds(commands.NodeMoved, NODES, KEYS, st.integers(1, 3)),
+    st.builds(commands.SetMembers, st.integers(1, 5), VHOSTS, NAMES, MEMBERS, st.integers(0, 2)),
 )
-HISTORIES = st.lists(COMMANDS, max_size=60).map(lambda tail: [commands.DeclareVhost("/"), *tail])
+BEGINNING: list[Command] = [
+    commands.DeclareVhost("/"),
+    commands.AddNode("n1", b"1", "h", 1, 1),
+    commands.AddNode("n2", b"2", "h", 1, 1),
+]
+HISTORIES = st.lists(COMMANDS, max_size=60).map(lambda tail: [*BEGINNING, *tail])
 
 
 def replay(history: list[Command], machine: MetadataMachine | None = None) -> MetadataMachine:
@@ -72,6 +93,10 @@ def check_invariants(machine: MetadataMachine) -> None:
         owned = [queue.name for group in tables.owned.values() for queue in group]
         exclusive = [queue.name for queue in tables.queues.values() if queue.exclusive_owner]
         assert sorted(owned) == sorted(exclusive)
+        for queue in tables.queues.values():
+            if queue.members:
+                assert queue.node in machine.nodes
+                assert all(member.node in machine.nodes for member in queue.members)
         for name in tables.exchanges:
             for key in ("", "k", "a.k"):
                 for found in tables.router.route(name, key, {"x": 1}):
@@ -96,6 +121,34 @@ def test_snapshot_and_tail_equal_a_full_replay(history: list[Command], cut: int)
 
 
 @given(HISTORIES)
+def test_a_replay_from_any_index_comes_to_the_same_state(history: list[Command]) -> None:
+    whole = MetadataMachine()
+    resumed = MetadataMachine()
+    for command in history:
+        before = resumed.snapshot()
+        resumed = MetadataMachine()
+        resumed.restore(before)
+        outcomes = [
+            machine.apply(machine.applied_index + 1, command) for machine in (whole, resumed)
+        ]
+        assert resumed.state_hash() == whole.state_hash()
+        assert outline(outcomes[0]) == outline(outcomes[1])
+
+
+def outline(outcome: Outcome) -> list[object]:
+    """An outcome as values that compare."""
+    return [
+        outcome.changed,
+        outcome.created_queue and outcome.created_queue.name,
+        [(queue.vhost, queue.name) for queue in outcome.deleted_queues],
+        {(row.vhost, row.name) for row in outcome.deleted_exchanges},
+        outcome.nodes_changed,
+        outcome.node_up and outcome.node_up.name,
+        [(queue.vhost, queue.name) for queue in outcome.members_changed],
+    ]
+
+
+@given(HISTORIES)
 def test_same_commands_give_the_same_state_and_bytes(history: list[Command]) -> None:
     decoded = [commands.decode(commands.encode(command)) for command in history]
     assert [one.fields() for one in decoded] == [one.fields() for one in history]
@@ -112,6 +165,63 @@ def test_rows_and_routes_agree_after_each_command(history: list[Command]) -> Non
         check_invariants(machine)
         if not outcome.changed and not isinstance(command, commands.DeclareQueue):
             assert machine.snapshot() == before
+
+
+@pytest.mark.rule("DUR-02")
+@given(HISTORIES, st.sampled_from(["n1", "n2"]))
+def test_only_what_does_not_end_with_a_process_survives_it(
+    history: list[Command], name: str
+) -> None:
+    machine = replay(history)
+    before = {
+        (tables.name, queue.name): (queue.node == name and queue.in_memory())
+        for tables in machine.vhosts.values()
+        for queue in tables.queues.values()
+    }
+    node = machine.nodes.get(name)
+    if node is None:
+        return
+    index = machine.applied_index + 1
+    outcome = machine.apply(index, commands.NodeUp(name, node.uid, b"new life"))
+    check_invariants(machine)
+    assert outcome.node_up is node
+    assert node.session == index
+    left = {
+        (tables.name, queue.name)
+        for tables in machine.vhosts.values()
+        for queue in tables.queues.values()
+    }
+    assert left == {key for key, ends in before.items() if not ends}
+    if len(machine.nodes) == 1:
+        for tables in machine.vhosts.values():
+            assert all(row.durable for row in tables.exchanges.values())
+
+
+@given(HISTORIES, st.sampled_from(["n1", "n2", "n3"]), BOOLS)
+def test_nothing_is_left_of_a_removed_node(history: list[Command], name: str, force: bool) -> None:
+    machine = replay(history)
+    before = machine.snapshot()
+    silent = without_voters(machine)
+    outcome = machine.apply(machine.applied_index, commands.RemoveNode(name, force))
+    check_invariants(machine)
+    if not outcome.changed:
+        assert machine.snapshot() == before
+        return
+    assert name not in machine.nodes
+    for tables in machine.vhosts.values():
+        for queue in tables.queues.values():
+            assert queue.node != name
+            assert queue.member_on(name) is None
+    assert force or without_voters(machine) <= silent
+
+
+def without_voters(machine: MetadataMachine) -> set[tuple[str, str]]:
+    return {
+        (tables.name, queue.name)
+        for tables in machine.vhosts.values()
+        for queue in tables.queues.values()
+        if queue.members and not any(member.voter for member in queue.members)
+    }
 
 
 @pytest.mark.rule("DUR-02")

@@ -4,95 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from tests.metadata.cluster import UIDS, Cluster, names, shown
+from warren.errors import ClusterError
 from warren.metadata import commands
-from warren.metadata.commands import Command
-from warren.metadata.machine import MetadataMachine, Outcome
-from warren.metadata.tables import LIFE_SHIFT, NO_OWNER, MemberRecord, QueueRecord
-from warren.wire.amqp091.table import Table
-
-UIDS = {name: name.encode() * 16 for name in ("a", "b", "c", "d")}
-QUORUM: Table = {"x-queue-type": "quorum"}
-
-
-class Cluster:
-    """A machine, and what it is told by the nodes `a`, `b` and so on."""
-
-    def __init__(self, *names: str) -> None:
-        self.machine = MetadataMachine()
-        self.apply(commands.BeginCluster(b"c" * 16))
-        self.apply(commands.DeclareVhost("/"))
-        for name in names:
-            self.add(name)
-            self.up(name)
-
-    def apply(self, command: Command) -> Outcome:
-        before = self.machine.state_hash()
-        index = self.machine.applied_index
-        decoded = commands.decode(commands.encode(command))
-        outcome = self.machine.apply(index + 1, decoded)
-        if not outcome.changed:
-            self.machine.applied_index = index
-            if not isinstance(command, commands.DeclareQueue):
-                assert self.machine.state_hash() == before
-            self.machine.applied_index = index + 1
-        return outcome
-
-    def add(self, name: str, uid: bytes = b"", port: int = 1, incarnation: int = 1) -> Outcome:
-        return self.apply(
-            commands.AddNode(name, uid or UIDS[name], f"{name}.example", port, incarnation)
-        )
-
-    def up(self, name: str, nonce: bytes = b"") -> Outcome:
-        nonce = nonce or str(self.machine.applied_index).encode()
-        return self.apply(commands.NodeUp(name, UIDS[name], nonce))
-
-    def declare(
-        self,
-        name: str,
-        node: str,
-        members: str = "",
-        durable: bool = True,
-        owner: int = NO_OWNER,
-        session: int = -1,
-    ) -> Outcome:
-        """`members` are nodes with a copy, voters in capitals."""
-        if session < 0:
-            session = int(self.machine.nodes[node].session)
-        group_id = (session << LIFE_SHIFT) + int(self.machine.applied_index)
-        kind = "quorum" if members else "classic"
-        return self.apply(
-            commands.DeclareQueue(
-                "/", name, kind, durable, False, owner, {}, group_id, node, copies(members)
-            )
-        )
-
-    def set_members(self, name: str, members: str, revision: int, group_id: int = 0) -> Outcome:
-        group_id = group_id or int(self.queue(name).group_id)
-        return self.apply(commands.SetMembers(group_id, "/", name, copies(members, 2), revision))
-
-    def queue(self, name: str) -> QueueRecord:
-        queue = self.machine.queue("/", name)
-        assert queue is not None
-        return queue
-
-    def queues(self) -> list[str]:
-        return list(self.machine.vhosts["/"].queues)
-
-    def members(self, name: str) -> str:
-        return shown(self.queue(name))
-
-
-def copies(members: str, incarnation: int = 1) -> list[MemberRecord]:
-    return [MemberRecord(one.lower(), incarnation, one.isupper()) for one in members]
-
-
-def shown(queue: QueueRecord) -> str:
-    return "".join(one.node.upper() if one.voter else one.node for one in queue.members)
-
-
-def names(queues: list[QueueRecord]) -> list[str]:
-    return [queue.name for queue in queues]
-
+from warren.metadata.machine import MetadataMachine
+from warren.metadata.node_checks import check_add_node, check_remove_node
 
 # --- nodes --------------------------------------------------------------------------------------
 
@@ -317,3 +233,41 @@ def test_a_last_voter_is_removed_by_force_only() -> None:
     assert names(outcome.members_changed) == ["q"]
     assert cluster.members("q") == "a"
     assert cluster.queue("q").node == "a"
+
+
+# --- checks -------------------------------------------------------------------------------------
+
+
+def test_who_may_join() -> None:
+    cluster = Cluster("a", "b")
+    machine = cluster.machine
+
+    def check(name: str, uid: bytes, port: int = 1) -> commands.AddNode | None:
+        return check_add_node(machine, name, uid, f"{name}.example", port, 1)
+
+    assert check("a", UIDS["a"]) is None
+    for joins in (check("c", UIDS["c"]), check("a", UIDS["a"], 2)):
+        assert joins is not None
+        assert cluster.apply(joins).nodes_changed
+    with pytest.raises(ClusterError, match="^a node 'a' with another data directory is in the"):
+        check("a", b"other")
+    with pytest.raises(ClusterError, match="^the data directory of node 'd' is that of node 'b'"):
+        check("d", UIDS["b"])
+
+
+def test_who_may_go() -> None:
+    cluster = Cluster("a", "b")
+    machine = cluster.machine
+    with pytest.raises(ClusterError, match="^node 'c' is not in the cluster$"):
+        check_remove_node(machine, "c", False)
+    with pytest.raises(ClusterError, match="^node 'b' is running: stop it before it is forgotten$"):
+        check_remove_node(machine, "b", True)
+    with pytest.raises(ClusterError, match="^node 'b' is running"):
+        check_remove_node(machine, "b", True, force=True)
+    assert not check_remove_node(machine, "b", True, leaving=True).force
+    cluster.declare("q", "b", "aB")
+    with pytest.raises(ClusterError, match="only voting member of 1 quorum .* 'q' in vhost '/'"):
+        check_remove_node(machine, "b", False)
+    assert cluster.apply(check_remove_node(machine, "b", False, force=True)).nodes_changed
+    with pytest.raises(ClusterError, match="^node 'a' is the only one of the cluster"):
+        check_remove_node(machine, "a", False, force=True)

@@ -1,0 +1,69 @@
+"""Which nodes the cluster takes in and lets go of: one function a command, as in `checks`."""
+
+from __future__ import annotations
+
+from mypy_extensions import i64
+
+from warren.errors import ClusterError
+from warren.metadata.commands import AddNode, RemoveNode
+from warren.metadata.machine import MetadataMachine
+from warren.metadata.membership import last_voters, node_with
+
+
+def check_add_node(
+    machine: MetadataMachine, name: str, uid: bytes, host: str, port: int, incarnation: i64
+) -> AddNode | None:
+    """A node that wants to join. None where it is a member as it says.
+
+    One that is a member already renews its address and its incarnation.
+
+    Raises:
+        ClusterError: Its name or its data directory is another node's.
+    """
+    node = machine.nodes.get(name)
+    if node is None:
+        other = node_with(machine.nodes, uid)
+        if other is not None:
+            raise ClusterError(
+                f"the data directory of node '{name}' is that of node '{other.name}', which is in "
+                "the cluster: a node cannot change its name"
+            )
+    elif node.uid != uid:
+        raise ClusterError(
+            f"a node '{name}' with another data directory is in the cluster already: forget that "
+            "one first, or give this one another name"
+        )
+    elif node.host == host and node.port == port and node.incarnation == incarnation:
+        return None
+    return AddNode(name, uid, host, port, incarnation)
+
+
+def check_remove_node(
+    machine: MetadataMachine, name: str, running: bool, leaving: bool = False, force: bool = False
+) -> RemoveNode:
+    """A node that leaves, or that is to be forgotten.
+
+    Args:
+        running: Whether it is up.
+        leaving: Whether it asks for it itself.
+        force: Take quorum queues their last voter, if that is there.
+
+    Raises:
+        ClusterError: It is not in the cluster, the last one, needed, or running and not leaving.
+    """
+    if name not in machine.nodes:
+        raise ClusterError(f"node '{name}' is not in the cluster")
+    if len(machine.nodes) == 1:
+        raise ClusterError(f"node '{name}' is the only one of the cluster and cannot be removed")
+    if running and not leaving:
+        raise ClusterError(f"node '{name}' is running: stop it before it is forgotten")
+    if not force:
+        needed = last_voters(machine.vhosts, name)
+        if needed:
+            first = needed[0]
+            raise ClusterError(
+                f"node '{name}' has the only voting member of {len(needed)} quorum queue(s), among "
+                f"them '{first.name}' in vhost '{first.vhost}': give them other members first, or "
+                "remove the node by force"
+            )
+    return RemoveNode(name, force)

@@ -1,0 +1,164 @@
+"""Which nodes get the members of a new quorum queue, and which one leads first.
+
+As in RabbitMQ: the declaring node always votes; the other voters are running nodes first, those
+with the fewest voters first. In a cluster of many queues counting would cost more than it gives,
+so chance decides, as it does between equals. Nodes that do not vote hold the queue as learners.
+
+Source: acceptance REP, LEAD; `rabbit_queue_location` of RabbitMQ 4.3.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from warren.metadata.commands import DeclareQueue
+from warren.metadata.machine import MetadataMachine
+from warren.metadata.tables import MemberRecord
+from warren.wire.amqp091.table import Table
+
+GROUP_SIZE: Final = "x-quorum-initial-group-size"
+LEADER_LOCATOR: Final = "x-queue-leader-locator"
+
+DEFAULT_GROUP_SIZE: Final = 3
+CLIENT_LOCAL: Final = "client-local"
+BALANCED: Final = "balanced"
+
+QUEUES_FOR_CHANCE: Final = 1_000
+"""From this many queues of all types on, nobody counts who has how many."""
+
+SEED_BYTES: Final = 16
+
+
+@final
+class Loads:
+    """What the nodes have to do already.
+
+    Attributes:
+        queues: How many queues of all types there are.
+        leaders: Quorum queues that a node leads. May be empty from `QUEUES_FOR_CHANCE` queues on.
+        voters: Quorum queues that it votes in; the same.
+    """
+
+    def __init__(self, queues: int) -> None:
+        self.queues: int = queues
+        self.leaders: dict[str, int] = {}
+        self.voters: dict[str, int] = {}
+
+
+def count_loads(machine: MetadataMachine) -> Loads:
+    """Loads as the tables know them: by the node that each queue's leader began on."""
+    total = 0
+    for tables in machine.vhosts.values():
+        total += len(tables.queues)
+    loads = Loads(total)
+    if total >= QUEUES_FOR_CHANCE:
+        return loads
+    for tables in machine.vhosts.values():
+        for queue in tables.queues.values():
+            if not queue.members:
+                continue
+            loads.leaders[queue.node] = loads.leaders.get(queue.node, 0) + 1
+            for member in queue.members:
+                if member.voter:
+                    loads.voters[member.node] = loads.voters.get(member.node, 0) + 1
+    return loads
+
+
+def group_size(arguments: Table, default: int) -> int:
+    """How many members of a quorum queue are to vote (REP-03).
+
+    Args:
+        arguments: As `checks.declare_queue` let them through.
+        default: What the node's configuration says.
+    """
+    value = arguments.get(GROUP_SIZE)
+    return int(value) if isinstance(value, int) else default
+
+
+def leader_locator(arguments: Table, default: str) -> str:
+    """`CLIENT_LOCAL` or `BALANCED`, which has other names too. Arguments as for `group_size`."""
+    value = arguments.get(LEADER_LOCATOR)
+    return CLIENT_LOCAL if (value or default) == CLIENT_LOCAL else BALANCED
+
+
+def choose_members(
+    nodes: list[str],
+    running: list[str],
+    declaring: str,
+    size: int,
+    locator: str,
+    loads: Loads,
+    seed: bytes,
+) -> tuple[str, list[tuple[str, bool]]]:
+    """The node that is to lead first, and all members with whether they vote.
+
+    Args:
+        nodes: All of the cluster; members come in their order.
+        running: Those of them that are up, as far as the declaring one knows.
+        declaring: Whose client declares; one of `nodes`.
+        size: How many are to vote; all do if there are fewer nodes.
+        locator: `CLIENT_LOCAL` or `BALANCED`.
+        seed: `SEED_BYTES` random bytes, for what is left to chance.
+    """
+    assert declaring in nodes and size > 0
+    by_chance = loads.queues >= QUEUES_FOR_CHANCE
+    others: list[tuple[bool, int, bytes, str]] = []
+    for node in nodes:
+        if node != declaring:
+            load = 0 if by_chance else loads.voters.get(node, 0)
+            others.append((node not in running, load, _lot(seed, b"voter", node), node))
+    others.sort()
+    voters = [declaring] + [other[3] for other in others[: size - 1]]
+    leader = declaring
+    if locator == BALANCED:
+        able: list[tuple[int, bytes, str]] = []
+        for node in voters:
+            if node == declaring or node in running:
+                load = 0 if by_chance else loads.leaders.get(node, 0)
+                able.append((load, _lot(seed, b"leader", node), node))
+        leader = min(able)[2]
+    return leader, [(node, node in voters) for node in nodes]
+
+
+def place(
+    command: DeclareQueue,
+    machine: MetadataMachine,
+    running: list[str],
+    declaring: str,
+    default_size: int,
+    default_locator: str,
+    incarnation: i64,
+    seed: bytes,
+) -> None:
+    """Say in a declare where the queue will live.
+
+    What is not a quorum queue is used from the node that has it, so it lives where it is declared.
+    So does everything on a node that knows no cluster.
+
+    Args:
+        command: From `checks.declare_queue`.
+        running, declaring, seed: See `choose_members`.
+        default_size, default_locator: What holds where the arguments say nothing.
+        incarnation: Of each member; the queue is new, so that its group id may serve.
+    """
+    command.node = declaring
+    if command.kind != "quorum" or not machine.nodes:
+        return
+    command.node, members = choose_members(
+        list(machine.nodes),
+        running,
+        declaring,
+        group_size(command.arguments, default_size),
+        leader_locator(command.arguments, default_locator),
+        count_loads(machine),
+        seed,
+    )
+    command.members = [MemberRecord(node, incarnation, voter) for node, voter in members]
+
+
+def _lot(seed: bytes, purpose: bytes, node: str) -> bytes:
+    """A node's lot: who has the smallest one is drawn."""
+    return hashlib.sha256(seed + purpose + node.encode("utf-8", "surrogateescape")).digest()
