@@ -11,6 +11,7 @@ import pytest
 
 from warren.errors import ChannelException, ConnectionException, ProtocolError
 from warren.metadata import checks
+from warren.metadata.arguments import LEADER_LOCATORS
 from warren.metadata.commands import Command
 from warren.metadata.machine import MetadataMachine, Outcome
 from warren.metadata.names import clean_name, server_name
@@ -255,6 +256,30 @@ def test_exclusive_queue_is_never_durable(tables: Tables) -> None:
             "received 'classic' but current is 'quorum'",
         ),
         (
+            QUORUM | {"x-quorum-initial-group-size": 3},
+            QUORUM | {"x-quorum-initial-group-size": 5},
+            "arg 'x-quorum-initial-group-size' for queue 'q' in vhost '/': "
+            "received '5' but current is '3'",
+        ),
+        (
+            QUORUM,
+            QUORUM | {"x-quorum-initial-group-size": SignedInt(3)},
+            "arg 'x-quorum-initial-group-size' for queue 'q' in vhost '/': "
+            "received the value '3' of type 'signedint' but current is none",
+        ),
+        (
+            QUORUM | {"x-queue-leader-locator": "balanced"},
+            QUORUM,
+            "arg 'x-queue-leader-locator' for queue 'q' in vhost '/': "
+            "received none but current is the value 'balanced' of type 'longstr'",
+        ),
+        (
+            {"x-queue-leader-locator": "client-local"},
+            {"x-queue-leader-locator": "balanced"},
+            "arg 'x-queue-leader-locator' for queue 'q' in vhost '/': "
+            "received 'balanced' but current is 'client-local'",
+        ),
+        (
             {"x-queue-type": ""},
             {},
             "arg 'x-queue-type' for queue 'q' in vhost '/': received 'classic' but current is ''",
@@ -274,6 +299,10 @@ def test_inequivalent_arguments(tables: Tables, first: Table, second: Table, tex
         ({"x-queue-type": "classic"}, {}),
         ({"x-mine": 1}, {"x-mine": 2}),
         ({"x-queue-version": SignedInt(2)}, {"x-queue-version": 2}),
+        (
+            QUORUM | {"x-quorum-initial-group-size": SignedInt(5)},
+            QUORUM | {"x-quorum-initial-group-size": 5},
+        ),
     ],
 )
 def test_equivalent_arguments(tables: Tables, first: Table, second: Table) -> None:
@@ -367,6 +396,7 @@ def test_line_breaks_are_cut_from_names() -> None:
     assert clean_name("p.q") == "p.q"
 
 
+@pytest.mark.rule("REP-03")
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
@@ -393,6 +423,22 @@ def test_line_breaks_are_cut_from_names() -> None:
         (
             QUORUM | {"x-quorum-initial-group-size": 0},
             "'x-quorum-initial-group-size' for {}: {{value_zero,0}}",
+        ),
+        (
+            QUORUM | {"x-quorum-initial-group-size": -3},
+            "'x-quorum-initial-group-size' for {}: {{value_negative,-3}}",
+        ),
+        (
+            QUORUM | {"x-quorum-initial-group-size": "3"},
+            """'x-quorum-initial-group-size' for {}: "expected integer, got longstr\"""",
+        ),
+        (
+            {"x-quorum-initial-group-size": 3},
+            "'x-quorum-initial-group-size' for {} of queue type rabbit_classic_queue",
+        ),
+        (
+            QUORUM | {"x-queue-leader-locator": "leader"},
+            "'x-queue-leader-locator' for {}: invalid_queue_locator_arg",
         ),
         (
             QUORUM | {"x-max-in-memory-length": True},
@@ -461,7 +507,7 @@ def test_arguments_not_honoured_yet_are_refused(
     [
         QUORUM | {"x-max-in-memory-length": 0, "x-max-in-memory-bytes": 100},
         QUORUM | {"x-quorum-initial-group-size": SignedInt(5)},
-        QUORUM | {"x-queue-leader-locator": "balanced"},
+        *(QUORUM | {"x-queue-leader-locator": name} for name in LEADER_LOCATORS),
         {"x-queue-leader-locator": "client-local"},
         {"x-queue-mode": "lazy", "x-queue-version": 2},
         {"x-mine": [1, {"deep": None}]},
