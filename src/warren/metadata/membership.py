@@ -9,6 +9,7 @@ from warren.metadata.commands import AddNode, DeclareQueue, NodeMoved, NodeUp, R
 from warren.metadata.outcome import Outcome
 from warren.metadata.tables import (
     LIFE_SHIFT,
+    NO_OWNER,
     MemberRecord,
     NodeRecord,
     QueueRecord,
@@ -182,5 +183,5 @@ def is_late(nodes: dict[str, NodeRecord], command: DeclareQueue) -> bool:
     if node is None:
         return not command.members
     session: i64 = command.group_id >> LIFE_SHIFT
-    in_memory = not command.durable or command.exclusive_owner != 0
+    in_memory = not command.durable or command.exclusive_owner != NO_OWNER
     return in_memory and session != 0 and session != node.session
