@@ -98,6 +98,8 @@ class Base:
         self.index = index
         self.term = term
         self.next_message = next_message
+        self.commit = index
+        """Up to where the group is known to be committed, from here on."""
         self.items: list[Item] = []
         self.live: set[int] = set()
 
@@ -202,7 +204,6 @@ class Replica:
         """Number of the first view kept."""
         self.expected: list[tuple[int, int, int, int]] = []
         """(kind, index, term, view) of what is not reported yet, in order."""
-        self.commit = 0
         self.term = 0
         self.used: set[tuple[int, int]] = set()
         self.install: list[bytes] = []
@@ -220,6 +221,14 @@ class Replica:
     @property
     def view(self) -> View:
         return self.views[-1]
+
+    @property
+    def commit(self) -> int:
+        return self.view.base.commit
+
+    @commit.setter
+    def commit(self, index: int) -> None:
+        self.view.base.commit = index
 
     @property
     def group(self) -> GroupLog:
@@ -274,7 +283,6 @@ class Replica:
             assert group.last_index == group.persisted_index == self.offer.index
             assert group.next_message == self.offer.next_message
             assert group.term_at(group.last_index) == self.offer.term
-            self.commit = self.offer.index
         del self.views[: number - self.first_view]
         self.first_view = number
 
@@ -379,7 +387,6 @@ class Replica:
         self.group.reset_for_install()
         self._void(KIND_SNAPSHOT, 0)
         self._did(View(Base(), [], self.view.state, True))
-        self.commit = 0
         self.term += 1
         offer = Base(0, self.term, 0)
         index = random.randint(1, 5)
@@ -402,6 +409,7 @@ class Replica:
             index += random.choice([1, 3])
         offer.index += random.randint(1, 3)
         offer.next_message += random.choice([0, 3])
+        offer.commit = offer.index
         self.offer = offer
         self.waiting = False
 
@@ -484,7 +492,6 @@ class Replica:
                 return
             self.views = [View(Base(), [], b"", False)]
             self.first_view = 0
-            self.commit = 0
             self.open()
             return
         self.dropping = False
@@ -498,10 +505,6 @@ class Replica:
     def _adopt(self, view: View) -> None:
         self.views = [view]
         self.first_view = 0
-        if view.incomplete or not view.items and not view.base.index:
-            self.commit = 0
-        elif self.commit < view.base.index:
-            self.commit = view.base.index
         assert self.commit <= view.last_index, "committed and lost"
         self.commit = max(self.commit, int(self.group.snapshot_index))
 

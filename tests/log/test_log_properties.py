@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from sim.disk import Crash
 from tests.log.driver import finish
 from tests.log.model import World
+from tests.log.replica import Replica
 
 
 class LogMachine(RuleBasedStateMachine):
@@ -20,11 +21,13 @@ class LogMachine(RuleBasedStateMachine):
 
     world: World
 
-    @initialize(seed=st.integers(0, 2**32), groups=st.integers(1, 3))
-    def begin(self, seed: int, groups: int) -> None:
+    @initialize(seed=st.integers(0, 2**32), groups=st.integers(1, 3), replicas=st.integers(0, 2))
+    def begin(self, seed: int, groups: int, replicas: int) -> None:
         self.world = World(seed)
         for _ in range(groups):
             self.world.new_group()
+        for _ in range(replicas):
+            self.world.new_replica()
 
     def alive(self) -> bool:
         return self.world.failure is None
@@ -52,6 +55,79 @@ class LogMachine(RuleBasedStateMachine):
         chosen = [n for n in live if self.world.random.random() < share]
         if chosen:
             self.world.settle(group_id, chosen)
+
+    def some_replica(self, pick: int, usable: bool) -> Replica | None:
+        found = [
+            replica
+            for _, replica in sorted(self.world.replicas.items())
+            if not replica.dropping and replica.usable == usable
+        ]
+        return found[pick % len(found)] if found else None
+
+    @precondition(alive)
+    @rule(pick=st.integers(0, 5), count=st.integers(1, 8), received=st.booleans())
+    def replicate(self, pick: int, count: int, received: bool) -> None:
+        replica = self.some_replica(pick, True)
+        if replica is not None:
+            replica.append(count, received)
+
+    @precondition(alive)
+    @rule(pick=st.integers(0, 5))
+    def truncate(self, pick: int) -> None:
+        replica = self.some_replica(pick, True)
+        if replica is not None:
+            replica.truncate()
+
+    @precondition(alive)
+    @rule(pick=st.integers(0, 5), usable=st.booleans())
+    def save_state(self, pick: int, usable: bool) -> None:
+        replica = self.some_replica(pick, usable)
+        if replica is not None:
+            replica.save_state()
+
+    @precondition(alive)
+    @rule(pick=st.integers(0, 5), snapshot=st.booleans())
+    def commit(self, pick: int, snapshot: bool) -> None:
+        replica = self.some_replica(pick, True)
+        if replica is not None:
+            replica.advance()
+            if snapshot:
+                replica.take_snapshot()
+
+    @precondition(alive)
+    @rule(pick=st.integers(0, 5))
+    def begin_read(self, pick: int) -> None:
+        replica = self.some_replica(pick, True)
+        if replica is not None:
+            replica.begin_read()
+
+    @precondition(alive)
+    @rule(pick=st.integers(0, 5))
+    def begin_install(self, pick: int) -> None:
+        replica = self.some_replica(pick, True)
+        if replica is not None:
+            replica.begin_install()
+
+    @precondition(alive)
+    @rule(pick=st.integers(0, 5), how=st.integers(0, 9))
+    def install(self, pick: int, how: int) -> None:
+        replica = self.some_replica(pick, False)
+        if replica is None:
+            return
+        if how == 0:
+            replica.give_up()
+        elif how == 1 or replica.offer is None:
+            replica.begin_install()
+        else:
+            replica.go_on_installing()
+
+    @precondition(alive)
+    @rule(pick=st.integers(0, 5))
+    def drop_replica(self, pick: int) -> None:
+        replica = self.some_replica(pick, True)
+        if replica is not None:
+            self.world.drop(replica.group_id)
+        self.world.new_replica()
 
     @precondition(alive)
     @rule()

@@ -9,7 +9,22 @@ import pytest
 import warren
 from tests.log.driver import live
 from warren.errors import StorageError
-from warren.log import compact, copying, manifest, recovery, scan, wal
+from warren.log import (
+    cache,
+    compact,
+    copying,
+    entries,
+    extents,
+    group,
+    manifest,
+    reading,
+    recovery,
+    scan,
+    sidecar,
+    terms,
+    wal,
+)
+from warren.log.batch import KIND_RESET, Batch, Header
 from warren.ports import Disk
 
 SEEDS_PER_TEST = 25
@@ -120,4 +135,101 @@ def test_planted_bug_is_noticed(
     monkeypatch: pytest.MonkeyPatch, owner: object, name: str, bug: object
 ) -> None:
     monkeypatch.setattr(owner, name, bug)
+    assert noticed()
+
+
+# --- replication --------------------------------------------------------------------------------
+
+
+def nothing_is_void(marks: object, hidden_from: int, index: int, offset: int) -> bool:
+    return False
+
+
+def all_of_them(batches: list[Batch], index: int) -> list[Batch]:
+    return batches
+
+
+def own_file_only(self: group.GroupLog) -> None:
+    """Marks in later files hide nothing."""
+    for place in self.places:
+        place.hide(extents.NOWHERE, extents.NOWHERE)
+
+
+def without_terms(real: Callable[..., bool]) -> Callable[..., bool]:
+    def decode(data: bytes, file: scan.LogFile, salt: int) -> bool:
+        fits = real(data, file, salt)
+        for place in file.groups.values():
+            place.terms = terms.TermRuns()
+        return fits
+
+    return decode
+
+
+def no_reset(
+    real: Callable[[scan.Indexer, Header, bytes, int, int], None],
+) -> Callable[[scan.Indexer, Header, bytes, int, int], None]:
+    def batch(self: scan.Indexer, header: Header, data: bytes, at: int, offset: int) -> None:
+        if header.kind != KIND_RESET:
+            real(self, header, data, at, offset)
+
+    return batch
+
+
+def no_marks(self: compact.Compactor, group: object, place: object, sources: object) -> list[None]:
+    return []
+
+
+def void_counts(self: wal.Wal, group: object, index: int) -> None:
+    return None
+
+
+def complete_at_once(real: Callable[..., None]) -> Callable[..., None]:
+    def recovered(self: group.GroupLog, place: extents.Extents) -> None:
+        real(self, place)
+        self.incomplete = False
+
+    return recovered
+
+
+def keep_the_cache(self: object, number: int) -> None:
+    return None
+
+
+@pytest.mark.skipif(warren.COMPILED, reason="bugs are planted in uncompiled code only")
+@pytest.mark.parametrize(
+    ("places", "bug"),
+    [
+        ([(reading, "is_void")], nothing_is_void),
+        ([(reading, "below"), (entries, "below")], all_of_them),
+        ([(group.GroupLog, "conceal")], own_file_only),
+        ([(sidecar, "decode")], without_terms(sidecar.decode)),
+        ([(compact, "newest_state")], no_snapshot),
+        ([(scan.Indexer, "batch")], no_reset(scan.Indexer.batch)),
+        ([(compact.Compactor, "_marks_needed")], no_marks),
+        ([(wal.Wal, "make_void")], void_counts),
+        ([(copying, "is_void")], nothing_is_void),
+        ([(recovery, "is_void")], nothing_is_void),
+        ([(group.GroupLog, "recovered")], complete_at_once(group.GroupLog.recovered)),
+        ([(cache.Ring, "cut")], keep_the_cache),
+    ],
+    ids=[
+        "a read hands out what is void",
+        "a read hands out what became void on its way",
+        "truncation forgotten across files",
+        "sidecar without terms",
+        "state deleted with its file",
+        "reset forgotten at recovery",
+        "mark deleted before what it makes void",
+        "completion of a void batch counts",
+        "a rewrite takes what is void",
+        "a replay takes what is void",
+        "an unfinished installation forgotten",
+        "the cache keeps what is void",
+    ],
+)
+def test_planted_bug_of_replication_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, places: list[tuple[object, str]], bug: object
+) -> None:
+    for owner, name in places:
+        monkeypatch.setattr(owner, name, bug)
     assert noticed()

@@ -273,10 +273,10 @@ def encode_round(
 
 def digest_of(heads: list[bytes]) -> i64:
     """The digest of a round whose batches begin with these headers."""
-    digest = 0
+    checksums = BytesWriter()
     for head in heads:
-        digest = crc32(head[CHECKSUM_AT : CHECKSUM_AT + 4], digest)
-    return digest
+        write_i32_le(checksums, read_i32_le(head, CHECKSUM_AT))
+    return crc32(checksums.getvalue())
 
 
 def aligned(offset: i64) -> i64:

@@ -71,7 +71,7 @@ class EntriesJob(Job):
         group = self._group
         if len(group.cuts) > self._cuts_seen:
             self._found = below(self._found, group.lowest_cut(self._cuts_seen))
-        if error is not None or group.dropped:
+        if error is not None or group.dropped or group.incomplete:
             self._reader.batches_read([], error)
         elif self._first <= group.snapshot_index:
             self._reader.batches_read(

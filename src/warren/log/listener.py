@@ -32,7 +32,8 @@ class LogListener:
     def live_runs(self, group_id: int) -> list[tuple[int, int]]:
         """Messages still needed: ascending, disjoint pairs (first, last), both included.
 
-        A message may be left out once the entry that settled it is persisted. What entries behind
+        A message may be left out once the entry that settled it is persisted, and committed where
+        a group has several members. What entries behind
         the newest durable snapshot brought is kept in any case.
         """
         raise AssertionError("a listener defines live_runs")
@@ -93,7 +94,7 @@ class Replayer:
 
         Returns:
             The index up to which entries are to be replayed; -1 for all. Those above stay in the
-            log, for `GroupLog.read_entries`.
+            log, for `GroupLog.read_entries`. Messages that some of them settle may be gone.
         """
         return -1
 

@@ -201,7 +201,7 @@ class ReadJob(Job):
                 self._resume = self._first
         if error is not None:
             self._deliver([], error)
-        elif group.dropped:
+        elif group.dropped or group.incomplete:
             self._deliver([], None)
         elif self._found:
             if self._reader is not None:
