@@ -18,6 +18,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from warren.client.body import DIRECT_BYTES_MAX, DIRECT_BYTES_MIN, Body
 from warren.client.confirms import Confirms
 from warren.client.link import Link, Sink
 from warren.client.messages import (
@@ -83,6 +84,8 @@ class Channel(Sink):
         self._content_properties = b""
         self._content_parts: list[bytes] = []
         self._content_missing: i64 = -1
+        # A large one is collected here instead, and counts by itself what is missing.
+        self._content_body: Body | None = None
         link.attach(number, self)
 
     # --- life -----------------------------------------------------------------------------------
@@ -451,10 +454,20 @@ class Channel(Sink):
         awaited = self._content_method
         if awaited is None:
             raise ConnectionException(505, "got content without a method")
+        large = self._content_body
         if kind == FRAME_HEADER and self._content_missing < 0:
             header = parse_header(data, start, end, awaited.CLASS_ID, awaited.METHOD_ID)
-            self._content_missing = header[0]
+            size: i64 = header[0]
+            self._content_missing = size
             self._content_properties = data[header[1] : end]
+            if DIRECT_BYTES_MIN <= size <= DIRECT_BYTES_MAX:
+                self._content_body = Body(size)
+        elif kind == FRAME_BODY and large is not None:
+            if end - start > large.missing:
+                raise ConnectionException(501, "content body frame exceeds remaining content size")
+            large.add(data, start, end)
+            if large.missing == 0:
+                self.end_body()
         elif kind == FRAME_BODY and self._content_missing > 0:
             self._content_missing -= end - start
             if self._content_missing < 0:
@@ -464,11 +477,27 @@ class Channel(Sink):
             raise ConnectionException(505, "content frames are out of order")
         if self._content_missing == 0:
             parts = self._content_parts
-            body = parts[0] if len(parts) == 1 else b"".join(parts)
             self._content_parts = []
-            self._content_missing = -1
-            self._content_method = None
-            self._take_content(awaited, self._content_properties, body)
+            self._end_content(parts[0] if len(parts) == 1 else b"".join(parts))
+
+    def large_body(self) -> Body | None:
+        """See `Sink.large_body`."""
+        return self._content_body
+
+    def end_body(self) -> None:
+        """See `Sink.end_body`."""
+        large = self._content_body
+        assert large is not None
+        self._content_body = None
+        self._end_content(large.take())
+
+    def _end_content(self, body: bytes) -> None:
+        """A content is whole."""
+        awaited = self._content_method
+        assert awaited is not None
+        self._content_missing = -1
+        self._content_method = None
+        self._take_content(awaited, self._content_properties, body)
 
     def _take_content(self, method: Method, properties: bytes, body: bytes) -> None:
         """A method came, and its content is whole."""

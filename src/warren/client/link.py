@@ -14,9 +14,10 @@ from typing import Final, final
 
 from librt.strings import BytesWriter
 
+from warren.client.body import Body, BodyReader
 from warren.errors import BrokerError
 from warren.limits import FRAME_BYTES_MAX
-from warren.wire.amqp091.frame import HEARTBEAT_FRAME, FrameReader, write_method_frame
+from warren.wire.amqp091.frame import FRAME_METHOD, HEARTBEAT_FRAME, FrameReader, write_method_frame
 from warren.wire.amqp091.spec import Method
 
 READ_BYTES: Final = 262_144
@@ -35,6 +36,18 @@ class Sink:
     def take_frame(self, kind: int, data: bytes, start: int, end: int) -> None:
         """One frame came; its payload is `data[start:end]`."""
         raise AssertionError("a sink defines take_frame")
+
+    def large_body(self) -> Body | None:
+        """The large content that this channel is in the middle of, if it is.
+
+        A link may put the content's next bytes there itself instead of handing frames on; then it
+        calls `end_body` when the last frame is whole.
+        """
+        return None
+
+    def end_body(self) -> None:
+        """The large content is complete."""
+        raise AssertionError("a sink with a large body defines end_body")
 
     def fail(self, error: BaseException) -> None:
         """The connection is gone; nothing comes any more."""
@@ -62,6 +75,8 @@ class Link:
         self._poll = select.poll()
         self._poll.register(self._socket, select.POLLIN)
         self._reader = FrameReader(FRAME_BYTES_MAX)
+        # While there is one, it reads, and `_reader` holds nothing.
+        self._body_reader: BodyReader | None = None
         self._sinks: dict[int, Sink] = {}
         self._sending = False
         self._heartbeat_seconds = 0.0
@@ -206,31 +221,58 @@ class Link:
             self._receive()
 
     def _receive(self) -> None:
-        """Read once and hand on the frames that are whole."""
+        """Read what there is, once, and hand it on."""
         try:
-            data = self._socket.recv(READ_BYTES)
+            body_reader = self._body_reader
+            if body_reader is not None:
+                if not body_reader.receive(self._socket):
+                    raise _hung_up()
+                self._received_at = monotonic()
+                self._go_on(body_reader)
+            else:
+                data = self._socket.recv(READ_BYTES)
+                if not data:
+                    raise _hung_up()
+                self._received_at = monotonic()
+                self._reader.feed(data)
+                self._hand_on()
         except BlockingIOError:
             return
-        except OSError as error:
+        except (OSError, BrokerError) as error:
+            # A refusal: either the broker breaks the protocol or it has closed the connection in
+            # order.
             self.fail(error)
             raise
-        if not data:
-            self.fail(ConnectionResetError("the broker closed the connection"))
-            self.check()
-        self._received_at = monotonic()
+
+    def _hand_on(self) -> None:
+        """Hand on the frames that are whole; leave the rest of a large content to be read."""
         reader = self._reader
-        reader.feed(data)
-        try:
-            while reader.next():
-                sink = self._sinks.get(int(reader.channel))
-                if sink is not None:
-                    sink.take_frame(
-                        int(reader.kind), reader.buffer, int(reader.start), int(reader.end)
-                    )
-        except BrokerError as refusal:
-            # Either the broker breaks the protocol or it has closed the connection in order.
-            self.fail(refusal)
-            raise
+        receiving: Sink | None = None
+        while reader.next():
+            kind = int(reader.kind)
+            sink = self._sinks.get(int(reader.channel))
+            if sink is not None:
+                sink.take_frame(kind, reader.buffer, int(reader.start), int(reader.end))
+            # After a method the reader may be elsewhere: answering it may have read more.
+            receiving = sink if kind != FRAME_METHOD else None
+        body = None if receiving is None else receiving.large_body()
+        if body is not None:
+            begun = reader.buffer[reader.end + 1 :]
+            self._reader = FrameReader(self.frame_bytes_max)
+            self._go_on(BodyReader(reader.channel, body, begun))
+
+    def _go_on(self, body_reader: BodyReader) -> None:
+        """Choose who reads next."""
+        self._body_reader = None
+        if body_reader.complete:
+            sink = self._sinks.get(int(body_reader.channel))
+            if sink is not None:
+                sink.end_body()
+        elif body_reader.foreign:
+            self._reader.feed(body_reader.leftover)
+            self._hand_on()
+        else:
+            self._body_reader = body_reader
 
     def _read_last_words(self, error: OSError) -> None:
         """After a failed send: what the broker said before it hung up, else the failure itself."""
@@ -239,6 +281,10 @@ class Link:
                 self._receive()
         finally:
             self.fail(error)
+
+
+def _hung_up() -> OSError:
+    return ConnectionResetError("the broker closed the connection")
 
 
 def _connect(host: str, port: int, timeout_seconds: float) -> socket.socket:
