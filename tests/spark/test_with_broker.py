@@ -13,10 +13,10 @@ from tests.support.broker import Broker
 from warren.client import PERSISTENT, Connection, connect
 from warren.errors import ChannelException
 from warren.spark import broker as spark_broker
+from warren.spark.batch import QueueReader
 from warren.spark.broker import Fenced
 from warren.spark.options import read_options, write_options
 from warren.spark.sink import publish_rows
-from warren.spark.source import QueueReader
 from warren.wire.amqp091.properties import Properties
 
 QUORUM = {"x-queue-type": "quorum"}

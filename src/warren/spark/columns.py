@@ -39,7 +39,6 @@ _COLUMN_KINDS: Final = {
     _OCTET: "int",
     _SECONDS: "timestamp",
 }
-_TIMESTAMP: Final = arrow_type("timestamp")
 
 #: Properties in wire order with the bit that announces each.
 _PROPERTIES: Final = (
@@ -80,20 +79,44 @@ def to_arrow(block: Block, queue: str, schema: pa.Schema) -> pa.RecordBatch:
     if "value" in wanted:
         columns["value"] = _bodies(block)
     if "topic" in wanted:
-        columns["topic"] = pa.repeat(pa.scalar(queue), rows)
+        columns["topic"] = _repeated(queue, rows)
     if "partition" in wanted:
-        columns["partition"] = pa.array(np.zeros(rows, np.int32))
+        columns["partition"] = _numbers(np.zeros(rows, np.int32), "int", None)
     if "offset" in wanted:
-        columns["offset"] = pa.array(block.numbers)
+        columns["offset"] = _numbers(block.numbers, "long", None)
     if "timestamp" in wanted:
-        columns["timestamp"] = pa.array(block.stamps_ms * 1000).cast(_TIMESTAMP)
+        columns["timestamp"] = _numbers(block.stamps_ms * 1000, "timestamp", None)
     if "timestampType" in wanted:
-        columns["timestampType"] = pa.array(np.full(rows, _LOG_APPEND_TIME, np.int32))
+        log_append = np.full(rows, _LOG_APPEND_TIME, np.int32)
+        columns["timestampType"] = _numbers(log_append, "int", None)
     if "exchange" in wanted:
         columns["exchange"] = _strings(block, exchanges, exchanges_end, None)
     if "properties_raw" in wanted:
         columns["properties_raw"] = _slices(block, block.properties - 2, block.properties_end, None)
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+
+
+def _numbers(values: npt.NDArray[Any], kind: str, present: Mask | None) -> pa.Array:
+    """A column of numbers, in the place of `pa.array`, which imports pandas to know its kinds.
+
+    Args:
+        values: Contiguous, of the width that Arrow's type for `kind` has.
+        present: Where not, the column is null.
+    """
+    valid = None
+    if present is not None and not present.all():
+        valid = pa.py_buffer(np.packbits(present, bitorder="little"))
+    return pa.Array.from_buffers(
+        arrow_type(kind), len(values), [valid, pa.py_buffer(np.ascontiguousarray(values))]
+    )
+
+
+def _repeated(text: str, rows: int) -> pa.StringArray:
+    """A column of the same text, without pandas like `_numbers`."""
+    encoded = text.encode()
+    borders = np.arange(rows + 1, dtype=np.int32) * np.int32(len(encoded))
+    buffers = [None, pa.py_buffer(borders), pa.py_buffer(encoded * rows)]
+    return pa.Array.from_buffers(pa.string(), rows, buffers)
 
 
 def _slices(
@@ -106,7 +129,7 @@ def _slices(
     """
     rows = len(starts)
     if rows == 0:
-        return pa.array([], pa.binary())
+        return pa.nulls(0, pa.binary())
     borders = np.empty(2 * rows, np.int64)
     borders[0::2] = starts
     borders[1::2] = ends
@@ -116,8 +139,7 @@ def _slices(
     both = pa.Array.from_buffers(
         pa.binary(), 2 * rows - 1, [None, offsets, pa.py_buffer(block.data)]
     )
-    absent = None if present is None else ~present
-    return both.take(pa.array(np.arange(0, 2 * rows, 2), mask=absent))
+    return both.take(_numbers(np.arange(0, 2 * rows, 2), "long", present))
 
 
 def _strings(
@@ -172,7 +194,7 @@ def _properties(block: Block, wanted: set[str]) -> dict[str, pa.Array]:
         elif kind == _OCTET:
             after = at + present
             if name in wanted:
-                columns[name] = pa.array(block.view_at(at).astype(np.int32), mask=~present)
+                columns[name] = _numbers(block.view_at(at).astype(np.int32), "int", present)
         else:
             after = at + 8 * present
             if name in wanted:
@@ -190,7 +212,7 @@ def _timestamps(seconds: Positions, present: Mask) -> pa.TimestampArray:
     """Seconds since the epoch as timestamps; null where there are none, or not of this world."""
     sane = present & (seconds >= 0) & (seconds <= _LAST_SECOND)
     micros = np.where(sane, seconds, 0) * 1_000_000
-    return pa.array(micros, mask=~sane).cast(_TIMESTAMP)
+    return _numbers(micros, "timestamp", sane)
 
 
 def _headers(block: Block, starts: Positions, ends: Positions, present: Mask) -> pa.ListArray:

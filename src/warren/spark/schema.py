@@ -8,9 +8,9 @@ schema of what a reader yields with its own exactly, so both are made from one p
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from functools import cache
+from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -23,20 +23,39 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-#: Each kind of column as Spark and as Arrow name it.
-_KINDS: Final[dict[str, tuple[DataType, pa.DataType]]] = {
-    "string": (StringType(), pa.string()),
-    "binary": (BinaryType(), pa.binary()),
-    "int": (IntegerType(), pa.int32()),
-    "long": (LongType(), pa.int64()),
-    "timestamp": (TimestampType(), pa.timestamp("us", tz="UTC")),
-    "headers": (
-        ArrayType(
-            StructType([StructField("key", StringType()), StructField("value", BinaryType())])
-        ),
-        pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])),
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Each kind of column as Spark names it.
+_KINDS: Final[dict[str, DataType]] = {
+    "string": StringType(),
+    "binary": BinaryType(),
+    "int": IntegerType(),
+    "long": LongType(),
+    "timestamp": TimestampType(),
+    "headers": ArrayType(
+        StructType([StructField("key", StringType()), StructField("value", BinaryType())])
     ),
 }
+
+
+@cache
+def _arrow_kinds() -> dict[str, pa.DataType]:
+    """Each kind of column as Arrow names it. A process that needs Spark's schema alone has no use
+    for the time that importing Arrow takes."""
+    import pyarrow as pa
+
+    return {
+        "string": pa.string(),
+        "binary": pa.binary(),
+        "int": pa.int32(),
+        "long": pa.int64(),
+        "timestamp": pa.timestamp("us", tz="UTC"),
+        "headers": pa.list_(
+            pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+        ),
+    }
+
 
 _COLUMNS: Final = (
     ("key", "string"),
@@ -71,17 +90,18 @@ COLUMNS: Final = tuple(name for name, _ in _COLUMNS)
 def spark_schema(columns: Sequence[str]) -> StructType:
     """The schema of a table with some of the columns, as Spark has it."""
     return StructType(
-        [StructField(name, _KINDS[kind][0]) for name, kind in _COLUMNS if name in columns]
+        [StructField(name, _KINDS[kind]) for name, kind in _COLUMNS if name in columns]
     )
 
 
 def arrow_schema(columns: Sequence[str]) -> pa.Schema:
     """The same schema as Spark expects it of Arrow batches."""
-    return pa.schema(
-        [pa.field(name, _KINDS[kind][1]) for name, kind in _COLUMNS if name in columns]
-    )
+    import pyarrow as pa
+
+    kinds = _arrow_kinds()
+    return pa.schema([pa.field(name, kinds[kind]) for name, kind in _COLUMNS if name in columns])
 
 
 def arrow_type(kind: str) -> pa.DataType:
     """Arrow's type of one kind of column."""
-    return _KINDS[kind][1]
+    return _arrow_kinds()[kind]

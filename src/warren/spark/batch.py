@@ -1,0 +1,36 @@
+"""`spark.read.format("warren")`: a look at a queue, which takes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from warren.spark.broker import Connect
+from warren.spark.options import ReadOptions
+from warren.spark.partition import plan, read
+
+
+class QueueReader(DataSourceReader):
+    """A batch query over the messages that are ready when it is planned.
+
+    It takes and settles nothing. Messages that others consume between planning and reading may be
+    left out; each one that is read is whole.
+    """
+
+    def __init__(self, options: ReadOptions, connect: Connect) -> None:
+        self._options = options
+        self._connect = connect
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The messages that are ready now, cut into tasks."""
+        session = self._connect(self._options.uri)
+        try:
+            return plan(self._options, session.tables.status(self._options.queue).runs)
+        finally:
+            session.close()
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """One task's rows."""
+        return read(self._options, partition, complete=False, connect=self._connect)
