@@ -12,8 +12,8 @@ from warren.log.batch import KIND_COMMAND, KIND_MESSAGES, KIND_TRANSIENT, Batch,
 from warren.log.files import LogFile
 from warren.log.reading import walk
 from warren.node.node import Node
+from warren.node.replay import replay
 from warren.queues.fifo import Fifo
-from warren.queues.logged import replay
 
 Entries = dict[int, Batch]
 

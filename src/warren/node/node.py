@@ -9,7 +9,7 @@ own; see `warren.ports`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import final
+from typing import Final, final
 
 from mypy_extensions import i64
 
@@ -18,10 +18,14 @@ from warren.errors import ConnectionException, StorageError
 from warren.log.batch import Batch
 from warren.log.listener import LogListener
 from warren.log.log import Log
+from warren.metadata.tables import LIFE_SHIFT
+from warren.node.cluster import Cluster, NoPeers
+from warren.node.member import Member
+from warren.node.membership import Membership
 from warren.node.replay import NodeReplayer
 from warren.node.session import VirtualHostSession
 from warren.node.tables import METADATA_GROUP, Tables
-from warren.ports import Clock, Disk, Executor, Random, Transport
+from warren.ports import Clock, Disk, Executor, Peers, Random, Transport
 from warren.protocols.amqp091.connection import Connection
 from warren.protocols.amqp091.output import Output
 from warren.protocols.broker import (
@@ -35,12 +39,15 @@ from warren.protocols.broker import (
     SessionOwner,
     Settings,
 )
-from warren.queues.logged import LoggedQueue
+from warren.queues.classic import ClassicQueue
 from warren.queues.queue import Queue
 from warren.queues.transient import TransientQueue
+from warren.raft.state import Options
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import method_frame
 from warren.wire.amqp091.table import Table
+
+NONCE_BYTES: Final = 16
 
 
 @final
@@ -62,6 +69,7 @@ class Node(Broker):
         disk: Disk,
         executor: Executor,
         warn: Callable[[str], None],
+        peers: Peers | None = None,
     ) -> None:
         self.settings = settings
         self.needs_turn: bool = False
@@ -70,10 +78,17 @@ class Node(Broker):
         self.random: Random = random
         settings.log.salt = int.from_bytes(random.bytes(8), "big") >> 1
         self.log: Log = Log(disk, executor, settings.log, NodeLogListener(self))
+        self.uid: bytes = settings.node_uid
+        self.nonce: bytes = random.bytes(NONCE_BYTES)
+        self._clock: Clock = clock
         self.tables: Tables = Tables(self)
+        self.membership: Membership = Membership(self)
+        self.cluster_id: bytes = b""
+        self.cluster: Cluster = Cluster(
+            self, settings.node_name, NoPeers() if peers is None else peers, Options()
+        )
         self.replies: dict[str, ReplyTarget] = {}
         self.connections: dict[int, Connection] = {}
-        self._clock: Clock = clock
         self._warn: Callable[[str], None] = warn
         self._now_ms: int = clock.wall_ms()
         self._closing: dict[int, Connection] = {}
@@ -101,11 +116,20 @@ class Node(Broker):
         self.tables.recover(replayer)
         self.turn()
 
+    @property
+    def ready(self) -> bool:
+        """Whether clients may come: the cluster knows this life, and its first user is there."""
+        return self.cluster.session > 0 and self.tables.settled
+
     def accept(self, transport: Transport, host: str, port: int) -> Connection:
         """A client connected."""
         connection = Connection(self, transport, host, port)
         self.connections[id(connection)] = connection
         return connection
+
+    def joined(self, cluster_id: bytes) -> None:
+        """A cluster took this node in."""
+        self.cluster_id = cluster_id
 
     def turn(self) -> None:
         """Do what events since the last turn have stirred up."""
@@ -124,6 +148,7 @@ class Node(Broker):
                     channel.wake_consumers()
             for queue in queues:
                 queue.dispatch()
+        self.cluster.work()
         if self._congested:
             self._relieve()
         if self._snapshots_wanted:
@@ -140,6 +165,7 @@ class Node(Broker):
             self._dirty_outputs = []
             for output in outputs:
                 output.flush()
+        self.cluster.peers.flush()
         if self._dirty_queues:
             self.needs_turn = True
 
@@ -150,6 +176,7 @@ class Node(Broker):
 
     def tick_log(self) -> None:
         """Let the log look after its files; called some times a second."""
+        self.cluster.tick()
         self.log.tick(self._clock.monotonic_ms())
         self._flush_log()
         self.needs_turn = True
@@ -286,7 +313,7 @@ class Node(Broker):
             self.tables.vhosts[vhost],
             self.tables.machine.vhosts[vhost],
             login,
-            self._last_identity,
+            (self.cluster.session << LIFE_SHIFT) + self._last_identity,
         )
 
     def connection_closed(self, connection: SessionOwner) -> None:
@@ -324,10 +351,11 @@ class Node(Broker):
             group = batch.group
             assert group is not None
             owner = group.owner
-            if isinstance(owner, LoggedQueue):
+            if isinstance(owner, Member):
                 owner.persisted(batch)
-            elif isinstance(owner, Tables):
+            elif isinstance(owner, ClassicQueue):
                 owner.persisted(batch)
+        self.cluster.work()
         self.needs_turn = True
 
     def disk_full(self, full: bool) -> None:

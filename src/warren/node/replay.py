@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import final
 
-from warren.log.batch import Batch
+from warren.log.batch import KIND_COMMAND, KIND_TRANSIENT, Batch
 from warren.log.listener import Replayer
+from warren.node.revived import RAFT_SESSION, Revived, closed_sessions, decode_memory
 from warren.node.tables import METADATA_GROUP
 from warren.queues.classic import CLEAN
 from warren.queues.fifo import Fifo
-from warren.queues.logged import replay
+from warren.queues.quorum import close_sessions
 
 
 @final
@@ -17,21 +18,33 @@ class NodeReplayer(Replayer):
     """Rebuilds machines from the log.
 
     Attributes:
+        groups: Members of replicated groups, with what is not known to be committed.
         machines: Queue machines by group.
         seen: Messages and bytes replayed, by group.
         clean: Groups whose newest entry is an orderly stop's snapshot.
-        tables_state, tables_entries: What the log holds of the cluster's tables.
+        tables_state, tables_entries: What is committed of the cluster's tables.
     """
 
     def __init__(self) -> None:
+        self.groups: dict[int, Revived] = {}
         self.machines: dict[int, Fifo] = {}
         self.clean: dict[int, bool] = {}
         self.seen: dict[int, tuple[int, int]] = {}
         self.tables_state: bytes = b""
         self.tables_entries: list[tuple[int, bytes]] = []
 
+    def state(self, group_id: int, payload: bytes) -> int:
+        """A replicated group's term, vote, members and commit hint."""
+        self.groups[group_id] = Revived(decode_memory(payload))
+        return -1
+
     def snapshot(self, group_id: int, index: int, state: bytes) -> None:
         """A group's newest snapshot."""
+        revived = self.groups.get(group_id)
+        if revived is not None:
+            revived.take_snapshot(index, state)
+            assert revived.snapshot is not None
+            state = revived.snapshot.state
         if group_id == METADATA_GROUP:
             self.tables_state = state
             return
@@ -44,9 +57,12 @@ class NodeReplayer(Replayer):
         """An entry behind it."""
         group = batch.group
         assert group is not None
+        revived = self.groups.get(group.id)
+        if revived is not None and not revived.take(batch):
+            return
         if group.id == METADATA_GROUP:
-            end = batch.payload_at + batch.payload_size
-            self.tables_entries.append((int(batch.index), batch.payload[batch.payload_at : end]))
+            if batch.session != RAFT_SESSION:
+                self.tables_entries.append((int(batch.index), batch.body()))
             return
         fifo = self.machines.get(group.id)
         if fifo is None:
@@ -57,3 +73,18 @@ class NodeReplayer(Replayer):
         if batch.count > 0:
             messages, size = self.seen.get(group.id, (0, 0))
             self.seen[group.id] = (messages + int(batch.count), size + int(batch.payload_size))
+
+
+def replay(fifo: Fifo, batch: Batch) -> None:
+    """Apply an entry of the log at recovery, exactly as it was applied at first."""
+    if batch.session == RAFT_SESSION:
+        close_sessions(fifo, closed_sessions(batch))
+    elif batch.kind == KIND_COMMAND:
+        start = batch.payload_at
+        fifo.apply(batch.payload, start, start + batch.payload_size, batch.stamp_ms)
+    else:
+        fifo.enqueue(batch.first, batch.count)
+        if batch.kind == KIND_TRANSIENT:
+            fifo.transient.push(batch.first, batch.first + batch.count - 1)
+    fifo.dispatch()
+    fifo.deliveries.clear()

@@ -365,7 +365,7 @@ class VirtualHostSession(Session):
     def _queue_command(
         self, method: spec.QueueDeclare, name: str, named_by_server: bool
     ) -> Command | None:
-        return checks.declare_queue(
+        command = checks.declare_queue(
             self._tables.machine,
             self._name,
             name,
@@ -376,7 +376,11 @@ class VirtualHostSession(Session):
             self._identity,
             self._tables.new_group(),
             named_by_server,
+            self._node.settings.node_name,
         )
+        if command is not None:
+            self._tables.place(command)
+        return command
 
     def _declare_passively(self, name: str, done: Completion) -> None:
         done.named(name)

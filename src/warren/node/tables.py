@@ -11,19 +11,23 @@ from typing import TYPE_CHECKING, Final, final
 from mypy_extensions import i64
 
 from warren.log.batch import KIND_COMMAND, Batch
-from warren.log.group import GroupLog
-from warren.metadata import commands
-from warren.metadata.machine import MetadataMachine, Outcome
+from warren.metadata import commands, placement
+from warren.metadata.machine import MetadataMachine
+from warren.metadata.outcome import Outcome
 from warren.metadata.passwords import SALT_BYTES
 from warren.metadata.permissions import Authority, first_commands
-from warren.metadata.tables import QueueRecord
+from warren.metadata.tables import LIFE_SHIFT, QueueRecord
+from warren.node.member import Member
+from warren.node.revived import Memory, Revived
 from warren.protocols.broker import Confirming
 from warren.queues.classic import ClassicQueue
 from warren.queues.fifo import Fifo
-from warren.queues.logged import TERM, LoggedQueue
+from warren.queues.logged import LoggedQueue
 from warren.queues.queue import Queue
 from warren.queues.quorum import QuorumQueue
+from warren.queues.replicated import Machine
 from warren.queues.transient import TransientQueue
+from warren.raft.members import Member as Copy
 
 if TYPE_CHECKING:
     from warren.node.node import Node
@@ -31,6 +35,9 @@ if TYPE_CHECKING:
 
 METADATA_GROUP: Final = 1
 """The log group of the tables; queues have higher ones."""
+
+COMMAND_KIND: Final = b"\x05"
+"""Before a command that belongs to no session, between nodes; see `membership`."""
 
 DELIVERY_LIMIT: Final = 20
 """Returns a message in a quorum queue survives (POI-03)."""
@@ -54,7 +61,7 @@ class VirtualHost:
 
 
 @final
-class Tables:
+class Tables(Machine):
     """See the module's head.
 
     Attributes:
@@ -74,8 +81,9 @@ class Tables:
         self.removals: int = 0
         self.after_removals: list[Confirming] = []
         self._node: Node = node
-        self._log: GroupLog | None = None
-        self._last_group: i64 = METADATA_GROUP
+        self._member: Member | None = None
+        self._announcing: bool = False
+        self._last_group: i64 = 0
 
     # Life.
 
@@ -86,63 +94,99 @@ class Tables:
             StorageError: The log was written by a later version.
         """
         machine = self.machine
-        log = self._node.log
+        node = self._node
+        log = node.log
         if replayer.tables_state:
             machine.restore(replayer.tables_state)
         for index, payload in replayer.tables_entries:
             machine.apply(index, commands.decode(payload))
+        revived = replayer.groups.get(METADATA_GROUP)
+        fresh = revived is None
+        if revived is None:
+            revived = Revived(self._first_memory())
         group = log.group(METADATA_GROUP)
-        group.owner = self
-        self._log = group
-        if not machine.vhosts:
-            settings = self._node.settings
-            for command in first_commands(
-                self._node.random.bytes(SALT_BYTES),
-                settings.default_vhost,
-                settings.default_user,
-                settings.default_password,
-                settings.default_user in settings.loopback_users,
-            ):
-                self.submit(command, None)
-        else:
-            # What did not outlive the last process is gone before the first client comes.
-            command = commands.DropTransient()
-            self._append(command, None)
-            machine.apply(group.last_index, command)
-        known: dict[int, bool] = {METADATA_GROUP: True}
+        member = node.cluster.add(group, self, revived)
+        self._member = member
+        if fresh:
+            member.save_memory(None)
+        node.cluster.watch_nodes()
         for name, record in machine.vhosts.items():
             self.vhosts[name] = VirtualHost(name)
             for queue_record in record.queues.values():
-                known[int(queue_record.group_id)] = True
                 self._start(queue_record, replayer)
-        for group_id in log.group_ids():
-            if group_id not in known:
-                log.drop(group_id)
-                self._node.appended(True)
-        self._last_group = max(METADATA_GROUP, machine.highest_group_id)
+        node.cluster.start(member)
+
+    def _first_memory(self) -> Memory:
+        """What an empty data directory begins with: a cluster of its own, or nothing yet."""
+        settings = self._node.settings
+        incarnation = int.from_bytes(self._node.random.bytes(7), "little") + 1
+        if settings.join:
+            return Memory(incarnation, [])
+        return Memory(incarnation, [Copy(settings.node_name, incarnation, True)])
+
+    @property
+    def settled(self) -> bool:
+        """Whether all that this node wanted changed is in force."""
+        return len(self.machine.vhosts) > 0 and len(self._tables_member().submissions) == 0
 
     def submit(self, command: commands.Command, change: Change | None) -> None:
-        """Log a change; `change` is told when it is in force."""
-        self._append(command, Submitted(command, change))
+        """Have a change logged; `change` is told when it is in force here."""
+        payload = commands.encode(command)
+        self._tables_member().submit(KIND_COMMAND, 0, b"", payload, Submitted(command, change))
+        self._node.appended(True)
         self._node.needs_turn = True
 
-    def persisted(self, batch: Batch) -> None:
-        """A change is durable: apply it."""
-        submitted = batch.origin
-        if batch.kind != KIND_COMMAND or submitted is None:
+    def announce(self) -> None:
+        """Until the cluster knows this life of the node: say that it has begun."""
+        node = self._node
+        member = self._tables_member()
+        machine = self.machine
+        settings = node.settings
+        if node.cluster.session or self._announcing or not member.raft.leader:
             return
-        batch.origin = None
-        assert isinstance(submitted, Submitted)
-        outcome = self.machine.apply(batch.index, submitted.command)
-        self._act(outcome)
-        if submitted.change is not None:
-            submitted.change.applied(outcome)
+        if member.raft.is_leader and not machine.cluster_id and not machine.nodes:
+            if not member.raft.can_propose():
+                return
+            member.submit_plain(commands.encode(commands.BeginCluster(node.random.bytes(16))))
+            add = commands.AddNode(
+                settings.node_name,
+                node.uid,
+                settings.cluster_host,
+                settings.cluster_port,
+                member.memory.incarnation,
+            )
+            member.submit_plain(commands.encode(add))
+        up = commands.encode(commands.NodeUp(settings.node_name, node.uid, node.nonce))
+        if member.raft.is_leader:
+            self._announcing = member.submit_plain(up)
+        elif settings.node_name in machine.nodes:
+            self._announcing = node.cluster.send(member.raft.leader, [COMMAND_KIND, up])
 
-    def snapshot(self) -> None:
-        """Write the tables into the log, so that older entries can go."""
-        log = self._log
-        assert log is not None
-        log.snapshot(self.machine.applied_index, self.machine.snapshot(), self._node.now_ms())
+    def leadership(self, member: Member) -> None:
+        """Who leads a group is known anew."""
+        self._node.membership.unsettle(int(member.group_id))
+        if member.group_id == METADATA_GROUP:
+            self._announcing = False
+            self.announce()
+
+    def members_changed(self, member: Member) -> None:
+        """Another configuration of a group is in force."""
+        self._node.membership.unsettle(int(member.group_id))
+
+    def member(self) -> Member:
+        """This node's member of the tables' group."""
+        return self._tables_member()
+
+    def desired(self, group_id: int) -> list[Copy]:
+        """The members a group should have; empty if it is gone."""
+        if group_id == METADATA_GROUP:
+            nodes = self.machine.nodes.values()
+            return [Copy(record.name, record.incarnation, True) for record in nodes]
+        queue = self.logged.get(group_id)
+        record = None if queue is None else self.machine.queue(queue.vhost, queue.name)
+        if record is None or record.group_id != group_id:
+            return []
+        return [Copy(row.node, row.incarnation, row.voter) for row in record.members]
 
     def write_clean_snapshots(self) -> None:
         """At an orderly stop, note what only this process knows."""
@@ -151,17 +195,92 @@ class Tables:
                 queue.snapshot_clean()
 
     def tick(self, now_ms: int) -> None:
-        """Give back what abandoned readers have checked out."""
+        """Give back what abandoned readers have checked out; announce again what got lost."""
         for queue in self.logged.values():
             if queue.fifo.groups:
                 queue.expire_groups(now_ms)
+        self._announcing = False
+        self.announce()
+
+    # The machine.
+
+    def apply(self, batch: Batch, origin: object | None) -> None:
+        """A change is committed: put it in force."""
+        if isinstance(origin, Submitted):
+            outcome = self.machine.apply(batch.index, origin.command)
+        else:
+            outcome = self.machine.apply(batch.index, commands.decode(batch.body()))
+        self._act(outcome, batch.index)
+        if isinstance(origin, Submitted) and origin.change is not None:
+            origin.change.applied(outcome)
+
+    def state(self) -> bytes:
+        """The tables, for a snapshot."""
+        return self.machine.snapshot()
+
+    def restore(self, state: bytes) -> None:
+        """Go on from a leader's snapshot: queues come and go by the difference."""
+        before: list[QueueRecord] = []
+        for tables in self.machine.vhosts.values():
+            before.extend(tables.queues.values())
+        self.machine.restore(state)
+        for record in before:
+            now = self.machine.queue(record.vhost, record.name)
+            if now is None or now.group_id != record.group_id:
+                self._stop(self.vhosts[record.vhost], record)
+        for name, tables in self.machine.vhosts.items():
+            vhost = self.vhosts.get(name)
+            if vhost is None:
+                vhost = VirtualHost(name)
+                self.vhosts[name] = vhost
+            for record in tables.queues.values():
+                if record.name not in vhost.queues:
+                    self._start(record, None)
+        self._node.cluster.watch_nodes()
+        own = self.machine.nodes.get(self._node.settings.node_name)
+        if own is not None and own.nonce == self._node.nonce:
+            self._begin_session(own.session)
+
+    def live_in(self, state: bytes) -> list[tuple[int, int]]:
+        """The tables' log has no messages."""
+        return []
+
+    def sessions_closed(self, sessions: list[int]) -> None:
+        """The tables keep nothing by session."""
+
+    def session_renewed(self) -> None:
+        """Nor do they here."""
+
+    def skipped(self, origin: object | None) -> None:
+        """A change is part of a snapshot: in force, as far as it could be."""
+        if isinstance(origin, Submitted) and origin.change is not None:
+            origin.change.applied(Outcome())
+
+    def abandoned(self, origin: object | None) -> None:
+        """The tables are never gone."""
 
     # Queues.
 
     def new_group(self) -> i64:
         """The incarnation of a queue that is about to be declared."""
-        self._last_group = max(self._last_group, self.machine.highest_group_id) + 1
-        return self._last_group
+        self._last_group += 1
+        return (self._node.cluster.session << LIFE_SHIFT) + self._last_group
+
+    def place(self, command: commands.DeclareQueue) -> None:
+        """Say where a queue about to be declared will live."""
+        node = self._node
+        own = node.settings.node_name
+        suspected = node.cluster.detector.suspected
+        placement.place(
+            command,
+            self.machine,
+            [name for name in self.machine.nodes if name == own or not suspected(name)],
+            own,
+            placement.DEFAULT_GROUP_SIZE,
+            placement.CLIENT_LOCAL,
+            command.group_id,
+            node.random.bytes(placement.SEED_BYTES),
+        )
 
     def delete_unused(self, queue: Queue) -> None:
         """Delete an auto-delete queue without consumers."""
@@ -191,14 +310,41 @@ class Tables:
             for channel in waiting:
                 channel.go_on()
 
-    def _append(self, command: commands.Command, origin: object | None) -> None:
-        log = self._log
-        assert log is not None
-        payload = commands.encode(command)
-        self._node.appended(True)
-        log.append(KIND_COMMAND, TERM, self._node.now_ms(), 0, b"", payload, origin)
+    def _tables_member(self) -> Member:
+        member = self._member
+        assert member is not None, "the tables are recovered first"
+        return member
 
-    def _act(self, outcome: Outcome) -> None:
+    def snapshot(self) -> None:
+        """Write the tables into the log, so that older entries can go."""
+        self._tables_member().snapshot()
+
+    def _begin_session(self, session: i64) -> None:
+        """The cluster knows this life of the node."""
+        node = self._node
+        if node.cluster.session:
+            return
+        node.cluster.session_begun(session)
+        known: dict[int, bool] = {METADATA_GROUP: True}
+        for tables in self.machine.vhosts.values():
+            for record in tables.queues.values():
+                known[int(record.group_id)] = True
+        for group_id in node.log.group_ids():
+            if group_id not in known:
+                node.log.drop(group_id)
+                node.appended(True)
+        if not self.machine.vhosts:
+            settings = node.settings
+            for command in first_commands(
+                node.random.bytes(SALT_BYTES),
+                settings.default_vhost,
+                settings.default_user,
+                settings.default_password,
+                settings.default_user in settings.loopback_users,
+            ):
+                self.submit(command, None)
+
+    def _act(self, outcome: Outcome, index: i64) -> None:
         """Start and stop queues as a change demands."""
         created = outcome.created_queue
         if created is not None:
@@ -210,41 +356,101 @@ class Tables:
         for name in self.machine.vhosts:
             if name not in self.vhosts:
                 self.vhosts[name] = VirtualHost(name)
+        if outcome.nodes_changed:
+            self._node.cluster.watch_nodes()
+            self._node.membership.nodes_changed()
+        for record in outcome.members_changed:
+            self._members_set(record)
+        up = outcome.node_up
+        if up is not None:
+            if up.name == self._node.settings.node_name and up.nonce == self._node.nonce:
+                self._begin_session(index)
+            self._node.cluster.close_sessions()
+
+    def _members_set(self, record: QueueRecord) -> None:
+        """A queue's members should be others."""
+        self._node.membership.unsettle(int(record.group_id))
+        vhost = self.vhosts[record.vhost]
+        if record.name not in vhost.queues:
+            self._start(record, None)
 
     def _start(self, record: QueueRecord, replayer: NodeReplayer | None) -> None:
         """Create a queue's object, with the machine that the log replayed if there was one."""
-        node = self._node
-        group_id = int(record.group_id)
         queue: Queue
-        if not record.durable:
-            queue = TransientQueue(node, record.vhost, record.name)
+        name = self._node.settings.node_name
+        if record.kind == "quorum":
+            if record.member_on(name) is None:
+                return
+            queue = self._start_quorum(record, replayer)
+        elif record.node != name:
+            return
+        elif not record.durable:
+            queue = TransientQueue(self._node, record.vhost, record.name)
             queue.group_id = record.group_id
         else:
-            fifo = None if replayer is None else replayer.machines.get(group_id)
-            recovered = fifo is not None
-            if fifo is None:
-                quorum = record.kind == "quorum"
-                fifo = Fifo(DELIVERY_LIMIT if quorum else -1, not quorum)
-            group = node.log.group(group_id)
-            logged: LoggedQueue
-            if record.kind == "quorum":
-                logged = QuorumQueue(node, record.vhost, record.name, group, fifo)
-            else:
-                logged = ClassicQueue(node, record.vhost, record.name, group, fifo)
-            group.owner = logged
-            self.logged[group_id] = logged
-            if replayer is not None and recovered:
-                logged.seen_messages, logged.seen_bytes = replayer.seen.get(group_id, (0, 0))
-                logged.recovered(replayer.clean.get(group_id, False))
-            else:
-                logged.configure()
-            queue = logged
+            queue = self._start_classic(record, replayer)
         queue.auto_delete = record.auto_delete
         vhost = self.vhosts.get(record.vhost)
         if vhost is None:
             vhost = VirtualHost(record.vhost)
             self.vhosts[record.vhost] = vhost
         vhost.queues[record.name] = queue
+
+    def _start_classic(self, record: QueueRecord, replayer: NodeReplayer | None) -> Queue:
+        node = self._node
+        group_id = int(record.group_id)
+        fifo = None if replayer is None else replayer.machines.get(group_id)
+        group = node.log.group(group_id)
+        queue = ClassicQueue(
+            node, record.vhost, record.name, group, Fifo(-1, True) if fifo is None else fifo
+        )
+        group.owner = queue
+        self.logged[group_id] = queue
+        if replayer is not None and fifo is not None:
+            queue.seen_messages, queue.seen_bytes = replayer.seen.get(group_id, (0, 0))
+            queue.recovered(replayer.clean.get(group_id, False))
+        else:
+            queue.configure()
+        return queue
+
+    def _start_quorum(self, record: QueueRecord, replayer: NodeReplayer | None) -> Queue:
+        node = self._node
+        group_id = int(record.group_id)
+        fifo: Fifo | None = None
+        revived: Revived | None = None
+        if replayer is not None:
+            fifo = replayer.machines.get(group_id)
+            revived = replayer.groups.get(group_id)
+        fresh = revived is None
+        if fifo is None:
+            # As a replay would make it; the first entry sets it up.
+            fifo = Fifo(-1, False)
+        if revived is None:
+            own = record.member_on(node.settings.node_name)
+            assert own is not None, "only members start a quorum queue"
+            copies: list[Copy] = []
+            if own.incarnation == record.group_id:
+                # One of the first members; a later one learns from the leader who there is.
+                copies = [
+                    Copy(row.node, row.incarnation, row.voter)
+                    for row in record.members
+                    if row.incarnation == record.group_id
+                ]
+            revived = Revived(Memory(own.incarnation, copies))
+        queue = QuorumQueue(node, record.vhost, record.name, node.log.group(group_id), fifo)
+        member = node.cluster.add(node.log.group(group_id), queue, revived)
+        queue.group = member
+        self.logged[group_id] = queue
+        if replayer is not None:
+            queue.seen_messages, queue.seen_bytes = replayer.seen.get(group_id, (0, 0))
+        if fresh:
+            member.save_memory(None)
+            if record.node == node.settings.node_name:
+                queue.configure(DELIVERY_LIMIT)
+        node.cluster.start(member)
+        if fresh and record.node == node.settings.node_name:
+            member.campaign()
+        return queue
 
     def _stop(self, vhost: VirtualHost, record: QueueRecord) -> None:
         queue = vhost.queues.get(record.name)
@@ -254,6 +460,7 @@ class Tables:
         queue.seal()
         queue.close()
         if self.logged.pop(int(record.group_id), None) is not None:
+            self._node.cluster.remove(record.group_id)
             self._node.log.drop(int(record.group_id))
             self._node.appended(True)
 

@@ -71,6 +71,9 @@ class Settings:
 
     Attributes:
         node_name: As in `warren@host`.
+        node_uid: 16 bytes drawn once for the data directory.
+        cluster_host, cluster_port: Where other nodes reach this one.
+        join: Whether an empty data directory waits to be taken into a cluster.
         frame_max: Largest frame offered to clients.
         channel_max: Most channels a connection may have.
         heartbeat_s: Heartbeat interval suggested to clients.
@@ -84,6 +87,10 @@ class Settings:
 
     def __init__(self, node_name: str) -> None:
         self.node_name: str = node_name
+        self.node_uid: bytes = bytes(16)
+        self.cluster_host: str = ""
+        self.cluster_port: int = 0
+        self.join: bool = False
         self.frame_max: int = 131_072
         self.channel_max: int = 2_047
         self.heartbeat_s: int = 60

@@ -16,7 +16,7 @@ from typing import Final, final
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
-from warren.log.batch import KIND_MESSAGES, Batch
+from warren.log.batch import KIND_COMMAND, KIND_MESSAGES, Batch
 from warren.log.group import GroupLog
 from warren.queues import commands
 from warren.queues.consumers import Limiter
@@ -25,6 +25,9 @@ from warren.queues.links import Waiter
 from warren.queues.logged import LoggedQueue
 from warren.queues.queue import Host
 from warren.queues.runs import merge_pairs
+
+TERM: Final = 1
+"""The term of a log that one node writes; nothing ever contests it."""
 
 CLEAN: Final = 1
 """Flag of a snapshot that was taken at an orderly stop: its counters are exact."""
@@ -51,7 +54,10 @@ class ClassicQueue(LoggedQueue):
     def persisted(self, batch: Batch) -> None:
         """Confirm what is now durable, and let go of what has durably left."""
         if batch.count > 0:
-            self._confirm(batch)
+            runs = batch.origin
+            batch.origin = None
+            assert isinstance(runs, list)
+            self._confirm(batch.payload_size, runs)
             return
         leaving = self._leaving
         while leaving and leaving[0].index <= batch.index:
@@ -68,6 +74,11 @@ class ClassicQueue(LoggedQueue):
         """Hand out what is ready now."""
         self.fifo.dispatch()
         super().dispatch()
+
+    def configure(self) -> None:
+        """Log how the machine is set up, as a new group's first entry."""
+        commands.config(self._commands, self.fifo.keeps_place, self.fifo.delivery_limit)
+        self._append_commands(self._take_commands(), True)
 
     def snapshot(self) -> None:
         """Write what is live, behind everything appended."""
@@ -95,17 +106,30 @@ class ClassicQueue(LoggedQueue):
             commands.reset(self._commands)
         payload = self._take_commands()
         if payload:
-            self._append_commands(payload, None, True)
+            self._append_commands(payload, True)
             self._mark()
         if not clean:
             fifo.count_as_delivered()
 
     def _seal_messages(self) -> None:
-        batch = self._append_messages()
+        gathered = self._take_messages()
+        runs = gathered.runs
+        if gathered.kind != KIND_MESSAGES:
+            gathered.runs = []
+        batch = self.log.append(
+            gathered.kind,
+            TERM,
+            self.host.now_ms(),
+            gathered.count,
+            gathered.lengths,
+            gathered.payload,
+            gathered.runs,
+        )
         self.fifo.enqueue(batch.first, batch.count)
         if batch.kind != KIND_MESSAGES:
             self.fifo.transient.push(batch.first, batch.first + batch.count - 1)
-            self._answer_runs(batch)
+            for run in runs:
+                run.safe()
 
     def _seal_commands(self, waiter: Waiter | None) -> None:
         payload = self._take_commands()
@@ -124,8 +148,13 @@ class ClassicQueue(LoggedQueue):
         out = BytesWriter()
         for first, last in pairs:
             commands.free(out, i64(first), i64(last))
-        batch = self._append_commands(out.getvalue(), None, False)
+        batch = self._append_commands(out.getvalue(), False)
         self._leaving.append(Leaving(batch.index, pairs))
+
+    def _append_commands(self, payload: bytes, urgent: bool) -> Batch:
+        """One record batch of encoded commands; unless urgent, nobody waits for it."""
+        self.host.appended(urgent)
+        return self.log.append(KIND_COMMAND, TERM, self.host.now_ms(), 0, b"", payload, None)
 
     def _adopt(self, consumer_id: i64, limiter: Limiter | None) -> None:
         self.fifo.consumers[consumer_id].limiter = limiter

@@ -143,12 +143,16 @@ class Fifo:
 
     def reset(self) -> None:
         """All consumers were on a node that restarted: what they held returns, in order."""
+        self.down_all(list(self.consumers))
+        self.deliveries.clear()
+
+    def down_all(self, consumer_ids: list[int]) -> None:
+        """Several consumers are gone at once: what they held returns, in order."""
         runs: list[Run] = []
-        for consumer_id in list(self.consumers):
+        for consumer_id in consumer_ids:
             runs.extend(self._take_back(consumer_id))
         runs.sort(key=first_of)
         self._put_back(runs)
-        self.deliveries.clear()
 
     def free(self, first: i64, last: i64) -> None:
         """Messages of a classic queue left it; at recovery all of them are ready."""

@@ -22,6 +22,10 @@ class Link:
         """Messages that were not in memory are there now; go on."""
         raise AssertionError("a link defines resume")
 
+    def renumbered(self, consumer_id: i64) -> None:
+        """The consumer was attached anew under another id; what it holds by the old one is void."""
+        raise AssertionError("a link defines renumbered")
+
     def cancelled(self) -> None:
         """The queue is gone; tell the client."""
         raise AssertionError("a link defines cancelled")

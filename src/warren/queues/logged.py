@@ -6,20 +6,17 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from warren.log.batch import KIND_COMMAND, KIND_MESSAGES, KIND_TRANSIENT, Batch
+from warren.log.batch import KIND_MESSAGES, KIND_TRANSIENT, Batch
 from warren.log.group import GroupLog
 from warren.log.listener import BatchReader
 from warren.queues import commands
 from warren.queues.fifo import Fifo
-from warren.queues.links import Link, Waiter
+from warren.queues.links import Link
 from warren.queues.publishing import PublishRun
 from warren.queues.queue import Host, Queue
 
 FLOW_BYTES: Final = 33_554_432
 """With more than this on its way to disk, a queue's publishers wait for the disk."""
-
-TERM: Final = 1
-"""The term of a group whose only member leads it; nothing ever contests it."""
 
 READ_AHEAD_BYTES: Final = 1_048_576
 """How much of a backlog one read brings into memory: some thousand small messages."""
@@ -73,11 +70,6 @@ class LoggedQueue(Queue):
         for link in links:
             link.resume()
 
-    def configure(self) -> None:
-        """Log how the machine is set up, as a new group's first entry."""
-        commands.config(self._commands, self.fifo.keeps_place, self.fifo.delivery_limit)
-        self._append_commands(self._take_commands(), None, True)
-
     def snapshot(self) -> None:
         """Write the machine's state into the log, so that older entries can go."""
         raise AssertionError("a logged queue type defines snapshot")
@@ -107,19 +99,15 @@ class LoggedQueue(Queue):
             newest = self.log.next_message - 1
             self.log.read(self._wanted, newest, READ_AHEAD_BYTES, ReadAhead(self))
 
-    def _append_messages(self) -> Batch:
-        """One record batch of all messages gathered."""
+    def _take_messages(self) -> Gathered:
+        """All messages gathered, as one record batch."""
         # A quorum queue persists every message, whatever its publisher asked for (QQ-09).
         durable = self._persistent or not self.fifo.keeps_place
-        lengths = self._lengths[0] if len(self._lengths) == 1 else b"".join(self._lengths)
-        payload = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
-        batch = self.log.append(
+        gathered = Gathered(
             KIND_MESSAGES if durable else KIND_TRANSIENT,
-            TERM,
-            self.host.now_ms(),
             self._pending,
-            lengths,
-            payload,
+            self._lengths[0] if len(self._lengths) == 1 else b"".join(self._lengths),
+            self._parts[0] if len(self._parts) == 1 else b"".join(self._parts),
             self._runs,
         )
         self.host.appended(True)
@@ -132,27 +120,27 @@ class LoggedQueue(Queue):
         self._runs = []
         self._pending = 0
         self._pending_bytes = 0
-        return batch
+        return gathered
 
-    def _append_commands(self, payload: bytes, waiter: Waiter | None, urgent: bool) -> Batch:
-        """One record batch of encoded commands; unless urgent, nobody waits for it."""
-        self.host.appended(urgent)
-        return self.log.append(KIND_COMMAND, TERM, self.host.now_ms(), 0, b"", payload, waiter)
+    def _confirm(self, size: i64, runs: list[PublishRun]) -> None:
+        """Messages of this size are durable: their publishers are told, if they still wait."""
+        self.unwritten_bytes -= size
+        for run in runs:
+            run.safe()
 
-    def _confirm(self, batch: Batch) -> None:
-        """A batch of messages is durable: its publishers are told, if they still wait."""
-        self.unwritten_bytes -= batch.payload_size
-        self._answer_runs(batch)
 
-    def _answer_runs(self, batch: Batch) -> None:
-        """Tell the publishers of a batch that it is where it belongs."""
-        runs = batch.origin
-        if runs is not None:
-            batch.origin = None
-            assert isinstance(runs, list)
-            for run in runs:
-                assert isinstance(run, PublishRun)
-                run.safe()
+@final
+class Gathered:
+    """The messages of one record batch to be; the fields are those of `GroupLog.append`."""
+
+    def __init__(
+        self, kind: i64, count: i64, lengths: bytes, payload: bytes, runs: list[PublishRun]
+    ) -> None:
+        self.kind: i64 = kind
+        self.count: i64 = count
+        self.lengths: bytes = lengths
+        self.payload: bytes = payload
+        self.runs: list[PublishRun] = runs
 
 
 @final
@@ -165,16 +153,3 @@ class ReadAhead(BatchReader):
     def batches_read(self, batches: list[Batch], error: BaseException | None) -> None:
         """Hand the answer on."""
         self._queue.batches_read(error)
-
-
-def replay(fifo: Fifo, batch: Batch) -> None:
-    """Apply an entry of the log at recovery, exactly as it was applied at first."""
-    if batch.kind == KIND_COMMAND:
-        start = batch.payload_at
-        fifo.apply(batch.payload, start, start + batch.payload_size, batch.stamp_ms)
-    else:
-        fifo.enqueue(batch.first, batch.count)
-        if batch.kind == KIND_TRANSIENT:
-            fifo.transient.push(batch.first, batch.first + batch.count - 1)
-    fifo.dispatch()
-    fifo.deliveries.clear()

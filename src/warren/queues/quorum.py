@@ -1,10 +1,11 @@
 """Quorum queues: nothing counts before a majority of members has it on disk.
 
-A queue with one member is its own majority: an entry is committed once it is durable here, in log
-order, and only then applied. So confirms, deliveries and the credit that an ack gives back all
-follow the disk.
+Every member applies what is committed, in log order, and hands out by the same rules; each serves
+the consumers of its own node, from the bodies in its own log. So confirms, deliveries and the
+credit that an ack gives back all follow the log, and a change of leader is nothing they notice.
+What a client asks for is submitted to whoever leads.
 
-Source: QQ-01 to QQ-28, BEH-09, reliability rules 1, 2 and 29.
+Source: QQ-01 to QQ-28, BEH-09, reliability rules 1, 2, 25 to 27 and 29.
 """
 
 from __future__ import annotations
@@ -13,52 +14,57 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from warren.log.batch import KIND_COMMAND, KIND_SNAPSHOT, Batch
+from warren.log.batch import KIND_COMMAND, Batch
 from warren.log.group import GroupLog
 from warren.queues import commands
+from warren.queues.consumers import Limiter
 from warren.queues.fifo import Fifo
-from warren.queues.links import Waiter
-from warren.queues.logged import LoggedQueue
+from warren.queues.links import Delivery, Link, Reply, Waiter
+from warren.queues.logged import Gathered, LoggedQueue
 from warren.queues.queue import Host
+from warren.queues.replicated import COUNTER_BITS, Machine, Proposer
 
 PREFETCH_UNLIMITED: Final = 2_000
 """Messages in flight to a consumer without a prefetch limit, as RabbitMQ has it (2.4)."""
 
 
 @final
-class QuorumQueue(LoggedQueue):
-    """A quorum queue with one member."""
+class QuorumQueue(LoggedQueue, Machine):
+    """This node's copy of a quorum queue."""
 
     def __init__(self, host: Host, vhost: str, name: str, log: GroupLog, fifo: Fifo) -> None:
         super().__init__(host, vhost, name, "quorum", fifo, log)
-        self._applied_index: i64 = log.persisted_index
+        self.group: Proposer | None = None
+        self._handed: dict[int, int] = {}
+        """The next message id of each consumer of this node."""
+        self._terms: dict[int, tuple[int, int]] = {}
+        """Credit and priority of each consumer of this node."""
 
     def unlimited_credit(self) -> i64:
         """A bound stands in for no bound, so that the machine never hands out a whole backlog."""
         return PREFETCH_UNLIMITED
 
-    def persisted(self, batch: Batch) -> None:
-        """Commit and apply an entry."""
-        kind = batch.kind
-        if kind == KIND_SNAPSHOT:
-            return
-        self._applied_index = batch.index
-        if kind == KIND_COMMAND:
-            start = batch.payload_at
-            reply = self.fifo.apply(
-                batch.payload, start, start + batch.payload_size, batch.stamp_ms
-            )
-            self.fifo.dispatch()
-            waiter = batch.origin
-            if waiter is not None:
-                batch.origin = None
-                assert isinstance(waiter, Waiter)
-                waiter.answered(reply)
-        else:
-            self.fifo.enqueue(batch.first, batch.count)
-            self.fifo.dispatch()
-            self._confirm(batch)
-        self._mark()
+    def new_consumer(self) -> i64:
+        """An id that names this node's session, so that all members know whose consumer it is."""
+        return (self._session() << COUNTER_BITS) + super().new_consumer()
+
+    def subscribe(
+        self,
+        link: Link,
+        consumer_id: i64,
+        credit: i64,
+        priority: i64,
+        limiter: Limiter | None,
+        waiter: Waiter,
+    ) -> None:
+        """Attach a consumer, and remember how."""
+        self._terms[consumer_id] = (credit, priority)
+        super().subscribe(link, consumer_id, credit, priority, limiter, waiter)
+
+    def configure(self, delivery_limit: i64) -> None:
+        """Have the machine set up, as the first thing in a new group's log."""
+        commands.config(self._commands, False, delivery_limit)
+        self._command()
 
     def consumer_count(self) -> i64:
         """Consumers in the machine; one that was cancelled counts until it has settled all."""
@@ -66,18 +72,158 @@ class QuorumQueue(LoggedQueue):
 
     def snapshot(self) -> None:
         """Write the machine's state, as of the last applied entry, into the log."""
-        self.log.snapshot(self._applied_index, self.fifo.encode(), self.host.now_ms())
+        self._group().snapshot()
 
-    def recovered(self, clean: bool) -> None:
-        """Give back what consumers held that are gone with the last process."""
-        if self.fifo.consumers:
-            commands.reset(self._commands)
+    def expire_groups(self, now_ms: i64) -> None:
+        """The leader minds the leases of readers."""
+        if self._group().leads():
+            super().expire_groups(now_ms)
+
+    def dispatch(self) -> None:
+        """Pass on what the machine handed to consumers of this node."""
+        fifo = self.fifo
+        if not fifo.deliveries:
+            return
+        deliveries = fifo.deliveries
+        fifo.deliveries = []
+        session = self._session()
+        for delivery in deliveries:
+            consumer_id = delivery.consumer.id
+            if consumer_id >> COUNTER_BITS == session:
+                self._hand_on(consumer_id, delivery)
+
+    def _hand_on(self, consumer_id: i64, delivery: Delivery) -> None:
+        self.delivered += delivery.count
+        last = delivery.mid + delivery.count - 1
+        link = self.links.get(consumer_id)
+        if link is not None:
+            self._handed[consumer_id] = last + 1
+            link.delivered(delivery)
+        elif not self.deleted:
+            # Cancelled meanwhile: nobody will see these, so nobody can settle them.
+            self.return_(consumer_id, delivery.mid, last, False)
+
+    # --- the machine ----------------------------------------------------------------------------
+
+    def apply(self, batch: Batch, origin: object | None) -> None:
+        """Apply a committed entry, and answer whoever waits for it here."""
+        fifo = self.fifo
+        if batch.kind == KIND_COMMAND:
+            start = batch.payload_at
+            reply = fifo.apply(batch.payload, start, start + batch.payload_size, batch.stamp_ms)
+            fifo.dispatch()
+            if origin is not None:
+                assert isinstance(origin, Waiter)
+                origin.answered(reply)
+        else:
+            fifo.enqueue(batch.first, batch.count)
+            fifo.dispatch()
+            if origin is not None:
+                assert isinstance(origin, Gathered)
+                self._confirm(batch.payload_size, origin.runs)
+        self._mark()
+
+    def state(self) -> bytes:
+        """The machine's snapshot."""
+        return self.fifo.encode()
+
+    def restore(self, state: bytes) -> None:
+        """Go on from a leader's snapshot; consumers here get what they missed."""
+        self.fifo.restore(state)
+        self.fifo.deliveries.clear()
+        for consumer_id in list(self.links):
+            consumer = self.fifo.consumers.get(consumer_id)
+            if consumer is not None:
+                handed = self._handed.get(consumer_id, 0)
+                for segment in consumer.segments():
+                    skip = max(0, handed - segment.mid)
+                    if skip < segment.count:
+                        missed = Delivery(
+                            consumer,
+                            segment.mid + skip,
+                            segment.first + skip,
+                            segment.count - skip,
+                            segment.acquired,
+                        )
+                        self._hand_on(consumer_id, missed)
+        self._mark()
+
+    def live_in(self, state: bytes) -> list[tuple[int, int]]:
+        """The messages that live in a snapshot."""
+        fifo = Fifo(-1, False)
+        fifo.restore(state)
+        return fifo.live()
+
+    def sessions_closed(self, sessions: list[int]) -> None:
+        """What consumers of these sessions held returns, in order (rule 27)."""
+        close_sessions(self.fifo, sessions)
+        self.fifo.dispatch()
+        self._mark()
+
+    def session_renewed(self) -> None:
+        """Attach the consumers of this node anew: late settles for the old ones do nothing."""
+        links = self.links
+        terms = self._terms
+        self.links = {}
+        self._handed = {}
+        self._terms = {}
+        for consumer_id, link in links.items():
+            credit, priority = terms[consumer_id]
+            renewed = self.new_consumer()
+            self.links[renewed] = link
+            self._terms[renewed] = (credit, priority)
+            link.renumbered(renewed)
+            commands.attach(
+                self._commands, renewed, credit if credit > 0 else PREFETCH_UNLIMITED, priority
+            )
             self._command()
 
+    def skipped(self, origin: object | None) -> None:
+        """Answer what can be answered without having seen it applied."""
+        if isinstance(origin, Waiter):
+            origin.answered(Reply())
+        elif isinstance(origin, Gathered):
+            self._confirm(len(origin.payload), origin.runs)
+
+    def abandoned(self, origin: object | None) -> None:
+        """The queue was deleted; messages that it would have had count as safe (as RabbitMQ)."""
+        if isinstance(origin, Waiter):
+            origin.abandoned()
+        elif isinstance(origin, Gathered):
+            self._confirm(len(origin.payload), origin.runs)
+
+    # --- submitting -----------------------------------------------------------------------------
+
+    def _group(self) -> Proposer:
+        group = self.group
+        assert group is not None, "a quorum queue has its group before it is used"
+        return group
+
+    def _session(self) -> i64:
+        return 0 if self.group is None else self.group.session()
+
     def _seal_messages(self) -> None:
-        self._append_messages()
+        gathered = self._take_messages()
+        self._group().submit(
+            gathered.kind, gathered.count, gathered.lengths, gathered.payload, gathered
+        )
 
     def _seal_commands(self, waiter: Waiter | None) -> None:
         # Settles alone change nothing that anybody sees while no message waits for their credit.
         urgent = self._urgent or waiter is not None or self.fifo.ready_count() > 0
-        self._append_commands(self._take_commands(), waiter, urgent)
+        self.host.appended(urgent)
+        self._group().submit(KIND_COMMAND, 0, b"", self._take_commands(), waiter)
+
+    def _unlink(self, consumer_id: i64) -> None:
+        self._handed.pop(consumer_id, None)
+        self._terms.pop(consumer_id, None)
+        super()._unlink(consumer_id)
+
+
+def close_sessions(fifo: Fifo, sessions: list[int]) -> None:
+    """The consumers of these sessions are gone."""
+    gone: list[int] = []
+    for consumer_id in fifo.consumers:
+        if consumer_id >> COUNTER_BITS in sessions:
+            gone.append(consumer_id)
+    fifo.down_all(gone)

@@ -37,7 +37,8 @@ log = logging.getLogger("warren")
 WRITE_HIGH_BYTES = 1_048_576
 WRITE_LOW_BYTES = 262_144
 TICK_SECONDS = 1.0
-LOG_TICK_SECONDS = 0.2
+LOG_TICK_SECONDS = 0.05
+READY_POLL_SECONDS = 0.005
 LINGER_SECONDS = 0.005
 """How long settles that nobody waits for may keep out of the log, to share the next write."""
 DRAIN_SECONDS = 0.05
@@ -133,10 +134,13 @@ class Server:
         """Recover, listen, serve until told to stop; returns the exit status."""
         started = time.perf_counter()
         self.node.recover()
-        # Nobody may come before what recovery calls for, such as the first user, is durable.
-        self._executor.drain()
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._stop, 0)
+        self._loop.call_later(TICK_SECONDS, self._tick)
+        self._loop.call_soon(self._tick_log)
+        # Nobody may come before what a start calls for, such as the first user, is durable.
+        while not self.node.ready and not self._stopping.done():
+            await asyncio.sleep(READY_POLL_SECONDS)
         for host, port in self._config.listeners:
             try:
                 listener = await self._loop.create_server(
@@ -150,8 +154,6 @@ class Server:
             self._listeners.append(listener)
         gc.collect()
         gc.freeze()
-        self._loop.call_later(TICK_SECONDS, self._tick)
-        self._loop.call_later(LOG_TICK_SECONDS, self._tick_log)
         self._announce(time.perf_counter() - started)
         status = await self._stopping
         await self._close()

@@ -171,6 +171,12 @@ class ConsumerLink(Link):
             consumer.paused = False
             self.queue.wake(self.consumer_id)
 
+    def renumbered(self, consumer_id: i64) -> None:
+        """What waits for the socket was given to others meanwhile."""
+        self.consumer_id = consumer_id
+        self._parked.clear()
+        self.waiting = 0
+
     def cancelled(self) -> None:
         """The queue was deleted."""
         self.closed = True

@@ -1,0 +1,329 @@
+"""This node among others: its session, its members of groups, and what is said between nodes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, final
+
+from mypy_extensions import i64
+
+from warren.errors import CorruptRecord
+from warren.log.group import GroupLog
+from warren.node import frames
+from warren.node.detector import Detector, DetectorOptions
+from warren.node.member import Member, MemberHost
+from warren.node.revived import Revived
+from warren.node.submissions import EPOCH_BITS
+from warren.node.transfer import Transfers
+from warren.ports import PeerHello, PeerListener, Peers
+from warren.queues.replicated import Machine
+from warren.raft.effects import AcceptSnapshot, SendSnapshot
+from warren.raft.state import Options
+
+if TYPE_CHECKING:
+    from warren.node.node import Node
+
+PING: Final = 1
+PONG: Final = 2
+
+EARLY_FRAMES_MAX: Final = 4_096
+"""Messages kept for groups that this node has not heard of yet."""
+EARLY_MS: Final = 5_000
+
+
+class NoPeers:
+    """The links of a node that is alone."""
+
+    def send(self, peer: str, message: list[bytes]) -> bool:
+        """There is nobody."""
+        return False
+
+    def backlog_bytes(self, peer: str) -> int:
+        """Nothing waits."""
+        return 0
+
+    def dial(self, peer: str, host: str, port: int) -> None:
+        """Without a listener of its own, a node has no links."""
+
+    def forget(self, peer: str) -> None:
+        """There is none."""
+
+    def flush(self) -> None:
+        """Nothing waits."""
+
+
+@final
+class Early:
+    """A message for a group that may be about to come."""
+
+    def __init__(self, node: str, frame: bytes, until_ms: i64) -> None:
+        self.node = node
+        self.frame = frame
+        self.until_ms: i64 = until_ms
+
+
+@final
+class Cluster(MemberHost):
+    """See the module's head.
+
+    Attributes:
+        name: This node's name.
+        session: Index of the entry that announced this life of the node; 0 before it is applied.
+        members: This node's members, by group.
+        detector: Which other nodes are believed to be alive.
+    """
+
+    def __init__(self, node: Node, name: str, peers: Peers, options: Options) -> None:
+        self.name: str = name
+        self.session: i64 = 0
+        self.members: dict[int, Member] = {}
+        self.peers: Peers = peers
+        self.detector: Detector = Detector(DetectorOptions(), node.monotonic_ms())
+        self.transfers: Transfers = Transfers(self)
+        self._node: Node = node
+        self._options: Options = options
+        self._dirty: list[Member] = []
+        self._timed: dict[int, Member] = {}
+        self._early: list[Early] = []
+        self._spoken: dict[str, bool] = {}
+
+    # --- groups ---------------------------------------------------------------------------------
+
+    def add(self, log: GroupLog, machine: Machine, revived: Revived) -> Member:
+        """This node's member of a group."""
+        seed = int.from_bytes(self._node.random.bytes(7), "little")
+        member = Member(self, log, machine, revived, self.session, self._options, seed)
+        self.members[int(log.id)] = member
+        return member
+
+    def start(self, member: Member) -> None:
+        """Let a member take part, and have what came for it early."""
+        for name in self._watched():
+            if self.detector.suspected(name):
+                member.raft.peer_down(name, self.monotonic_ms())
+        member.start()
+        early = self._early
+        self._early = [entry for entry in early if frames.group_of(entry.frame) != member.group_id]
+        for entry in early:
+            if frames.group_of(entry.frame) == member.group_id:
+                member.received(entry.node, entry.frame)
+        self._watch(member)
+
+    def _watched(self) -> list[str]:
+        return [name for name in self._node.tables.machine.nodes if name != self.name]
+
+    def remove(self, group_id: i64) -> None:
+        """A group is deleted here."""
+        member = self.members.pop(int(group_id), None)
+        if member is not None:
+            member.stop()
+            self._timed.pop(int(group_id), None)
+
+    def session_begun(self, session: i64) -> None:
+        """This life of the node is known to the cluster."""
+        self.session = session
+        for member in self.members.values():
+            member.set_session(session)
+        self.work()
+
+    def close_sessions(self) -> None:
+        """A node began another life: what belonged to the one before is over."""
+        for member in self.members.values():
+            member.close_sessions()
+
+    def work(self) -> None:
+        """Let members do what is due."""
+        while self._dirty:
+            dirty = self._dirty
+            self._dirty = []
+            for member in dirty:
+                member.work()
+                self._watch(member)
+
+    def _watch(self, member: Member) -> None:
+        """Mind a member's time, if it has any to mind."""
+        if member.raft.deadline_ms >= 0 and not member.stopped:
+            self._timed[int(member.group_id)] = member
+        else:
+            self._timed.pop(int(member.group_id), None)
+
+    def tick(self) -> None:
+        """Mind time; to be called every 50 ms or so."""
+        now = self.monotonic_ms()
+        for peer, number in self.detector.tick(now):
+            self.peers.send(peer, [bytes([PING]) + number])
+        self._heed()
+        self._node.membership.tick()
+        for member in list(self._timed.values()):
+            deadline = member.raft.deadline_ms
+            if 0 <= deadline <= now and not member.log.incomplete:
+                member.raft.tick(now)
+                member.work()
+                self._watch(member)
+        self._early = [entry for entry in self._early if entry.until_ms > now]
+
+    def _heed(self) -> None:
+        """Tell the members which nodes came and went."""
+        for change in self.detector.take_changes():
+            now = self.monotonic_ms()
+            state = "up" if change.up else "down"
+            self._node.log_warning(f"node {change.peer} is {state}")
+            for member in list(self.members.values()):
+                if change.up:
+                    member.raft.peer_up(change.peer, change.restarted, now)
+                else:
+                    member.raft.peer_down(change.peer, now)
+                    member.close_sessions()
+                member.work()
+                self._watch(member)
+
+    # --- links ----------------------------------------------------------------------------------
+
+    def watch_nodes(self) -> None:
+        """The tables name other nodes than before: dial those, and mind whether they live."""
+        nodes = self._node.tables.machine.nodes
+        for name, record in nodes.items():
+            self.know(name, record.host, record.port)
+            self._spoken[name] = True
+        for name in list(self._spoken):
+            if name not in nodes:
+                del self._spoken[name]
+                if name != self.name:
+                    self.detector.remove(name)
+                    self.peers.forget(name)
+
+    def know(self, name: str, host: str, port: int) -> None:
+        """A node that the tables here do not name yet: have a link to it."""
+        if name != self.name:
+            self.peers.dial(name, host, port)
+            self.detector.add(name, self.monotonic_ms())
+
+    def linked(self, peer: str, hello: PeerHello) -> None:
+        """The link to a node is up."""
+        self.detector.greeted(peer, hello, self.monotonic_ms())
+        self._heed()
+        self._node.membership.ask(peer)
+        for member in self.members.values():
+            if member.raft.leader == peer:
+                member.offer_again()
+
+    def greeted(self, peer: str, hello: PeerHello) -> None:
+        """A node has a link to this one."""
+        self.detector.greeted(peer, hello, self.monotonic_ms())
+        self._heed()
+
+    def broken(self, peer: str) -> None:
+        """A link to or from a node is gone."""
+        self.transfers.broken(peer)
+        self.detector.broken(peer, self.monotonic_ms())
+
+    def received(self, peer: str, message: bytes) -> None:
+        """A message came from a node."""
+        self.detector.heard(peer, self.monotonic_ms())
+        kind: i64 = message[0]
+        try:
+            if kind >= frames.RAFT:
+                self._about_group(peer, message, kind)
+            elif kind == PING:
+                self.peers.send(peer, [bytes([PONG]) + message[1:]])
+            elif kind == PONG:
+                pass
+            else:
+                self._node.membership.received(peer, message)
+        except CorruptRecord as error:
+            self._node.log_warning(f"a message of node {peer} is dropped: {error}")
+        self._heed()
+
+    def _about_group(self, peer: str, message: bytes, kind: i64) -> None:
+        group_id = frames.group_of(message)
+        member = self.members.get(int(group_id))
+        if member is None:
+            if len(self._early) < EARLY_FRAMES_MAX:
+                self._early.append(Early(peer, message, self.monotonic_ms() + EARLY_MS))
+        elif kind == frames.SNAPSHOT:
+            self.transfers.received(peer, member, message)
+        else:
+            member.received(peer, message)
+            self._watch(member)
+
+    # --- for members ----------------------------------------------------------------------------
+
+    def wall_ms(self) -> int:
+        """Wall time as of this turn."""
+        return self._node.now_ms()
+
+    def monotonic_ms(self) -> int:
+        """The node's."""
+        return self._node.monotonic_ms()
+
+    def appended(self, urgent: bool) -> None:
+        """Something was appended to the log."""
+        self._node.appended(urgent)
+        self._node.needs_turn = True
+
+    def send(self, node: str, message: list[bytes]) -> bool:
+        """Send to another node."""
+        self._node.needs_turn = True
+        return self.peers.send(node, message)
+
+    def member_dirty(self, member: Member) -> None:
+        """Have a member work before the turn ends."""
+        self._dirty.append(member)
+        self._node.needs_turn = True
+
+    def session_over(self, session: i64) -> bool:
+        """Whether the node of a session is gone, or lives another life."""
+        life = session >> EPOCH_BITS
+        if life == self.session:
+            return False
+        for name, record in self._node.tables.machine.nodes.items():
+            if record.session == life:
+                return name != self.name and self.detector.suspected(name)
+        return True
+
+    def leadership(self, member: Member) -> None:
+        """Who leads a group is known anew."""
+        self._node.tables.leadership(member)
+
+    def members_changed(self, member: Member) -> None:
+        """Another configuration of a group is in force."""
+        self._node.tables.members_changed(member)
+
+    def send_snapshot(self, member: Member, effect: SendSnapshot) -> None:
+        """A peer needs the newest snapshot."""
+        self.transfers.send(member, effect)
+
+    def accept_snapshot(self, member: Member, effect: AcceptSnapshot, wanted: bool) -> None:
+        """The leader offers one."""
+        self.transfers.accept(member, effect, wanted)
+
+
+@final
+class ClusterListener(PeerListener):
+    """The links' way to their node."""
+
+    def __init__(self, node: Node) -> None:
+        self._node: Node = node
+
+    def linked(self, peer: str, hello: PeerHello) -> None:
+        """The link to a node is up."""
+        self._node.cluster.linked(peer, hello)
+
+    def unlinked(self, peer: str) -> None:
+        """The link to a node is gone."""
+        self._node.cluster.broken(peer)
+
+    def incoming(self, peer: str, hello: PeerHello) -> None:
+        """A node has a link to this one."""
+        self._node.cluster.greeted(peer, hello)
+
+    def incoming_lost(self, peer: str) -> None:
+        """A node's link to this one is gone."""
+        self._node.cluster.broken(peer)
+
+    def received(self, peer: str, message: bytes) -> None:
+        """A message came."""
+        self._node.cluster.received(peer, message)
+
+    def refused(self, peer_or_address: str, reason: str) -> None:
+        """A link did not come about."""
+        self._node.log_warning(f"link with {peer_or_address}: {reason}")

@@ -1,0 +1,99 @@
+"""The messages between nodes about groups: a kind, the group, and what the kind says.
+
+    RAFT      u32 size, a message of `raft.wire`, then whole batches if it is an append
+    SUBMIT    session i64, sequence i64, kind u8, count u32, lengths count x u32, payload
+    EXPECT    session i64, sequence i64
+    SNAPSHOT  see `transfer.py`
+
+All numbers are little-endian. Every frame begins with its kind (u8) and the group (i64).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from librt.strings import BytesWriter, read_i32_le, read_i64_le, write_i32_le, write_i64_le
+from mypy_extensions import i32, i64, u8
+
+from warren.errors import CorruptRecord
+from warren.node.submissions import Submission
+
+RAFT: Final = 16
+SUBMIT: Final = 17
+EXPECT: Final = 18
+SNAPSHOT: Final = 19
+
+HEAD_BYTES: Final = 9
+SUBMIT_BYTES: Final = HEAD_BYTES + 21
+
+
+def head(kind: i64, group_id: i64) -> BytesWriter:
+    """A frame's beginning."""
+    writer = BytesWriter()
+    writer.append(u8(kind))
+    write_i64_le(writer, group_id)
+    return writer
+
+
+def group_of(frame: bytes) -> i64:
+    """The group a frame is about, -1 if it is too short to say."""
+    return -1 if len(frame) < HEAD_BYTES else read_i64_le(frame, 1)
+
+
+def raft_frame(group_id: i64, message: bytes) -> bytes:
+    """A message of Raft; the batches of an append follow as buffers of their own."""
+    writer = head(RAFT, group_id)
+    write_i32_le(writer, i32(len(message)))
+    writer.write(message)
+    return writer.getvalue()
+
+
+def raft_end(frame: bytes) -> i64:
+    """Where the batches behind a message of Raft begin.
+
+    Raises:
+        CorruptRecord: The frame is cut off.
+    """
+    size = i64(read_i32_le(frame, HEAD_BYTES)) if len(frame) >= HEAD_BYTES + 4 else -1
+    if size < 0 or HEAD_BYTES + 4 + size > len(frame):
+        raise CorruptRecord("a frame of a node", 0, "a message of Raft is cut off")
+    return HEAD_BYTES + 4 + size
+
+
+def submit_frame(group_id: i64, session: i64, submission: Submission) -> list[bytes]:
+    """A submission, as buffers."""
+    writer = head(SUBMIT, group_id)
+    write_i64_le(writer, session)
+    write_i64_le(writer, submission.sequence)
+    writer.append(u8(submission.kind))
+    write_i32_le(writer, i32(submission.count))
+    return [writer.getvalue(), submission.lengths, submission.payload]
+
+
+def read_submit(frame: bytes) -> tuple[int, Submission]:
+    """Session and submission.
+
+    Raises:
+        CorruptRecord: The frame is cut off.
+    """
+    if len(frame) >= SUBMIT_BYTES:
+        count = i64(read_i32_le(frame, SUBMIT_BYTES - 4))
+        at = SUBMIT_BYTES + 4 * count
+        if count >= 0 and at <= len(frame):
+            return read_i64_le(frame, HEAD_BYTES), Submission(
+                read_i64_le(frame, HEAD_BYTES + 8),
+                frame[HEAD_BYTES + 16],
+                count,
+                frame[SUBMIT_BYTES:at],
+                frame[at:],
+                None,
+            )
+    raise CorruptRecord("a frame of a node", 0, "a submission is cut off")
+
+
+def expect_frame(group_id: i64, session: i64, sequence: i64) -> bytes:
+    """The number that the leader waits for."""
+    writer = head(EXPECT, group_id)
+    write_i64_le(writer, session)
+    write_i64_le(writer, sequence)
+    return writer.getvalue()

@@ -1,0 +1,224 @@
+"""Who belongs to the cluster, and how its groups follow.
+
+The tables say which nodes there are and which members a quorum queue should have; the leader of
+each group changes its configuration towards that, one member at a time (rule 12). What nodes say
+about it are MessagePack arrays behind a kind:
+
+    JOIN      name, uid, host, port, incarnation of its member of the tables' group
+    JOINED    cluster id, nodes as [name, host, port]; or a reason why not, as a string
+    COMMAND   a command for the tables that belongs to no session
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, final
+
+import msgspec
+
+from warren.errors import ClusterError, CorruptRecord
+from warren.metadata import commands
+from warren.metadata.node_checks import check_add_node
+from warren.metadata.outcome import Outcome
+from warren.metadata.tables import MemberRecord
+from warren.node.member import Member
+from warren.node.tables import METADATA_GROUP, Change
+from warren.raft.members import Member as Copy
+
+if TYPE_CHECKING:
+    from warren.node.node import Node
+
+JOIN: Final = 3
+JOINED: Final = 4
+COMMAND: Final = 5
+
+JOIN_AGAIN_MS: Final = 1_000
+
+
+@final
+class Joining(Change):
+    """A node that waits to be in the tables."""
+
+    def __init__(self, membership: Membership, peer: str, name: str, uid: bytes) -> None:
+        self._membership: Membership = membership
+        self._peer: str = peer
+        self._name: str = name
+        self._uid: bytes = uid
+
+    def applied(self, outcome: Outcome) -> None:
+        """It is, or another one has its name."""
+        self._membership.added(self._peer, self._name, self._uid)
+
+
+@final
+class Membership:
+    """Nodes that come and go, and the groups that have to follow."""
+
+    def __init__(self, node: Node) -> None:
+        self._node: Node = node
+        self._unsettled: dict[int, bool] = {}
+        self._asked_ms: int = -JOIN_AGAIN_MS
+        self._contact: str = ""
+
+    # --- joining --------------------------------------------------------------------------------
+
+    def ask(self, peer: str) -> None:
+        """A link to a member of the cluster to join is up: ask to be taken in."""
+        settings = self._node.settings
+        member = self._node.tables.member()
+        if not settings.join or self._node.tables.machine.nodes or member.raft.members:
+            return
+        self._contact = peer
+        row = [
+            settings.node_name,
+            self._node.uid,
+            settings.cluster_host,
+            settings.cluster_port,
+            int(member.memory.incarnation),
+        ]
+        self._say(peer, JOIN, row)
+
+    def _say(self, peer: str, kind: int, content: Any) -> None:
+        self._node.cluster.send(peer, [bytes([kind]), msgspec.msgpack.encode(content)])
+
+    def received(self, peer: str, message: bytes) -> None:
+        """A node says something about membership.
+
+        Raises:
+            CorruptRecord: It cannot be understood.
+        """
+        kind = message[0]
+        if kind == COMMAND:
+            self._node.tables.member().submit_plain(message[1:])
+            return
+        try:
+            content = msgspec.msgpack.decode(message[1:])
+            if kind == JOIN:
+                name, uid, host, port, incarnation = content
+                self._asked(peer, commands.AddNode(name, uid, host, port, incarnation))
+            elif kind == JOINED and isinstance(content, str):
+                self._node.log_warning(f"this node may not join: {content}")
+            elif kind == JOINED:
+                self._node.joined(content[0])
+                for name, host, port in content[1]:
+                    self._node.cluster.know(name, host, port)
+        except (msgspec.DecodeError, ValueError, TypeError) as error:
+            raise CorruptRecord("a frame of a node", 0, f"this is no message: {error}") from error
+
+    def _asked(self, peer: str, command: commands.AddNode) -> None:
+        node = self._node
+        if not node.cluster.session:
+            self._say(peer, JOINED, "the node asked is not up itself; ask again or ask another one")
+            return
+        try:
+            check_add_node(
+                node.tables.machine,
+                command.name,
+                command.uid,
+                command.host,
+                command.port,
+                command.incarnation,
+            )
+        except ClusterError as error:
+            self._say(peer, JOINED, str(error))
+            return
+        node.cluster.know(command.name, command.host, command.port)
+        node.tables.submit(command, Joining(self, command.name, command.name, command.uid))
+
+    def added(self, peer: str, name: str, uid: bytes) -> None:
+        """A node was taken in, unless another one came first; tell it."""
+        machine = self._node.tables.machine
+        record = machine.nodes.get(name)
+        if record is None or record.uid != uid:
+            self._say(peer, JOINED, f"another node {name} joined at the same time")
+            return
+        rows = [[node.name, node.host, node.port] for node in machine.nodes.values()]
+        self._say(peer, JOINED, [machine.cluster_id, rows])
+
+    # --- groups ---------------------------------------------------------------------------------
+
+    def unsettle(self, group_id: int) -> None:
+        """What a group's members are, or should be, has changed."""
+        self._unsettled[group_id] = True
+
+    def nodes_changed(self) -> None:
+        """Nodes came or went: the tables' group has to follow, and every quorum queue."""
+        self._unsettled[METADATA_GROUP] = True
+        if self._node.tables.member().raft.is_leader:
+            self._place_everywhere()
+
+    def _place_everywhere(self) -> None:
+        """Every node holds every quorum queue: as a learner, where it does not vote."""
+        machine = self._node.tables.machine
+        for tables in machine.vhosts.values():
+            for queue in tables.queues.values():
+                if queue.kind != "quorum":
+                    continue
+                missing = [name for name in machine.nodes if queue.member_on(name) is None]
+                if missing:
+                    members = list(queue.members)
+                    for name in missing:
+                        incarnation = self._node.tables.new_group()
+                        members.append(MemberRecord(name, incarnation, False))
+                    self._node.tables.submit(
+                        commands.SetMembers(
+                            queue.group_id, queue.vhost, queue.name, members, queue.revision
+                        ),
+                        None,
+                    )
+
+    def tick(self) -> None:
+        """Bring groups that this node leads nearer to what they should be."""
+        tables = self._node.tables
+        for group_id in list(self._unsettled):
+            member = self._node.cluster.members.get(group_id)
+            if member is None or not member.raft.is_leader:
+                del self._unsettled[group_id]
+            elif self._settled(member, tables.desired(group_id)):
+                del self._unsettled[group_id]
+                if group_id == METADATA_GROUP:
+                    self._place_everywhere()
+        now = self._node.monotonic_ms()
+        if self._contact and now - self._asked_ms >= JOIN_AGAIN_MS:
+            self._asked_ms = now
+            self.ask(self._contact)
+
+    def _settled(self, member: Member, desired: list[Copy]) -> bool:
+        """Whether nothing is left to do; else do the next step if it can be done now."""
+        current = member.raft.members
+        if not desired:
+            return True
+        step = next_step(member, current, desired)
+        if step is None:
+            return True
+        if step:
+            member.raft.propose_config(step)
+            member.work()
+        return False
+
+
+def next_step(member: Member, current: list[Copy], desired: list[Copy]) -> list[Copy] | None:
+    """The configuration to propose next; empty if something has to be waited for; None if done."""
+    waits = False
+    for wanted in desired:
+        found = find(current, wanted.node)
+        if found is None:
+            return [*current, Copy(wanted.node, wanted.incarnation, False)]
+        if found.incarnation != wanted.incarnation:
+            return [copy for copy in current if copy is not found]
+        if found.voter == wanted.voter:
+            continue
+        if not wanted.voter or member.raft.ready_to_promote(wanted.node):
+            return [wanted if copy is found else copy for copy in current]
+        waits = True
+    for copy in current:
+        if find(desired, copy.node) is None:
+            return [other for other in current if other is not copy]
+    return [] if waits else None
+
+
+def find(copies: list[Copy], node: str) -> Copy | None:
+    """The copy on a node."""
+    for copy in copies:
+        if copy.node == node:
+            return copy
+    return None

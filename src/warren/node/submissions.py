@@ -1,0 +1,111 @@
+"""What a node submits to a group, and keeps until it has applied it.
+
+Submissions are numbered from 1 within a session of the node, without gaps, so that a leader can
+tell what it has from what it misses and nothing is doubled or overtaken when one is offered again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final, final
+
+from mypy_extensions import i64
+
+EPOCH_BITS: Final = 8
+"""A node's life has so many bits of sessions in one group; each closing takes the next."""
+
+
+@final
+class Submission:
+    """One entry to be.
+
+    Attributes:
+        sequence: Its number within the session.
+        kind, count, lengths, payload: As for `GroupLog.append`.
+        origin: Whoever waits; handed to the machine when it applies the entry here.
+    """
+
+    def __init__(
+        self,
+        sequence: i64,
+        kind: i64,
+        count: i64,
+        lengths: bytes,
+        payload: bytes,
+        origin: object | None,
+    ) -> None:
+        self.sequence: i64 = sequence
+        self.kind: i64 = kind
+        self.count: i64 = count
+        self.lengths = lengths
+        self.payload = payload
+        self.origin = origin
+
+
+@final
+class Submissions:
+    """Those of one node to one group that it has not applied yet.
+
+    Attributes:
+        session: The session in force; 0 before the node has one.
+        offered: The newest one that the present leader was offered.
+    """
+
+    def __init__(self, session: i64) -> None:
+        self.session: i64 = session
+        self.offered: i64 = 0
+        self.begun = False
+        """Whether one of this session was applied."""
+        self._waiting: deque[Submission] = deque()
+        self._last: i64 = 0
+
+    def add(
+        self, kind: i64, count: i64, lengths: bytes, payload: bytes, origin: object | None
+    ) -> None:
+        """Number one."""
+        self._last += 1
+        self._waiting.append(Submission(self._last, kind, count, lengths, payload, origin))
+
+    def next_offer(self) -> Submission | None:
+        """The next one to offer, which then counts as offered; None if all are."""
+        at = self.offered - (self._last - len(self._waiting))
+        if at >= len(self._waiting):
+            return None
+        found = self._waiting[at if at > 0 else 0]
+        self.offered = found.sequence
+        return found
+
+    def offer_from(self, sequence: i64) -> None:
+        """Offer again what has this number and all behind it."""
+        self.offered = sequence - 1
+
+    def applied(self, sequence: i64) -> object | None:
+        """The oldest one was applied; its origin."""
+        found = self._waiting.popleft()
+        self.begun = True
+        assert found.sequence == sequence, "submissions are applied in their order"
+        return found.origin
+
+    def renew(self, session: i64) -> None:
+        """The session was closed: what is left begins another one."""
+        self.session = session
+        self.offered = 0
+        self.begun = False
+        self._last = 0
+        for submission in self._waiting:
+            self._last += 1
+            submission.sequence = self._last
+
+    def first(self) -> i64:
+        """The number of the oldest one; there is one."""
+        return self._waiting[0].sequence
+
+    def take_all(self) -> list[Submission]:
+        """Give up what is left, because the group is gone."""
+        left = list(self._waiting)
+        self._waiting.clear()
+        self.offered = self._last
+        return left
+
+    def __len__(self) -> int:
+        return len(self._waiting)

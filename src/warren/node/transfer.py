@@ -1,0 +1,187 @@
+"""Snapshots on their way between members: the live messages, then the state.
+
+The sender offers (a message of Raft). What follows are SNAPSHOT frames: behind kind and group an
+octet, the snapshot's index (i64), and
+
+    READY   wanted u8: go on with the next part, or leave it: it is not wanted (receiver to sender)
+    LIVE    whole message batches
+    DONE    term i64, stamp i64, the payload: a snapshot as `revived.py` draws it
+
+One part is out at a time, so a transfer takes little memory and yields to everything else.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, final
+
+from librt.strings import BytesWriter, read_i64_le, write_i64_le
+from mypy_extensions import i64, u8
+
+from warren.errors import CorruptRecord
+from warren.log.listener import RawReader
+from warren.node import frames
+from warren.node.member import Member
+from warren.node.revived import unwrap
+from warren.raft import wire
+from warren.raft.effects import AcceptSnapshot, SendSnapshot
+from warren.raft.messages import SnapshotOffer
+
+if TYPE_CHECKING:
+    from warren.node.cluster import Cluster
+
+READY: Final = 1
+LIVE: Final = 2
+DONE: Final = 3
+
+PART_BYTES: Final = 1_048_576
+HEAD_BYTES: Final = frames.HEAD_BYTES + 9
+
+
+def snapshot_frame(group_id: i64, what: i64, index: i64) -> BytesWriter:
+    """The beginning of a SNAPSHOT frame."""
+    writer = frames.head(frames.SNAPSHOT, group_id)
+    writer.append(u8(what))
+    write_i64_le(writer, index)
+    return writer
+
+
+@final
+class Outgoing:
+    """One snapshot for one peer."""
+
+    def __init__(self, member: Member, offer: SnapshotOffer) -> None:
+        self.member = member
+        self.offer = offer
+        self.payload = member.snapshot_payload
+        self.runs = member.machine.live_in(unwrap(self.payload).state)
+        self.over = False
+
+
+@final
+class PartReader(RawReader):
+    """A part of the live messages is read from disk."""
+
+    def __init__(self, transfers: Transfers, outgoing: Outgoing) -> None:
+        self._transfers = transfers
+        self._outgoing = outgoing
+
+    def raw_read(self, data: bytes, next_message: int, error: BaseException | None) -> None:
+        """Send it."""
+        self._transfers.part_read(self._outgoing, data, next_message, error)
+
+
+@final
+class Transfers:
+    """All transfers of one node."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._outgoing: dict[tuple[int, str], Outgoing] = {}
+        self._offers: dict[int, SnapshotOffer] = {}
+        """What this node takes over, by group."""
+
+    # --- sending --------------------------------------------------------------------------------
+
+    def send(self, member: Member, effect: SendSnapshot) -> None:
+        """Offer a peer the newest snapshot."""
+        offer = effect.offer
+        self._outgoing[int(member.group_id), offer.target] = Outgoing(member, offer)
+        frame = frames.raft_frame(member.group_id, wire.encode(offer))
+        if not self._cluster.send(offer.target, [frame]):
+            self._end(int(member.group_id), offer.target, False)
+
+    def _ready(self, peer: str, member: Member, index: i64, wanted: bool) -> None:
+        key = (int(member.group_id), peer)
+        outgoing = self._outgoing.get(key)
+        if outgoing is None or outgoing.offer.index != index:
+            return
+        if not wanted:
+            self._end(int(member.group_id), peer, True)
+        elif outgoing.runs:
+            member.log.read_live(outgoing.runs, PART_BYTES, PartReader(self, outgoing))
+        else:
+            writer = snapshot_frame(member.group_id, DONE, index)
+            write_i64_le(writer, outgoing.offer.snapshot_term)
+            write_i64_le(writer, self._cluster.wall_ms())
+            self._cluster.send(peer, [writer.getvalue(), outgoing.payload])
+            self._end(int(member.group_id), peer, True)
+
+    def part_read(
+        self, outgoing: Outgoing, data: bytes, next_message: int, error: BaseException | None
+    ) -> None:
+        """A part is there; go on behind it next time."""
+        offer = outgoing.offer
+        if outgoing.over:
+            return
+        if error is not None:
+            self._end(int(outgoing.member.group_id), offer.target, False)
+            return
+        left: list[tuple[int, int]] = []
+        for first, last in outgoing.runs:
+            if last >= next_message:
+                left.append((max(first, next_message), last))
+        outgoing.runs = left
+        writer = snapshot_frame(outgoing.member.group_id, LIVE, offer.index)
+        self._cluster.send(offer.target, [writer.getvalue(), data])
+
+    def _end(self, group_id: int, peer: str, done: bool) -> None:
+        outgoing = self._outgoing.pop((group_id, peer), None)
+        if outgoing is not None:
+            outgoing.over = True
+            member = outgoing.member
+            member.raft.snapshot_sent(outgoing.offer, done, self._cluster.monotonic_ms())
+            self._cluster.member_dirty(member)
+
+    def broken(self, peer: str) -> None:
+        """The link is gone, and with it what was under way to a peer."""
+        for group_id, target in list(self._outgoing):
+            if target == peer:
+                self._end(group_id, peer, False)
+
+    # --- receiving ------------------------------------------------------------------------------
+
+    def accept(self, member: Member, effect: AcceptSnapshot, wanted: bool) -> None:
+        """The leader offers a snapshot; take it over unless all of it is here."""
+        offer = effect.offer
+        if wanted:
+            self._offers[int(member.group_id)] = offer
+            member.log.reset_for_install()
+            self._cluster.appended(True)
+        self._answer(member.group_id, offer, wanted)
+
+    def _answer(self, group_id: i64, offer: SnapshotOffer, wanted: bool) -> None:
+        writer = snapshot_frame(group_id, READY, offer.index)
+        writer.append(u8(1 if wanted else 0))
+        self._cluster.send(offer.sender, [writer.getvalue()])
+
+    def received(self, peer: str, member: Member, frame: bytes) -> None:
+        """A SNAPSHOT frame came.
+
+        Raises:
+            CorruptRecord: It cannot be understood.
+        """
+        if len(frame) < HEAD_BYTES:
+            raise CorruptRecord("a frame of a node", 0, "a part of a snapshot is cut off")
+        what: i64 = frame[frames.HEAD_BYTES]
+        index = read_i64_le(frame, frames.HEAD_BYTES + 1)
+        if what == READY:
+            self._ready(peer, member, index, frame[HEAD_BYTES:] == b"\x01")
+            return
+        offer = self._offers.get(int(member.group_id))
+        if offer is None or offer.index != index or offer.sender != peer:
+            return
+        if what == LIVE:
+            at: i64 = HEAD_BYTES
+            while at < len(frame):
+                at += member.log.store_live(frame, at).size()
+            self._cluster.appended(True)
+            self._answer(member.group_id, offer, True)
+        else:
+            del self._offers[int(member.group_id)]
+            member.take_over(
+                index,
+                read_i64_le(frame, HEAD_BYTES),
+                read_i64_le(frame, HEAD_BYTES + 8),
+                frame[HEAD_BYTES + 16 :],
+            )
+            self._cluster.appended(True)

@@ -1,0 +1,77 @@
+"""What a group's log drives, and how it is fed, whoever hosts the group."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mypy_extensions import i64, mypyc_attr, trait
+
+from warren.log.batch import Batch
+
+COUNTER_BITS: Final = 24
+"""Identities given out by a session are the session and a counter of so many bits."""
+
+
+@trait
+class Machine:
+    """A deterministic machine behind a group's log."""
+
+    def apply(self, batch: Batch, origin: object | None) -> None:
+        """An entry is committed; `origin` is what this node submitted with it, if it did."""
+        raise AssertionError("a machine defines apply")
+
+    def state(self) -> bytes:
+        """Its state as of the last entry applied."""
+        raise AssertionError("a machine defines state")
+
+    def restore(self, state: bytes) -> None:
+        """Go on from a state that a leader sent; what was there before is void."""
+        raise AssertionError("a machine defines restore")
+
+    def live_in(self, state: bytes) -> list[tuple[int, int]]:
+        """The messages that live in a state: ascending pairs (first, last)."""
+        raise AssertionError("a machine defines live_in")
+
+    def sessions_closed(self, sessions: list[int]) -> None:
+        """These sessions are over, in the order of the log."""
+        raise AssertionError("a machine defines sessions_closed")
+
+    def session_renewed(self) -> None:
+        """This node's own session was closed, and another one has begun."""
+        raise AssertionError("a machine defines session_renewed")
+
+    def skipped(self, origin: object | None) -> None:
+        """What this node submitted was applied within a leader's snapshot: no more is known."""
+        raise AssertionError("a machine defines skipped")
+
+    def abandoned(self, origin: object | None) -> None:
+        """The group is gone before what this node submitted was applied."""
+        raise AssertionError("a machine defines abandoned")
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Proposer:
+    """The way into a group's log."""
+
+    def submit(
+        self, kind: i64, count: i64, lengths: bytes, payload: bytes, origin: object | None
+    ) -> None:
+        """Have an entry appended by whoever leads; `origin` comes back when it is applied here.
+
+        Args:
+            kind, count, lengths, payload: As for `GroupLog.append`.
+            origin: Whoever waits.
+        """
+        raise AssertionError("a proposer defines submit")
+
+    def session(self) -> i64:
+        """The session in force; 0 before the node has one."""
+        raise AssertionError("a proposer defines session")
+
+    def leads(self) -> bool:
+        """Whether this node is where the group's decisions are made."""
+        raise AssertionError("a proposer defines leads")
+
+    def snapshot(self) -> None:
+        """Write the machine's state into the log."""
+        raise AssertionError("a proposer defines snapshot")
