@@ -118,6 +118,7 @@ class Server:
         self._loop = loop
         self._turn_planned = False
         self._linger_planned = False
+        self._closed = False
         self._stopping = loop.create_future()
         self._executor = ThreadExecutor(loop, after=self._after_jobs)
         self._listeners: list[asyncio.Server] = []
@@ -175,18 +176,23 @@ class Server:
 
     def _linger_over(self) -> None:
         self._linger_planned = False
-        self._guarded(self.node.linger_over)
+        if not self._closed:
+            self._guarded(self.node.linger_over)
 
     def _after_jobs(self) -> None:
         self._guarded(self.node.turn)
         self.after_event()
 
     def _tick(self) -> None:
+        if self._closed:
+            return
         self._loop.call_later(TICK_SECONDS, self._tick)
         self._guarded(lambda: self.node.tick(resident_bytes()))
         self.after_event()
 
     def _tick_log(self) -> None:
+        if self._closed:
+            return
         self._loop.call_later(LOG_TICK_SECONDS, self._tick_log)
         self._guarded(self.node.tick_log)
         self.after_event()
@@ -230,6 +236,7 @@ class Server:
         self._executor.drain()
         await asyncio.sleep(DRAIN_SECONDS)
         self.node.prepare_close()
+        self._closed = True
         self._executor.stop()
         self.node.close()
 
