@@ -130,6 +130,11 @@ class Cluster(MemberHost):
         for member in self.members.values():
             member.close_sessions()
 
+    @property
+    def has_work(self) -> bool:
+        """Whether a member waits for `work`."""
+        return len(self._dirty) > 0
+
     def work(self) -> None:
         """Let members do what is due."""
         while self._dirty:

@@ -135,19 +135,7 @@ class Node(Broker):
         """Do what events since the last turn have stirred up."""
         self.needs_turn = False
         self._now_ms = self._clock.wall_ms()
-        queues = self._dirty_queues
-        if queues:
-            self._dirty_queues = []
-            for queue in queues:
-                queue.dirty = False
-                queue.seal()
-            if self._waking:
-                waking = self._waking
-                self._waking = []
-                for channel in waking:
-                    channel.wake_consumers()
-            for queue in queues:
-                queue.dispatch()
+        self._serve_queues()
         self.cluster.work()
         if self._congested:
             self._relieve()
@@ -155,6 +143,8 @@ class Node(Broker):
             self._write_snapshots()
         if self._appended_urgent:
             self._flush_log()
+            # A brief write may be durable already: what it brought goes out in this turn.
+            self._serve_queues()
         if self._confirming:
             confirming = self._confirming
             self._confirming = []
@@ -166,8 +156,32 @@ class Node(Broker):
             for output in outputs:
                 output.flush()
         self.cluster.peers.flush()
-        if self._dirty_queues:
-            self.needs_turn = True
+        # What is left came up behind its place in this turn.
+        self.needs_turn = (
+            len(self._dirty_queues) > 0
+            or len(self._dirty_outputs) > 0
+            or len(self._confirming) > 0
+            or len(self._snapshots_wanted) > 0
+            or self._appended_urgent
+            or self.cluster.has_work
+        )
+
+    def _serve_queues(self) -> None:
+        """Seal what queues gathered, and pass on what they hand out."""
+        queues = self._dirty_queues
+        if not queues:
+            return
+        self._dirty_queues = []
+        for queue in queues:
+            queue.dirty = False
+            queue.seal()
+        if self._waking:
+            waking = self._waking
+            self._waking = []
+            for channel in waking:
+                channel.wake_consumers()
+        for queue in queues:
+            queue.dispatch()
 
     def linger_over(self) -> None:
         """Send to disk what nobody waited for; called a moment after `lingering` was seen."""

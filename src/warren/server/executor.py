@@ -13,7 +13,7 @@ from warren.ports import Job
 
 SLOW_NS = 2_000_000
 """A brief job that took longer than this shows that the disk is busy, or failing."""
-PROBATION_NS = 1_000_000_000
+PROBATION_NS = 250_000_000
 """For so long after such a job all go to their threads, so that a bad disk stops the loop once."""
 
 
