@@ -112,13 +112,22 @@ class View:
         self.items = items
         self.state = state
         self.incomplete = incomplete
-        self.variants: list[View] = []
-        """The same without entries that were truncated before they were written."""
+        self.cuts: set[int] = set()
+        """Entries that were truncated before they were reported: any may be missing from on."""
+        self.taken_back = False
+        """Whether the snapshot it began with was made void before it was reported."""
 
     def without(self, index: int) -> View:
         """The same without the entries from an index on."""
         kept = [item for item in self.items if item.index < index]
         return View(self.base, kept, self.state, self.incomplete)
+
+    def candidates(self) -> list[View]:
+        """What a crash may leave of it."""
+        found = [self, *(self.without(at) for at in sorted(self.cuts) if at <= self.last_index)]
+        if self.taken_back:
+            found.append(View(Base(), [], self.state, True))
+        return found
 
     @property
     def last_index(self) -> int:
@@ -256,10 +265,15 @@ class Replica:
         kept = [e for e in self.expected if e[0] > newest_kind or e[1] < index]
         lost = [e[1] for e in self.expected if e[0] <= KIND_COMMAND and e[1] >= index]
         self.expected = kept
-        if lost:
+        base = self.view.base
+        if self.usable:
             for view in self.views:
-                for variant in [view, *view.variants]:
-                    view.variants.append(variant.without(min(lost)))
+                if view.base is base and not view.incomplete:
+                    # Any of them may be in flight, with all before it.
+                    view.cuts.update(lost)
+        elif self.waiting:
+            for view in self.views:
+                view.taken_back = view.taken_back or view.base is base
         mine = self.group_id
         self.world.order = [
             o for o in self.world.order if o[0] != mine or o[1] > newest_kind or o[2] < index
@@ -496,7 +510,7 @@ class Replica:
             return
         self.dropping = False
         for view in self.views:
-            for candidate in [view, *view.variants]:
+            for candidate in view.candidates():
                 if self._matches(candidate):
                     self._adopt(candidate)
                     return

@@ -192,7 +192,7 @@ class Compactor(FileKeeper):
         asked = False
         for group_id, extents in file.groups.items():
             group = self.store.groups.get(group_id)
-            if group is not None and extents.last_index > group.snapshot_index:
+            if group is not None and extents.has_entries_behind(group.snapshot_index):
                 asked = True
                 if not group.incomplete:
                     self.store.listener.snapshot_wanted(group_id)

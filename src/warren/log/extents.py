@@ -231,6 +231,10 @@ class Extents:
         """Whether there is a snapshot that is not void."""
         return self.snapshot_offset >= 0 and self.hidden_from > 0
 
+    def has_entries_behind(self, index: i64) -> bool:
+        """Whether there are entries above an index that are not void."""
+        return self.size > 0 and self.last_index > index
+
     def answers_to(self, mark: Mark) -> bool:
         """Whether the file holds what a mark in a later one has to keep void."""
         if self.marks:

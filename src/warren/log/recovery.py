@@ -215,7 +215,7 @@ class Recovery:
             visitor.file = file
             for group_id, extents in file.groups.items():
                 found = store.groups.get(group_id)
-                if found is not None and extents.last_index > found.snapshot_index:
+                if found is not None and extents.has_entries_behind(found.snapshot_index):
                     # Files whose index came from a sidecar have not been verified yet.
                     scan = Scan(file, store.salt, visitor, file.has_sidecar)
                     scan.run(file.end)
