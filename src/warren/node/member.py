@@ -13,6 +13,7 @@ from typing import Final, final
 from librt.strings import BytesWriter, read_i32_le, read_i64_le, write_i64_le
 from mypy_extensions import i64, mypyc_attr, u8
 
+from warren.errors import Compacted
 from warren.log.batch import KIND_COMMAND, KIND_SNAPSHOT, KIND_STATE, Batch
 from warren.log.group import GroupLog
 from warren.log.listener import BatchReader
@@ -554,8 +555,14 @@ class Member(Proposer):
     def fetched(self, node: str, batches: list[Batch], error: BaseException | None) -> None:
         """Entries for a peer were read from disk."""
         self._reading.remove(node)
-        if error is None and batches:
+        if error is not None and not isinstance(error, Compacted):
+            raise error
+        if self.stopped:
+            return
+        if batches:
             self._read[node] = batches
+        # What was compacted meanwhile is replaced by a snapshot.
+        self._replicate(node)
         self._mark()
 
     def _store(self, effect: Store) -> None:

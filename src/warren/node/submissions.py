@@ -68,10 +68,10 @@ class Submissions:
 
     def next_offer(self) -> Submission | None:
         """The next one to offer, which then counts as offered; None if all are."""
-        at = self.offered - (self._last - len(self._waiting))
+        at = max(0, self.offered - (self._last - len(self._waiting)))
         if at >= len(self._waiting):
             return None
-        found = self._waiting[at if at > 0 else 0]
+        found = self._waiting[at]
         self.offered = found.sequence
         return found
 
