@@ -22,6 +22,7 @@ from warren.metadata.tables import LIFE_SHIFT
 from warren.node.cluster import Cluster, NoPeers
 from warren.node.member import Member
 from warren.node.membership import Membership
+from warren.node.remote import Remotes
 from warren.node.replay import NodeReplayer
 from warren.node.session import VirtualHostSession
 from warren.node.tables import METADATA_GROUP, Tables
@@ -82,6 +83,7 @@ class Node(Broker):
         self.nonce: bytes = random.bytes(NONCE_BYTES)
         self._clock: Clock = clock
         self.tables: Tables = Tables(self)
+        self.remotes: Remotes = Remotes(self)
         self.membership: Membership = Membership(self)
         self.cluster_id: bytes = b""
         self.cluster: Cluster = Cluster(

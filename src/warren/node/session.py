@@ -30,6 +30,7 @@ from warren.protocols.broker import (
 )
 from warren.queues.links import Reply
 from warren.queues.queue import Queue
+from warren.queues.remote import RemoteQueue
 from warren.routing.router import Router, routing_keys
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.properties import DIRECT_REPLY, PropertyScan
@@ -253,6 +254,8 @@ class VirtualHostSession(Session):
         change = TopologyChange(self, method, name, done)
         queue = self._vhost.queues.get(name)
         if queue is not None:
+            if isinstance(queue, RemoteQueue):
+                queue.check()
             queue.seal()
             record = self._tables.machine.queue(self._name, name)
             assert record is not None
@@ -271,7 +274,10 @@ class VirtualHostSession(Session):
         name = clean_name(name)
         self._permit(permission, "queue", name)
         checks.use_queue(self._tables.machine, self._name, name, self._identity)
-        return self._vhost.queues[name]
+        queue = self._vhost.queues[name]
+        if isinstance(queue, RemoteQueue):
+            queue.check()
+        return queue
 
     # The rest.
 
@@ -394,6 +400,8 @@ class VirtualHostSession(Session):
 
     def _declared(self, name: str, done: Completion) -> None:
         queue = self._vhost.queues[name]
+        if isinstance(queue, RemoteQueue):
+            queue.check()
         queue.seal()
         done.answered(Reply(0, queue.ready_count(), queue.consumer_count()))
 

@@ -25,6 +25,7 @@ from warren.queues.fifo import Fifo
 from warren.queues.logged import LoggedQueue
 from warren.queues.queue import Queue
 from warren.queues.quorum import QuorumQueue
+from warren.queues.remote import RemoteQueue
 from warren.queues.replicated import Machine
 from warren.queues.transient import TransientQueue
 from warren.raft.members import Member as Copy
@@ -359,6 +360,7 @@ class Tables(Machine):
         if outcome.nodes_changed:
             self._node.cluster.watch_nodes()
             self._node.membership.nodes_changed()
+            self.announce()
         for record in outcome.members_changed:
             self._members_set(record)
         up = outcome.node_up
@@ -371,7 +373,8 @@ class Tables(Machine):
         """A queue's members should be others."""
         self._node.membership.unsettle(int(record.group_id))
         vhost = self.vhosts[record.vhost]
-        if record.name not in vhost.queues:
+        queue = vhost.queues.get(record.name)
+        if queue is None or (isinstance(queue, RemoteQueue) and record.kind == "quorum"):
             self._start(record, None)
 
     def _start(self, record: QueueRecord, replayer: NodeReplayer | None) -> None:
@@ -380,10 +383,11 @@ class Tables(Machine):
         name = self._node.settings.node_name
         if record.kind == "quorum":
             if record.member_on(name) is None:
-                return
-            queue = self._start_quorum(record, replayer)
+                queue = self._start_remote(record)
+            else:
+                queue = self._start_quorum(record, replayer)
         elif record.node != name:
-            return
+            queue = self._start_remote(record)
         elif not record.durable:
             queue = TransientQueue(self._node, record.vhost, record.name)
             queue.group_id = record.group_id
@@ -394,7 +398,18 @@ class Tables(Machine):
         if vhost is None:
             vhost = VirtualHost(record.vhost)
             self.vhosts[record.vhost] = vhost
+        if record.name in vhost.queues:
+            # A quorum queue came to this node: what routes remember is not it.
+            self.machine.vhosts[record.vhost].router.generation += 1
         vhost.queues[record.name] = queue
+
+    def _start_remote(self, record: QueueRecord) -> Queue:
+        line = self._node.remotes.line(record.node)
+        queue = RemoteQueue(
+            self._node, record.vhost, record.name, record.kind, record.durable, line
+        )
+        queue.group_id = record.group_id
+        return queue
 
     def _start_classic(self, record: QueueRecord, replayer: NodeReplayer | None) -> Queue:
         node = self._node

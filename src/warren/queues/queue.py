@@ -279,6 +279,10 @@ class Queue:
         for link in links.values():
             link.cancelled()
 
+    def absence(self) -> str:
+        """What whoever asks is told when the queue cannot be used any more."""
+        return f"no {self}"
+
     def ready_count(self) -> i64:
         """Messages ready for delivery, as declare-ok reports them (MET-05)."""
         return self.fifo.ready_count()

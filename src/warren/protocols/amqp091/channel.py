@@ -69,7 +69,7 @@ class Pending(Completion):
         """The queue was deleted meanwhile."""
         queue = self.queue
         assert queue is not None
-        self.channel.refused(ChannelException(404, f"no {queue}"))
+        self.channel.refused(ChannelException(404, queue.absence()))
 
 
 @final

@@ -1,0 +1,405 @@
+"""Two nodes in one process, with their links, disks and clients in the hands of a test."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from random import Random
+
+from sim.clock import SeededRandom, VirtualClock
+from sim.disk import SimDisk, SimExecutor
+from warren.limits import FRAME_BYTES_MAX
+from warren.log.config import LogConfig
+from warren.node.cluster import ClusterListener
+from warren.node.node import Node
+from warren.ports import PeerHello
+from warren.protocols.broker import Settings
+from warren.wire.amqp091 import spec
+from warren.wire.amqp091.frame import PROTOCOL_HEADER, FrameReader, content_frames, method_frame
+from warren.wire.amqp091.table import Table
+
+TICK_MS = 50
+ROUNDS_MAX = 2_000
+
+
+class Station:
+    """One node and what it stands on."""
+
+    def __init__(self, pair: Pair, name: str) -> None:
+        self.pair = pair
+        self.name = name
+        self.disk = SimDisk(len(pair.stations) + 1)
+        self.executor = SimExecutor(pair.random)
+        self.boot = 0
+        self.alive = False
+        self.warnings: list[str] = []
+        self.dialled: set[str] = set()
+        self.clients: list[Client] = []
+
+    def start(self) -> None:
+        """Begin a life."""
+        self.boot += 1
+        self.dialled = set()
+        self.executor = SimExecutor(self.pair.random)
+        settings = Settings(self.name)
+        settings.node_uid = self.name.encode().ljust(16, b".")
+        settings.cluster_host, settings.cluster_port = self.name, 1
+        settings.join = self.name != "a"
+        settings.log = LogConfig(wal_max_size_bytes=1 << 22, reserve_bytes=1 << 16)
+        self.node = Node(
+            settings,
+            self.pair.clock,
+            SeededRandom(self.pair.random),
+            self.disk,
+            self.executor,
+            self.warnings.append,
+            MemoryPeers(self),
+        )
+        self.listener = ClusterListener(self.node)
+        self.alive = True
+        self.node.recover()
+        if settings.join:
+            self.dialled.add("a")
+
+    def kill(self) -> None:
+        """End the process; what was written stays."""
+        self.alive = False
+        self.disk.restart()
+        for client in self.clients:
+            client.over = True
+        self.clients = []
+        for source, target in list(self.pair.links):
+            if self.name in (source, target):
+                self.pair.cut(source, target)
+
+    def client(self) -> Client:
+        """Connect a client, with a channel."""
+        client = Client(self)
+        self.clients.append(client)
+        self.pair.until(lambda: client.opened)
+        return client
+
+    def queue(self, name: str) -> object:
+        """This node's object of a queue."""
+        return self.node.tables.vhosts["/"].queues[name]
+
+
+class MemoryPeers:
+    """The links of one node; see `warren.ports.Peers`."""
+
+    def __init__(self, station: Station) -> None:
+        self._station = station
+
+    def send(self, peer: str, message: list[bytes]) -> bool:
+        link = self._station.pair.links.get((self._station.name, peer))
+        if link is None:
+            return False
+        link.append(b"".join(message))
+        return True
+
+    def backlog_bytes(self, peer: str) -> int:
+        link = self._station.pair.links.get((self._station.name, peer))
+        return 0 if link is None else sum(len(message) for message in link)
+
+    def dial(self, peer: str, host: str, port: int) -> None:
+        self._station.dialled.add(peer)
+
+    def forget(self, peer: str) -> None:
+        self._station.dialled.discard(peer)
+
+    def flush(self) -> None:
+        pass
+
+
+class Pair:
+    """Nodes `a` and `b`, one cluster.
+
+    Attributes:
+        links: Messages on their way, by sender and receiver; an absent pair has no link.
+        blocked: Links that do not come about again.
+        deaf: Links over which nothing moves for now.
+    """
+
+    def __init__(self, seed: int = 1) -> None:
+        self.random = Random(seed)
+        self.clock = VirtualClock()
+        self.stations: dict[str, Station] = {}
+        self.links: dict[tuple[str, str], deque[bytes]] = {}
+        self.blocked: set[tuple[str, str]] = set()
+        self.deaf: set[tuple[str, str]] = set()
+        for name in ("a", "b"):
+            self.stations[name] = Station(self, name)
+        self.a = self.stations["a"]
+        self.b = self.stations["b"]
+        self.a.start()
+        self.until(lambda: self.a.node.ready)
+        self.b.start()
+        self.until(lambda: self.b.node.ready and self.usable())
+
+    def usable(self) -> bool:
+        """Whether each node may use the other's queues."""
+        return (
+            self.a.node.remotes.line("b").number >= 0 and self.b.node.remotes.line("a").number >= 0
+        )
+
+    def cut(self, source: str, target: str) -> None:
+        """A link breaks, and what it had not brought over is gone."""
+        if self.links.pop((source, target), None) is None:
+            return
+        if self.stations[source].alive:
+            self.stations[source].listener.unlinked(target)
+        if self.stations[target].alive:
+            self.stations[target].listener.incoming_lost(source)
+
+    def step(self) -> None:
+        """Let everybody do what is to be done, and time pass a little."""
+        self._link()
+        for station in self.stations.values():
+            if station.alive:
+                station.executor.step()
+                self.turn(station)
+        for key in list(self.links):
+            self.carry(*key)
+        for station in self.stations.values():
+            if station.alive:
+                for client in list(station.clients):
+                    client.exchange()
+                self.turn(station)
+        self.clock.advance(TICK_MS // 5)
+        for station in self.stations.values():
+            if station.alive:
+                station.node.tick_log()
+                self.turn(station)
+
+    def turn(self, station: Station) -> None:
+        """A node's turn, as often as it wants one."""
+        for _ in range(20):
+            station.node.turn()
+            if not station.node.needs_turn:
+                return
+
+    def carry(self, source: str, target: str, count: int = -1) -> int:
+        """Bring messages over a link; returns how many."""
+        link = self.links.get((source, target))
+        carried = 0
+        while link and carried != count and (source, target) not in self.deaf:
+            self.stations[target].listener.received(source, link.popleft())
+            carried += 1
+            if self.links.get((source, target)) is not link:
+                break
+        return carried
+
+    def _link(self) -> None:
+        for source, station in self.stations.items():
+            for target in sorted(station.dialled):
+                other = self.stations[target]
+                key = (source, target)
+                if key in self.links or key in self.blocked:
+                    continue
+                if station.alive and other.alive and source != target:
+                    self.links[key] = deque()
+                    other.listener.incoming(source, self._hello(station))
+                    station.listener.linked(target, self._hello(other))
+
+    def _hello(self, station: Station) -> PeerHello:
+        uid = station.node.settings.node_uid
+        return PeerHello(station.name, uid, bytes(16), station.boot, "1", 1)
+
+    def until(self, done: Callable[[], bool]) -> None:
+        """Go on until something is so."""
+        for _ in range(ROUNDS_MAX):
+            if done():
+                return
+            self.step()
+        raise AssertionError("it did not come about")
+
+    def settle(self, steps: int = 12) -> None:
+        """Go on for a while, where nothing is to happen."""
+        for _ in range(steps):
+            self.step()
+
+
+class Got:
+    """A message that came."""
+
+    def __init__(self, method: spec.BasicDeliver | spec.BasicGetOk, body: bytes) -> None:
+        self.tag = method.delivery_tag
+        self.redelivered = method.redelivered
+        self.method = method
+        self.body = body
+
+
+class Client:
+    """A client with one connection and one channel; for its node it is the transport.
+
+    Attributes:
+        methods: Answers of the node, in order.
+        messages: Messages, in order.
+        acked, nacked: Publishes answered.
+    """
+
+    def __init__(self, station: Station) -> None:
+        self.station = station
+        self.pair = station.pair
+        self.opened = False
+        self.over = False
+        self.deaf = False
+        self.held = False
+        self.outbox = bytearray()
+        self.inbox: list[bytes] = []
+        self.methods: list[spec.Method] = []
+        self.messages: list[Got] = []
+        self.acked: set[int] = set()
+        self.nacked: set[int] = set()
+        self.published = 0
+        self._settled_to = 0
+        self._reader = FrameReader(FRAME_BYTES_MAX)
+        self._content: tuple[spec.Method, int, bytes] | None = None
+        self.end = station.node.accept(self, "127.0.0.1", 0)
+        self.outbox += PROTOCOL_HEADER
+
+    # The transport.
+
+    def write(self, data: bytes) -> None:
+        self.inbox.append(data)
+
+    def write_eof(self) -> None:
+        self.over = True
+
+    def close(self) -> None:
+        self.over = True
+
+    def abort(self) -> None:
+        self.over = True
+
+    def pause_reading(self) -> None:
+        self.held = True
+
+    def resume_reading(self) -> None:
+        self.held = False
+
+    # The client.
+
+    def exchange(self) -> None:
+        """Hand bytes over, both ways."""
+        if self.outbox and not self.over and not self.held:
+            data = bytes(self.outbox)
+            self.outbox.clear()
+            self.end.receive(data)
+        if self.deaf:
+            if self.inbox:
+                self.end.set_writable(False)
+            return
+        self.end.set_writable(True)
+        if self.inbox:
+            self._reader.feed(b"".join(self.inbox))
+            self.inbox = []
+            while self._reader.next():
+                self._frame()
+
+    def vanish(self) -> None:
+        """The connection is cut."""
+        self.over = True
+        self.station.clients.remove(self)
+        self.end.lost()
+
+    def send(self, method: spec.Method) -> None:
+        self.outbox += method_frame(1, method.encode())
+
+    def call(self, method: spec.Method) -> spec.Method:
+        """Send a method and wait for its answer, which may be that the channel is closed."""
+        seen = len(self.methods)
+        self.send(method)
+        self.pair.until(lambda: len(self.methods) > seen)
+        return self.methods[seen]
+
+    def declare(
+        self,
+        name: str,
+        durable: bool = True,
+        exclusive: bool = False,
+        auto_delete: bool = False,
+        passive: bool = False,
+    ) -> spec.Method:
+        return self.call(
+            spec.QueueDeclare(0, name, passive, durable, exclusive, auto_delete, False, {})
+        )
+
+    def publish(self, name: str, body: bytes, persistent: bool = True) -> None:
+        self.published += 1
+        properties = b"\x10\x00\x02" if persistent else b"\x00\x00"
+        method = spec.BasicPublish(0, "", name, False, False)
+        self.outbox += content_frames(1, method, properties, body, 131_072)
+
+    def consume(self, name: str, no_ack: bool = False, exclusive: bool = False) -> spec.Method:
+        arguments: Table = {}
+        return self.call(spec.BasicConsume(0, name, "", False, no_ack, exclusive, False, arguments))
+
+    def get(self, name: str) -> Got | None:
+        """`basic.get`."""
+        seen = len(self.methods)
+        count = len(self.messages)
+        self.send(spec.BasicGet(0, name, False))
+        self.pair.until(lambda: len(self.methods) > seen or len(self.messages) > count)
+        return self.messages.pop() if len(self.messages) > count else None
+
+    def ack(self, tag: int, multiple: bool = False) -> None:
+        self.send(spec.BasicAck(tag, multiple))
+
+    def qos(self, count: int, shared: bool = False) -> None:
+        assert isinstance(self.call(spec.BasicQos(0, count, shared)), spec.BasicQosOk)
+
+    def bodies(self) -> list[bytes]:
+        return [got.body for got in self.messages]
+
+    def _frame(self) -> None:
+        reader = self._reader
+        kind, data = int(reader.kind), reader.buffer[int(reader.start) : int(reader.end)]
+        if kind == 1:
+            method = spec.decode_method(data, 0, len(data))
+            if method.HAS_CONTENT:
+                self._content = (method, -1, b"")
+            else:
+                self._method(method)
+        elif kind == 2:
+            assert self._content is not None
+            size = int.from_bytes(data[4:12], "big")
+            self._take(self._content[0], size, b"")
+        elif kind == 3:
+            assert self._content is not None
+            method, size, body = self._content
+            self._take(method, size, body + data)
+
+    def _take(self, method: spec.Method, size: int, body: bytes) -> None:
+        self._content = (method, size, body)
+        if len(body) == size:
+            assert isinstance(method, (spec.BasicDeliver, spec.BasicGetOk))
+            self.messages.append(Got(method, body))
+
+    def _method(self, method: spec.Method) -> None:
+        if isinstance(method, spec.ConnectionStart):
+            capabilities: Table = {"consumer_cancel_notify": True, "basic.nack": True}
+            ok = spec.ConnectionStartOk({"capabilities": capabilities}, "PLAIN", b"\0guest\0guest")
+            self.outbox += method_frame(0, ok.encode())
+        elif isinstance(method, spec.ConnectionTune):
+            tune = spec.ConnectionTuneOk(method.channel_max, 131_072, 0)
+            self.outbox += method_frame(0, tune.encode())
+            self.outbox += method_frame(0, spec.ConnectionOpen("/").encode())
+        elif isinstance(method, spec.ConnectionOpenOk):
+            self.send(spec.ChannelOpen())
+        elif isinstance(method, spec.ChannelOpenOk):
+            self.opened = True
+        elif isinstance(method, (spec.BasicAck, spec.BasicNack)):
+            answered = self.acked if isinstance(method, spec.BasicAck) else self.nacked
+            first = self._settled_to + 1 if method.multiple else method.delivery_tag
+            others = self.acked | self.nacked
+            for tag in range(first, method.delivery_tag + 1):
+                if tag not in others:
+                    answered.add(tag)
+            while self._settled_to + 1 in self.acked or self._settled_to + 1 in self.nacked:
+                self._settled_to += 1
+        else:
+            if isinstance(method, spec.ChannelClose):
+                self.send(spec.ChannelCloseOk())
+                self.send(spec.ChannelOpen())
+            self.methods.append(method)
