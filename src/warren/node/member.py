@@ -169,24 +169,33 @@ class Member(Proposer):
         """Index, term and payload of a leader's snapshot that is not durable yet."""
         self._reading: list[str] = []
         self._read: dict[str, list[Batch]] = {}
+        self._options = options
+        self._seed: i64 = seed
+        if log.incomplete:
+            # The snapshot that the log was given up for is not all here: begin with nothing.
+            log.begin_empty()
+        self.raft = self._new_raft(revived)
+        log.owner = self
+        if not is_alone(self.raft.members):
+            log.keep_recent(RECENT_BYTES)
+
+    def _new_raft(self, revived: Revived) -> Raft:
+        """Raft as of what the disk holds."""
         saved = Saved()
         saved.term = self.memory.term
         saved.voted_for = self.memory.voted_for
         saved.voted_incarnation = self.memory.voted_incarnation
         saved.snapshot_index = revived.snapshot_index
         if revived.snapshot_index > 0:
-            saved.snapshot_term = log.term_at(revived.snapshot_index)
+            saved.snapshot_term = self.log.term_at(revived.snapshot_index)
         saved.members = self.memory.members
         if revived.snapshot is not None:
             saved.members = revived.snapshot.members
         saved.runs = revived.runs
-        saved.last_index = log.last_index
+        saved.last_index = self.log.last_index
         for index, members in revived.configs:
             saved.configs.append(Config(index, members))
-        self.raft = Raft(host.name, self.memory.incarnation, saved, options, seed)
-        log.owner = self
-        if not is_alone(saved.members) or revived.configs:
-            log.keep_recent(RECENT_BYTES)
+        return Raft(self.host.name, self.memory.incarnation, saved, self._options, self._seed)
 
     def start(self) -> None:
         """Begin to take part."""
@@ -621,6 +630,26 @@ class Member(Proposer):
         self._settle_submissions()
         self.save_memory(None)
         self._mark()
+
+    def give_up_install(self) -> None:
+        """The rest of a leader's snapshot will not come: begin with nothing, as on a new disk.
+
+        What this member ever acknowledged is below that snapshot, which a majority without it has.
+        """
+        if not self.log.incomplete or self._taken_over is not None:
+            return
+        self.log.begin_empty()
+        self._entries.clear()
+        self.applied_index = 0
+        self._committed = 0
+        self._snapshot_index = 0
+        self.snapshot_payload = b""
+        self.memory.commit = 0
+        self.sessions = {}
+        self.machine.restore(self.machine.first_state())
+        self.raft = self._new_raft(Revived(self.memory))
+        self.host.appended(True)
+        self.start()
 
     def _settle_submissions(self) -> None:
         """Tell those whose submissions are part of a snapshot."""

@@ -219,16 +219,21 @@ class Tables(Machine):
         """The tables, for a snapshot."""
         return self.machine.snapshot()
 
+    def first_state(self) -> bytes:
+        """Tables with nothing in them."""
+        return MetadataMachine().snapshot()
+
     def restore(self, state: bytes) -> None:
         """Go on from a leader's snapshot: queues come and go by the difference."""
-        before: list[QueueRecord] = []
-        for tables in self.machine.vhosts.values():
-            before.extend(tables.queues.values())
         self.machine.restore(state)
-        for record in before:
-            now = self.machine.queue(record.vhost, record.name)
-            if now is None or now.group_id != record.group_id:
-                self._stop(self.vhosts[record.vhost], record)
+        if not self.machine.nodes:
+            # Begun anew; what is here stays until the log says what became of it (rule 15).
+            return
+        for vhost in self.vhosts.values():
+            for queue in list(vhost.queues.values()):
+                record = self.machine.queue(vhost.name, queue.name)
+                if record is None or record.group_id != queue.group_id:
+                    self._drop(vhost, queue)
         for name, tables in self.machine.vhosts.items():
             vhost = self.vhosts.get(name)
             if vhost is None:
@@ -348,7 +353,7 @@ class Tables(Machine):
     def _act(self, outcome: Outcome, index: i64) -> None:
         """Start and stop queues as a change demands."""
         created = outcome.created_queue
-        if created is not None:
+        if created is not None and not self._has(created):
             self._start(created, None)
         for record in outcome.deleted_queues:
             vhost = self.vhosts.get(record.vhost)
@@ -469,14 +474,22 @@ class Tables(Machine):
 
     def _stop(self, vhost: VirtualHost, record: QueueRecord) -> None:
         queue = vhost.queues.get(record.name)
-        if queue is None or queue.group_id != record.group_id:
-            return
-        del vhost.queues[record.name]
+        if queue is not None and queue.group_id == record.group_id:
+            self._drop(vhost, queue)
+
+    def _has(self, record: QueueRecord) -> bool:
+        """Whether this very queue is here already, when the tables' log is applied anew."""
+        vhost = self.vhosts.get(record.vhost)
+        queue = None if vhost is None else vhost.queues.get(record.name)
+        return queue is not None and queue.group_id == record.group_id
+
+    def _drop(self, vhost: VirtualHost, queue: Queue) -> None:
+        del vhost.queues[queue.name]
         queue.seal()
         queue.close()
-        if self.logged.pop(int(record.group_id), None) is not None:
-            self._node.cluster.remove(record.group_id)
-            self._node.log.drop(int(record.group_id))
+        if self.logged.pop(int(queue.group_id), None) is not None:
+            self._node.cluster.remove(queue.group_id)
+            self._node.log.drop(int(queue.group_id))
             self._node.appended(True)
 
 

@@ -137,6 +137,12 @@ class Transfers:
         for group_id, target in list(self._outgoing):
             if target == peer:
                 self._end(group_id, peer, False)
+        for group_id, offer in list(self._offers.items()):
+            if offer.sender == peer:
+                del self._offers[group_id]
+                member = self._cluster.members.get(group_id)
+                if member is not None:
+                    member.give_up_install()
 
     # --- receiving ------------------------------------------------------------------------------
 

@@ -93,8 +93,16 @@ class QuorumQueue(LoggedQueue, Machine):
                 self._hand_on(consumer_id, delivery)
 
     def _hand_on(self, consumer_id: i64, delivery: Delivery) -> None:
-        self.delivered += delivery.count
         last = delivery.mid + delivery.count - 1
+        # What the client has seen is not shown again when the log is applied anew.
+        known = self._handed.get(consumer_id, 0) - delivery.mid
+        if known > 0:
+            if known >= delivery.count:
+                return
+            delivery.mid += known
+            delivery.first += known
+            delivery.count -= known
+        self.delivered += delivery.count
         link = self.links.get(consumer_id)
         if link is not None:
             self._handed[consumer_id] = last + 1
@@ -127,6 +135,10 @@ class QuorumQueue(LoggedQueue, Machine):
         """The machine's snapshot."""
         return self.fifo.encode()
 
+    def first_state(self) -> bytes:
+        """An empty queue, not yet set up."""
+        return Fifo(-1, False).encode()
+
     def restore(self, state: bytes) -> None:
         """Go on from a leader's snapshot; consumers here get what they missed."""
         self.fifo.restore(state)
@@ -134,18 +146,11 @@ class QuorumQueue(LoggedQueue, Machine):
         for consumer_id in list(self.links):
             consumer = self.fifo.consumers.get(consumer_id)
             if consumer is not None:
-                handed = self._handed.get(consumer_id, 0)
                 for segment in consumer.segments():
-                    skip = max(0, handed - segment.mid)
-                    if skip < segment.count:
-                        missed = Delivery(
-                            consumer,
-                            segment.mid + skip,
-                            segment.first + skip,
-                            segment.count - skip,
-                            segment.acquired,
-                        )
-                        self._hand_on(consumer_id, missed)
+                    missed = Delivery(
+                        consumer, segment.mid, segment.first, segment.count, segment.acquired
+                    )
+                    self._hand_on(consumer_id, missed)
         self._mark()
 
     def live_in(self, state: bytes) -> list[tuple[int, int]]:

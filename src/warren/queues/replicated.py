@@ -24,6 +24,10 @@ class Machine:
         """Its state as of the last entry applied."""
         raise AssertionError("a machine defines state")
 
+    def first_state(self) -> bytes:
+        """The state before the first entry."""
+        raise AssertionError("a machine defines first_state")
+
     def restore(self, state: bytes) -> None:
         """Go on from a state that a leader sent; what was there before is void."""
         raise AssertionError("a machine defines restore")
