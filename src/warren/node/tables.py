@@ -229,11 +229,11 @@ class Tables(Machine):
         if not self.machine.nodes:
             # Begun anew; what is here stays until the log says what became of it (rule 15).
             return
-        for vhost in self.vhosts.values():
-            for queue in list(vhost.queues.values()):
-                record = self.machine.queue(vhost.name, queue.name)
-                if record is None or record.group_id != queue.group_id:
-                    self._drop(vhost, queue)
+        for here in self.vhosts.values():
+            for queue in list(here.queues.values()):
+                now = self.machine.queue(here.name, queue.name)
+                if now is None or now.group_id != queue.group_id:
+                    self._drop(here, queue)
         for name, tables in self.machine.vhosts.items():
             vhost = self.vhosts.get(name)
             if vhost is None:
