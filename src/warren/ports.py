@@ -147,6 +147,7 @@ class PeerHello:
         boot: How often this data directory was started; below 2**64, larger at each start.
         software_version: For logs.
         machine_version: The newest version of the machines that this node can run.
+        host, port: Where its links are accepted; empty and 0 if they are not.
     """
 
     def __init__(
@@ -157,6 +158,8 @@ class PeerHello:
         boot: int,
         software_version: str,
         machine_version: int,
+        host: str = "",
+        port: int = 0,
     ) -> None:
         self.name: str = name
         self.node_uid: bytes = node_uid
@@ -164,6 +167,8 @@ class PeerHello:
         self.boot: int = boot
         self.software_version: str = software_version
         self.machine_version: int = machine_version
+        self.host: str = host
+        self.port: int = port
 
 
 class Peers(Protocol):
@@ -192,6 +197,14 @@ class Peers(Protocol):
 @mypyc_attr(allow_interpreted_subclasses=True)
 class PeerListener:
     """What links tell the node, on its thread. Each pair of nodes has one link a direction."""
+
+    def judge(self, hello: PeerHello) -> int:
+        """Whether a link with this node, which has proven who it is, is wanted.
+
+        Returns:
+            0, or the code of a refusal (`protocols.peer.refusal`).
+        """
+        return 0
 
     def linked(self, peer: str, hello: PeerHello) -> None:
         """The link to a dialled peer is up: `send` works."""

@@ -38,6 +38,32 @@ def check_add_node(
     return AddNode(name, uid, host, port, incarnation)
 
 
+def check_majorities(machine: MetadataMachine, name: str, running: list[str]) -> None:
+    """What is left has to work without a node, as far as it works with it.
+
+    Args:
+        name: The node that is to go.
+        running: The nodes that are up.
+
+    Raises:
+        ClusterError: Quorum queues would have no majority of voters that are up.
+    """
+    lost = ""
+    count = 0
+    for tables in machine.vhosts.values():
+        for queue in tables.queues.values():
+            left = [row.node for row in queue.members if row.voter and row.node != name]
+            up = [node for node in left if node in running]
+            if left and 2 * len(up) <= len(left):
+                count += 1
+                lost = lost or f"'{queue.name}' in vhost '{queue.vhost}'"
+    if count:
+        raise ClusterError(
+            f"without node '{name}', {count} quorum queue(s) have no majority of running nodes, "
+            f"among them {lost}: start the nodes that are down, or remove the node by force"
+        )
+
+
 def check_remove_node(
     machine: MetadataMachine, name: str, running: bool, leaving: bool = False, force: bool = False
 ) -> RemoveNode:

@@ -181,6 +181,28 @@ class Cluster(MemberHost):
                 member.work()
                 self._watch(member)
 
+    def hand_over(self) -> int:
+        """Give the lead of groups to other nodes; how many are led here that others could lead.
+
+        To be called again and again until none is left, or it has taken too long.
+        """
+        now = self.monotonic_ms()
+        left = 0
+        for member in list(self.members.values()):
+            raft = member.raft
+            if raft.is_leader:
+                others: list[str] = []
+                for copy in raft.members:
+                    if copy.voter and not self.detector.suspected(copy.node):
+                        others.append(copy.node)
+                if others:
+                    left += 1
+                    if raft.can_propose():
+                        raft.transfer(others[left % len(others)], now)
+                        member.work()
+                        self._watch(member)
+        return left
+
     # --- links ----------------------------------------------------------------------------------
 
     def watch_nodes(self) -> None:
@@ -206,13 +228,14 @@ class Cluster(MemberHost):
         """The link to a node is up."""
         self.detector.greeted(peer, hello, self.monotonic_ms())
         self._heed()
-        self._node.membership.ask(peer)
+        self._node.membership.linked(peer, hello)
         for member in self.members.values():
             if member.raft.leader == peer:
                 member.offer_again()
 
     def greeted(self, peer: str, hello: PeerHello) -> None:
         """A node has a link to this one."""
+        self._node.membership.met(peer, hello)
         self.detector.greeted(peer, hello, self.monotonic_ms())
         self._heed()
 
@@ -308,6 +331,10 @@ class ClusterListener(PeerListener):
 
     def __init__(self, node: Node) -> None:
         self._node: Node = node
+
+    def judge(self, hello: PeerHello) -> int:
+        """Whether a link with a node is wanted."""
+        return self._node.membership.judge(hello)
 
     def linked(self, peer: str, hello: PeerHello) -> None:
         """The link to a node is up."""

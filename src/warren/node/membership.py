@@ -17,11 +17,15 @@ import msgspec
 
 from warren.errors import ClusterError, CorruptRecord
 from warren.metadata import commands
+from warren.metadata.membership import node_with
 from warren.metadata.node_checks import check_add_node
 from warren.metadata.outcome import Outcome
 from warren.metadata.tables import MemberRecord
 from warren.node.member import Member
 from warren.node.tables import METADATA_GROUP, Change
+from warren.ports import PeerHello
+from warren.protocols.peer import refusal as codes
+from warren.protocols.peer.hello import NO_CLUSTER
 from warren.raft.members import Member as Copy
 
 if TYPE_CHECKING:
@@ -32,6 +36,8 @@ JOINED: Final = 4
 COMMAND: Final = 5
 
 JOIN_AGAIN_MS: Final = 1_000
+JOIN_ASKS_MAX: Final = 5
+"""Another contact is asked when one has not answered so often."""
 
 
 @final
@@ -57,28 +63,99 @@ class Membership:
         self._node: Node = node
         self._unsettled: dict[int, bool] = {}
         self._asked_ms: int = -JOIN_AGAIN_MS
-        self._contact: str = ""
+        self._asks: int = 0
+        self._contacts: list[str] = []
+        """Nodes that may take this one in; the first one is being asked."""
+
+    # --- who may come ---------------------------------------------------------------------------
+
+    def judge(self, hello: PeerHello) -> int:
+        """Whether a link with a node is wanted; 0 or the code of a refusal."""
+        machine = self._node.tables.machine
+        if not self._node.cluster.session:
+            return 0
+        record = machine.nodes.get(hello.name)
+        if record is not None:
+            return 0 if record.uid == hello.node_uid else codes.NAME_TAKEN
+        if node_with(machine.nodes, hello.node_uid) is not None:
+            return codes.RENAMED
+        # One that is to join says so by naming no cluster.
+        return codes.REMOVED if hello.cluster_id == machine.cluster_id else 0
 
     # --- joining --------------------------------------------------------------------------------
 
-    def ask(self, peer: str) -> None:
-        """A link to a member of the cluster to join is up: ask to be taken in."""
-        settings = self._node.settings
-        member = self._node.tables.member()
-        if not settings.join or self._node.tables.machine.nodes or member.raft.members:
+    def joining(self) -> bool:
+        """Whether this node waits to be taken in."""
+        tables = self._node.tables
+        return not tables.machine.nodes and not tables.member().raft.members
+
+    def linked(self, peer: str, hello: PeerHello) -> None:
+        """The link to a node is up."""
+        if self.joining():
+            if peer not in self._contacts:
+                self._contacts.append(peer)
+            if peer == self._contacts[0]:
+                self._ask()
+        elif hello.cluster_id == NO_CLUSTER and peer in self._node.tables.machine.nodes:
+            self.added(peer, peer, hello.node_uid)
+
+    def met(self, peer: str, hello: PeerHello) -> None:
+        """A node has a link to this one: one back is needed, wherever the node is by now.
+
+        The tables here may be too old to name it, and this node would not get newer ones without.
+        """
+        node = self._node
+        machine = node.tables.machine
+        record = machine.nodes.get(peer)
+        if not hello.host:
             return
-        self._contact = peer
+        if record is not None:
+            if record.host != hello.host or record.port != hello.port:
+                node.cluster.know(peer, hello.host, hello.port)
+                if node.cluster.session:
+                    node.tables.submit(commands.NodeMoved(peer, hello.host, hello.port), None)
+        elif hello.cluster_id != NO_CLUSTER and hello.cluster_id in (
+            machine.cluster_id,
+            node.cluster_id,
+        ):
+            node.cluster.know(peer, hello.host, hello.port)
+
+    def _ask(self) -> None:
+        """Ask to be taken in."""
+        if self._asks >= JOIN_ASKS_MAX:
+            self._ask_another()
+        settings = self._node.settings
+        self._asks += 1
         row = [
             settings.node_name,
             self._node.uid,
             settings.cluster_host,
             settings.cluster_port,
-            int(member.memory.incarnation),
+            int(self._node.tables.member().memory.incarnation),
         ]
-        self._say(peer, JOIN, row)
+        if not self._say(self._contacts[0], JOIN, row):
+            self._ask_another()
 
-    def _say(self, peer: str, kind: int, content: Any) -> None:
-        self._node.cluster.send(peer, [bytes([kind]), msgspec.msgpack.encode(content)])
+    def _ask_another(self) -> None:
+        self._asks = 0
+        self._contacts.append(self._contacts.pop(0))
+
+    def _moved(self) -> bool:
+        """Whether the tables have another address for this node."""
+        settings = self._node.settings
+        own = self._node.tables.machine.nodes.get(settings.node_name)
+        return own is not None and (
+            own.host != settings.cluster_host or own.port != settings.cluster_port
+        )
+
+    def _move(self) -> None:
+        """Have the tables give this node its present address."""
+        settings = self._node.settings
+        moved = commands.NodeMoved(settings.node_name, settings.cluster_host, settings.cluster_port)
+        self._node.tables.submit(moved, None)
+
+    def _say(self, peer: str, kind: int, content: Any) -> bool:
+        return self._node.cluster.send(peer, [bytes([kind]), msgspec.msgpack.encode(content)])
 
     def received(self, peer: str, message: bytes) -> None:
         """A node says something about membership.
@@ -96,11 +173,14 @@ class Membership:
                 name, uid, host, port, incarnation = content
                 self._asked(peer, commands.AddNode(name, uid, host, port, incarnation))
             elif kind == JOINED and isinstance(content, str):
-                self._node.log_warning(f"this node may not join: {content}")
+                self._node.log_warning(f"node {peer} does not take this node in: {content}")
+                if peer in self._contacts and self._contacts[0] == peer:
+                    self._ask_another()
             elif kind == JOINED:
-                self._node.joined(content[0])
-                for name, host, port in content[1]:
-                    self._node.cluster.know(name, host, port)
+                if self.joining() and self._node.cluster_id in (b"", content[0]):
+                    self._node.joined(content[0])
+                    for name, host, port in content[1]:
+                        self._node.cluster.know(name, host, port)
         except (msgspec.DecodeError, ValueError, TypeError) as error:
             raise CorruptRecord("a frame of a node", 0, f"this is no message: {error}") from error
 
@@ -110,7 +190,7 @@ class Membership:
             self._say(peer, JOINED, "the node asked is not up itself; ask again or ask another one")
             return
         try:
-            check_add_node(
+            needed = check_add_node(
                 node.tables.machine,
                 command.name,
                 command.uid,
@@ -122,14 +202,17 @@ class Membership:
             self._say(peer, JOINED, str(error))
             return
         node.cluster.know(command.name, command.host, command.port)
-        node.tables.submit(command, Joining(self, command.name, command.name, command.uid))
+        if needed is None:
+            self.added(peer, command.name, command.uid)
+        else:
+            node.tables.submit(needed, Joining(self, peer, command.name, command.uid))
 
     def added(self, peer: str, name: str, uid: bytes) -> None:
         """A node was taken in, unless another one came first; tell it."""
         machine = self._node.tables.machine
         record = machine.nodes.get(name)
         if record is None or record.uid != uid:
-            self._say(peer, JOINED, f"another node {name} joined at the same time")
+            self._say(peer, JOINED, f"another node {name} is in the cluster")
             return
         rows = [[node.name, node.host, node.port] for node in machine.nodes.values()]
         self._say(peer, JOINED, [machine.cluster_id, rows])
@@ -178,9 +261,12 @@ class Membership:
                 if group_id == METADATA_GROUP:
                     self._place_everywhere()
         now = self._node.monotonic_ms()
-        if self._contact and now - self._asked_ms >= JOIN_AGAIN_MS:
+        if now - self._asked_ms >= JOIN_AGAIN_MS:
             self._asked_ms = now
-            self.ask(self._contact)
+            if self._contacts and self.joining():
+                self._ask()
+            elif self._node.cluster.session and self._moved():
+                self._move()
 
     def _settled(self, member: Member, desired: list[Copy]) -> bool:
         """Whether nothing is left to do; else do the next step if it can be done now."""

@@ -18,7 +18,7 @@ from warren.metadata.passwords import SALT_BYTES
 from warren.metadata.permissions import Authority, first_commands
 from warren.metadata.tables import LIFE_SHIFT, QueueRecord
 from warren.node.member import Member
-from warren.node.revived import Memory, Revived
+from warren.node.revived import RAFT_SESSION, Memory, Revived
 from warren.protocols.broker import Confirming
 from warren.queues.classic import ClassicQueue
 from warren.queues.fifo import Fifo
@@ -84,6 +84,8 @@ class Tables(Machine):
         self._node: Node = node
         self._member: Member | None = None
         self._announcing: bool = False
+        self._replayer: NodeReplayer | None = None
+        """What the log holds of queues that the tables do not name yet."""
         self._last_group: i64 = 0
 
     # Life.
@@ -108,14 +110,24 @@ class Tables(Machine):
         group = log.group(METADATA_GROUP)
         member = node.cluster.add(group, self, revived)
         self._member = member
+        self._replayer = replayer
         if fresh:
             member.save_memory(None)
         node.cluster.watch_nodes()
+        self._know_pending(revived)
         for name, record in machine.vhosts.items():
             self.vhosts[name] = VirtualHost(name)
             for queue_record in record.queues.values():
-                self._start(queue_record, replayer)
+                self._start(queue_record)
         node.cluster.start(member)
+
+    def _know_pending(self, revived: Revived) -> None:
+        """Dial the nodes of entries that are not known to be committed: it takes them to tell."""
+        for batch in revived.pending:
+            if batch.session != RAFT_SESSION:
+                command = commands.decode(batch.body())
+                if isinstance(command, (commands.AddNode, commands.NodeMoved)):
+                    self._node.cluster.know(command.name, command.host, command.port)
 
     def _first_memory(self) -> Memory:
         """What an empty data directory begins with: a cluster of its own, or nothing yet."""
@@ -241,7 +253,7 @@ class Tables(Machine):
                 self.vhosts[name] = vhost
             for record in tables.queues.values():
                 if record.name not in vhost.queues:
-                    self._start(record, None)
+                    self._start(record)
         self._node.cluster.watch_nodes()
         own = self.machine.nodes.get(self._node.settings.node_name)
         if own is not None and own.nonce == self._node.nonce:
@@ -282,8 +294,8 @@ class Tables(Machine):
             self.machine,
             [name for name in self.machine.nodes if name == own or not suspected(name)],
             own,
-            placement.DEFAULT_GROUP_SIZE,
-            placement.CLIENT_LOCAL,
+            node.settings.quorum_size,
+            node.settings.leader_locator,
             command.group_id,
             node.random.bytes(placement.SEED_BYTES),
         )
@@ -331,6 +343,7 @@ class Tables(Machine):
         if node.cluster.session:
             return
         node.cluster.session_begun(session)
+        self._replayer = None
         known: dict[int, bool] = {METADATA_GROUP: True}
         for tables in self.machine.vhosts.values():
             for record in tables.queues.values():
@@ -354,7 +367,7 @@ class Tables(Machine):
         """Start and stop queues as a change demands."""
         created = outcome.created_queue
         if created is not None and not self._has(created):
-            self._start(created, None)
+            self._start(created)
         for record in outcome.deleted_queues:
             vhost = self.vhosts.get(record.vhost)
             if vhost is not None:
@@ -380,11 +393,12 @@ class Tables(Machine):
         vhost = self.vhosts[record.vhost]
         queue = vhost.queues.get(record.name)
         if queue is None or (isinstance(queue, RemoteQueue) and record.kind == "quorum"):
-            self._start(record, None)
+            self._start(record)
 
-    def _start(self, record: QueueRecord, replayer: NodeReplayer | None) -> None:
+    def _start(self, record: QueueRecord) -> None:
         """Create a queue's object, with the machine that the log replayed if there was one."""
         queue: Queue
+        replayer = self._replayer
         name = self._node.settings.node_name
         if record.kind == "quorum":
             if record.member_on(name) is None:

@@ -83,6 +83,8 @@ class Settings:
         memory_limit_bytes: More memory than this raises the memory alarm; 0 for never.
         default_vhost, default_user, default_password: Made where the data directory is empty.
         loopback_users: Users that may connect from this machine only.
+        quorum_size: How many members of a quorum queue vote where its declare says nothing.
+        leader_locator: Where the leader of such a queue begins; see `metadata.placement`.
     """
 
     def __init__(self, node_name: str) -> None:
@@ -102,6 +104,8 @@ class Settings:
         self.default_user: str = "guest"
         self.default_password: str = "guest"
         self.loopback_users: list[str] = ["guest"]
+        self.quorum_size: int = 3
+        self.leader_locator: str = "client-local"
 
 
 class ReplyTarget:

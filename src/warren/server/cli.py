@@ -7,8 +7,10 @@ and a mistyped option answer at once.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from warren import __version__
 from warren.errors import ConfigError
@@ -17,10 +19,10 @@ from warren.server import config
 EXIT_USAGE = 2
 
 
-def _checked(parse: Callable[[str], config.Value]) -> Callable[[str], config.Value]:
+def _checked(parse: Callable[[str], Any]) -> Callable[[str], Any]:
     """A parser of the configuration, with its refusals in argparse's form."""
 
-    def convert(text: str) -> config.Value:
+    def convert(text: str) -> Any:
         try:
             return parse(text)
         except ValueError as error:
@@ -90,8 +92,75 @@ def parser() -> argparse.ArgumentParser:
         help="a key of the configuration file; may be given more than once",
     )
     server.add_argument("--log-level", choices=config.LOG_LEVELS, help="(default: info)")
+    server.add_argument(
+        "--join",
+        metavar="HOST:PORT",
+        type=_checked(config.parse_contact),
+        action="append",
+        default=[],
+        help="cluster listener of a node whose cluster an empty data directory joins; may be given "
+        "more than once",
+    )
+    server.add_argument(
+        "--cluster-port",
+        type=_checked(config.parse_port),
+        help=f"port for other nodes (default: {config.CLUSTER_PORT_DEFAULT})",
+    )
+    server.add_argument(
+        "--cluster-host",
+        metavar="HOST",
+        type=_checked(config.parse_host),
+        help="where other nodes reach this one (default: --bind, or the host in the node's name)",
+    )
+    _secret_option(server)
     server.add_argument("--version", action="version", version=f"warren {__version__}")
+    _cluster_commands(commands)
     return command
+
+
+def _secret_option(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--secret-file",
+        metavar="FILE",
+        help="file with the cluster's secret (default: cluster.secret, WARREN_CLUSTER_SECRET, or "
+        "the file 'secret' in the data directory)",
+    )
+
+
+def _cluster_commands(commands: Any) -> None:
+    cluster = commands.add_parser(
+        "cluster",
+        help="ask a running node about its cluster, or change it",
+        description="Ask a running node about its cluster, or change it. The node is the one of "
+        "--data-dir, or the one that --contact names.",
+    )
+    cluster.add_argument("--data-dir", metavar="DIR", help="the data directory of a node here")
+    cluster.add_argument(
+        "--node-name",
+        metavar="NAME@HOST",
+        type=_checked(config.parse_node_name),
+        help="a node here, for its default data directory",
+    )
+    cluster.add_argument(
+        "--contact",
+        metavar="HOST:PORT",
+        type=_checked(config.parse_contact),
+        help="the cluster listener of a node",
+    )
+    _secret_option(cluster)
+    cluster.add_argument("--config", metavar="FILE", help="for its keys cluster.*")
+    actions = cluster.add_subparsers(dest="action", required=True, metavar="ACTION")
+    status = actions.add_parser("status", help="nodes, and which of them leads which queue")
+    status.add_argument("--json", action="store_true", help="as JSON, for programs")
+    forget = actions.add_parser("forget", help="remove a node that will not come back")
+    forget.add_argument("name", metavar="NODE", type=_checked(config.parse_node_name))
+    leave = actions.add_parser("leave", help="have the asked node leave its cluster and stop")
+    for action in (forget, leave):
+        action.add_argument(
+            "--force",
+            action="store_true",
+            help="even where quorum queues lose their last voting member or their majority",
+        )
 
 
 def server_config(words: argparse.Namespace) -> config.ServerConfig:
@@ -101,6 +170,10 @@ def server_config(words: argparse.Namespace) -> config.ServerConfig:
         ConfigError: The file or a value is not understood.
     """
     entries = config.read_file(words.config) if words.config else []
+    secret = os.environ.get(config.SECRET_VARIABLE)
+    if secret:
+        source = config.Source(config.SECRET_VARIABLE)
+        entries.insert(0, config.Entry("cluster.secret", secret, source))
     for text in words.set:
         entries += [
             entry._replace(source=config.Source("--set"))
@@ -108,18 +181,28 @@ def server_config(words: argparse.Namespace) -> config.ServerConfig:
         ]
     if words.log_level:
         entries.append(config.Entry("log.level", words.log_level, config.Source("--log-level")))
-    return config.build(
+    built = config.build(
         entries,
         node_name=words.node_name,
         data_dir=words.data_dir,
         bind=words.bind,
         port=words.port,
+        cluster_host=words.cluster_host,
+        cluster_port=words.cluster_port,
+        join=words.join,
+        secret_file=words.secret_file,
     )
+    config.check_cluster(built)
+    return built
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status: 0 done, 1 failed, 2 wrong words or settings."""
     words = parser().parse_args(arguments)
+    if words.command == "cluster":
+        from warren.server.cluster_command import run as run_cluster
+
+        return run_cluster(words)
     try:
         settings = server_config(words)
     except ConfigError as error:

@@ -31,6 +31,9 @@ Value = int | float | str | bool
 
 LOG_LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 PORT_DEFAULT: Final = 5672
+CLUSTER_PORT_DEFAULT: Final = 25_672
+SECRET_VARIABLE: Final = "WARREN_CLUSTER_SECRET"
+"""Names the environment's variable that holds the cluster's secret."""
 ALL_INTERFACES: Final = ""
 
 
@@ -54,6 +57,18 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
         default_user, default_pass, default_vhost: Made in an empty data directory.
         loopback_users: Users that may connect from this machine only.
         log_level: The least important level that is logged.
+        cluster_host: Where other nodes reach this one; empty for the address it listens on, or the
+            host in its name.
+        cluster_port: Its cluster listener's port; 0 if none was given.
+        join: Addresses of nodes whose cluster an empty data directory joins.
+        cluster_nodes: Name, host and port of the nodes that form a cluster of themselves.
+        cluster_secret: The same on all nodes of a cluster.
+        secret_file: A file that holds it.
+        cluster_ssl_cacertfile, cluster_ssl_certfile, cluster_ssl_keyfile: In PEM format, for links
+            between nodes; all three or none.
+        cluster_ssl_verify_names: Whether a node's certificate has to hold its name.
+        quorum_cluster_size: How many members of a new quorum queue vote.
+        queue_leader_locator: Where the leader of a new quorum queue begins.
     """
 
     node_name: str
@@ -73,6 +88,18 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     default_vhost: str = "/"
     loopback_users: tuple[str, ...] = ("guest",)
     log_level: str = "info"
+    cluster_host: str = ""
+    cluster_port: int = 0
+    join: tuple[tuple[str, int], ...] = ()
+    cluster_nodes: tuple[tuple[str, str, int], ...] = ()
+    cluster_secret: str = ""
+    secret_file: str = ""
+    cluster_ssl_cacertfile: str = ""
+    cluster_ssl_certfile: str = ""
+    cluster_ssl_keyfile: str = ""
+    cluster_ssl_verify_names: bool = False
+    quorum_cluster_size: int = 3
+    queue_leader_locator: str = "client-local"
 
     def memory_limit_bytes(self, total_bytes: int) -> int:
         """Memory in use above which publishers are blocked, on a machine that has so much."""
@@ -161,6 +188,47 @@ def _truth(text: str) -> bool:
     return text == "true"
 
 
+def _secret(text: str) -> str:
+    if not re.fullmatch(r"\S{1,1024}", text):
+        raise _Refused("one word, such as 64 hex digits")
+    return text
+
+
+def _locator(text: str) -> str:
+    # The older names say what `balanced` does.
+    if text not in ("client-local", "balanced", "least-leaders", "random"):
+        raise _Refused("client-local or balanced")
+    return "client-local" if text == "client-local" else "balanced"
+
+
+def parse_host(text: str) -> str:
+    """A host's name or address."""
+    if not re.fullmatch(r"[A-Za-z0-9._:-]+", text):
+        raise _Refused("a host's name or address")
+    return text
+
+
+def parse_contact(text: str) -> tuple[str, int]:
+    """A cluster listener: `host`, `host:port` or `[v6 address]:port`."""
+    match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::([0-9]+))?", text)
+    if match is None:
+        raise _Refused("host:port or [IPv6 address]:port")
+    port = parse_port(match[3]) if match[3] else CLUSTER_PORT_DEFAULT
+    return (match[1] or match[2], port)
+
+
+def _cluster_node(text: str) -> tuple[str, str, int]:
+    """A node of a list: `name@host` or `name@host:port`."""
+    name, at, where = text.partition("@")
+    try:
+        if not at:
+            raise _Refused("")
+        host, port = parse_contact(where)
+        return (parse_node_name(f"{name}@{host}"), host, port)
+    except _Refused:
+        raise _Refused("name@host or name@host:port") from None
+
+
 def parse_port(text: str) -> int:
     """A TCP port."""
     return _whole(1, 65_535, "port")(text)
@@ -222,6 +290,20 @@ SETTINGS: Final = (
     Setting("default_vhost", "default_vhost", _word, "vhost made in an empty data directory"),
     Setting("log.level", "log_level", _level, "least important level that is logged"),
     Setting("log.console.level", "log_level", _level, "the same"),
+    Setting("cluster.host", "cluster_host", parse_host, "where other nodes reach this one"),
+    Setting("cluster.port", "cluster_port", parse_port, "port for other nodes, instead of 25672"),
+    Setting("cluster.secret", "cluster_secret", _secret, "the same word on all nodes of a cluster"),
+    Setting("cluster.ssl.cacertfile", "cluster_ssl_cacertfile", _word,
+            "authorities for certificates of nodes, PEM"),
+    Setting("cluster.ssl.certfile", "cluster_ssl_certfile", _word, "this node's certificate, PEM"),
+    Setting("cluster.ssl.keyfile", "cluster_ssl_keyfile", _word, "this node's key, PEM"),
+    Setting("cluster.ssl.verify_names", "cluster_ssl_verify_names", _truth,
+            "true: a node's certificate has to hold its name"),
+    Setting("quorum_queue.initial_cluster_size", "quorum_cluster_size", _whole(1, 255, "nodes"),
+            "members of a new quorum queue that vote"),
+    Setting("quorum_cluster_size", "quorum_cluster_size", _whole(1, 255, "nodes"), "the same"),
+    Setting("queue_leader_locator", "queue_leader_locator", _locator,
+            "where the leader of a new quorum queue begins: client-local or balanced"),
 )  # fmt: skip
 
 PATTERNS: Final = (
@@ -229,6 +311,8 @@ PATTERNS: Final = (
     ("listeners.tcp.NAME", "a port, address:port or [IPv6 address]:port; as many as you like"),
     ("loopback_users.NAME", "true: this user may connect from this machine only"),
     ("loopback_users", "none: no user is bound to this machine"),
+    ("cluster_formation.classic_config.nodes.N", "name@host:port, the same list on all nodes"),
+    ("cluster_formation.peer_discovery_backend", "classic_config"),
 )
 """Keys that are more than one field's value, with what they do."""
 
@@ -307,6 +391,10 @@ def build(
     data_dir: str | None = None,
     bind: str | None = None,
     port: int | None = None,
+    cluster_host: str | None = None,
+    cluster_port: int | None = None,
+    join: Iterable[tuple[str, int]] = (),
+    secret_file: str | None = None,
 ) -> ServerConfig:
     """Put a configuration together; what is given by name wins over the entries.
 
@@ -316,6 +404,9 @@ def build(
         data_dir: None is `default_data_dir`.
         bind: Address to listen on instead of those the entries name.
         port: Port to listen on instead of those the entries name.
+        cluster_host, cluster_port: Where other nodes reach this one.
+        join: Addresses of nodes whose cluster is to be joined.
+        secret_file: Path of a file with the cluster's secret.
 
     Raises:
         ConfigError: An unknown key, or a value that is not allowed; says where and what is.
@@ -323,6 +414,7 @@ def build(
     fields: dict[str, Value] = {}
     listeners: dict[str, tuple[str, int]] = {}
     loopback = {"guest": True}
+    nodes: dict[str, tuple[str, str, int]] = {}
     for entry in entries:
         head, _, name = entry.key.rpartition(".")
         try:
@@ -331,6 +423,11 @@ def build(
                 fields[setting.field] = setting.parse(entry.value)
             elif head == "listeners.tcp":
                 listeners[name] = _address(entry.value)
+            elif head == "cluster_formation.classic_config.nodes":
+                nodes[name] = _cluster_node(entry.value)
+            elif entry.key == "cluster_formation.peer_discovery_backend":
+                if entry.value not in ("classic_config", "rabbit_peer_discovery_classic_config"):
+                    raise _Refused("classic_config")
             elif head == "loopback_users":
                 loopback[name] = _truth(entry.value)
             elif entry.key == "loopback_users":
@@ -347,11 +444,51 @@ def build(
     if bind is not None or port is not None:
         listeners = {"": (ALL_INTERFACES if bind is None else bind, port or PORT_DEFAULT)}
     name = node_name or default_node_name()
+    if cluster_host is not None:
+        fields["cluster_host"] = cluster_host
+    if cluster_port is not None:
+        fields["cluster_port"] = cluster_port
     values: dict[str, object] = {
         **fields,
+        "join": tuple(join),
+        "cluster_nodes": _listed(nodes),
+        "secret_file": os.path.abspath(secret_file) if secret_file else "",
         "node_name": name,
         "data_dir": os.path.abspath(data_dir or default_data_dir(name)),
         "listeners": tuple(listeners.values()) or ((ALL_INTERFACES, PORT_DEFAULT),),
         "loopback_users": tuple(user for user, bound in loopback.items() if bound),
     }
     return msgspec.convert(values, ServerConfig)
+
+
+def check_cluster(built: ServerConfig) -> None:
+    """Refuse settings that do not fit together.
+
+    Raises:
+        ConfigError: Says which.
+    """
+    files = (built.cluster_ssl_cacertfile, built.cluster_ssl_certfile, built.cluster_ssl_keyfile)
+    if any(files) and not all(files):
+        raise ConfigError(
+            "links between nodes are encrypted with all of cluster.ssl.cacertfile, "
+            "cluster.ssl.certfile and cluster.ssl.keyfile, or not"
+        )
+    if built.join and built.cluster_nodes:
+        raise ConfigError(
+            "--join and cluster_formation.classic_config.nodes are two ways of saying where the "
+            "cluster is: give one"
+        )
+    if built.cluster_nodes and built.node_name not in [node[0] for node in built.cluster_nodes]:
+        raise ConfigError(
+            f"cluster_formation.classic_config.nodes lacks this node, {built.node_name}: list all "
+            "nodes, in the same order on each"
+        )
+
+
+def _listed(nodes: dict[str, tuple[str, str, int]]) -> tuple[tuple[str, str, int], ...]:
+    """A list of nodes in the order of its keys: by number, then the others by name."""
+
+    def place(key: str) -> tuple[bool, int, str]:
+        return (False, int(key), "") if key.isdecimal() else (True, 0, key)
+
+    return tuple(nodes[key] for key in sorted(nodes, key=place))

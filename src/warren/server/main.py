@@ -25,12 +25,20 @@ import uvloop
 from warren import __version__
 from warren.errors import BrokerError, ConfigError
 from warren.log.config import LogConfig
+from warren.node.cluster import ClusterListener
 from warren.node.node import Node
+from warren.ports import PeerHello, PeerListener
 from warren.protocols.amqp091.connection import Connection
 from warren.protocols.broker import Settings
-from warren.server.config import ServerConfig
+from warren.protocols.peer.hello import NO_CLUSTER
+from warren.server.config import CLUSTER_PORT_DEFAULT, ServerConfig
 from warren.server.disk import OsDisk
 from warren.server.executor import ThreadExecutor
+from warren.server.formation import dial_contacts, has_to_join
+from warren.server.identity import begin_life, find_secret
+from warren.server.operators import NodeOperators, waits_for
+from warren.server.peer_tls import PeerTls, peer_tls
+from warren.server.peers import PeerNetwork
 
 log = logging.getLogger("warren")
 
@@ -39,6 +47,13 @@ WRITE_LOW_BYTES = 262_144
 TICK_SECONDS = 1.0
 LOG_TICK_SECONDS = 0.05
 READY_POLL_SECONDS = 0.005
+PATIENCE_SECONDS = 1.0
+WAITING_SECONDS = 10.0
+"""A start that has to wait for other nodes says so after the first, and again after each second."""
+HAND_OVER_SECONDS = 2.0
+"""How long an orderly stop tries to give the lead of groups to other nodes."""
+HAND_OVER_POLL_SECONDS = 0.01
+MACHINE_VERSION = 1
 LINGER_SECONDS = 0.005
 """How long settles that nobody waits for may keep out of the log, to share the next write."""
 DRAIN_SECONDS = 0.05
@@ -110,38 +125,167 @@ class ClientProtocol(asyncio.Protocol):
             self._server.after_event()
 
 
+class NodeLinks(PeerListener):
+    """What links tell the node. A broken invariant there is the node's end, not a link's."""
+
+    def __init__(self, server: Server) -> None:
+        self._guarded = server.guarded
+        self._cluster = ClusterListener(server.node)
+
+    def judge(self, hello: PeerHello) -> int:
+        """Whether a link is wanted."""
+        return self._cluster.judge(hello)
+
+    def linked(self, peer: str, hello: PeerHello) -> None:
+        """The link to a node is up."""
+        self._guarded(lambda: self._cluster.linked(peer, hello))
+
+    def unlinked(self, peer: str) -> None:
+        """The link to a node is gone."""
+        self._guarded(lambda: self._cluster.unlinked(peer))
+
+    def incoming(self, peer: str, hello: PeerHello) -> None:
+        """A node has a link to this one."""
+        self._guarded(lambda: self._cluster.incoming(peer, hello))
+
+    def incoming_lost(self, peer: str) -> None:
+        """A node's link to this one is gone."""
+        self._guarded(lambda: self._cluster.incoming_lost(peer))
+
+    def received(self, peer: str, message: bytes) -> None:
+        """A message came."""
+        self._guarded(lambda: self._cluster.received(peer, message))
+
+    def refused(self, peer_or_address: str, reason: str) -> None:
+        """A link did not come about."""
+        log.warning("link with %s: %s", peer_or_address, reason)
+
+
+class Deaf(PeerListener):
+    """Hears of links nothing any more: the node is closed."""
+
+    def linked(self, peer: str, hello: PeerHello) -> None:
+        """Too late."""
+
+    def unlinked(self, peer: str) -> None:
+        """As it should be."""
+
+    def incoming(self, peer: str, hello: PeerHello) -> None:
+        """Too late."""
+
+    def incoming_lost(self, peer: str) -> None:
+        """As it should be."""
+
+    def received(self, peer: str, message: bytes) -> None:
+        """Too late."""
+
+    def refused(self, peer_or_address: str, reason: str) -> None:
+        """It does not matter any more."""
+
+
 class Server:
     """A node, its listeners and its clockwork."""
 
     def __init__(self, config: ServerConfig, loop: asyncio.AbstractEventLoop) -> None:
         self._config = config
         self._loop = loop
+        self._knows_cluster = False
         self._turn_planned = False
         self._linger_planned = False
         self._closed = False
         self._stopping = loop.create_future()
         self._executor = ThreadExecutor(loop, after=self._after_jobs)
         self._listeners: list[asyncio.Server] = []
+        settings = settings_from(config)
+        needs_secret = bool(config.join or config.cluster_nodes)
+        secret = find_secret(
+            config.data_dir, config.secret_file, config.cluster_secret, needs_secret
+        )
+        self._identity = begin_life(
+            config.data_dir, config.node_name, (settings.cluster_host, settings.cluster_port)
+        )
+        settings.node_uid = self._identity.uid
+        own = PeerHello(
+            config.node_name,
+            self._identity.uid,
+            self._identity.cluster_id or NO_CLUSTER,
+            self._identity.boot,
+            __version__,
+            MACHINE_VERSION,
+            settings.cluster_host,
+            settings.cluster_port,
+        )
+        self.network = PeerNetwork(
+            own, secret, SystemRandom(), loop, tls=tls_from(config), after=self.after_event
+        )
         self.node = Node(
-            settings_from(config),
+            settings,
             SystemClock(),
             SystemRandom(),
             OsDisk(Path(config.data_dir)),
             self._executor,
             log.warning,
+            self.network,
         )
 
     async def run(self) -> int:
         """Recover, listen, serve until told to stop; returns the exit status."""
         started = time.perf_counter()
-        self.node.recover()
         for number in (signal.SIGTERM, signal.SIGINT):
-            self._loop.add_signal_handler(number, self._stop, 0)
+            self._loop.add_signal_handler(number, self.stop, 0)
+        await self._recover()
+        await self._listen_for_nodes()
         self._loop.call_later(TICK_SECONDS, self._tick)
         self._loop.call_soon(self._tick_log)
-        # Nobody may come before what a start calls for, such as the first user, is durable.
+        await self._get_ready()
+        if not self._stopping.done():
+            await self._listen()
+            gc.collect()
+            gc.freeze()
+            self._announce(time.perf_counter() - started)
+        status = await self._stopping
+        await self._close()
+        return int(status)
+
+    async def _recover(self) -> None:
+        """Bring the node back, or have it begin or join a cluster."""
+        node = self.node
+        known = bool(self._identity.cluster_id)
+        node.cluster_id = self._identity.cluster_id
+        node.settings.join = known or await has_to_join(self._config, self.network)
+        node.recover()
+        if known and node.membership.joining():
+            dial_contacts(self._config, self.network)
+        self.network.hand_to(NodeLinks(self))
+        self.network.operators = NodeOperators(self)
+
+    async def _listen_for_nodes(self) -> None:
+        port = self._config.cluster_port
+        try:
+            await self.network.listen(bind_host(self._config), port or CLUSTER_PORT_DEFAULT)
+        except ConfigError as error:
+            machine = self.node.tables.machine
+            if port or self.node.membership.joining() or len(machine.nodes) > 1:
+                raise ConfigError(f"{error}; choose another port with --cluster-port") from error
+            log.warning("%s; no other node can join, until --cluster-port names a free port", error)
+
+    async def _get_ready(self) -> None:
+        """Wait until clients may come.
+
+        Nobody may before what a start calls for, such as the first user, is durable, and before the
+        cluster knows this life of the node.
+        """
+        say_at = self._loop.time() + PATIENCE_SECONDS
         while not self.node.ready and not self._stopping.done():
             await asyncio.sleep(READY_POLL_SECONDS)
+            if self._loop.time() >= say_at:
+                say_at = self._loop.time() + WAITING_SECONDS
+                log.warning("waiting %s", waits_for(self.node, self._config))
+        self._heed_cluster()
+        self.network.give_up_contacts()
+
+    async def _listen(self) -> None:
+        """Let clients come."""
         for host, port in self._config.listeners:
             try:
                 listener = await self._loop.create_server(
@@ -153,12 +297,6 @@ class Server:
                     "is another broker running there? choose another with --port"
                 ) from error
             self._listeners.append(listener)
-        gc.collect()
-        gc.freeze()
-        self._announce(time.perf_counter() - started)
-        status = await self._stopping
-        await self._close()
-        return int(status)
 
     def after_event(self) -> None:
         """Plan the node's turn behind the events of this round."""
@@ -168,7 +306,11 @@ class Server:
 
     def _turn(self) -> None:
         self._turn_planned = False
-        self._guarded(self.node.turn)
+        if self._closed:
+            return
+        self.guarded(self.node.turn)
+        if not self._knows_cluster:
+            self._heed_cluster()
         self.after_event()
         if self.node.lingering and not self._linger_planned:
             self._linger_planned = True
@@ -177,38 +319,48 @@ class Server:
     def _linger_over(self) -> None:
         self._linger_planned = False
         if not self._closed:
-            self._guarded(self.node.linger_over)
+            self.guarded(self.node.linger_over)
 
     def _after_jobs(self) -> None:
-        self._guarded(self.node.turn)
+        self.guarded(self.node.turn)
         self.after_event()
 
     def _tick(self) -> None:
         if self._closed:
             return
         self._loop.call_later(TICK_SECONDS, self._tick)
-        self._guarded(lambda: self.node.tick(resident_bytes()))
+        self.guarded(lambda: self.node.tick(resident_bytes()))
         self.after_event()
 
     def _tick_log(self) -> None:
         if self._closed:
             return
         self._loop.call_later(LOG_TICK_SECONDS, self._tick_log)
-        self._guarded(self.node.tick_log)
+        self.guarded(self.node.tick_log)
         self.after_event()
 
-    def _guarded(self, step: Callable[[], None]) -> None:
+    def _heed_cluster(self) -> None:
+        """Once the node belongs to a cluster, remember that, and once it is up there, say so."""
+        cluster_id = self.node.cluster_id or self.node.tables.machine.cluster_id
+        if cluster_id:
+            self._identity.belongs_to(cluster_id)
+            if self.node.cluster.session:
+                self.network.own.cluster_id = cluster_id
+                self._knows_cluster = True
+
+    def guarded(self, step: Callable[[], None]) -> None:
         """Run a step of the node; a broken invariant or a failed disk ends the process."""
         try:
             step()
         except BaseException:
             log.critical("the node cannot go on and stops", exc_info=True)
-            self._stop(1)
+            self.stop(1)
         if self.node.failure is not None:
             log.critical("the node cannot go on and stops: %s", self.node.failure)
-            self._stop(1)
+            self.stop(1)
 
-    def _stop(self, status: int) -> None:
+    def stop(self, status: int) -> None:
+        """End the process: in good order, or at once if the status says that it failed."""
         if status != 0:
             # Nothing may be confirmed or written after a failure of the disk.
             logging.shutdown()
@@ -231,6 +383,7 @@ class Server:
         log.info("stopping")
         for listener in self._listeners:
             listener.close()
+        await self.hand_over()
         self.node.shut_down()
         self.node.turn()
         self._executor.drain()
@@ -239,6 +392,38 @@ class Server:
         self._closed = True
         self._executor.stop()
         self.node.close()
+        self.network.listener = Deaf()
+        await self.network.close()
+
+    async def hand_over(self) -> None:
+        """Give the lead of groups to other nodes, so that their clients do not wait."""
+        until = self._loop.time() + HAND_OVER_SECONDS
+        while self.node.cluster.hand_over() and self._loop.time() < until:
+            self.guarded(self.node.turn)
+            await asyncio.sleep(HAND_OVER_POLL_SECONDS)
+
+
+def bind_host(config: ServerConfig) -> str:
+    """The address that all listeners for clients have in common; empty for every interface."""
+    hosts = {host for host, _ in config.listeners}
+    host = hosts.pop() if len(hosts) == 1 else ""
+    return "" if host in ("0.0.0.0", "::") else host
+
+
+def tls_from(config: ServerConfig) -> PeerTls | None:
+    """How links between nodes are encrypted, if they are.
+
+    Raises:
+        ConfigError: A file cannot be used.
+    """
+    if not config.cluster_ssl_cacertfile:
+        return None
+    return peer_tls(
+        config.cluster_ssl_cacertfile,
+        config.cluster_ssl_certfile,
+        config.cluster_ssl_keyfile,
+        verify_names=config.cluster_ssl_verify_names,
+    )
 
 
 def settings_from(config: ServerConfig) -> Settings:
@@ -258,6 +443,11 @@ def settings_from(config: ServerConfig) -> Settings:
     settings.default_user = config.default_user
     settings.default_password = config.default_pass
     settings.loopback_users = list(config.loopback_users)
+    name_host = config.node_name.partition("@")[2]
+    settings.cluster_host = config.cluster_host or bind_host(config) or name_host
+    settings.cluster_port = config.cluster_port or CLUSTER_PORT_DEFAULT
+    settings.quorum_size = config.quorum_cluster_size
+    settings.leader_locator = config.queue_leader_locator
     return settings
 
 

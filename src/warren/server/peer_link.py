@@ -18,6 +18,7 @@ from warren.protocols.peer.framing import (
     hand_over,
 )
 from warren.protocols.peer.handshake import DONE, REFUSED, Handshake
+from warren.protocols.peer.hello import ANYONE
 from warren.server.peer_tls import certified_names, why
 
 if TYPE_CHECKING:
@@ -87,21 +88,25 @@ class PeerLink(asyncio.Protocol):
     """One end of one link.
 
     Attributes:
-        label: The dialled peer's name, or the address that an accepted connection came from; for
-            logs.
+        label: The dialled peer's name, or the other end's address; for logs.
+        dialled: The dialled peer's name, `ANYONE` if it is not known; empty if the other end
+            dialled.
         dials: Whether this end dialled: it sends messages, the other one receives them.
         queued: Whether it waits for the network's next flush.
         peer: The peer's name once the handshake is done, and empty before.
+        hello: What it said of itself.
         established: Whether the handshake is done; stays True when the link is lost.
         told: Whether the listener was told that the link is up, and not yet that it is gone.
         since: When it was established, by the loop's time.
         closed: Done when the connection is gone.
     """
 
-    def __init__(self, network: PeerNetwork, label: str, dials: bool) -> None:
+    def __init__(self, network: PeerNetwork, label: str, dialled: str = "") -> None:
         self.label = label
-        self.dials = dials
+        self.dialled = dialled
+        self.dials = dialled != ""
         self.peer = ""
+        self.hello: PeerHello | None = None
         self.queued = False
         self.established = False
         self.told = False
@@ -136,7 +141,12 @@ class PeerLink(asyncio.Protocol):
         self._heard = True
         if self.established and not self.dials:
             try:
-                hand_over(self._reader.receive(data), self.peer, self._network.listener)
+                messages = self._reader.receive(data)
+                if self.peer == ANYONE:
+                    for message in messages:
+                        self._network.operators.asked(self, message)
+                else:
+                    hand_over(messages, self.peer, self._network.listener)
                 if self._reader.failure:
                     self._refuse(self._reader.failure)
             except Exception as error:
@@ -179,6 +189,11 @@ class PeerLink(asyncio.Protocol):
                 return False
         return True
 
+    def answer(self, message: bytes) -> None:
+        """Send an operator, who dialled, an answer."""
+        self._writer.add([message])
+        self.flush()
+
     def flush(self) -> None:
         """Write what is queued."""
         if self._transport is None or self._over:
@@ -215,8 +230,9 @@ class PeerLink(asyncio.Protocol):
             network.own,
             network.key,
             network.random.bytes(32),
-            self.label if self.dials else "",
+            self.dialled,
             certified,
+            network.listener,
         )
         self._say()
 
@@ -244,10 +260,13 @@ class PeerLink(asyncio.Protocol):
 
     def _establish(self, hello: PeerHello) -> None:
         self.peer = hello.name
+        self.hello = hello
         self.established = True
         self.since = self._network.loop.time()
         if self.dials:
             self._network.dialled(self, hello)
+        elif hello.name == ANYONE:
+            self._network.operator_came(self)
         else:
             self._network.accepted(self, hello)
 
@@ -261,6 +280,9 @@ class PeerLink(asyncio.Protocol):
         """The handshake ended in a refusal: say so here, and let the other end read it."""
         assert self._handshake is not None and self._handshake.refusal is not None
         refusal = self._handshake.refusal
+        hello = self._handshake.proven()
+        if refusal.theirs and hello is not None:
+            self._network.refused_by[self.label] = hello
         self._complain(str(refusal.code), refusal.text)
         transport = self._transport
         if transport is None or refusal.theirs or refusal.code == codes.GARBAGE:

@@ -11,12 +11,13 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from warren.errors import ConfigError
 from warren.ports import PeerHello, PeerListener, Random
 from warren.protocols.peer.complaints import Complaints
 from warren.protocols.peer.handshake import derive_key
+from warren.protocols.peer.hello import ANYONE
 from warren.server.executor import no_hook
 from warren.server.peer_link import PeerLink, PeerSettings, tune
 from warren.server.peer_tls import PeerTls, why
@@ -28,6 +29,21 @@ CLOSE_SECONDS = 2.0
 BACKLOG = 1_024
 
 
+class Operators(Protocol):
+    """Who answers the operators that come with the secret; see `server.operators`."""
+
+    def asked(self, link: PeerLink, request: bytes) -> None:
+        """An operator wants something; `link.answer` says what became of it."""
+
+
+class NoOperators:
+    """Answers nobody."""
+
+    def asked(self, link: PeerLink, request: bytes) -> None:
+        """End the connection."""
+        link.abort()
+
+
 class PeerNetwork:
     """All links of one node. Belongs to the loop's thread.
 
@@ -35,6 +51,8 @@ class PeerNetwork:
         own: What this node says of itself. Read anew at each handshake: a node that joins a cluster
             sets `own.cluster_id`, and links that are up stay.
         listener: Who is told; to be set before the loop runs.
+        operators: Who answers operators.
+        refused_by: Nodes that proved who they are and did not want the link, by its label.
     """
 
     def __init__(
@@ -61,6 +79,7 @@ class PeerNetwork:
             raise ConfigError("links to other nodes need a cluster secret, the same on all of them")
         self.own = own
         self.listener = PeerListener()
+        self.operators: Operators = NoOperators()
         self.key = derive_key(secret)
         self.random = random
         self.loop = loop
@@ -70,6 +89,9 @@ class PeerNetwork:
         self._links: dict[str, PeerLink] = {}
         self._incoming: dict[str, PeerLink] = {}
         self._diallers: dict[str, _Dialler] = {}
+        self.refused_by: dict[str, PeerHello] = {}
+        self._contacts: list[_Dialler] = []
+        self._operators: set[PeerLink] = set()
         self._strangers: dict[PeerLink, asyncio.Task[None]] = {}
         self._accepting: list[asyncio.Task[None]] = []
         self._listening: list[socket.socket] = []
@@ -110,6 +132,32 @@ class PeerNetwork:
             dialler.host = host
             dialler.port = port
             dialler.hurry.set()
+
+    def hand_to(self, listener: PeerListener) -> None:
+        """Tell another listener from now on, and of the links that are up."""
+        self.listener = listener
+        for link in self._links.values():
+            assert link.hello is not None
+            listener.linked(link.peer, link.hello)
+        for link in self._incoming.values():
+            assert link.hello is not None
+            listener.incoming(link.peer, link.hello)
+
+    def dial_contact(self, host: str, port: int) -> None:
+        """Have a link to whichever node answers there: its hello names it, then it is dialled."""
+        self._contacts.append(_Dialler(self, ANYONE, host, port))
+
+    def give_up_contacts(self) -> None:
+        """Dial no more where no node was found."""
+        for contact in self._contacts:
+            contact.stop()
+        self._contacts = []
+
+    def drop(self, peer: str) -> None:
+        """End the link to a node, which is dialled again."""
+        link = self._links.get(peer)
+        if link is not None:
+            link.abort()
 
     def forget(self, peer: str) -> None:
         """End the link to this node and dial no more."""
@@ -185,7 +233,7 @@ class PeerNetwork:
             while len(self._strangers) >= self.settings.strangers_max:
                 # The oldest has had the longest time to prove what it is.
                 self._drop_stranger(next(iter(self._strangers)))
-            link = PeerLink(self, str(address[0]), dials=False)
+            link = PeerLink(self, str(address[0]))
             self._strangers[link] = self.loop.create_task(self._greet(link, sock))
 
     async def _greet(self, link: PeerLink, sock: socket.socket) -> None:
@@ -217,6 +265,15 @@ class PeerNetwork:
 
     def dialled(self, link: PeerLink, hello: PeerHello) -> None:
         """The handshake of a dialled connection is done."""
+        for contact in self._contacts:
+            if contact.link is link:
+                self._contacts.remove(contact)
+                if link.peer not in self._diallers:
+                    contact.peer = link.peer
+                    self._diallers[link.peer] = contact
+                else:
+                    contact.stop()
+                break
         dialler = self._diallers.get(link.peer)
         if dialler is None or dialler.link is not link:
             link.abort()
@@ -242,9 +299,15 @@ class PeerNetwork:
             dialler.hurry.set()
         self.listener.incoming(link.peer, hello)
 
+    def operator_came(self, link: PeerLink) -> None:
+        """The handshake with an operator is done."""
+        self._strangers.pop(link, None)
+        self._operators.add(link)
+
     def lost(self, link: PeerLink) -> None:
         """A connection is gone."""
         self._strangers.pop(link, None)
+        self._operators.discard(link)
         outgoing = link.dials
         links = self._links if outgoing else self._incoming
         if links.get(link.peer) is link:
@@ -277,13 +340,13 @@ class PeerNetwork:
         await asyncio.gather(*self._accepting, return_exceptions=True)
         for listening in self._listening:
             listening.close()
-        for dialler in list(self._diallers.values()):
+        for dialler in [*self._diallers.values(), *self._contacts]:
             dialler.stop()
         for link in list(self._strangers):
             self._strangers.pop(link).cancel()
             link.abort()
         self.flush()
-        links = [*self._links.values(), *self._incoming.values()]
+        links = [*self._links.values(), *self._incoming.values(), *self._operators]
         for link in links:
             link.close()
         if links:
@@ -293,15 +356,19 @@ class PeerNetwork:
 
 
 class _Dialler:
-    """Keeps the link to one peer."""
+    """Keeps the link to one peer.
+
+    Attributes:
+        peer: Its name, or `ANYONE`.
+    """
 
     def __init__(self, network: PeerNetwork, peer: str, host: str, port: int) -> None:
+        self.peer = peer
         self.host = host
         self.port = port
         self.hurry = asyncio.Event()
         self.link: PeerLink | None = None
         self._network = network
-        self._peer = peer
         self._task = network.loop.create_task(self._run())
 
     def stop(self) -> None:
@@ -314,7 +381,8 @@ class _Dialler:
         settings = self._network.settings
         wait_ms = settings.redial_ms_min
         while True:
-            link = PeerLink(self._network, self._peer, dials=True)
+            label = f"{self.host}:{self.port}" if self.peer == ANYONE else self.peer
+            link = PeerLink(self._network, label, self.peer)
             self.link = link
             await self._attempt(link)
             lived = self._network.loop.time() - link.since if link.established else 0.0
@@ -351,13 +419,13 @@ class _Dialler:
         except (OSError, ssl.SSLError, TimeoutError) as error:
             link.abort()
             network.complain(
-                self._peer, "unreachable", f"cannot reach {self.host}:{self.port}: {why(error)}"
+                link.label, "unreachable", f"cannot reach {self.host}:{self.port}: {why(error)}"
             )
             network.after()
         except Exception as error:
             link.abort()
             network.loop.call_exception_handler(
-                {"message": f"dialling {self._peer} failed", "exception": error}
+                {"message": f"dialling {link.label} failed", "exception": error}
             )
 
     async def _connect(self) -> socket.socket:

@@ -33,9 +33,10 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from warren.ports import PeerHello
+from warren.ports import PeerHello, PeerListener
 from warren.protocols.peer import refusal as codes
 from warren.protocols.peer.hello import (
+    ANYONE,
     FRAME_BYTES_MAX,
     KIND_ACCEPT,
     KIND_HELLO,
@@ -102,6 +103,7 @@ class Handshake:
         nonce: bytes,
         dialled: str = "",
         certified: list[str] | None = None,
+        judge: PeerListener | None = None,
     ) -> None:
         """Begin; the dialling end has output at once.
 
@@ -109,9 +111,10 @@ class Handshake:
             own: Who this node is.
             key: `derive_key` of the cluster's secret.
             nonce: 32 bytes that cannot be guessed and were never used before.
-            dialled: The node that is expected there; empty at the dialled end.
+            dialled: The node that is expected there, or `ANYONE`; empty at the dialled end.
             certified: The names in the other end's certificate, one of which has to be its own;
                 None if names need not be certified.
+            judge: Asked last whether the node is wanted.
         """
         self.state: i64 = AWAIT_PREAMBLE
         self.peer: PeerHello | None = None
@@ -123,6 +126,7 @@ class Handshake:
         self._dialled: str = dialled
         self._dials: bool = dialled != ""
         self._certified: list[str] | None = certified
+        self._judge_of_nodes: PeerListener | None = judge
         self._cluster_id: bytes = own.cluster_id
         self._own_hello: bytes = hello_frame(Introduction(nonce, dialled, own))
         self._their_hello: bytes = b""
@@ -133,6 +137,10 @@ class Handshake:
         if self._dials:
             self._out.append(PREAMBLE)
             self._out.append(self._own_hello)
+
+    def proven(self) -> PeerHello | None:
+        """Who the other end is, if it has proven that, whatever came of it."""
+        return self.peer if self._proven else None
 
     def take_output(self) -> bytes:
         """What is to be sent; empty if nothing is."""
@@ -268,9 +276,9 @@ class Handshake:
             self.refuse(codes.OWN_NAME, "this node has reached itself" if itself else own.name)
         elif peer.node_uid == own.node_uid:
             self.refuse(codes.COPIED, self._name_there())
-        elif self._dials and peer.name != self._dialled:
+        elif self._dials and self._dialled not in (peer.name, ANYONE):
             self.refuse(codes.NOT_DIALLED, f"{peer.name} instead of {self._dialled}")
-        elif not self._dials and self._their_dialled != own.name:
+        elif not self._dials and self._their_dialled not in (own.name, ANYONE):
             self.refuse(
                 codes.NOT_DIALLED, f"{peer.name} expects {self._their_dialled or 'nobody'} here"
             )
@@ -279,8 +287,16 @@ class Handshake:
             self._cluster_id,
         ):
             self.refuse(codes.CLUSTER, self._name_there())
+        elif peer.name == ANYONE:
+            # An operator, who is no node and has no name to certify.
+            if self._dials:
+                self.refuse(codes.MALFORMED)
         elif self._certified is not None and not certificate_holds(self._certified, peer.name):
             self.refuse(codes.CERTIFICATE, peer.name)
+        elif self._judge_of_nodes is not None:
+            code = self._judge_of_nodes.judge(peer)
+            if code:
+                self.refuse(code, self._name_there())
         return self.state != REFUSED
 
     def _name_there(self) -> str:

@@ -6,13 +6,15 @@ All numbers are little-endian. Each end begins with a preamble of eight bytes; f
     frame      u32 size, u8 kind, body            size counts kind and body, at most 1024
 
     1 HELLO    nonce (32), dialled name, name, node uid (16), cluster id (16), u64 boot,
-               software version, u32 machine version; what follows is for later versions
+               software version, u32 machine version, host, u16 port; what follows is for later
+               versions
     2 PROOF    HMAC-SHA256 (32)
     3 ACCEPT   nothing
     4 REFUSE   u16 code
 
-Names and versions are a length (u8) and as many bytes of UTF-8. The dialled name is empty in the
-hello of the end that was dialled. `docs/formats/peer-link.md` has the sequence.
+Names, versions and hosts are a length (u8) and as many bytes of UTF-8. The dialled name is empty in
+the hello of the end that was dialled, and `*` where the dialling end does not know who is there.
+`docs/formats/peer-link.md` has the sequence.
 """
 
 from __future__ import annotations
@@ -40,6 +42,8 @@ PROOF_BYTES: Final = 32
 NAME_BYTES_MAX: Final = 255
 VERSION_BYTES_MAX: Final = 64
 NO_CLUSTER: Final = bytes(ID_BYTES)
+ANYONE: Final = "*"
+"""In place of the dialled name: whoever answers there. As a name: no node, but an operator."""
 
 
 @final
@@ -86,6 +90,8 @@ def hello_frame(introduction: Introduction) -> bytes:
             hello.boot.to_bytes(8, "little"),
             _text(hello.software_version, VERSION_BYTES_MAX),
             hello.machine_version.to_bytes(4, "little"),
+            _text(hello.host, NAME_BYTES_MAX),
+            hello.port.to_bytes(2, "little"),
         ]
     )
     return frame(KIND_HELLO, body)
@@ -108,10 +114,12 @@ def decode_hello(body: bytes) -> Introduction | None:
     boot = int.from_bytes(reader.take(8), "little")
     software = reader.text(VERSION_BYTES_MAX)
     machine = int.from_bytes(reader.take(4), "little")
+    host = reader.text(NAME_BYTES_MAX)
+    port = int.from_bytes(reader.take(2), "little")
     if reader.failed or not name:
         return None
     return Introduction(
-        nonce, dialled, PeerHello(name, node_uid, cluster_id, boot, software, machine)
+        nonce, dialled, PeerHello(name, node_uid, cluster_id, boot, software, machine, host, port)
     )
 
 

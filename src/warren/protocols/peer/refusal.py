@@ -21,6 +21,9 @@ TIMEOUT: Final = 10
 UNEXPECTED: Final = 11
 TOO_LARGE: Final = 12
 EMPTY: Final = 13
+REMOVED: Final = 14
+NAME_TAKEN: Final = 15
+RENAMED: Final = 16
 
 TEXTS: Final[dict[int, str]] = {
     GARBAGE: "what came from there is not the protocol of Warren's nodes; check host and port",
@@ -36,6 +39,11 @@ TEXTS: Final[dict[int, str]] = {
     UNEXPECTED: "something came that has no place on this link",
     TOO_LARGE: "a message is larger than the receiving node takes; set the same limit on both",
     EMPTY: "an empty message came",
+    REMOVED: "the cluster does not know the node: it left or was forgotten, and joins anew with an "
+    "empty data directory only; or the other node has not heard of it yet",
+    NAME_TAKEN: "the cluster has a node of this name with another data directory: forget that one "
+    "first, or give the new one another name",
+    RENAMED: "the node's data directory belongs to a node of another name; a node cannot change it",
 }
 
 

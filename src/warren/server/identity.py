@@ -1,0 +1,192 @@
+"""What a data directory says of its node: the files `node` and `secret`.
+
+`node` is text, a line `key = value` each:
+
+    uid      16 random bytes in hex, drawn once: a node that lost its directory is another one
+    boot     how often the directory was started
+    cluster  the cluster it belongs to, 16 bytes in hex; missing before it belongs to one
+    name     the node's name
+    address  host:port of its cluster listener, for `warren cluster`
+
+`secret` holds the secret in use, so that a later start and `warren cluster` need not be told it.
+Both files are replaced in one step, and are durable before anything follows from them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from pathlib import Path
+
+from warren.errors import ConfigError, StorageError
+from warren.log.manifest import MANIFEST_PATH
+
+ID_BYTES = 16
+SECRET_BYTES = 32
+NODE_FILE = "node"
+SECRET_FILE = "secret"
+
+
+class Identity:
+    """The file `node`.
+
+    Attributes:
+        uid: The node's.
+        boot: How often the directory was started, this time included.
+        cluster_id: Of the cluster it belongs to, empty if it belongs to none.
+        name: The node's name.
+        address: Host and port of its cluster listener.
+    """
+
+    def __init__(self, path: Path, name: str) -> None:
+        self.uid = os.urandom(ID_BYTES)
+        self.boot = 0
+        self.cluster_id = b""
+        self.name = name
+        self.address = ("", 0)
+        self._path = path
+
+    def save(self) -> None:
+        """Make it durable.
+
+        Raises:
+            StorageError: It cannot be written.
+        """
+        lines = [f"uid = {self.uid.hex()}", f"boot = {self.boot}", f"name = {self.name}"]
+        lines.append(f"address = {self.address[0]}:{self.address[1]}")
+        if self.cluster_id:
+            lines.append(f"cluster = {self.cluster_id.hex()}")
+        try:
+            replace(self._path, "".join(f"{line}\n" for line in lines), 0o644)
+        except OSError as error:
+            raise StorageError(f"{self._path}: {error.strerror}") from error
+
+    def belongs_to(self, cluster_id: bytes) -> None:
+        """Note the cluster that the directory belongs to from now on."""
+        if self.cluster_id != cluster_id:
+            self.cluster_id = cluster_id
+            self.save()
+
+
+def read_identity(data_dir: str) -> Identity | None:
+    """What the directory says; None where it says nothing yet.
+
+    Raises:
+        StorageError: The file is damaged, or cannot be read.
+    """
+    path = Path(data_dir) / NODE_FILE
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise StorageError(f"{path}: {error}") from error
+    fields: dict[str, str] = {}
+    for line in text.splitlines():
+        key, _, value = line.partition(" = ")
+        fields[key] = value
+    identity = Identity(path, fields.get("name", ""))
+    host, _, port = fields.get("address", ":0").rpartition(":")
+    try:
+        identity.uid = bytes.fromhex(fields["uid"])
+        identity.cluster_id = bytes.fromhex(fields.get("cluster", ""))
+        identity.boot = int(fields["boot"])
+        identity.address = (host, int(port))
+        if len(identity.uid) != ID_BYTES or len(identity.cluster_id) not in (0, ID_BYTES):
+            raise ValueError("an identity has 16 bytes")
+    except (KeyError, ValueError) as error:
+        raise StorageError(f"{path} is damaged; restore it from a copy: {error}") from None
+    return identity
+
+
+def begin_life(data_dir: str, name: str, address: tuple[str, int]) -> Identity:
+    """The identity for a start, with its boot number raised durably.
+
+    Raises:
+        StorageError: The file is damaged, missing beside a log, or belongs to a node of another
+            name in a cluster.
+    """
+    identity = read_identity(data_dir)
+    if identity is None:
+        if (Path(data_dir) / MANIFEST_PATH).exists():
+            raise StorageError(
+                f"{data_dir} holds a node's log and no file '{NODE_FILE}'; "
+                "restore that file from a copy, or begin with an empty directory"
+            )
+        identity = Identity(Path(data_dir) / NODE_FILE, name)
+    elif identity.cluster_id and identity.name not in ("", name):
+        raise StorageError(
+            f"{data_dir} belongs to node {identity.name}, not {name}: a node cannot change its "
+            f"name; start it with --node-name {identity.name}"
+        )
+    identity.name = name
+    identity.address = address
+    identity.boot += 1
+    identity.save()
+    return identity
+
+
+def find_secret(data_dir: str, file: str, given: str, joins: bool) -> bytes:
+    """The cluster's secret: of a file, as given, or as the data directory has it.
+
+    A node that needs none of others draws one. The one in use stays in the data directory.
+
+    Args:
+        file: Path of a file that holds it, may be empty.
+        given: The secret itself, may be empty.
+        joins: Whether the node is to join a cluster, which has one already.
+
+    Raises:
+        ConfigError: There is none and it is needed, or the file cannot be read.
+    """
+    kept = Path(data_dir) / SECRET_FILE
+    before = read_secret(kept) if kept.exists() else ""
+    secret = read_secret(Path(file)) if file else given or before
+    if not secret:
+        if joins:
+            raise ConfigError(
+                "a node that joins a cluster needs its secret: copy the file "
+                f"'{SECRET_FILE}' from the data directory of one of its nodes to {kept}, or name "
+                "one with --secret-file, cluster.secret or WARREN_CLUSTER_SECRET"
+            )
+        secret = secrets.token_hex(SECRET_BYTES)
+    if secret != before:
+        try:
+            replace(kept, secret + "\n", 0o600)
+        except OSError as error:
+            raise ConfigError(f"{kept}: {error.strerror}") from error
+    return secret.encode()
+
+
+def read_secret(path: Path) -> str:
+    """A secret from a file: its text without blanks around it.
+
+    Raises:
+        ConfigError: It cannot be read, or is empty, or has more than one line.
+    """
+    try:
+        secret = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise ConfigError(f"secret file {path}: {why}") from None
+    if not re.fullmatch(r"\S+", secret):
+        raise ConfigError(f"secret file {path}: a secret is one word, such as 64 hex digits")
+    return secret
+
+
+def replace(path: Path, text: str, mode: int) -> None:
+    """Write a file in one step, durably. Raises `OSError`."""
+    beside = path.with_name(path.name + ".new")
+    beside.unlink(missing_ok=True)
+    handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(beside, path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,220 @@
+"""What a node answers operators: `warren cluster`, over the cluster listener and with the secret.
+
+A request is a MessagePack array, and so is its answer:
+
+    ["status"]               ["ok", {...}]     as `status` here says
+    ["forget", node, force]  ["ok", null]      the node is out of the tables
+    ["leave", force]         ["ok", null]      this node is, and ends
+    anything                 ["error", text]
+
+The cluster listener answers nobody else; see docs/formats/peer-link.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from warren.errors import ClusterError
+from warren.metadata.node_checks import check_majorities, check_remove_node
+from warren.metadata.outcome import Outcome
+from warren.node.node import Node
+from warren.node.tables import Change
+from warren.server.config import ServerConfig
+from warren.server.peer_link import PeerLink
+
+if TYPE_CHECKING:
+    from warren.server.main import Server
+
+log = logging.getLogger("warren")
+
+LEAVE_SECONDS = 5.0
+"""How long a node that leaves waits for its copies to be taken out of their groups."""
+LEAVE_POLL_SECONDS = 0.02
+
+
+class NodeOperators:
+    """Answers for one node."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._node = server.node
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def asked(self, link: PeerLink, request: bytes) -> None:
+        """Answer now, or when what is asked for is done."""
+        try:
+            words = msgspec.msgpack.decode(request, type=list[Any])
+            if words == ["status"]:
+                reply(link, status(self._node))
+            elif words[0] == "forget":
+                _, name, force = words
+                self._forget(link, str(name), bool(force))
+            elif words[0] == "leave":
+                task = asyncio.get_running_loop().create_task(self._leave(link, bool(words[1])))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+            else:
+                raise ValueError("no such request")
+        except ClusterError as error:
+            refuse(link, str(error))
+        except (msgspec.DecodeError, ValueError, IndexError):
+            refuse(link, "this node does not know the request; use its version of the command")
+
+    def _forget(self, link: PeerLink, name: str, force: bool) -> None:
+        node = self._node
+        if name == node.settings.node_name:
+            raise ClusterError(f"node '{name}' is this one, which runs: it may leave instead")
+        self._remove(link, name, force, leaving=False)
+
+    def _remove(self, link: PeerLink, name: str, force: bool, leaving: bool) -> None:
+        node = self._node
+        machine = node.tables.machine
+        up = running(node)
+        command = check_remove_node(machine, name, name in up, leaving, force)
+        left = [other for other in machine.nodes if other != name]
+        still_up = [other for other in left if other in up]
+        if not node.tables.member().raft.leader:
+            raise ClusterError(f"{no_majority(node)}: nothing can be changed")
+        if 2 * len(still_up) <= len(left):
+            raise ClusterError(
+                f"without node '{name}' the cluster has no majority of running nodes "
+                f"({', '.join(still_up)} of {', '.join(left)}): start the others first"
+            )
+        if not force:
+            check_majorities(machine, name, up)
+        log.warning("node %s is removed from the cluster, as an operator asked", name)
+        node.tables.submit(command, Removed(node, link, name))
+
+    async def _leave(self, link: PeerLink, force: bool) -> None:
+        """Hand the lead over, have this node removed, and end when its copies are out."""
+        node = self._node
+        server = self._server
+        own = node.settings.node_name
+        loop = asyncio.get_running_loop()
+        try:
+            check_remove_node(node.tables.machine, own, True, True, force)
+            await server.hand_over()
+            server.guarded(lambda: self._remove_own(link, own, force))
+            until = loop.time() + LEAVE_SECONDS
+            while own in node.tables.machine.nodes or belongs(node):
+                if loop.time() > until:
+                    break
+                await asyncio.sleep(LEAVE_POLL_SECONDS)
+            if own not in node.tables.machine.nodes:
+                log.warning("left the cluster; the data directory is of no more use")
+                server.stop(0)
+        except ClusterError as error:
+            refuse(link, str(error))
+
+    def _remove_own(self, link: PeerLink, own: str, force: bool) -> None:
+        try:
+            self._remove(link, own, force, leaving=True)
+        except ClusterError as error:
+            refuse(link, str(error))
+
+
+class Removed(Change):
+    """An operator waits for a node to be out of the tables."""
+
+    def __init__(self, node: Node, link: PeerLink, name: str) -> None:
+        self._node = node
+        self._link = link
+        self._name = name
+
+    def applied(self, outcome: Outcome) -> None:
+        """It is, unless something came between."""
+        if self._name in self._node.tables.machine.nodes:
+            refuse(self._link, f"node '{self._name}' is needed again; ask once more")
+        else:
+            reply(self._link, None)
+
+
+def reply(link: PeerLink, content: Any) -> None:
+    """Answer an operator."""
+    link.answer(msgspec.msgpack.encode(["ok", content]))
+
+
+def refuse(link: PeerLink, text: str) -> None:
+    """Tell an operator why not."""
+    link.answer(msgspec.msgpack.encode(["error", text]))
+
+
+def running(node: Node) -> list[str]:
+    """The nodes that are up, as far as this one knows."""
+    own = node.settings.node_name
+    suspected = node.cluster.detector.suspected
+    return [name for name in node.tables.machine.nodes if name == own or not suspected(name)]
+
+
+def belongs(node: Node) -> bool:
+    """Whether a group still counts this node's copy as a member."""
+    own = node.settings.node_name
+    members = node.cluster.members.values()
+    return any(copy.node == own for member in members for copy in member.raft.members)
+
+
+def no_majority(node: Node) -> str:
+    """That the tables have no leader, in words."""
+    names = [copy.node for copy in node.tables.member().raft.members if copy.voter]
+    up = running(node)
+    missing = [name for name in names if name not in up]
+    text = f"for a majority of {', '.join(names)}"
+    return f"waits {text}; not reached: {', '.join(missing)}" if missing else f"waits {text}"
+
+
+def waits_for(node: Node, config: ServerConfig) -> str:
+    """What a start that takes long waits for, behind the word 'waiting'."""
+    if node.membership.joining():
+        where = [f"{host}:{port}" for host, port in config.join]
+        where += [name for name, _, _ in config.cluster_nodes if name != config.node_name]
+        if not where:
+            return (
+                "to be taken into its cluster, which the data directory was about to join: "
+                "say where it is with --join"
+            )
+        return f"to be taken into the cluster of {', '.join(where)}"
+    raft = node.tables.member().raft
+    if not raft.leader:
+        return no_majority(node).removeprefix("waits ")
+    if not node.cluster.session:
+        return f"for node {raft.leader}, which leads the cluster, to hear of this start"
+    return "for the first user to be written down"
+
+
+def status(node: Node) -> dict[str, Any]:
+    """The cluster as this node sees it."""
+    machine = node.tables.machine
+    up = running(node)
+    queues = []
+    for tables in machine.vhosts.values():
+        for queue in tables.queues.values():
+            member = node.cluster.members.get(int(queue.group_id))
+            queues.append(
+                {
+                    "vhost": queue.vhost,
+                    "name": queue.name,
+                    "type": queue.kind,
+                    "leader": queue.node if queue.kind != "quorum" else
+                    "" if member is None else member.raft.leader,
+                    "voters": [row.node for row in queue.members if row.voter],
+                    "learners": [row.node for row in queue.members if not row.voter],
+                }
+            )  # fmt: skip
+    return {
+        "cluster": machine.cluster_id.hex(),
+        "node": node.settings.node_name,
+        "leader": node.tables.member().raft.leader,
+        "nodes": [
+            {
+                "name": row.name,
+                "address": f"{row.host}:{row.port}",
+                "running": row.name in up,
+            }
+            for row in machine.nodes.values()
+        ],
+        "queues": queues,
+    }
