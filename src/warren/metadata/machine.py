@@ -387,12 +387,13 @@ class MetadataMachine:
         return msgspec.msgpack.encode(state)
 
     def restore(self, data: bytes) -> None:
-        """Take over a snapshot; this machine is new.
+        """Take over a snapshot; what was here before is void.
+
+        Routers stay, with other routes: sessions of clients have them.
 
         Raises:
             StorageError: A later version of Warren wrote it.
         """
-        assert not self.vhosts and not self.users and not self.nodes
         state: list[Any] = msgspec.msgpack.decode(data)
         if state[0] != SNAPSHOT_VERSION:
             raise StorageError(
@@ -402,6 +403,10 @@ class MetadataMachine:
         self.applied_index = state[1]
         self.highest_group_id = state[2]
         self.cluster_id = state[3]
+        before = self.vhosts
+        self.nodes = {}
+        self.users = {}
+        self.vhosts = {}
         for row in state[4]:
             node = read_node(row)
             self.nodes[node.name] = node
@@ -409,7 +414,8 @@ class MetadataMachine:
             user = read_user(row)
             self.users[user.name] = user
         for row in state[6]:
-            tables = read_vhost(row)
+            known = before.get(row[0])
+            tables = read_vhost(row, None if known is None else known.router)
             self.vhosts[tables.name] = tables
 
     def state_hash(self) -> str:

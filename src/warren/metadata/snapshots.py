@@ -15,6 +15,7 @@ from warren.metadata.tables import (
     VhostRecord,
 )
 from warren.routing.bindings import Binding
+from warren.routing.router import Router
 from warren.wire.amqp091.table import Table, decode_table, encode_table
 
 
@@ -96,10 +97,13 @@ def vhost_row(tables: VhostRecord) -> list[Any]:
     return [tables.name, exchanges, queues, bindings, permissions]
 
 
-def read_vhost(row: list[Any]) -> VhostRecord:
-    """What `vhost_row` made."""
+def read_vhost(row: list[Any], router: Router | None) -> VhostRecord:
+    """What `vhost_row` made; its routes replace those of a router that is in use."""
     name: str = row[0]
     tables = VhostRecord(name)
+    if router is not None:
+        router.clear()
+        tables.router = router
     for e in row[1]:
         add_exchange(tables, ExchangeRecord(name, e[0], e[1], e[2], e[3], e[4], _table(e[5])))
     for q in row[2]:

@@ -417,7 +417,7 @@ class Fifo:
         return line
 
     def restore(self, data: bytes) -> None:
-        """Read what `encode` wrote into an empty machine.
+        """Read what `encode` wrote; what was here before is void.
 
         Raises:
             ValueError: A version this build does not know.
@@ -428,6 +428,12 @@ class Fifo:
         self.delivery_limit = read_i64_be(data, 3)
         self.next_message = read_i64_be(data, 11)
         self.dropped = read_i64_be(data, 19)
+        self.ready = RunQueue()
+        self.returned = RunQueue()
+        self.transient = RunQueue()
+        self.consumers = {}
+        self.groups = {}
+        self._turns = Turns()
         at = self.returned.decode(data, 27)
         at = self.ready.decode(data, at)
         at = self.transient.decode(data, at)

@@ -80,6 +80,12 @@ class Router:
 
     # --- topology -------------------------------------------------------------------------------
 
+    def clear(self) -> None:
+        """Forget all exchanges, queues and bindings."""
+        self._exchanges = {}
+        self._queues = {}
+        self._changed()
+
     def add_queue(self, name: str) -> None:
         """A queue was declared: the default exchange leads to it."""
         self._queues[name] = [name]
