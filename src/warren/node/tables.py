@@ -258,6 +258,10 @@ class Tables(Machine):
         own = self.machine.nodes.get(self._node.settings.node_name)
         if own is not None and own.nonce == self._node.nonce:
             self._begin_session(own.session)
+        self._node.membership.nodes_changed()
+        for group_id in self.logged:
+            self._node.membership.unsettle(group_id)
+        self._node.cluster.close_sessions()
 
     def live_in(self, state: bytes) -> list[tuple[int, int]]:
         """The tables' log has no messages."""
