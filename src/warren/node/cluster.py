@@ -229,8 +229,12 @@ class Cluster(MemberHost):
         self.detector.greeted(peer, hello, self.monotonic_ms())
         self._heed()
         self._node.membership.linked(peer, hello)
+        self._offer_again(peer)
+
+    def _offer_again(self, leader: str) -> None:
+        """What was said to a leader, or by it, may be lost."""
         for member in self.members.values():
-            if member.raft.leader == peer:
+            if member.raft.leader == leader:
                 member.offer_again()
 
     def greeted(self, peer: str, hello: PeerHello) -> None:
@@ -238,6 +242,7 @@ class Cluster(MemberHost):
         self._node.membership.met(peer, hello)
         self.detector.greeted(peer, hello, self.monotonic_ms())
         self._heed()
+        self._offer_again(peer)
 
     def broken(self, peer: str) -> None:
         """A link to or from a node is gone."""

@@ -20,6 +20,7 @@ from warren.log.listener import BatchReader
 from warren.node import frames
 from warren.node.revived import (
     CLOSE,
+    CLOSED,
     MEMBERS,
     RAFT_SESSION,
     Revived,
@@ -160,7 +161,9 @@ class Member(Proposer):
         """Appended and not applied."""
         self._committed: i64 = revived.applied
         self._expected: dict[int, int] = {}
-        """As leader: the next sequence of each session."""
+        """As leader: the next sequence of each session, 0 if it is closed."""
+        self._asked: dict[int, tuple[int, int]] = {}
+        """As leader: which sequence was asked for when which one came instead, by session."""
         self._frame = b""
         """The append whose batches are being stored."""
         self._snapshot_index: i64 = 0
@@ -229,7 +232,7 @@ class Member(Proposer):
         self._offer()
 
     def offer_again(self) -> None:
-        """A link to the leader is new: what was under way may be lost."""
+        """A link to or from the leader is new: what was under way may be lost."""
         self.submissions.offer_from(1)
         self._offer()
 
@@ -237,10 +240,13 @@ class Member(Proposer):
         """Append or send on what was not offered yet."""
         submissions = self.submissions
         raft = self.raft
-        if submissions.session == 0 or self.stopped:
+        session = submissions.session
+        if session == 0 or self.stopped:
             return
         if raft.can_propose():
-            session = submissions.session
+            if self._expected.get(session) == 0:
+                # Closed by a leader before; what is left goes into the next one.
+                return
             self._align(session)
             offered = submissions.next_offer()
             while offered is not None:
@@ -306,14 +312,17 @@ class Member(Proposer):
         """As leader, end the sessions of nodes that are gone."""
         if not self.raft.can_propose():
             return
-        over = [session for session in self._expected if self.host.session_over(session)]
-        over = [session for session in over if session > 0]
+        over = [
+            session
+            for session, expected in self._expected.items()
+            if session > 0 and expected > 0 and self.host.session_over(session)
+        ]
         if over:
             writer = BytesWriter()
             writer.append(u8(CLOSE))
             for session in over:
                 write_i64_le(writer, i64(session))
-                del self._expected[session]
+                self._expected[session] = 0
             batch = self._append_own(writer.getvalue())
             self.raft.appended(batch.index, self.host.monotonic_ms())
             self._mark()
@@ -354,8 +363,13 @@ class Member(Proposer):
         if submission.sequence == expected:
             self._append(session, submission)
             self.host.appended(True)
-        elif submission.sequence > expected:
-            self.host.send(node, [frames.expect_frame(self.group_id, session, expected)])
+        elif submission.sequence > expected > 0:
+            # Asked once, although all that is under way behind it is out of order too; again if
+            # the sender has begun again and there is still a hole.
+            asked, instead = self._asked.get(session, (0, 0))
+            if asked != expected or submission.sequence <= instead:
+                self._asked[session] = (expected, int(submission.sequence))
+                self.host.send(node, [frames.expect_frame(self.group_id, session, expected)])
 
     # --- what the disk says ---------------------------------------------------------------------
 
@@ -471,6 +485,8 @@ class Member(Proposer):
     def _lead(self) -> None:
         """Learn from the log which submissions it holds; all of them will be committed."""
         self._expected = {}
+        self._asked = {}
+        self._read.clear()
         for session, sequence in self.sessions.items():
             self._expected[session] = sequence + 1
         for batch in self._entries:
@@ -478,7 +494,7 @@ class Member(Proposer):
                 self._expected[batch.session] = int(batch.sequence) + 1
             elif batch.session == RAFT_SESSION:
                 for session in closed_sessions(batch):
-                    self._expected.pop(session, None)
+                    self._expected[session] = 0
         self.submissions.offer_from(self._expected.get(self.submissions.session, 1))
         self.host.leadership(self)
         self._mark()
@@ -654,12 +670,14 @@ class Member(Proposer):
     def _settle_submissions(self) -> None:
         """Tell those whose submissions are part of a snapshot."""
         submissions = self.submissions
-        known = self.sessions.get(submissions.session, -1)
-        if known < 0 and submissions.begun:
+        session = submissions.session
+        while self.sessions.get(session) == CLOSED:
             # Closed meanwhile. What was not applied before that never was.
-            submissions.renew(submissions.session + 1)
+            session += 1
+        if session != submissions.session:
+            submissions.renew(session)
             self.machine.session_renewed()
-            return
+        known = self.sessions.get(session, 0)
         while len(submissions) > 0 and submissions.first() <= known:
             self.machine.skipped(submissions.applied(submissions.first()))
 
