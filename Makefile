@@ -18,7 +18,7 @@ help:
 	@echo 'make lint    ruff and mypy'
 	@echo 'make format  lay all code out by ruff'
 	@echo 'make rules   which rules of the acceptance table have a passing test'
-	@echo 'make sim     run the simulator over SEEDS seeds (1000)'
+	@echo 'make sim     run the simulator over SEEDS seeds (1000), of one node and of clusters'
 	@echo 'make bench   measure Warren beside RabbitMQ (ONLY=regex SECS=10 REPS=3)'
 	@echo 'make demo    real orders through a queue into Spark, none lost or doubled'
 	@echo 'make oracle  record again what a real RabbitMQ answers to the scripts of the tests'
@@ -70,6 +70,7 @@ rules:
 sim:
 	@tools/prepare build
 	.venv/bin/python -m sim --seeds $(or $(SEEDS),1000)
+	.venv/bin/python -m sim --cluster --operations 500 --seeds $(or $(SEEDS),1000)
 
 bench:
 	@tools/prepare build

@@ -17,7 +17,7 @@ from warren.wire.amqp091 import spec
 from warren.wire.amqp091.table import Table
 
 if TYPE_CHECKING:
-    from sim.world import World
+    from sim.stage import Stage
 
 Answer = Callable[[spec.Method, bytes], None]
 
@@ -44,7 +44,7 @@ class Actor:
         tolerated: Reply codes with which the node may close the channel now.
     """
 
-    def __init__(self, world: World, name: str, number: int) -> None:
+    def __init__(self, world: Stage, name: str, number: int) -> None:
         self.world = world
         self.random: Random = world.random
         self.name = name
@@ -187,7 +187,7 @@ class Client:
             make the node put input of publishing connections aside.
     """
 
-    def __init__(self, world: World, name: str, frame_max: int) -> None:
+    def __init__(self, world: Stage, name: str, frame_max: int) -> None:
         self.world = world
         self.name = name
         self.frame_max = frame_max
@@ -199,8 +199,8 @@ class Client:
         """Connect, open a channel, or have an actor act."""
         connection = self.connection
         if connection is None or connection.dead:
-            if self.world.listening():
-                self.connection = SimConnection(self.world, self.name, self.frame_max)
+            self.connection = self.world.connect(self)
+            if self.connection is not None:
                 self.connection.tolerated |= self.world.tolerated
                 self.world.connections.append(self.connection)
             return

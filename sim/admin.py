@@ -9,14 +9,14 @@ from sim.model import QueueState
 from warren.wire.amqp091 import spec
 
 if TYPE_CHECKING:
-    from sim.world import World
+    from sim.stage import Stage
 
 
 @final
 class Admin(Actor):
     """Clears queues now and then, and declares again what it deleted."""
 
-    def __init__(self, world: World, name: str, number: int, purged: list[QueueState]) -> None:
+    def __init__(self, world: Stage, name: str, number: int, purged: list[QueueState]) -> None:
         super().__init__(world, name, number)
         self._queues = purged
         self._clearing: list[QueueState] = []

@@ -12,12 +12,12 @@ from sim.publisher import Publisher
 from sim.reader import Reader
 
 if TYPE_CHECKING:
-    from sim.world import World
+    from sim.stage import Stage
 
 FRAME_SIZES = (8_192, 131_072)
 
 
-def make_queues(world: World) -> list[QueueState]:
+def make_queues(world: Stage) -> list[QueueState]:
     """The queues of a run."""
     options = world.options
     queues = [QueueState(f"q{n}", "quorum", True, False) for n in range(options.quorum_queues)]
@@ -30,7 +30,7 @@ def make_queues(world: World) -> list[QueueState]:
     return queues
 
 
-def make_clients(world: World) -> list[Client]:
+def make_clients(world: Stage) -> list[Client]:
     """The clients of a run."""
     options, random = world.options, world.random
     clients: list[Client] = []
@@ -70,7 +70,7 @@ def make_clients(world: World) -> list[Client]:
     return clients
 
 
-def _add_publisher(world: World, client: Client, number: int, mode: str) -> None:
+def _add_publisher(world: Stage, client: Client, number: int, mode: str) -> None:
     durable = [q for q in world.queues if q.durable and not q.volatile]
     if world.options.fanout and len(durable) > 1 and world.random.random() < 0.5:
         queues = durable
@@ -80,7 +80,7 @@ def _add_publisher(world: World, client: Client, number: int, mode: str) -> None
     client.actors.append(Publisher(world, name, number, mode, queues))
 
 
-def _add_receiver(world: World, client: Client, number: int, sure: bool) -> None:
+def _add_receiver(world: Stage, client: Client, number: int, sure: bool) -> None:
     random = world.random
     queue = random.choice(world.queues)
     name = f"{client.name}.{number}"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, final
 
 from sim.model import Violation
 from warren.limits import FRAME_BYTES_MAX
+from warren.node.node import Node
 from warren.protocols.amqp091.connection import Connection
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import PROTOCOL_HEADER, FrameReader, method_frame
@@ -18,7 +19,7 @@ from warren.wire.amqp091.table import Table
 
 if TYPE_CHECKING:
     from sim.actors import Actor
-    from sim.world import World
+    from sim.stage import Stage
 
 CAPABILITIES: Table = {
     "publisher_confirms": True,
@@ -52,9 +53,12 @@ class SimConnection:
         deaf: Whether the client does not read for now.
         held: Whether the node does not want bytes for now.
         tolerated: Reply codes with which the node may close it.
+        site: Where in a cluster it leads.
     """
 
-    def __init__(self, world: World, name: str, frame_max: int) -> None:
+    def __init__(
+        self, world: Stage, name: str, frame_max: int, node: Node | None = None, site: str = ""
+    ) -> None:
         self.world = world
         self.name = name
         self.frame_max = frame_max
@@ -74,9 +78,8 @@ class SimConnection:
         self._handed = 0
         self._reader = FrameReader(FRAME_BYTES_MAX)
         self._contents: dict[int, tuple[spec.Method, int, list[bytes]]] = {}
-        node = world.node
-        assert node is not None
-        self.end: Connection = node.accept(self, "127.0.0.1", 0)
+        self.site = site
+        self.end: Connection = (node or world.entry()).accept(self, "127.0.0.1", 0)
         self.send_bytes(PROTOCOL_HEADER)
 
     # The transport, for the node.
@@ -85,11 +88,13 @@ class SimConnection:
         """The node sends."""
         if not self.dead:
             self.inbox.append(data)
+            self.world.stirred(self)
 
     def close(self) -> None:
         """The node closes when its bytes are read."""
         self.closing = True
         self.condemned = True
+        self.world.stirred(self)
 
     def write_eof(self) -> None:
         """The node says its last; its client then closes."""
@@ -107,6 +112,7 @@ class SimConnection:
     def resume_reading(self) -> None:
         """The node wants bytes."""
         self.held = False
+        self.world.stirred(self)
 
     # For the run.
 
@@ -148,6 +154,10 @@ class SimConnection:
             self._frame(int(self._reader.kind), int(self._reader.channel), self._reader)
         self.dead = True
 
+    def users(self) -> list[Actor]:
+        """Whoever uses a channel."""
+        return list(self.channels.values())
+
     def _leave(self) -> None:
         """Nobody uses this connection any more."""
         self._left.update(self.channels)
@@ -172,6 +182,7 @@ class SimConnection:
         """Send bytes as they are."""
         self.outbox += data
         self._sent += len(data)
+        self.world.stirred(self)
 
     def mark(self, mark: Mark) -> None:
         """Tell `mark` when all that was sent so far has been handed over."""

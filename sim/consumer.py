@@ -10,7 +10,7 @@ from sim.model import SETTLED, SETTLED_MAYBE, WAITING, Copy, Holder, QueueState,
 from warren.wire.amqp091 import spec
 
 if TYPE_CHECKING:
-    from sim.world import World
+    from sim.stage import Stage
 
 
 @final
@@ -34,12 +34,13 @@ class Receiver(Actor):
         queue: Where the messages come from.
         holder: This channel, in the eyes of the checkers.
         held: Unsettled deliveries by tag, in order.
+        void: Those among them that the node may have taken back without a word.
         sure: Whether what this client's connection is handed is taken at once.
         no_ack: Whether messages settle themselves.
     """
 
     def __init__(
-        self, world: World, name: str, number: int, queue: QueueState, sure: bool, no_ack: bool
+        self, world: Stage, name: str, number: int, queue: QueueState, sure: bool, no_ack: bool
     ) -> None:
         super().__init__(world, name, number)
         self.queue = queue
@@ -47,6 +48,7 @@ class Receiver(Actor):
         self.no_ack = no_ack
         self.holder = Holder(name)
         self.held: dict[int, Copy] = {}
+        self.void: set[int] = set()
         self._settled: list[Copy] = []
         self._last_tag = 0
         self._giving_back = False
@@ -55,6 +57,7 @@ class Receiver(Actor):
         """A new channel holds nothing."""
         self.holder = Holder(self.name)
         self.held = {}
+        self.void = set()
         self._settled = []
         self._last_tag = 0
         self._giving_back = False
@@ -82,6 +85,9 @@ class Receiver(Actor):
             # been given it before this client reads of it.
             self.world.find(self.queue, content, self.name).seen += 1
             return
+        if self.world.doubtful(self):
+            self._take_doubtful(tag, content)
+            return
         copy = self.world.deliver(self.queue, content, redelivered, self.holder)
         if self.no_ack:
             self.settle([copy], True)
@@ -89,13 +95,26 @@ class Receiver(Actor):
             self.held[tag] = copy
             copy.holder = self.holder
 
+    def _take_doubtful(self, tag: int, content: bytes) -> None:
+        """A message came that others may have been given already: nobody holds it for sure."""
+        copy = self.world.find(self.queue, content, self.name)
+        copy.seen += 1
+        if not self.no_ack:
+            self.held[tag] = copy
+            self.void.add(tag)
+        elif copy.settled == WAITING:
+            copy.settled = SETTLED_MAYBE
+
     def settle(self, copies: list[Copy], sure: bool) -> None:
         """The node has been told that these are done with."""
         for copy in copies:
+            settled = self.world.settlement(self, copy, sure)
+            if settled == WAITING:
+                continue
             copy.holder = None
-            copy.settled = SETTLED if sure else SETTLED_MAYBE
+            copy.settled = settled
             copy.settled_life = self.world.life
-            if sure:
+            if settled == SETTLED:
                 self._settled.append(copy)
                 for checker in self.world.checkers:
                     checker.settled(copy)
@@ -182,7 +201,7 @@ class Consumer(Receiver):
 
     def __init__(
         self,
-        world: World,
+        world: Stage,
         name: str,
         number: int,
         queue: QueueState,
@@ -269,7 +288,7 @@ class Consumer(Receiver):
         """The node counts more than the client: what was acked and is still under way."""
         held = len(self.held)
         if not self.shared:
-            held = sum(tag > self._older for tag in self.held)
+            held = sum(tag > self._older and tag not in self.void for tag in self.held)
         if held > self.prefetch:
             raise Violation(f"{self.name}: {held} unsettled with a limit of {self.prefetch}")
 

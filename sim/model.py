@@ -39,6 +39,7 @@ class Message:
         sequence: Its place among the publishes of its channel.
         life, turn, step: The node's life and turn, and the run's step, when its last byte was
             handed to the node; -1 before.
+        site: Which node of a cluster that was.
         status: One of the constants above.
         copies: One for each queue it goes to.
     """
@@ -50,6 +51,7 @@ class Message:
         "life",
         "persistent",
         "sequence",
+        "site",
         "size",
         "status",
         "step",
@@ -65,6 +67,7 @@ class Message:
         self.size = size
         self.persistent = persistent
         self.life = -1
+        self.site = ""
         self.turn = -1
         self.step = -1
         self.status = SENT

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, final
 
 from sim.actors import Actor, ignore
-from sim.connection import Mark
+from sim.connection import Mark, SimConnection
 from sim.model import (
     CONFIRMED,
     REFUSED,
@@ -23,7 +23,7 @@ from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import content_frames
 
 if TYPE_CHECKING:
-    from sim.world import World
+    from sim.stage import Stage
 
 FANOUT = "sim.fanout"
 PERSISTENT = b"\x10\x00\x02"
@@ -34,16 +34,19 @@ TRANSIENT = b"\x10\x00\x01"
 class Published(Mark):
     """Publishes on their way to the node."""
 
-    def __init__(self, world: World, messages: list[Message]) -> None:
+    def __init__(self, world: Stage, connection: SimConnection, messages: list[Message]) -> None:
         self._world = world
+        self._connection = connection
         self._messages = messages
 
     def handed(self, certain: bool) -> None:
         """The node has them."""
         world = self._world
+        life, turn = world.moment(self._connection)
         for message in self._messages:
-            message.life = world.life
-            message.turn = world.turns
+            message.life = life
+            message.turn = turn
+            message.site = self._connection.site
             if message.step < 0:
                 # A transaction's messages are routed when they come, not when it commits.
                 message.step = world.step_number
@@ -61,7 +64,7 @@ class Publisher(Actor):
     """
 
     def __init__(
-        self, world: World, name: str, number: int, mode: str, queues: list[QueueState]
+        self, world: Stage, name: str, number: int, mode: str, queues: list[QueueState]
     ) -> None:
         super().__init__(world, name, number)
         self.mode = mode
@@ -140,7 +143,7 @@ class Publisher(Actor):
                     connection.frame_max,
                 )
             )
-            connection.mark(Published(world, [message]))
+            connection.mark(Published(world, connection, [message]))
             messages.append(message)
             if self.mode == "confirm":
                 self.unconfirmed[self._sequence] = message
@@ -166,7 +169,7 @@ class Publisher(Actor):
         self._committing = messages
         self.call(spec.TxCommit(), self._committed)
         if self.connection is not None:
-            self.connection.mark(Published(self.world, messages))
+            self.connection.mark(Published(self.world, self.connection, messages))
 
     def _committed(self, method: spec.Method, content: bytes) -> None:
         messages = self._committing

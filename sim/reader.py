@@ -23,7 +23,7 @@ from warren.log.reading import walk
 from warren.wire.amqp091 import spec
 
 if TYPE_CHECKING:
-    from sim.world import World
+    from sim.stage import Stage
 
 Runs = list[tuple[int, int]]
 
@@ -55,7 +55,7 @@ class Reader(Actor):
     """One driver of one group."""
 
     def __init__(
-        self, world: World, name: str, number: int, queue: QueueState, group: str, lease_ms: int
+        self, world: Stage, name: str, number: int, queue: QueueState, group: str, lease_ms: int
     ) -> None:
         super().__init__(world, name, number)
         self.queue = queue

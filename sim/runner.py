@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from typing import NamedTuple
 
+from sim.cluster.world import ClusterWorld
 from sim.model import Violation
 from sim.world import World
 
@@ -37,6 +38,33 @@ NEEDED = (
 )
 """What a set of seeds has to have met; otherwise it proves nothing."""
 
+NEEDED_OF_CLUSTERS = (
+    "confirmed",
+    "delivered",
+    "redelivered",
+    "settled",
+    "joins",
+    "elections",
+    "sessions closed",
+    "living sessions closed",
+    "snapshots installed",
+    "states compared",
+    "partitions",
+    "links cut",
+    "pauses",
+    "power failures",
+    "blackouts",
+    "kills",
+    "stops",
+    "sync failures",
+    "full disks",
+    "replacements",
+    "slow readers",
+    "cuts",
+    "commits",
+)
+"""The same for clusters."""
+
 
 class Outcome(NamedTuple):
     """What became of one seed; `complaint` is empty if all was well."""
@@ -46,23 +74,31 @@ class Outcome(NamedTuple):
     counts: Counter[str]
 
 
-def run_seed(seed: int, operations: int) -> Outcome:
+def new_world(seed: int, operations: int, cluster: bool, traced: bool) -> World | ClusterWorld:
+    """A run to be."""
+    if cluster:
+        return ClusterWorld(seed, operations, traced)
+    return World(seed, operations, traced)
+
+
+def run_seed(seed: int, operations: int, cluster: bool = False) -> Outcome:
     """Run one seed. Whatever goes wrong in it, the simulator's own faults too, is an outcome."""
-    world = World(seed, operations)
+    world = new_world(seed, operations, cluster, False)
     try:
         world.run()
     except Violation as error:
         return Outcome(seed, str(error), world.counts)
     except Exception:
         return Outcome(seed, traceback.format_exc(), world.counts)
-    world.counts["lives"] = world.life
-    world.counts["steps"] = world.step_number
+    if not cluster:
+        world.counts["lives"] = world.life
+        world.counts["steps"] = world.step_number
     return Outcome(seed, "", world.counts)
 
 
-def trace(seed: int, operations: int) -> tuple[list[str], str]:
+def trace(seed: int, operations: int, cluster: bool = False) -> tuple[list[str], str]:
     """The event lines of a seed, and what was wrong with it, if anything."""
-    world = World(seed, operations, traced=True)
+    world = new_world(seed, operations, cluster, True)
     complaint = ""
     try:
         world.run()
@@ -74,15 +110,19 @@ def trace(seed: int, operations: int) -> tuple[list[str], str]:
     return world.lines, complaint
 
 
-def run_chunk(seeds: list[int], operations: int) -> list[Outcome]:
+def run_chunk(seeds: list[int], operations: int, cluster: bool) -> list[Outcome]:
     """Run some seeds in a worker."""
-    outcomes = [run_seed(seed, operations) for seed in seeds]
+    outcomes = [run_seed(seed, operations, cluster) for seed in seeds]
     gc.collect()
     return outcomes
 
 
 def run_seeds(
-    seeds: Iterable[int], operations: int, workers: int, report: Callable[[Outcome], None]
+    seeds: Iterable[int],
+    operations: int,
+    workers: int,
+    report: Callable[[Outcome], None],
+    cluster: bool = False,
 ) -> Counter[str]:
     """Run many seeds; `report` is called for each, in order of seeds."""
     wanted = list(seeds)
@@ -96,17 +136,18 @@ def run_seeds(
 
     if workers <= 1:
         for chunk in chunks:
-            take(run_chunk(chunk, operations))
+            take(run_chunk(chunk, operations, cluster))
         return total
     with ProcessPoolExecutor(workers) as pool:
-        for outcomes in pool.map(run_chunk, chunks, [operations] * len(chunks)):
+        count = len(chunks)
+        for outcomes in pool.map(run_chunk, chunks, [operations] * count, [cluster] * count):
             take(outcomes)
     return total
 
 
-def missing(counts: Counter[str]) -> list[str]:
+def missing(counts: Counter[str], cluster: bool = False) -> list[str]:
     """What a set of seeds should have met and did not."""
-    return [name for name in NEEDED if not counts[name]]
+    return [name for name in (NEEDED_OF_CLUSTERS if cluster else NEEDED) if not counts[name]]
 
 
 def summary(counts: Counter[str], seeds: int, failed: int, seconds: float) -> str:
@@ -116,7 +157,13 @@ def summary(counts: Counter[str], seeds: int, failed: int, seconds: float) -> st
     return f"{seeds} seeds, {failed} failed, {seconds:.0f} s, {rate:,} seeds per hour\nmet: {parts}"
 
 
-def run_and_print(first: int, count: int, operations: int, workers: int) -> int:
+def command_for(seed: int, operations: int, cluster: bool) -> str:
+    """How to replay a seed."""
+    kind = "--cluster " if cluster else ""
+    return f"python -m sim {kind}--seed {seed} --operations {operations}"
+
+
+def run_and_print(first: int, count: int, operations: int, workers: int, cluster: bool) -> int:
     """Run seeds from `first` on and print what they did; the status is that of the command."""
     failures: list[Outcome] = []
     done = 0
@@ -127,20 +174,20 @@ def run_and_print(first: int, count: int, operations: int, workers: int) -> int:
         if outcome.complaint:
             failures.append(outcome)
             print(f"seed {outcome.seed} FAILED: {outcome.complaint}")
-            print(f"  replay: python -m sim --seed {outcome.seed} --operations {operations}")
+            print(f"  replay: {command_for(outcome.seed, operations, cluster)}")
             sys.stdout.flush()
         elif done % 100 == 0:
             print(f"{done} of {count} seeds, {len(failures)} failed", flush=True)
 
     started = time.perf_counter()
-    counts = run_seeds(range(first, first + count), operations, workers, report)
+    counts = run_seeds(range(first, first + count), operations, workers, report, cluster)
     print(summary(counts, count, len(failures), time.perf_counter() - started))
     if failures:
-        lines, _ = trace(failures[0].seed, operations)
+        lines, _ = trace(failures[0].seed, operations, cluster)
         print(f"the last events of seed {failures[0].seed}:")
         print("\n".join(lines[-40:]))
         return 1
-    lacking = missing(counts)
+    lacking = missing(counts, cluster)
     if lacking and count >= 100:
         print(f"these seeds prove nothing, for they never met: {', '.join(lacking)}")
         return 1

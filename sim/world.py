@@ -8,13 +8,10 @@ out all it holds within a bounded number of steps.
 
 from __future__ import annotations
 
-from collections import Counter
-from random import Random
 from typing import Final, final
 
 from sim.actors import Client
 from sim.cast import make_clients, make_queues
-from sim.checkers import Checker
 from sim.checkers.checkouts import CheckoutChecker
 from sim.checkers.delivery import DeliveryChecker
 from sim.checkers.durability import DurabilityChecker
@@ -25,18 +22,8 @@ from sim.clock import SeededRandom, VirtualClock
 from sim.connection import SimConnection
 from sim.disk import Crash, SimDisk, SimExecutor
 from sim.drain import Drain
-from sim.model import (
-    CONFIRMED,
-    WAITING,
-    Copy,
-    Holder,
-    Message,
-    QueueState,
-    Violation,
-    body_of,
-    id_of,
-)
-from sim.swarm import Options
+from sim.model import QueueState, Violation
+from sim.stage import Stage
 from sim.troubles import Troubles
 from warren.errors import StorageError
 from warren.log.config import LogConfig
@@ -51,39 +38,23 @@ TICK_MS: Final = 1_000
 
 
 @final
-class World:
+class World(Stage):
     """See the module's head.
 
     Attributes:
-        life: Counts the node's starts.
-        turns: Turns that the node has taken, over all lives.
-        step_number: Steps so far.
         node: None while it is down.
-        lines: Event lines, if they are wanted.
-        counts: How often what happened.
     """
 
     def __init__(self, seed: int, operations: int = 300, traced: bool = False) -> None:
-        self.seed = seed
-        self.random = Random(seed)
-        self.options = Options(self.random, operations)
-        self.lines: list[str] | None = [] if traced else None
-        self.counts: Counter[str] = Counter()
+        super().__init__(seed, operations, traced)
         self.clock = VirtualClock()
         self.disk = SimDisk(self.random.getrandbits(32))
         self.executor = SimExecutor(self.random)
         self.node: Node | None = None
-        self.life = 0
-        self.turns = 0
-        self.step_number = 0
-        self.operations = 0
         self.memory_bytes = 0
-        self.tolerated: set[int] = set()
-        self.messages: dict[int, Message] = {}
-        self.connections: list[SimConnection] = []
         self.checkouts = CheckoutChecker(self)
         self._replays = ReplayChecker(self)
-        self.checkers: list[Checker] = [
+        self.checkers = [
             DeliveryChecker(self),
             OrderChecker(self),
             DurabilityChecker(self),
@@ -92,9 +63,8 @@ class World:
             self._replays,
         ]
         self.troubles = Troubles(self)
-        self.queues: list[QueueState] = make_queues(self)
-        self.clients: list[Client] = make_clients(self)
-        self._channels = 0
+        self.queues = make_queues(self)
+        self.clients = make_clients(self)
         self._listening = False
         self._ticked_ms = 0
         self._log_ticked_ms = 0
@@ -329,57 +299,16 @@ class World:
             self._listening = node.log.idle and bool(node.tables.machine.users)
         return self._listening
 
-    def new_channel(self) -> int:
-        """A number for a publishing channel."""
-        self._channels += 1
-        return self._channels
+    def connect(self, client: Client) -> SimConnection | None:
+        """Connect, if the node listens."""
+        if not self.listening():
+            return None
+        return SimConnection(self, client.name, client.frame_max)
 
-    def new_message(self, channel: int, sequence: int, size: int, persistent: bool) -> Message:
-        """A message nobody published before."""
-        message = Message(len(self.messages) + 1, channel, sequence, size, persistent)
-        self.messages[message.id] = message
-        return message
-
-    def copy_to(self, message: Message, queues: list[QueueState]) -> None:
-        """A message goes to some queues."""
-        for queue in queues:
-            copy = Copy(message, queue)
-            message.copies.append(copy)
-            queue.copies.append(copy)
-
-    def confirm(self, message: Message) -> None:
-        """A publisher was told that a message is safe."""
-        self.counts["confirmed"] += 1
-        message.status = CONFIRMED
-        for checker in self.checkers:
-            checker.confirmed(message)
-
-    def deliver(self, queue: QueueState, content: bytes, redelivered: bool, holder: Holder) -> Copy:
-        """A client was given a message."""
-        copy = self.find(queue, content, holder.name)
-        if self.lines is not None:
-            word = " redelivered" if redelivered else ""
-            self.say("%s gets m%d%s", holder.name, copy.message.id, word)
-        self.counts["delivered"] += 1
-        if redelivered:
-            self.counts["redelivered"] += 1
-        for checker in self.checkers:
-            checker.delivered(copy, redelivered, holder)
-        copy.seen += 1
-        copy.settled = WAITING
-        return copy
-
-    def find(self, queue: QueueState, content: bytes, name: str) -> Copy:
-        """The copy whose content came out of a queue to somebody."""
-        message = self.messages.get(id_of(content))
-        if message is None:
-            raise Violation(f"{name} got what nobody published: {content[:40]!r}")
-        if content != body_of(message):
-            raise Violation(f"{message} came out altered to {name}")
-        for copy in message.copies:
-            if copy.queue is queue:
-                return copy
-        raise Violation(f"{message} came out of queue {queue.name}")
+    def entry(self) -> Node:
+        """The node."""
+        assert self.node is not None
+        return self.node
 
     def queue_of(self, queue: QueueState) -> Queue | None:
         """The node's queue, if it is there."""
@@ -394,17 +323,9 @@ class World:
 
     # Records.
 
-    def count(self, what: str, times: int = 1) -> None:
-        """Something happened."""
-        self.counts[what] += times
-
-    def say(self, text: str, *values: object) -> None:
-        """Write an event line: step, virtual time, life, what."""
-        if self.lines is not None:
-            self.lines.append(
-                f"{self.step_number:6d} {self.clock.monotonic_ms():8d}ms "
-                f"L{self.life} {text % values}"
-            )
+    def now_ms(self) -> int:
+        """Virtual time."""
+        return self.clock.monotonic_ms()
 
     def _warned(self, text: str) -> None:
         self.say("node: %s", text)

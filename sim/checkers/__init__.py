@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from sim.model import Copy, Holder, Message
 
 if TYPE_CHECKING:
-    from sim.world import World
+    from sim.stage import Stage
 
 
 class Checker:
     """The hooks."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: Stage) -> None:
         self.world = world
 
     def handed(self, messages: list[Message]) -> None:

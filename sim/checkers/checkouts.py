@@ -16,7 +16,7 @@ from sim.checkers import Checker
 from sim.model import SETTLED, SETTLED_FOR_GOOD, Copy, QueueState, Violation
 
 if TYPE_CHECKING:
-    from sim.world import World
+    from sim.stage import Stage
 
 Runs = list[tuple[int, int]]
 
@@ -24,7 +24,7 @@ Runs = list[tuple[int, int]]
 class CheckoutChecker(Checker):
     """See the module's head. Readers report here directly."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: Stage) -> None:
         super().__init__(world)
         self._epochs: dict[tuple[str, str], set[int]] = {}
         self._runs: dict[tuple[str, str, int], Runs] = {}

@@ -39,19 +39,20 @@ class ReplayChecker(Checker):
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
+        self._world = world
         self.journal = Journal()
         self._before: dict[int, bytes | Quadruples] = {}
 
     def gather(self) -> None:
         """Keep the entries of closed files; called before the node may remove them."""
-        node = self.world.node
+        node = self._world.node
         if node is not None:
             self.journal.gather(node)
 
     def ended(self, orderly: bool) -> None:
         """Note what has to be there again."""
         self._before = {}
-        node = self.world.node
+        node = self._world.node
         if node is None or not orderly:
             return
         for group_id, queue in node.tables.logged.items():
@@ -59,7 +60,7 @@ class ReplayChecker(Checker):
 
     def recovered(self) -> None:
         """Compare."""
-        node = self.world.node
+        node = self._world.node
         assert node is not None
         self.journal.gather(node)
         for group_id, queue in node.tables.logged.items():
@@ -70,7 +71,7 @@ class ReplayChecker(Checker):
         self._before = {}
 
     def _compare(self, queue: LoggedQueue) -> None:
-        node = self.world.node
+        node = self._world.node
         assert node is not None
         index = int(queue.log.persisted_index)
         full = self.journal.replayed(node, int(queue.group_id), index) if index > 0 else None

@@ -1,0 +1,125 @@
+"""What clients of a cluster are promised; see `sim.checkers` for the hooks.
+
+A node that is cut off may be taken for dead: then its session is closed, and what its consumers
+hold goes to others although the node still runs. From the moment that is committed, nothing that
+those consumers are given or settle counts, until the node has learned of it; see
+`ClusterWorld.closed`. Everything else is as for one node.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from sim.checkers import Checker
+from sim.model import (
+    CONFIRMED,
+    RETURNED,
+    ROLLED_BACK,
+    SETTLED,
+    SETTLED_FOR_GOOD,
+    SETTLED_MAYBE,
+    UNCOMMITTED,
+    WAITING,
+    Copy,
+    Holder,
+    Message,
+    Violation,
+)
+
+if TYPE_CHECKING:
+    from sim.cluster.world import ClusterWorld
+
+
+@final
+class ClusterDeliveryChecker(Checker):
+    """Nothing is invented; a second delivery says so; what is held or done with stays so."""
+
+    def delivered(self, copy: Copy, redelivered: bool, holder: Holder) -> None:
+        """Check one delivery against all that is known of its message."""
+        message, queue = copy.message, copy.queue
+        if message.status in (RETURNED, ROLLED_BACK, UNCOMMITTED) or message.life < 0:
+            raise Violation(f"{message} came out of queue {queue.name}")
+        before = copy.holder
+        if before is not None and before.alive:
+            raise Violation(
+                f"{message} of queue {queue.name} was given to {holder.name} while {before.name} "
+                "holds it"
+            )
+        if copy.seen > 0 and not redelivered:
+            raise Violation(
+                f"{message} of queue {queue.name} came again to {holder.name} without redelivered"
+            )
+        if copy.settled in (SETTLED, SETTLED_FOR_GOOD):
+            raise Violation(f"{message} of queue {queue.name} came again after it was settled")
+
+
+@final
+class Settling:
+    """Settlements by one process in one queue that its end may still undo."""
+
+    def __init__(self) -> None:
+        self.copies: list[tuple[int, Copy]] = []
+
+    def undo(self) -> None:
+        """The process or its session is over: nobody knows which of them were committed."""
+        for _, copy in self.copies:
+            if copy.settled == SETTLED:
+                copy.settled = SETTLED_MAYBE
+        self.copies = []
+
+    def keep(self, turn: int) -> None:
+        """Something handed over in a turn is committed: so is what came before."""
+        left: list[tuple[int, Copy]] = []
+        for at, copy in self.copies:
+            if at >= turn:
+                left.append((at, copy))
+            elif copy.settled == SETTLED:
+                copy.settled = SETTLED_FOR_GOOD
+        self.copies = left
+
+
+@final
+class ClusterDurabilityChecker(Checker):
+    """Which settlements are for good, judged by confirms behind them through the same node."""
+
+    def __init__(self, world: ClusterWorld) -> None:
+        super().__init__(world)
+        self._world = world
+        self._settling: dict[tuple[str, str], Settling] = {}
+
+    def settled_through(self, site: str, turn: int, copy: Copy) -> None:
+        """A node has taken a settlement."""
+        self._settling.setdefault((site, copy.queue.name), Settling()).copies.append((turn, copy))
+
+    def confirmed(self, message: Message) -> None:
+        """Earlier settlements through the same node and to the same queues are for good."""
+        site = message.site
+        for copy in message.copies:
+            known = self._settling.get((site, copy.queue.name))
+            if known is not None:
+                known.keep(message.turn)
+
+    def over(self, site: str, queue: str) -> None:
+        """A node is gone, or its session with one queue is."""
+        for key in list(self._settling):
+            if key[0] == site and queue in ("", key[1]):
+                self._settling.pop(key).undo()
+
+
+@final
+class ClusterLossChecker(Checker):
+    """Nothing confirmed is lost: at the end it was delivered and settled."""
+
+    def finished(self) -> None:
+        """Account for every confirmed message."""
+        for queue in self.world.queues:
+            missing = [
+                copy
+                for copy in queue.copies
+                if copy.message.status == CONFIRMED and copy.settled == WAITING
+            ]
+            if len(missing) > self.world.dropped(queue):
+                raise Violation(
+                    f"{len(missing)} confirmed messages of queue {queue.name} are lost, first "
+                    f"{missing[0].message}"
+                )

@@ -1,0 +1,106 @@
+"""The end of a cluster's run: no more trouble, and everything promised has to come in time.
+
+1. All nodes come up and take clients; whoever waits is answered; all members agree.
+2. All clients leave; new ones take everything out of every queue, until no node holds anything.
+3. Everybody leaves, and the nodes fall silent but for pings.
+4. All nodes are stopped and started: they still hold nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, final
+
+from sim.actors import Actor, Client
+from sim.consumer import Consumer
+from sim.drain import Drainer
+from sim.model import QueueState
+from sim.publisher import Publisher
+
+if TYPE_CHECKING:
+    from sim.cluster.world import ClusterWorld
+
+UP_MS: Final = 30_000
+ANSWER_MS: Final = 30_000
+DRAIN_MS: Final = 60_000
+QUIET_MS: Final = 20_000
+SILENCE_MS: Final = 3_000
+
+
+@final
+class Healing:
+    """See the module's head."""
+
+    def __init__(self, world: ClusterWorld) -> None:
+        self._world = world
+        self._actors: list[Actor] = []
+
+    def run(self) -> None:
+        """Heal.
+
+        Raises:
+            Violation: Something promised does not come.
+        """
+        world = self._world
+        self._actors = [actor for client in world.clients for actor in client.actors]
+        world.clients = []
+        world.until(UP_MS, "not all nodes come up", self._up)
+        world.until(ANSWER_MS, "requests and publishes are not answered", self._answered)
+        world.until(ANSWER_MS, "the members do not agree", self._agreed)
+        self._leave()
+        world.clients = self._drainers()
+        world.begin_acting()
+        world.until(DRAIN_MS, "messages stay in the nodes", self._empty)
+        self._leave()
+        world.until(QUIET_MS, "the nodes do not come to rest", self._agreed)
+        world.ledger.check_agreement()
+
+    def _leave(self) -> None:
+        world = self._world
+        world.clients = []
+        for connection in list(world.connections):
+            world.disconnect(connection)
+
+    def _up(self) -> bool:
+        world = self._world
+        return all(world.serves(site) for site in world.sites.values() if not site.lost)
+
+    def _answered(self) -> bool:
+        return not any(
+            actor.busy() or (isinstance(actor, Publisher) and actor.unconfirmed)
+            for actor in self._actors
+        )
+
+    def _agreed(self) -> bool:
+        """Whether the members of each group have applied all there is."""
+        world = self._world
+        ends: dict[int, set[tuple[int, int]]] = {}
+        for site in world.running():
+            node = site.node
+            assert node is not None
+            for group_id, member in node.cluster.members.items():
+                if len(member.submissions):
+                    return False
+                end = (int(member.applied_index), int(member.log.last_index))
+                ends.setdefault(group_id, set()).add(end)
+        return all(len(found) == 1 and len(set(*found)) == 1 for found in ends.values())
+
+    def _drainers(self) -> list[Client]:
+        world = self._world
+        clients: list[Client] = []
+        for queue in world.queues:
+            client = Drainer(world, f"d.{queue.name}", 131_072)
+            client.actors.append(Consumer(world, client.name, 1, queue, True, 50, False, False))
+            clients.append(client)
+        return clients
+
+    def _empty(self) -> bool:
+        return all(not self._held(queue) for queue in self._world.queues)
+
+    def _held(self, queue: QueueState) -> int:
+        world = self._world
+        held = 0
+        for site in world.running():
+            found = world.queue_on(site, queue)
+            if found is not None:
+                held += int(found.fifo.ready_count() + found.fifo.held_count())
+        return held

@@ -1,0 +1,313 @@
+"""What is committed, as all members together show it, and what has to follow from it.
+
+- Whatever one member applies at an index, every member applies there: same term, session,
+  sequence and bytes.
+- A term of a group has at most one leader.
+- Members that have applied the same entries have the same state, and it is the one that the
+  entries alone give, however a member came by it: applied one by one, replayed, or from a snapshot.
+- The entries of a session are numbered from 1 without gaps; of a session that was closed none
+  follows; a publish is in the log of a queue once, and behind those that its channel published
+  before.
+- What is confirmed is committed.
+
+Source: reliability rules 1 to 7, 15, 25; goals 1, 9, 12 and 13.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from typing import TYPE_CHECKING, Final, final
+
+from sim.checkers.replay import describe as describe_fifo
+from sim.journal import scan
+from sim.model import Message, Violation
+from warren.log.batch import KIND_COMMAND, Batch, Header
+from warren.metadata import commands
+from warren.metadata.machine import MetadataMachine
+from warren.node.member import Member
+from warren.node.node import Node
+from warren.node.replay import replay
+from warren.node.revived import RAFT_SESSION, closed_sessions
+from warren.node.tables import METADATA_GROUP
+from warren.queues.fifo import Fifo
+
+if TYPE_CHECKING:
+    from sim.cluster.site import Site
+    from sim.cluster.world import ClusterWorld
+
+MARK: Final = re.compile(rb"m(\d{8})\|")
+
+Entry = tuple[int, int, int, int, bytes]
+"""Term, session, sequence, kind, and the whole batch as it is stored."""
+
+
+def entry_of(batch: Batch) -> Entry | None:
+    """What an entry is; None if the batch has not kept its bytes."""
+    if int(batch.payload_size) and not batch.payload:
+        return None
+    return (
+        int(batch.term),
+        int(batch.session),
+        int(batch.sequence),
+        int(batch.kind),
+        bytes(batch.encoded()),
+    )
+
+
+def batch_of(entry: Entry) -> Batch:
+    """The entry to be applied anew."""
+    data = entry[4]
+    header = Header()
+    problem = header.load(data, 0, len(data))
+    assert not problem, problem
+    return header.batch(None, data, 0)
+
+
+@final
+class Group:
+    """One group's entries, and the state that they give.
+
+    Attributes:
+        entries: By index, from 1 without a hole.
+        digests: Of the state behind each entry.
+        published: Where each publish is, by the message's number.
+        sessions: The last sequence of each session.
+    """
+
+    def __init__(self, group_id: int) -> None:
+        self.id = group_id
+        self.entries: list[Entry] = []
+        self.digests: list[int] = []
+        self.published: dict[int, int] = {}
+        self.sessions: dict[int, int] = {}
+        self.closed: set[int] = set()
+        self.holed = False
+        self._channels: dict[int, int] = {}
+        self._fifo = Fifo(-1, False)
+        self._tables = MetadataMachine()
+
+    def append(self, entry: Entry, messages: dict[int, Message]) -> list[int]:
+        """The next entry is committed; the sessions that it closes."""
+        self.entries.append(entry)
+        index = len(self.entries)
+        batch = batch_of(entry)
+        closed = self._follow(batch)
+        if self.id == METADATA_GROUP:
+            if batch.session != RAFT_SESSION:
+                self._tables.apply(index, commands.decode(batch.body()))
+            state = self._tables.snapshot()
+        else:
+            if batch.kind != KIND_COMMAND:
+                self._check_publishes(batch, messages)
+            replay(self._fifo, batch)
+            state = self._fifo.encode()
+        self.digests.append(zlib.crc32(state))
+        return closed
+
+    def compare(self, index: int, state: bytes) -> str:
+        """A member's state beside the right one, in words."""
+        if self.id == METADATA_GROUP:
+            tables = MetadataMachine()
+            for at, entry in enumerate(self.entries[:index], 1):
+                batch = batch_of(entry)
+                if batch.session != RAFT_SESSION:
+                    tables.apply(at, commands.decode(batch.body()))
+            return f"{state!r}, not {tables.snapshot()!r}"
+        found, wanted = Fifo(-1, False), Fifo(-1, False)
+        found.restore(state)
+        for entry in self.entries[:index]:
+            replay(wanted, batch_of(entry))
+        return f"{describe_fifo(found)}, not {describe_fifo(wanted)}"
+
+    def _follow(self, batch: Batch) -> list[int]:
+        """Mind the numbers of sessions."""
+        session, index = int(batch.session), len(self.entries)
+        if session > 0:
+            last = self.sessions.get(session, 0)
+            if session in self.closed:
+                raise Violation(
+                    f"group {self.id}: entry {index} is of session {session}, closed before"
+                )
+            if batch.sequence != last + 1:
+                raise Violation(
+                    f"group {self.id}: entry {index} is #{batch.sequence} of session {session}, "
+                    f"behind #{last}"
+                )
+            self.sessions[session] = int(batch.sequence)
+            return []
+        closed = closed_sessions(batch) if session == RAFT_SESSION else []
+        self.closed.update(closed)
+        return closed
+
+    def _check_publishes(self, batch: Batch, messages: dict[int, Message]) -> None:
+        index = len(self.entries)
+        for number in dict.fromkeys(int(found) for found in MARK.findall(batch.body())):
+            message = messages.get(number)
+            if message is None:
+                raise Violation(f"group {self.id}: entry {index} has what nobody published")
+            before = self.published.setdefault(number, index)
+            if before != index:
+                raise Violation(f"{message} is in group {self.id} twice: {before} and {index}")
+            last = self._channels.get(message.channel, 0)
+            if message.sequence <= last:
+                raise Violation(f"{message} is in group {self.id} behind #{last} of its channel")
+            self._channels[message.channel] = message.sequence
+
+
+@final
+class Seen:
+    """How far one process's member has been looked at."""
+
+    def __init__(self, member: Member) -> None:
+        self.member = member
+        self.applied = -1
+        self.pending = {int(batch.index): batch for batch in member._entries}
+
+
+@final
+class Ledger:
+    """See the module's head.
+
+    Attributes:
+        groups: What is committed, by group.
+    """
+
+    def __init__(self, world: ClusterWorld) -> None:
+        self._world = world
+        self.groups: dict[int, Group] = {}
+        self._leaders: dict[tuple[int, int], str] = {}
+        self._seen: dict[str, dict[int, Seen]] = {}
+
+    def began(self, site: Site) -> None:
+        """A process has begun."""
+        self._seen[site.name] = {}
+
+    def watch(self, site: Site) -> None:
+        """Look at what an event has changed."""
+        node = site.node
+        assert node is not None
+        seen = self._seen[site.name]
+        for group_id, member in node.cluster.members.items():
+            known = seen.get(group_id)
+            if known is None or known.member is not member:
+                known = Seen(member)
+                seen[group_id] = known
+            raft = member.raft
+            if raft.is_leader:
+                self._leads(site, group_id, int(raft.term))
+            applied = int(member.applied_index)
+            if applied != known.applied:
+                self._applied(site, node, member, known, applied)
+                known.applied = applied
+
+    def _leads(self, site: Site, group_id: int, term: int) -> None:
+        who = f"{site.name} in life {site.life}"
+        before = self._leaders.get((group_id, term))
+        if before is None:
+            self._leaders[group_id, term] = who
+            self._world.count("elections")
+            self._world.say("%s leads group %d in term %d", site.name, group_id, term)
+        elif before != who:
+            raise Violation(f"group {group_id}: {before} and {who} both lead term {term}")
+
+    def _applied(self, site: Site, node: Node, member: Member, seen: Seen, applied: int) -> None:
+        group_id = int(member.group_id)
+        group = self.groups.get(group_id)
+        if group is None:
+            group = Group(group_id)
+            self.groups[group_id] = group
+        if group.holed:
+            return
+        if 0 < applied < seen.applied:
+            # Nothing at all is what a snapshot leaves that did not come whole.
+            raise Violation(
+                f"group {group_id}: {site.name} had applied {seen.applied} and now {applied}"
+            )
+        first = max(0, seen.applied) + 1
+        if seen.applied < 0:
+            # Recovered: what is known has been checked when it was applied first.
+            first = len(group.entries) + 1
+        if seen.applied >= 0 and applied == member.log.snapshot_index and applied - first > 0:
+            if member.log.recent(applied) is None:
+                self._world.count("snapshots installed")
+        found: dict[int, Entry] = {}
+        for index in range(first, applied + 1):
+            batch = member.log.recent(index)
+            if batch is None and not member.log.cuts:
+                batch = seen.pending.get(index)
+            entry = None if batch is None else entry_of(batch)
+            if entry is None and index > len(group.entries):
+                if not found:
+                    found = self._on_disk(node, group_id)
+                entry = found.get(index)
+                if entry is None:
+                    self._world.count("groups with holes")
+                    self._world.say("group %d: entry %d cannot be seen", group_id, index)
+                    group.holed = True
+                    return
+            if entry is not None:
+                self._take(site, group, index, entry)
+        self._compare(site, group, member, applied)
+
+    def _on_disk(self, node: Node, group_id: int) -> dict[int, Entry]:
+        entries: dict[int, Entry] = {}
+        for file in node.log._store.files:
+            for batch in scan(file):
+                if int(batch.group_id) == group_id:
+                    entry = entry_of(batch)
+                    if entry is not None:
+                        entries[int(batch.index)] = entry
+        return entries
+
+    def _take(self, site: Site, group: Group, index: int, entry: Entry) -> None:
+        if index <= len(group.entries):
+            known = group.entries[index - 1]
+            if known != entry:
+                raise Violation(
+                    f"group {group.id}: {site.name} applied {describe(entry)} as entry {index}, "
+                    f"others {describe(known)}"
+                )
+            return
+        self._world.count("committed entries")
+        closed = group.append(entry, self._world.messages)
+        if closed:
+            self._world.count("sessions closed", len(closed))
+            self._world.closed(group.id, index, closed)
+
+    def _compare(self, site: Site, group: Group, member: Member, applied: int) -> None:
+        if applied == 0 or applied > len(group.digests):
+            return
+        self._world.count("states compared")
+        state = member.machine.state()
+        if zlib.crc32(state) != group.digests[applied - 1]:
+            raise Violation(
+                f"group {group.id}: {site.name} has another state than its entries give at "
+                f"{applied}: {group.compare(applied, state)}"
+            )
+
+    def check_confirmed(self, message: Message) -> None:
+        """A publish was confirmed: every queue that it went to has it."""
+        found = sum(message.id in group.published for group in self.groups.values())
+        if found < len(message.copies) and not any(g.holed for g in self.groups.values()):
+            raise Violation(f"{message} was confirmed before it was committed")
+
+    def check_agreement(self) -> None:
+        """At the end all members have applied all that is committed."""
+        for site in self._world.running():
+            node = site.node
+            assert node is not None
+            for group_id, member in node.cluster.members.items():
+                group = self.groups.get(group_id)
+                if group is not None and member.applied_index != len(group.entries):
+                    if not group.holed:
+                        raise Violation(
+                            f"group {group_id}: {site.name} has applied {member.applied_index} of "
+                            f"{len(group.entries)} entries"
+                        )
+
+
+def describe(entry: Entry) -> str:
+    """An entry in a few words."""
+    term, session, sequence, kind, data = entry
+    return f"(term {term}, session {session} #{sequence}, kind {kind}, {len(data)} bytes)"

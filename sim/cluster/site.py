@@ -1,0 +1,317 @@
+"""One machine of a cluster: its disk, its clock, and the node that runs on it, if one does.
+
+The node is driven as the server's loop drives it: what comes from outside is handed over, a turn
+follows a moment later, jobs run and are reported one at a time, and time is minded every 50 ms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, final
+
+from sim.clock import SeededRandom
+from sim.cluster.network import SimPeers
+from sim.cluster.schedule import MS, SiteClock
+from sim.connection import SimConnection
+from sim.disk import Crash, SimDisk, SimExecutor
+from sim.model import Violation
+from warren import __version__
+from warren.errors import StorageError
+from warren.log.config import LogConfig
+from warren.node.cluster import ClusterListener
+from warren.node.node import Node
+from warren.ports import PeerHello
+from warren.protocols.broker import Settings
+
+if TYPE_CHECKING:
+    from sim.cluster.world import ClusterWorld
+
+TICK_US: Final = 50 * MS
+SECOND_US: Final = 1_000 * MS
+LINGER_US: Final = 5 * MS
+UID_BYTES: Final = 16
+MACHINE_VERSION: Final = 1
+PORT: Final = 1
+
+
+@final
+class Site:
+    """See the module's head.
+
+    Attributes:
+        name: The node's, and the machine's host name.
+        joins: Whether an empty node waits to be taken into a cluster.
+        uid: Of the data directory.
+        life: Counts the node's starts, over all machines of this name.
+        turns: Turns of this life.
+        node: None while it is down.
+        peers: The links of this life.
+        paused_until_us: The process does nothing before.
+        lost: Whether the machine is gone for good.
+        free_limit_bytes: Free space below which the node raises its alarm.
+    """
+
+    def __init__(self, world: ClusterWorld, name: str, joins: bool) -> None:
+        random = world.random
+        self.world = world
+        self.name = name
+        self.joins = joins
+        self.uid = random.randbytes(UID_BYTES)
+        self.disk = SimDisk(random.getrandbits(32))
+        self.clock = SiteClock(world.schedule, random.randrange(1, 1_000_000))
+        self.executor = SimExecutor(random)
+        self.life = 0
+        self.turns = 0
+        self.node: Node | None = None
+        self.peers: SimPeers | None = None
+        self.paused_until_us = 0
+        self.lost = False
+        self.free_limit_bytes = 8_192
+        self._turn_planned = False
+        self._work_planned = False
+        self._linger_planned = False
+        self._ticked_us = 0
+
+    # --- events ---------------------------------------------------------------------------------
+
+    def paused(self) -> bool:
+        """Whether the process stands still."""
+        return self.paused_until_us > self.world.schedule.now_us
+
+    def guarded(self, life: int, event: Callable[[], None]) -> None:
+        """Let something happen to a process: later if it stands still, never if it is gone."""
+        if self.life != life or self.node is None:
+            return
+        if self.paused():
+            wait = self.paused_until_us - self.world.schedule.now_us
+            self.world.schedule.after(wait, lambda: self.guarded(life, event))
+            return
+        self.world.life = life
+        try:
+            event()
+        except Crash:
+            self.world.say("%s: power fails within a call to the disk", self.name)
+            self.fail_power()
+            return
+        if self.node is not None:
+            self._after()
+
+    def _after(self) -> None:
+        """See to what an event has stirred up."""
+        node = self.node
+        assert node is not None
+        if node.failure is not None:
+            self._stopped_by_failure(node.failure)
+            return
+        world = self.world
+        world.watch(self)
+        life, random = self.life, world.random
+        if node.needs_turn and not self._turn_planned:
+            self._turn_planned = True
+            world.schedule.after(
+                int(random.random() * world.faults.turn_us),
+                lambda: self.guarded(life, self._turn),
+            )
+        if not self._work_planned and not self.executor.idle:
+            self._work_planned = True
+            world.schedule.after(
+                int(random.random() * world.faults.disk_us),
+                lambda: self.guarded(life, self._work),
+            )
+
+    def _turn(self) -> None:
+        node = self.node
+        assert node is not None
+        self._turn_planned = False
+        node.turn()
+        self.turns += 1
+        if node.lingering and not self._linger_planned:
+            self._linger_planned = True
+            life = self.life
+            self.world.schedule.after(LINGER_US, lambda: self.guarded(life, self._linger_over))
+
+    def _linger_over(self) -> None:
+        self._linger_planned = False
+        assert self.node is not None
+        self.node.linger_over()
+
+    def _work(self) -> None:
+        self._work_planned = False
+        self.executor.step()
+
+    def _tick(self) -> None:
+        node = self.node
+        assert node is not None
+        world = self.world
+        node.tick_log()
+        now = world.schedule.now_us
+        if now - self._ticked_us >= SECOND_US:
+            self._ticked_us = now
+            node.tick(0)
+        life = self.life
+        world.schedule.after(TICK_US, lambda: self.guarded(life, self._tick))
+
+    # --- the node's life ------------------------------------------------------------------------
+
+    def hello(self) -> PeerHello | None:
+        """What the node says of itself; None while there is none."""
+        node = self.node
+        if node is None:
+            return None
+        cluster_id = node.tables.machine.cluster_id or node.cluster_id or bytes(16)
+        return PeerHello(
+            self.name,
+            self.uid,
+            cluster_id,
+            self.life,
+            __version__,
+            MACHINE_VERSION,
+            self.name,
+            PORT,
+        )
+
+    def boot(self, contact: str = "") -> None:
+        """Start the node; the machine may stop again meanwhile.
+
+        Args:
+            contact: The node to ask to be taken into its cluster.
+        """
+        world = self.world
+        self.life += 1
+        self.turns = 0
+        world.life = self.life
+        world.count("lives")
+        self.executor = SimExecutor(world.random)
+        self._turn_planned = self._work_planned = self._linger_planned = False
+        self.peers = SimPeers(world.network, self)
+        options = world.options
+        settings = Settings(self.name)
+        settings.node_uid = self.uid
+        settings.cluster_host = self.name
+        settings.cluster_port = PORT
+        settings.join = self.joins
+        settings.log = LogConfig(
+            wal_max_size_bytes=options.wal_max_bytes,
+            cache_bytes=options.cache_bytes,
+            reserve_bytes=options.reserve_bytes,
+            disk_free_limit_bytes=self.free_limit_bytes,
+            live_share_percent=options.live_share_percent,
+            compact_interval_ms=options.compact_interval_ms,
+            extent_bytes_max=options.extent_bytes_max,
+            round_bytes_max=options.round_bytes_max,
+        )
+        node = Node(
+            settings,
+            self.clock,
+            SeededRandom(world.random),
+            self.disk,
+            self.executor,
+            self._warned,
+            self.peers,
+        )
+        self.peers.listener = ClusterListener(node)
+        self.node = node
+        try:
+            node.recover()
+        except Crash:
+            world.say("%s: power fails during recovery", self.name)
+            world.count("crashes in recovery")
+            self.fail_power()
+            return
+        except StorageError as error:
+            raise Violation(f"node {self.name} does not start: {error}") from error
+        world.say("%s begins life %d", self.name, self.life)
+        if contact and contact != self.name:
+            node.cluster.know(contact, contact, PORT)
+        world.began(self)
+        life = self.life
+        delay = world.random.randrange(TICK_US)
+        world.schedule.after(delay, lambda: self.guarded(life, self._tick))
+        self.guarded(life, lambda: None)
+
+    def fail_power(self) -> None:
+        """The machine stops and loses what was not synced."""
+        self.world.say("%s: life %d ends, the machine stops", self.name, self.life)
+        self.world.count("power failures")
+        self._end(True)
+        self.disk.crash()
+
+    def kill(self) -> None:
+        """The process stops; the machine goes on."""
+        self.world.say("%s: life %d ends, the process is killed", self.name, self.life)
+        self.world.count("kills")
+        self._end(False)
+        self.disk.restart()
+
+    def stop(self) -> None:
+        """Stop the node in an orderly way, at once."""
+        node = self.node
+        assert node is not None
+        world = self.world
+        world.say("%s: life %d is asked to stop", self.name, self.life)
+        for connection in self._connections():
+            connection.condemned = True
+        try:
+            node.shut_down()
+            self._finish_work()
+            for connection in self._connections():
+                if not connection.deaf and not connection.dead:
+                    connection.receive()
+            for connection in self._connections():
+                connection.vanish()
+            node.prepare_close()
+            self._finish_work()
+            if node.failure is None:
+                node.close()
+        except Crash:
+            world.say("%s: power fails during the stop", self.name)
+            self.fail_power()
+            return
+        except OSError as error:
+            world.say("%s: the stop fails: %s", self.name, error)
+            self.kill()
+            return
+        if node.failure is not None:
+            self._stopped_by_failure(node.failure)
+            return
+        world.count("stops")
+        world.say("%s: life %d ends in order", self.name, self.life)
+        self._end(False)
+        self.disk.restart()
+
+    def _finish_work(self) -> None:
+        node = self.node
+        assert node is not None
+        while node.failure is None and (node.needs_turn or self.executor.step()):
+            if node.needs_turn:
+                node.turn()
+                self.turns += 1
+            self.world.watch(self)
+
+    def _stopped_by_failure(self, failure: BaseException) -> None:
+        if not isinstance(failure, OSError):
+            raise Violation(f"node {self.name} stopped: {failure!r}") from failure
+        world = self.world
+        world.count("sync failures")
+        world.say("%s stops: %s", self.name, failure)
+        if world.random.random() < 0.5:
+            self.kill()
+        else:
+            self.fail_power()
+
+    def _end(self, abrupt: bool) -> None:
+        world = self.world
+        world.ending(self)
+        for connection in self._connections():
+            connection.vanish()
+            world.connections.remove(connection)
+        world.network.process_ended(self, abrupt)
+        self.node = None
+        self.peers = None
+        self.paused_until_us = 0
+
+    def _connections(self) -> list[SimConnection]:
+        return [c for c in self.world.connections if c.site == self.name]
+
+    def _warned(self, text: str) -> None:
+        self.world.say("%s: %s", self.name, text)

@@ -1,0 +1,105 @@
+"""What a cluster's run is like, beside what `sim.swarm` draws for its clients and disks."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Final, final
+
+from sim.cluster.schedule import MS
+
+KILL = "kill"
+"""A process stops; what it wrote stays."""
+POWER = "power"
+"""A machine stops: what was not synced is lost, torn, reordered."""
+POWER_IN_CALL = "power-in-call"
+"""The same within a call to the disk."""
+BLACKOUT = "blackout"
+"""Several machines stop at once."""
+STOP = "stop"
+"""An orderly stop."""
+PARTITION = "partition"
+"""Some directions between nodes bring nothing for a while."""
+CUT = "cut"
+"""One link breaks."""
+PAUSE = "pause"
+"""A process stands still for a while."""
+LOSE = "lose"
+"""A client's connection is cut."""
+DEAF = "deaf"
+"""A client does not read for a while."""
+SYNC_FAILS = "sync-fails"
+"""A sync fails; the node has to stop."""
+FULL = "full"
+"""A disk is full for a while."""
+CLOCK = "clock"
+"""A wall clock jumps."""
+REPLACE = "replace"
+"""A machine is lost for good: its node is forgotten, and a fresh one joins."""
+
+FAULTS: Final = (
+    KILL,
+    POWER,
+    POWER_IN_CALL,
+    BLACKOUT,
+    STOP,
+    PARTITION,
+    CUT,
+    PAUSE,
+    LOSE,
+    DEAF,
+    SYNC_FAILS,
+    FULL,
+    CLOCK,
+    REPLACE,
+)
+
+
+@final
+class ClusterOptions:
+    """The configuration of one run, as far as nodes and network are concerned.
+
+    Attributes:
+        size: Nodes.
+        faults: Which kinds of trouble there are, with weights.
+        fault_us: Mean time from one to the next.
+        gap_us: Mean time from one thing that clients do to the next.
+        delay_us, jitter_us: Of the network.
+        turn_us, disk_us, io_us: Most time until a turn, a step of a disk, a step of a client.
+        silence_us: After so long without an answer a link is given up.
+        longest_us: Bound on partitions and pauses, and on how long a node stays down.
+    """
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self.size = random.choice((3, 3, 3, 5))
+        self.faults = {name: random.randrange(1, 6) for name in FAULTS if random.random() < 0.4}
+        self.fault_us = random.choice((200, 500, 1_500)) * MS
+        self.gap_us = random.choice((2, 6, 15)) * MS
+        self.delay_us = random.choice((100, 1_000, 5_000))
+        self.jitter_us = random.choice((100, 2_000, 30_000))
+        self.turn_us = random.choice((1, 200))
+        self.disk_us = random.choice((100, 1_000, 10_000))
+        self.io_us = random.choice((100, 2_000))
+        self.silence_us = random.choice((1_500, 4_000, 10_000)) * MS
+        self.longest_us = random.choice((300, 2_000, 6_000)) * MS
+
+    def down_us(self) -> int:
+        """How long a node stays down."""
+        return self._random.randrange(10 * MS, self.longest_us)
+
+    def pick(self, random: Random) -> str:
+        """A kind of trouble; there has to be one."""
+        return random.choices(list(self.faults), list(self.faults.values()))[0]
+
+    def calm(self) -> None:
+        """From now on nothing goes wrong."""
+        self.faults = {}
+        self.longest_us = 100 * MS
+
+    def __str__(self) -> str:
+        parts = []
+        for name, value in sorted(vars(self).items()):
+            if name != "_random":
+                text = "+".join(value) or "none" if isinstance(value, dict) else value
+                parts.append(f"{name}={text}")
+        return " ".join(parts)

@@ -1,0 +1,196 @@
+"""What goes wrong in a cluster, and how it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, final
+
+from sim.cluster import swarm
+from sim.cluster.schedule import MS
+from sim.cluster.site import Site
+from sim.troubles import HOUR_MS, WIDE_BYTES
+
+if TYPE_CHECKING:
+    from sim.cluster.world import ClusterWorld
+
+UP_MIN: Final = 1
+
+
+@final
+class ClusterTroubles:
+    """Strikes a cluster."""
+
+    def __init__(self, world: ClusterWorld) -> None:
+        self._world = world
+        self._acts: dict[str, Callable[[Site], None]] = {
+            swarm.KILL: Site.kill,
+            swarm.POWER: self._fail_power,
+            swarm.POWER_IN_CALL: self._fail_soon,
+            swarm.BLACKOUT: self._black_out,
+            swarm.STOP: Site.stop,
+            swarm.PARTITION: self._partition,
+            swarm.CUT: self._cut,
+            swarm.PAUSE: self._pause,
+            swarm.LOSE: self._lose,
+            swarm.DEAF: self._deafen,
+            swarm.SYNC_FAILS: self._fail_sync,
+            swarm.FULL: self._fill,
+            swarm.CLOCK: self._jump,
+            swarm.REPLACE: self._replace,
+        }
+
+    def strike(self, trouble: str) -> None:
+        """Let one kind of trouble happen."""
+        running = [site for site in self._world.running() if not site.paused()]
+        if running:
+            self._acts[trouble](self._world.random.choice(running))
+
+    def heal(self) -> None:
+        """From now on nothing goes wrong."""
+        world = self._world
+        world.options.calm()
+        world.faults.calm()
+        world.say("all directions work")
+        world.network.unblock()
+        for site in world.sites.values():
+            site.disk.capacity_bytes = WIDE_BYTES
+            site.disk.crash_after = -1
+            site.disk.sync_fails_at = 0
+        for connection in world.connections:
+            if connection.deaf:
+                connection.deaf = False
+                connection.end.set_writable(True)
+                world.stirred(connection)
+
+    # --- machines -------------------------------------------------------------------------------
+
+    def _fail_power(self, site: Site) -> None:
+        site.fail_power()
+        if self._world.random.random() < 0.3:
+            site.disk.crash_after = self._world.random.randrange(12)
+
+    def _fail_soon(self, site: Site) -> None:
+        site.disk.crash_after = self._world.random.randrange(30)
+
+    def _black_out(self, site: Site) -> None:
+        world = self._world
+        world.count("blackouts")
+        share = world.random.choice((0.5, 1.0))
+        for other in world.running():
+            if other is site or world.random.random() < share:
+                other.fail_power()
+
+    def _pause(self, site: Site) -> None:
+        world = self._world
+        size = world.random.randrange(1, world.faults.longest_us)
+        world.say("%s stands still for %d ms", site.name, size // MS)
+        world.count("pauses")
+        site.paused_until_us = world.schedule.now_us + size
+
+    def _fail_sync(self, site: Site) -> None:
+        site.disk.sync_fails_at = site.disk.syncs + self._world.random.randrange(1, 10)
+
+    def _fill(self, site: Site) -> None:
+        world = self._world
+        disk = site.disk
+        if disk.capacity_bytes < WIDE_BYTES:
+            disk.capacity_bytes = WIDE_BYTES
+            world.say("%s: the disk has space again", site.name)
+            return
+        left = world.random.choice((0, 2_000, 8_000, 20_000))
+        disk.capacity_bytes = WIDE_BYTES - disk.free_bytes() + left
+        world.tolerated.add(506)
+        for connection in world.connections:
+            connection.tolerated.add(506)
+        world.say("%s: the disk has %d bytes left", site.name, left)
+        world.count("full disks")
+
+        def empty() -> None:
+            disk.capacity_bytes = WIDE_BYTES
+
+        world.schedule.after(world.faults.longest_us, empty)
+
+    def _jump(self, site: Site) -> None:
+        size = self._world.random.randrange(-HOUR_MS, HOUR_MS)
+        self._world.say("%s: the wall clock jumps by %d ms", site.name, size)
+        self._world.count("clock jumps")
+        site.clock.jump(size)
+
+    def _replace(self, site: Site) -> None:
+        self._world.replace(site)
+
+    # --- the network ----------------------------------------------------------------------------
+
+    def _partition(self, site: Site) -> None:
+        """Halves, one node, one way, a ring, or a bridge."""
+        world, random = self._world, self._world.random
+        names = [other.name for other in world.sites.values() if not other.lost]
+        random.shuffle(names)
+        shape = random.choice(("halves", "single", "one-way", "ring", "one-way-single"))
+        blocked: set[tuple[str, str]] = set()
+        if shape == "ring":
+            count = len(names)
+            for at, name in enumerate(names):
+                for step in range(2, count - 1) or range(1, 2):
+                    if count > 3 or at == 0:
+                        pair = (name, names[(at + step) % count])
+                        blocked |= {pair, pair[::-1]}
+        else:
+            size = len(names) // 2 if shape == "halves" else 1
+            for name in names[:size]:
+                for other in names[size:]:
+                    blocked.add((name, other))
+                    if shape != "one-way" and shape != "one-way-single":
+                        blocked.add((other, name))
+            if shape == "one-way":
+                blocked = {random.choice(sorted(blocked))}
+            elif random.random() < 0.5:
+                blocked = {pair[::-1] for pair in blocked}
+        world.network.blocked |= blocked
+        world.say("%s: %s", shape, " ".join(f"{a}>{b}" for a, b in sorted(blocked)))
+        world.count("partitions")
+
+        def heal() -> None:
+            if world.network.blocked:
+                world.say("all directions work")
+                world.network.unblock()
+
+        world.schedule.after(random.randrange(1, world.faults.longest_us), heal)
+
+    def _cut(self, site: Site) -> None:
+        world, random = self._world, self._world.random
+        links = [link for link in world.network.links if link.up and not link.doomed]
+        if links:
+            link = random.choice(links)
+            world.say("link %s>%s is cut", link.source.name, link.target.name)
+            world.count("links cut")
+            late = random.choice((1, 100, world.faults.silence_us // MS)) * MS
+            world.network.cut(link, random.randrange(1, 50 * MS), random.randrange(1, late + 1))
+
+    # --- clients --------------------------------------------------------------------------------
+
+    def _lose(self, site: Site) -> None:
+        world = self._world
+        if not world.connections:
+            return
+        connection = world.random.choice(world.connections)
+        if world.random.random() < 0.3 and connection.ready and not connection.condemned:
+            world.say("%s says goodbye", connection.name)
+            connection.say_goodbye()
+            return
+        world.say("%s is cut", connection.name)
+        world.count("cuts")
+        world.disconnect(connection)
+
+    def _deafen(self, site: Site) -> None:
+        world = self._world
+        if not world.connections:
+            return
+        connection = world.random.choice(world.connections)
+        if connection.dead:
+            return
+        connection.deaf = not connection.deaf
+        world.say("%s %s", connection.name, "stops reading" if connection.deaf else "reads again")
+        world.count("slow readers")
+        connection.end.set_writable(not connection.deaf)
+        world.stirred(connection)

@@ -1,0 +1,437 @@
+"""One run of a cluster: whole nodes, a network and clients, moved by a seed in virtual time.
+
+A cluster forms, node by node. Then clients work while everything that the options allow goes
+wrong. At last nothing goes wrong any more: the nodes have to agree, to answer whoever waits, to
+give out all that they hold, and to fall silent, each within bounded virtual time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, final
+
+from sim.actors import Client
+from sim.cast import make_clients, make_queues
+from sim.checkers.checkouts import CheckoutChecker
+from sim.checkers.order import OrderChecker
+from sim.cluster.checkers import (
+    ClusterDeliveryChecker,
+    ClusterDurabilityChecker,
+    ClusterLossChecker,
+)
+from sim.cluster.healing import Healing
+from sim.cluster.ledger import Ledger
+from sim.cluster.network import Network
+from sim.cluster.schedule import MS, Schedule
+from sim.cluster.site import Site
+from sim.cluster.swarm import ClusterOptions
+from sim.cluster.troubles import ClusterTroubles
+from sim.connection import SimConnection
+from sim.consumer import Receiver
+from sim.model import SETTLED, SETTLED_MAYBE, WAITING, Copy, Message, QueueState, Violation
+from sim.stage import Stage
+from warren.errors import ClusterError
+from warren.metadata.commands import Command
+from warren.metadata.node_checks import check_remove_node
+from warren.node.node import Node
+from warren.node.submissions import EPOCH_BITS
+from warren.queues.logged import LoggedQueue
+
+FORM_MS: Final = 30_000
+"""A cluster that takes longer to form is stuck."""
+FORGET_US: Final = 500 * MS
+
+Done = Callable[[], bool]
+
+
+@final
+class Doubt:
+    """A closed session whose node has not learned of it, or whose clients read late words of it.
+
+    Attributes:
+        index: Of the entry that closed it.
+        learned: Whether the node has applied that.
+    """
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.learned = False
+
+
+@final
+class ClusterWorld(Stage):
+    """See the module's head.
+
+    Attributes:
+        faults: How bad it gets.
+        sites: All machines by name, those that are lost too.
+    """
+
+    def __init__(self, seed: int, operations: int = 500, traced: bool = False) -> None:
+        super().__init__(seed, operations, traced)
+        options = self.options
+        options.quorum_queues = max(1, options.quorum_queues)
+        options.classic_queues = 0
+        options.transient_queue = options.volatile = options.purges = options.groups = False
+        self.faults = ClusterOptions(self.random)
+        self.schedule = Schedule()
+        self.network = Network(self)
+        self.ledger = Ledger(self)
+        self.troubles = ClusterTroubles(self)
+        self.checkouts = CheckoutChecker(self)
+        self.durability = ClusterDurabilityChecker(self)
+        self.checkers = [
+            ClusterDeliveryChecker(self),
+            OrderChecker(self),
+            self.durability,
+            ClusterLossChecker(self),
+        ]
+        self.sites: dict[str, Site] = {}
+        self._sessions: dict[int, tuple[str, int]] = {}
+        self._doubts: dict[tuple[str, int], Doubt] = {}
+        self._late: set[tuple[SimConnection, str]] = set()
+        self._stirred: set[SimConnection] = set()
+        self._replaced = False
+
+    # --- the run --------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Run to the end.
+
+        Raises:
+            Violation: The cluster broke a promise.
+        """
+        self.say("seed %d: %s %s", self.seed, self.faults, self.options)
+        self._form()
+        self.queues = make_queues(self)
+        self.clients = make_clients(self)
+        self.begin_acting()
+        self._strike_later()
+        while self.operations < self.options.operations:
+            self.schedule.step()
+        self.say("healing")
+        self.troubles.heal()
+        Healing(self).run()
+        for checker in self.checkers:
+            checker.finished()
+        self.counts["events"] += self.schedule.done
+
+    def until(self, milliseconds: int, complaint: str, done: Done) -> None:
+        """Let things happen until a condition holds.
+
+        Raises:
+            Violation: It does not within this time.
+        """
+        end = self.schedule.now_us + milliseconds * MS
+        at = self.schedule.now_us
+        while not done():
+            # Look again after some virtual time, not after every event.
+            at += 20 * MS
+            while self.schedule.now_us < at:
+                self.schedule.step()
+            if self.schedule.now_us > end:
+                raise Violation(f"{complaint} within {milliseconds} ms")
+
+    def _form(self) -> None:
+        """Begin with one node and have the others join it."""
+        for number in range(1, self.faults.size + 1):
+            name = f"n{number}"
+            self.sites[name] = Site(self, name, number > 1)
+            self.sites[name].boot("n1" if number > 1 else "")
+            if number == 1:
+                self.until(FORM_MS, "the first node does not come up", self._all_up)
+        self.until(FORM_MS, "the cluster does not form", self._all_up)
+        self.count("joins", self.faults.size - 1)
+
+    def _all_up(self) -> bool:
+        return all(self.serves(site) for site in self.sites.values() if not site.lost)
+
+    def begin_acting(self) -> None:
+        """Let clients do one thing after another."""
+        self._act_later()
+
+    def _act_later(self) -> None:
+        gap = int(self.random.expovariate(1.0) * self.faults.gap_us)
+        self.schedule.after(gap, self._act)
+
+    def _act(self) -> None:
+        if self.clients:
+            self.operations += 1
+            self.random.choice(self.clients).act()
+            self._act_later()
+
+    def _strike_later(self) -> None:
+        if self.faults.faults:
+            gap = int(self.random.expovariate(1.0) * self.faults.fault_us)
+            self.schedule.after(gap, self._strike)
+
+    def _strike(self) -> None:
+        if self.faults.faults:
+            self.troubles.strike(self.faults.pick(self.random))
+            self._strike_later()
+
+    # --- machines -------------------------------------------------------------------------------
+
+    def running(self) -> list[Site]:
+        """Machines whose node is up."""
+        return [site for site in self.sites.values() if site.node is not None]
+
+    def serves(self, site: Site) -> bool:
+        """Whether a machine's node takes clients."""
+        node = site.node
+        return node is not None and node.ready
+
+    def began(self, site: Site) -> None:
+        """A node has recovered."""
+        self.ledger.began(site)
+
+    def watch(self, site: Site) -> None:
+        """An event was handled by a node: look at it."""
+        node = site.node
+        assert node is not None
+        self.ledger.watch(site)
+        session = int(node.cluster.session)
+        if session:
+            self._sessions[session] = (site.name, site.life)
+        for key, doubt in list(self._doubts.items()):
+            if key[0] == site.name and not doubt.learned:
+                member = node.cluster.members.get(key[1])
+                if member is None or member.applied_index >= doubt.index:
+                    doubt.learned = True
+                    self._read_out(site, key)
+
+    def ending(self, site: Site) -> None:
+        """A node is about to be gone; its clients look at what it still had to say."""
+        for key in list(self._doubts):
+            if key[0] == site.name:
+                del self._doubts[key]
+        self.durability.over(site.name, "")
+        if not site.lost:
+            life = site.life
+            self.schedule.after(self.faults.down_us(), lambda: self.restart(site, life))
+
+    def restart(self, site: Site, life: int) -> None:
+        """Start a node again, unless it was meanwhile."""
+        if site.life == life and site.node is None and not site.lost:
+            site.boot(self._contact(site))
+
+    def _contact(self, site: Site) -> str:
+        names = [other.name for other in self.running() if other is not site]
+        return self.random.choice(names) if names and site.joins else ""
+
+    def replace(self, site: Site) -> None:
+        """Lose a machine for good, forget its node, and have a fresh one join."""
+        if self._replaced or len(self.sites) != self.faults.size:
+            return
+        self._replaced = True
+        self.say("%s is lost for good", site.name)
+        site.lost = True
+        site.kill()
+        self.schedule.after(FORGET_US, lambda: self._forget(site))
+
+    def _forget(self, site: Site) -> None:
+        """As an operator would, again until it is done."""
+        for other in self.running():
+            node = other.node
+            assert node is not None
+            if not self.serves(other) or other.paused():
+                continue
+            if site.name not in node.tables.machine.nodes:
+                name = f"n{len(self.sites) + 1}"
+                fresh = Site(self, name, True)
+                self.sites[name] = fresh
+                self.count("replacements")
+                fresh.boot(other.name)
+                return
+            running = not node.cluster.detector.suspected(site.name)
+            try:
+                command = check_remove_node(node.tables.machine, site.name, running)
+            except ClusterError as error:
+                self.say("%s: %s", other.name, error)
+                continue
+            self._submit(other, command)
+            break
+        self.schedule.after(FORGET_US, lambda: self._forget(site))
+
+    @staticmethod
+    def _submit(site: Site, command: Command) -> None:
+        node = site.node
+        assert node is not None
+        site.guarded(site.life, lambda: node.tables.submit(command, None))
+
+    # --- sessions -------------------------------------------------------------------------------
+
+    def closed(self, group_id: int, index: int, sessions: list[int]) -> None:
+        """It is committed that sessions are over: what their consumers hold goes to others."""
+        for session in sessions:
+            found = self._sessions.get(session >> EPOCH_BITS)
+            if found is None:
+                continue
+            name, life = found
+            site = self.sites[name]
+            queue = self._queue_name(group_id)
+            self.say("group %d: session %d of %s is closed", group_id, session, name)
+            if site.life != life or site.node is None or not queue:
+                continue
+            self.count("living sessions closed")
+            self._doubts[name, group_id] = Doubt(index)
+            self.durability.over(name, queue)
+            for receiver in self._receivers(name, queue):
+                receiver.void |= set(receiver.held)
+                holder = receiver.holder
+                for copy in receiver.queue.copies:
+                    if copy.holder is holder:
+                        copy.holder = None
+
+    def _queue_name(self, group_id: int) -> str:
+        for site in self.running():
+            node = site.node
+            assert node is not None
+            queue = node.tables.logged.get(group_id)
+            if queue is not None:
+                return queue.name
+        return ""
+
+    def _receivers(self, site: str, queue: str) -> list[Receiver]:
+        found: list[Receiver] = []
+        for connection in self.connections:
+            if connection.site == site:
+                for actor in connection.users():
+                    if isinstance(actor, Receiver) and actor.queue.name == queue:
+                        found.append(actor)
+        return found
+
+    def _read_out(self, site: Site, key: tuple[str, int]) -> None:
+        """The node knows; what it had said before is still on its way to its clients."""
+        del self._doubts[key]
+        queue = self._queue_name(key[1])
+        for connection in self.connections:
+            if connection.site == site.name:
+                self._late.add((connection, queue))
+                for receiver in self._receivers(site.name, queue):
+                    receiver.void |= set(receiver.held)
+
+    def doubtful(self, receiver: Receiver) -> bool:
+        """Whether a delivery may be one of a session that is closed."""
+        connection = receiver.connection
+        if connection is None:
+            return False
+        name = receiver.queue.name
+        if (connection, name) in self._late:
+            return True
+        return any(
+            key[0] == connection.site and self._queue_name(key[1]) == name for key in self._doubts
+        )
+
+    def settlement(self, receiver: Receiver, copy: Copy, sure: bool) -> int:
+        """A settlement of what was taken back does nothing."""
+        if not receiver.no_ack and copy.holder is not receiver.holder:
+            return WAITING
+        connection = receiver.connection
+        if sure and connection is not None and not self.doubtful(receiver):
+            turn = self.sites[connection.site].turns
+            self.durability.settled_through(connection.site, turn, copy)
+            return SETTLED
+        return SETTLED_MAYBE
+
+    # --- clients --------------------------------------------------------------------------------
+
+    def connect(self, client: Client) -> SimConnection | None:
+        """Connect to any node that takes clients."""
+        ready = [site for site in self.running() if self.serves(site) and not site.paused()]
+        if not ready:
+            return None
+        site = self.random.choice(ready)
+        assert site.node is not None
+        self.say("%s connects to %s", client.name, site.name)
+        return SimConnection(self, client.name, client.frame_max, site.node, site.name)
+
+    def moment(self, connection: SimConnection) -> tuple[int, int]:
+        """Life and turn of the connection's node."""
+        site = self.sites[connection.site]
+        return site.life, site.turns
+
+    def disconnect(self, connection: SimConnection) -> None:
+        """A connection is cut."""
+        site = self.sites[connection.site]
+        self.connections.remove(connection)
+        connection.vanish()
+        site.guarded(site.life, connection.end.lost)
+
+    def stirred(self, connection: SimConnection) -> None:
+        """Have its bytes moved in a moment."""
+        if connection not in self._stirred:
+            self._stirred.add(connection)
+            delay = int(self.random.random() * self.faults.io_us)
+            self.schedule.after(delay, lambda: self._move(connection))
+
+    def _move(self, connection: SimConnection) -> None:
+        """Hand some bytes over, or let the client read."""
+        self._stirred.discard(connection)
+        if connection.dead:
+            return
+        site = self.sites[connection.site]
+        reads = (connection.inbox or connection.closing) and not connection.deaf
+        hands = connection.outbox and not connection.held and not site.paused()
+        if reads and (not hands or self.random.random() < 0.5):
+            self.life = site.life
+            lost = connection.closing
+            connection.receive()
+            if connection.dead:
+                self.connections.remove(connection)
+                site.guarded(site.life, lambda: None)
+            assert lost or not connection.dead
+            self._note_read(site, connection)
+        elif hands:
+            size = len(connection.outbox)
+            if self.random.random() < 0.3:
+                size = self.random.randrange(1, size + 1)
+            site.guarded(site.life, lambda: connection.hand_over(size))
+        if (
+            not connection.dead
+            and (connection.inbox and not connection.deaf)
+            or (connection.outbox and not connection.held)
+            or (connection.closing and not connection.deaf)
+        ):
+            self.stirred(connection)
+
+    def _note_read(self, site: Site, connection: SimConnection) -> None:
+        """A client that has read all there was reads nothing of a closed session any more."""
+        node = site.node
+        if self._late and node is not None and not node.needs_turn and site.executor.idle:
+            if not connection.inbox and not connection.end.output.buffer.getvalue():
+                self._late = {late for late in self._late if late[0] is not connection}
+
+    def dropped(self, queue: QueueState) -> int:
+        """Messages that a queue dropped at its delivery limit."""
+        found = [self.queue_on(site, queue) for site in self.running()]
+        return max((int(each.fifo.dropped) for each in found if each is not None), default=0)
+
+    def queue_on(self, site: Site, queue: QueueState) -> LoggedQueue | None:
+        """A node's copy of a queue."""
+        node = site.node
+        assert node is not None
+        vhost = node.tables.vhosts.get("/")
+        found = None if vhost is None else vhost.queues.get(queue.name)
+        return found if isinstance(found, LoggedQueue) else None
+
+    def entry(self) -> Node:
+        """Any node."""
+        node = self.running()[0].node
+        assert node is not None
+        return node
+
+    def confirm(self, message: Message) -> None:
+        """A publish was confirmed."""
+        self.ledger.check_confirmed(message)
+        super().confirm(message)
+
+    def say(self, text: str, *values: object) -> None:
+        """Write an event line: event, virtual time, what."""
+        if self.lines is not None:
+            now_ms, rest = divmod(self.schedule.now_us, MS)
+            self.lines.append(f"{self.schedule.done:7d} {now_ms:6d}.{rest:03d}ms {text % values}")
+
+    def now_ms(self) -> int:
+        """Virtual time."""
+        return self.schedule.now_us // MS

@@ -1,0 +1,166 @@
+"""What simulated clients act on, whatever runs behind it: one node, or a cluster of them.
+
+A stage keeps what clients know (queues, messages, who was given what), tells the checkers, and
+writes the event lines.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from typing import TYPE_CHECKING
+
+from sim.model import (
+    CONFIRMED,
+    SETTLED,
+    SETTLED_MAYBE,
+    WAITING,
+    Copy,
+    Holder,
+    Message,
+    QueueState,
+    Violation,
+    body_of,
+    id_of,
+)
+from sim.swarm import Options
+from warren.node.node import Node
+
+if TYPE_CHECKING:
+    from sim.actors import Client
+    from sim.checkers import Checker
+    from sim.checkers.checkouts import CheckoutChecker
+    from sim.connection import SimConnection
+    from sim.consumer import Receiver
+
+
+class Stage:
+    """See the module's head.
+
+    Attributes:
+        life: Counts the starts of the node.
+        turns: Turns that the node has taken, over all lives.
+        step_number: Steps so far.
+        lines: Event lines, if they are wanted.
+        counts: How often what happened.
+    """
+
+    checkouts: CheckoutChecker
+
+    def __init__(self, seed: int, operations: int, traced: bool) -> None:
+        self.seed = seed
+        self.random = Random(seed)
+        self.options = Options(self.random, operations)
+        self.lines: list[str] | None = [] if traced else None
+        self.counts: Counter[str] = Counter()
+        self.life = 0
+        self.turns = 0
+        self.step_number = 0
+        self.operations = 0
+        self.tolerated: set[int] = set()
+        self.messages: dict[int, Message] = {}
+        self.connections: list[SimConnection] = []
+        self.checkers: list[Checker] = []
+        self.queues: list[QueueState] = []
+        self.clients: list[Client] = []
+        self._channels = 0
+
+    # What runs behind it.
+
+    def connect(self, client: Client) -> SimConnection | None:
+        """A new connection; None if there is nobody to connect to."""
+        raise AssertionError("a stage defines connect")
+
+    def entry(self) -> Node:
+        """The node that a connection without a choice leads to."""
+        raise AssertionError("a stage defines entry")
+
+    def moment(self, connection: SimConnection) -> tuple[int, int]:
+        """Life and turn of the node at the other end."""
+        return self.life, self.turns
+
+    def stirred(self, connection: SimConnection) -> None:
+        """There are bytes to hand over or to read."""
+
+    def doubtful(self, receiver: Receiver) -> bool:
+        """Whether what comes now may have been given to others meanwhile."""
+        return False
+
+    def settlement(self, receiver: Receiver, copy: Copy, sure: bool) -> int:
+        """What a settlement makes of a copy; `WAITING` if it does nothing."""
+        return SETTLED if sure else SETTLED_MAYBE
+
+    def dropped(self, queue: QueueState) -> int:
+        """Messages that a queue dropped at its delivery limit."""
+        raise AssertionError("a stage defines dropped")
+
+    def now_ms(self) -> int:
+        """Virtual time."""
+        raise AssertionError("a stage defines now_ms")
+
+    # For clients.
+
+    def new_channel(self) -> int:
+        """A number for a publishing channel."""
+        self._channels += 1
+        return self._channels
+
+    def new_message(self, channel: int, sequence: int, size: int, persistent: bool) -> Message:
+        """A message nobody published before."""
+        message = Message(len(self.messages) + 1, channel, sequence, size, persistent)
+        self.messages[message.id] = message
+        return message
+
+    def copy_to(self, message: Message, queues: list[QueueState]) -> None:
+        """A message goes to some queues."""
+        for queue in queues:
+            copy = Copy(message, queue)
+            message.copies.append(copy)
+            queue.copies.append(copy)
+
+    def confirm(self, message: Message) -> None:
+        """A publisher was told that a message is safe."""
+        self.counts["confirmed"] += 1
+        message.status = CONFIRMED
+        for checker in self.checkers:
+            checker.confirmed(message)
+
+    def deliver(self, queue: QueueState, content: bytes, redelivered: bool, holder: Holder) -> Copy:
+        """A client was given a message."""
+        copy = self.find(queue, content, holder.name)
+        if self.lines is not None:
+            word = " redelivered" if redelivered else ""
+            self.say("%s gets m%d%s", holder.name, copy.message.id, word)
+        self.counts["delivered"] += 1
+        if redelivered:
+            self.counts["redelivered"] += 1
+        for checker in self.checkers:
+            checker.delivered(copy, redelivered, holder)
+        copy.seen += 1
+        copy.settled = WAITING
+        return copy
+
+    def find(self, queue: QueueState, content: bytes, name: str) -> Copy:
+        """The copy whose content came out of a queue to somebody."""
+        message = self.messages.get(id_of(content))
+        if message is None:
+            raise Violation(f"{name} got what nobody published: {content[:40]!r}")
+        if content != body_of(message):
+            raise Violation(f"{message} came out altered to {name}")
+        for copy in message.copies:
+            if copy.queue is queue:
+                return copy
+        raise Violation(f"{message} came out of queue {queue.name}")
+
+    # Records.
+
+    def count(self, what: str, times: int = 1) -> None:
+        """Something happened."""
+        self.counts[what] += times
+
+    def say(self, text: str, *values: object) -> None:
+        """Write an event line: step, virtual time, life, what."""
+        if self.lines is not None:
+            self.lines.append(
+                f"{self.step_number:6d} {self.now_ms():8d}ms L{self.life} {text % values}"
+            )
