@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from random import Random
+from typing import Any
 
 from sim.clock import SeededRandom, VirtualClock
 from sim.disk import SimDisk, SimExecutor
@@ -32,6 +33,7 @@ class Station:
         self.executor = SimExecutor(pair.random)
         self.boot = 0
         self.alive = False
+        self.hold_disk = False
         self.warnings: list[str] = []
         self.dialled: set[str] = set()
         self.clients: list[Client] = []
@@ -79,7 +81,7 @@ class Station:
         self.pair.until(lambda: client.opened)
         return client
 
-    def queue(self, name: str) -> object:
+    def queue(self, name: str) -> Any:
         """This node's object of a queue."""
         return self.node.tables.vhosts["/"].queues[name]
 
@@ -118,6 +120,7 @@ class Pair:
         links: Messages on their way, by sender and receiver; an absent pair has no link.
         blocked: Links that do not come about again.
         deaf: Links over which nothing moves for now.
+        fuses: Links that break when they have carried so many messages more.
     """
 
     def __init__(self, seed: int = 1) -> None:
@@ -127,6 +130,7 @@ class Pair:
         self.links: dict[tuple[str, str], deque[bytes]] = {}
         self.blocked: set[tuple[str, str]] = set()
         self.deaf: set[tuple[str, str]] = set()
+        self.fuses: dict[tuple[str, str], int] = {}
         for name in ("a", "b"):
             self.stations[name] = Station(self, name)
         self.a = self.stations["a"]
@@ -138,9 +142,7 @@ class Pair:
 
     def usable(self) -> bool:
         """Whether each node may use the other's queues."""
-        return (
-            self.a.node.remotes.line("b").number >= 0 and self.b.node.remotes.line("a").number >= 0
-        )
+        return self.a.node.remotes.line("b").number > 0 and self.b.node.remotes.line("a").number > 0
 
     def cut(self, source: str, target: str) -> None:
         """A link breaks, and what it had not brought over is gone."""
@@ -156,7 +158,8 @@ class Pair:
         self._link()
         for station in self.stations.values():
             if station.alive:
-                station.executor.step()
+                if not station.hold_disk:
+                    station.executor.step()
                 self.turn(station)
         for key in list(self.links):
             self.carry(*key)
@@ -185,6 +188,10 @@ class Pair:
         while link and carried != count and (source, target) not in self.deaf:
             self.stations[target].listener.received(source, link.popleft())
             carried += 1
+            if (source, target) in self.fuses:
+                self.fuses[source, target] -= 1
+                if self.fuses[source, target] == 0:
+                    self.cut(source, target)
             if self.links.get((source, target)) is not link:
                 break
         return carried

@@ -158,6 +158,7 @@ class Cluster(MemberHost):
             self.peers.send(peer, [bytes([PING]) + number])
         self._heed()
         self._node.membership.tick()
+        self._node.remotes.tick()
         for member in list(self._timed.values()):
             deadline = member.raft.deadline_ms
             if 0 <= deadline <= now and not member.log.incomplete:
@@ -172,6 +173,8 @@ class Cluster(MemberHost):
             now = self.monotonic_ms()
             state = "up" if change.up else "down"
             self._node.log_warning(f"node {change.peer} is {state}")
+            if change.restarted or not change.up:
+                self._node.remotes.broken(change.peer)
             for member in list(self.members.values()):
                 if change.up:
                     member.raft.peer_up(change.peer, change.restarted, now)
@@ -229,6 +232,7 @@ class Cluster(MemberHost):
         self.detector.greeted(peer, hello, self.monotonic_ms())
         self._heed()
         self._node.membership.linked(peer, hello)
+        self._node.remotes.linked(peer)
         self._offer_again(peer)
 
     def _offer_again(self, leader: str) -> None:
@@ -247,6 +251,7 @@ class Cluster(MemberHost):
     def broken(self, peer: str) -> None:
         """A link to or from a node is gone."""
         self.transfers.broken(peer)
+        self._node.remotes.broken(peer)
         self.detector.broken(peer, self.monotonic_ms())
 
     def received(self, peer: str, message: bytes) -> None:
@@ -254,7 +259,9 @@ class Cluster(MemberHost):
         self.detector.heard(peer, self.monotonic_ms())
         kind: i64 = message[0]
         try:
-            if kind >= frames.RAFT:
+            if kind >= frames.OPEN:
+                self._node.remotes.received(peer, message)
+            elif kind >= frames.RAFT:
                 self._about_group(peer, message, kind)
             elif kind == PING:
                 self.peers.send(peer, [bytes([PONG]) + message[1:]])

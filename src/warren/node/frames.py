@@ -5,6 +5,18 @@
     EXPECT    session i64, sequence i64
     SNAPSHOT  see `transfer.py`
 
+Those about classic queues of other nodes go on with the number of the line, i64 (see `remote.py`):
+
+    OPEN, OPENED, CLOSED   group 0, nothing more
+    MESSAGES  sequence i64, flags u8, count u32, lengths count x u32, payload
+    COMMANDS  sequence i64, flags u8, commands of `queues.commands`
+    STORED    as often as need be: sequence i64, refused u8
+    REPLY     sequence, code, a, ready, consumers: i64 each; for a polled message then what
+              DELIVER says
+    DELIVER   consumer, id, first, acquired: i64 each; count u32, lengths count x u32, payload
+    GRANT     consumer, messages, bytes: i64 each
+    HOLD      held u8
+
 All numbers are little-endian. Every frame begins with its kind (u8) and the group (i64).
 """
 
@@ -23,7 +35,24 @@ SUBMIT: Final = 17
 EXPECT: Final = 18
 SNAPSHOT: Final = 19
 
+OPEN: Final = 32
+OPENED: Final = 33
+CLOSED: Final = 34
+MESSAGES: Final = 35
+COMMANDS: Final = 36
+STORED: Final = 37
+REPLY: Final = 38
+DELIVER: Final = 39
+GRANT: Final = 40
+HOLD: Final = 41
+
+PERSISTENT: Final = 1
+CONFIRMS: Final = 2
+WANTED: Final = 1
+EXCLUSIVE: Final = 2
+
 HEAD_BYTES: Final = 9
+LINE_BYTES: Final = 17
 SUBMIT_BYTES: Final = HEAD_BYTES + 21
 
 
@@ -97,3 +126,39 @@ def expect_frame(group_id: i64, session: i64, sequence: i64) -> bytes:
     write_i64_le(writer, session)
     write_i64_le(writer, sequence)
     return writer.getvalue()
+
+
+def line_head(kind: i64, group_id: i64, number: i64) -> BytesWriter:
+    """The beginning of a frame of a line."""
+    writer = head(kind, group_id)
+    write_i64_le(writer, number)
+    return writer
+
+
+def need(frame: bytes, size: i64) -> None:
+    """Check that a frame is so long.
+
+    Raises:
+        CorruptRecord: It is cut off.
+    """
+    if len(frame) < size:
+        raise CorruptRecord("a frame of a node", 0, "it is cut off")
+
+
+def records_at(frame: bytes, at: i64) -> i64:
+    """Where the payload begins, behind the count at `at` and the lengths.
+
+    Raises:
+        CorruptRecord: The frame is cut off.
+    """
+    need(frame, at + 4)
+    count = i64(read_i32_le(frame, at))
+    if count < 0:
+        raise CorruptRecord("a frame of a node", 0, "a negative count")
+    need(frame, at + 4 + 4 * count)
+    return at + 4 + 4 * count
+
+
+def number_at(frame: bytes, position: i64) -> i64:
+    """The number at a position behind the line's, which are all 64 bits wide."""
+    return read_i64_le(frame, LINE_BYTES + 8 * position)

@@ -157,6 +157,7 @@ class Node(Broker):
             self._dirty_outputs = []
             for output in outputs:
                 output.flush()
+        self.remotes.work()
         self.cluster.peers.flush()
         # What is left came up behind its place in this turn.
         self.needs_turn = (

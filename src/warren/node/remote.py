@@ -1,59 +1,354 @@
-"""Classic queues between nodes: the lines over which they are used from every node."""
+"""Classic queues between nodes: the lines over which they are used from every node.
+
+A *line* goes from a node with clients, its front, to a node with queues. It uses the links of both
+directions and lives until one of them breaks or either node believes the other one to be down; then
+each side drops what was under way, and the front opens another line with a higher number. Frames of
+a line that is no more are ignored. `queues.remote` has what that means to channels; here are the
+lines, and what the queue's node does: it is a publisher and a consumer like those of its own
+clients.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, final
 
-from mypy_extensions import i64
+from librt.strings import (
+    read_i32_le,
+    read_i64_le,
+    write_i32_le,
+    write_i64_le,
+)
+from mypy_extensions import i32, i64
 
-from warren.queues.remote import Line
+from warren.errors import CorruptRecord
+from warren.log.batch import KIND_MESSAGES, Batch
+from warren.metadata.tables import LIFE_SHIFT
+from warren.node import frames
+from warren.node.serving import EARLY_MS, Served, ServedQueue
+from warren.queues.consumers import Consumer
+from warren.queues.links import Delivery, Reply
+from warren.queues.queue import Queue
+from warren.queues.remote import Line, RemoteQueue
 
 if TYPE_CHECKING:
     from warren.node.node import Node
 
 WARN_MS: Final = 60_000
 """Lost messages that nobody waits for are told of at most so often for each node."""
+OPEN_AGAIN_MS: Final = 1_000
+"""A line that was not answered for so long is opened under another number."""
+CONSUMER_SHIFT: Final = 32
+"""Consumers' ids begin with the session, and leave room for as many as one life may see."""
+
+
+# --- the front ----------------------------------------------------------------------------------
 
 
 @final
 class Front(Line):
-    """This node's line to a node with queues."""
+    """This node's line to a node with queues.
 
-    def __init__(self, node: Node, owner: str) -> None:
+    Attributes:
+        queues: The queues of that node, by group.
+    """
+
+    def __init__(self, remotes: Remotes, owner: str) -> None:
         super().__init__(owner)
-        self._node: Node = node
+        self.queues: dict[int, RemoteQueue] = {}
+        self._remotes: Remotes = remotes
+        self._opening: i64 = 0
+        self._asked_ms: i64 = 0
         self._dropped: i64 = 0
         self._warned_ms: i64 = -WARN_MS
+
+    def open(self) -> None:
+        """Have a line, if that can be."""
+        remotes = self._remotes
+        node = remotes.node
+        now: i64 = node.monotonic_ms()
+        if self._dropped:
+            self._warn(now)
+        if self.number or (self._opening and now - self._asked_ms < OPEN_AGAIN_MS):
+            return
+        if node.cluster.session and not node.cluster.detector.suspected(self.owner):
+            number = remotes.new_number()
+            opening = frames.line_head(frames.OPEN, 0, number).getvalue()
+            if node.cluster.send(self.owner, [opening]):
+                self._opening = number
+                self._asked_ms = now
+
+    def close(self) -> None:
+        """The line is gone."""
+        self._opening = 0
+        if self.number:
+            self.number = 0
+            for queue in list(self.queues.values()):
+                queue.lost()
+
+    def received(self, frame: bytes, kind: i64) -> None:
+        """The queues' node says something.
+
+        Raises:
+            CorruptRecord: It cannot be understood.
+        """
+        number = read_i64_le(frame, frames.HEAD_BYTES)
+        if kind == frames.OPENED:
+            if number == self._opening:
+                self._opening = 0
+                self.number = number
+            return
+        if kind == frames.CLOSED:
+            if number == self._opening or number == self.number:
+                self.close()
+            return
+        queue = self.queues.get(int(frames.group_of(frame)))
+        if number != self.number or queue is None:
+            return
+        if kind == frames.DELIVER:
+            self._arrived(queue, frame)
+        elif kind == frames.STORED:
+            at: i64 = frames.LINE_BYTES
+            while at + 9 <= len(frame):
+                queue.stored(read_i64_le(frame, at), frame[at + 8] != 0)
+                at += 9
+        elif kind == frames.REPLY:
+            self._replied(queue, frame)
+        elif kind == frames.HOLD:
+            frames.need(frame, frames.LINE_BYTES + 1)
+            queue.hold(frame[frames.LINE_BYTES] != 0)
+
+    def _arrived(self, queue: RemoteQueue, frame: bytes) -> None:
+        batch = _batch_in(frame, frames.LINE_BYTES)
+        queue.arrived(
+            frames.number_at(frame, 0),
+            frames.number_at(frame, 1),
+            frames.number_at(frame, 3),
+            batch,
+            batch.payload_size,
+        )
+
+    def _replied(self, queue: RemoteQueue, frame: bytes) -> None:
+        at: i64 = frames.LINE_BYTES + 40
+        frames.need(frame, at)
+        reply = Reply(frames.number_at(frame, 1), frames.number_at(frame, 2))
+        batch: Batch | None = None
+        if len(frame) > at:
+            batch = _batch_in(frame, at)
+            consumer = Consumer(read_i64_le(frame, at), 0, 0)
+            mid = read_i64_le(frame, at + 8)
+            acquired = read_i64_le(frame, at + 24)
+            reply.delivery = Delivery(consumer, mid, batch.first, 1, acquired)
+        queue.replied(
+            frames.number_at(frame, 0),
+            reply,
+            frames.number_at(frame, 3),
+            frames.number_at(frame, 4),
+            batch,
+        )
+
+    # For its queues.
+
+    def new_consumer(self) -> i64:
+        """The node's."""
+        return self._remotes.new_consumer()
+
+    def send_messages(
+        self,
+        group_id: i64,
+        sequence: i64,
+        count: i64,
+        persistent: bool,
+        confirms: bool,
+        lengths: bytes,
+        payload: bytes,
+    ) -> None:
+        """Messages for a queue."""
+        writer = frames.line_head(frames.MESSAGES, group_id, self.number)
+        write_i64_le(writer, sequence)
+        flags = (frames.PERSISTENT if persistent else 0) | (frames.CONFIRMS if confirms else 0)
+        writer.append(flags)
+        write_i32_le(writer, i32(count))
+        self._send([writer.getvalue(), lengths, payload])
+
+    def send_commands(
+        self, group_id: i64, sequence: i64, wanted: bool, exclusive: bool, payload: bytes
+    ) -> None:
+        """Commands for a queue."""
+        writer = frames.line_head(frames.COMMANDS, group_id, self.number)
+        write_i64_le(writer, sequence)
+        flags = (frames.WANTED if wanted else 0) | (frames.EXCLUSIVE if exclusive else 0)
+        writer.append(flags)
+        self._send([writer.getvalue(), payload])
+
+    def send_grant(self, group_id: i64, consumer_id: i64, count: i64, size: i64) -> None:
+        """Room in a consumer's window."""
+        writer = frames.line_head(frames.GRANT, group_id, self.number)
+        write_i64_le(writer, consumer_id)
+        write_i64_le(writer, count)
+        write_i64_le(writer, size)
+        self._send([writer.getvalue()])
+
+    def _send(self, message: list[bytes]) -> None:
+        # Without a link the line is about to be told that it is gone.
+        self._remotes.node.cluster.send(self.owner, message)
 
     def dropped(self, count: i64) -> None:
         """Messages without confirms are lost; told of now and then."""
         self._dropped += count
-        self.warn()
+        self._warn(self._remotes.node.monotonic_ms())
 
-    def warn(self) -> None:
-        """Tell of lost messages, unless that was done a moment ago."""
-        now = self._node.monotonic_ms()
-        if self._dropped and now - self._warned_ms >= WARN_MS:
+    def _warn(self, now: i64) -> None:
+        if now - self._warned_ms >= WARN_MS:
             self._warned_ms = now
-            self._node.log_warning(
+            self._remotes.node.log_warning(
                 f"{self._dropped} messages without confirms for queues of node {self.owner} "
                 "are dropped: it is down or inaccessible"
             )
             self._dropped = 0
 
 
+def _batch_in(frame: bytes, at: i64) -> Batch:
+    """The messages of a delivery at an offset of a frame, without a copy.
+
+    Raises:
+        CorruptRecord: The frame is cut off.
+    """
+    payload_at = frames.records_at(frame, at + 32)
+    count = i64(read_i32_le(frame, at + 32))
+    first = read_i64_le(frame, at + 16)
+    size: i64 = 0
+    for position in range(count):
+        size += i64(read_i32_le(frame, at + 36 + 4 * position))
+    if count < 1 or payload_at + size != len(frame):
+        raise CorruptRecord("a frame of a node", 0, "a delivery is cut off")
+    return Batch(
+        None, KIND_MESSAGES, 0, 0, first, count, 0, frame, at + 36, frame, payload_at, size, None
+    )
+
+
+# --- both ---------------------------------------------------------------------------------------
+
+
 @final
 class Remotes:
-    """All lines of a node."""
+    """All lines of a node.
+
+    Attributes:
+        owned: The classic queues of this node, by group.
+        gone: Groups of those that were deleted, so that what comes for them late is no riddle.
+    """
 
     def __init__(self, node: Node) -> None:
-        self._node: Node = node
+        self.node: Node = node
+        self.owned: dict[int, Queue] = {}
+        self.gone: dict[int, i64] = {}
         self._fronts: dict[str, Front] = {}
+        self._served: dict[str, Served] = {}
+        self._answering: list[ServedQueue] = []
+        self._last_number: i64 = 0
+        self._last_consumer: i64 = 0
+
+    def new_number(self) -> i64:
+        """A line's."""
+        self._last_number += 1
+        return (self.node.cluster.session << LIFE_SHIFT) + self._last_number
+
+    def new_consumer(self) -> i64:
+        """A consumer's."""
+        self._last_consumer += 1
+        return (self.node.cluster.session << CONSUMER_SHIFT) + self._last_consumer
 
     def line(self, owner: str) -> Front:
         """The line to a node."""
         front = self._fronts.get(owner)
         if front is None:
-            front = Front(self._node, owner)
+            front = Front(self, owner)
             self._fronts[owner] = front
         return front
+
+    def _serving(self, front: str) -> Served:
+        served = self._served.get(front)
+        if served is None:
+            served = Served(self, front)
+            self._served[front] = served
+        return served
+
+    # Queues.
+
+    def started(self, queue: Queue) -> None:
+        """A classic queue is here, or known to be elsewhere."""
+        if isinstance(queue, RemoteQueue):
+            front = self.line(queue.line.owner)
+            front.queues[int(queue.group_id)] = queue
+        else:
+            self.owned[int(queue.group_id)] = queue
+            for served in self._served.values():
+                served.started(queue.group_id)
+
+    def stopped(self, queue: Queue) -> None:
+        """It is deleted."""
+        group_id = int(queue.group_id)
+        if isinstance(queue, RemoteQueue):
+            self.line(queue.line.owner).queues.pop(group_id, None)
+        elif self.owned.pop(group_id, None) is not None:
+            self.gone[group_id] = self.node.monotonic_ms() + 6 * EARLY_MS
+            for served in self._served.values():
+                served.stopped(group_id)
+
+    # Links.
+
+    def linked(self, peer: str) -> None:
+        """The link to a node is up."""
+        served = self._serving(peer)
+        if served.number and not served.is_open:
+            served.say_closed(served.number)
+        self.line(peer).open()
+
+    def broken(self, peer: str) -> None:
+        """A link with a node broke, or the node is down."""
+        self.node.needs_turn = True
+        self._serving(peer).close()
+        self.line(peer).close()
+
+    def received(self, peer: str, frame: bytes) -> None:
+        """A node says something about queues.
+
+        Raises:
+            CorruptRecord: It cannot be understood.
+        """
+        frames.need(frame, frames.LINE_BYTES)
+        self.node.needs_turn = True
+        kind: i64 = frame[0]
+        if kind in (frames.OPEN, frames.MESSAGES, frames.COMMANDS, frames.GRANT):
+            self._serving(peer).received(frame, kind)
+        else:
+            self.line(peer).received(frame, kind)
+
+    # Time.
+
+    def answer_later(self, served: ServedQueue) -> None:
+        """Have answers sent at the end of the turn."""
+        self._answering.append(served)
+
+    def work(self) -> None:
+        """Send what the turn has brought."""
+        if self._answering:
+            answering = self._answering
+            self._answering = []
+            for served in answering:
+                served.flush()
+
+    def tick(self) -> None:
+        """Open lines that are missing; called every 50 ms or so."""
+        now = self.node.monotonic_ms()
+        own = self.node.cluster.name
+        for name in self.node.tables.machine.nodes:
+            if name != own:
+                self.line(name).open()
+        for line in self._served.values():
+            line.tick(now)
+            if line.stalled:
+                line.go_on()
+        for group_id in list(self.gone):
+            if self.gone[group_id] <= now:
+                del self.gone[group_id]

@@ -28,7 +28,7 @@ from warren.protocols.broker import (
     Route,
     Session,
 )
-from warren.queues.links import Reply
+from warren.queues.links import Reply, Waiter
 from warren.queues.queue import Queue
 from warren.queues.remote import RemoteQueue
 from warren.routing.router import Router, routing_keys
@@ -75,6 +75,64 @@ class TopologyChange(Change):
             self._done.refused(error)
             return
         self._done.answered(Reply(0, self.messages))
+
+
+@final
+class DeclaredRemote(Waiter):
+    """Waits for the counts of another node's queue, for a declare."""
+
+    def __init__(self, queue: RemoteQueue, done: Completion) -> None:
+        self._queue: RemoteQueue = queue
+        self._done: Completion = done
+
+    def answered(self, reply: Reply) -> None:
+        """They are known."""
+        queue = self._queue
+        self._done.answered(Reply(0, queue.ready_count(), queue.consumer_count()))
+
+    def abandoned(self) -> None:
+        """Its node went down, or it was deleted."""
+        self._done.refused(ChannelException(404, self._queue.absence(), 50, 10))
+
+
+@final
+class DeletingRemote(Waiter):
+    """Waits for the counts of another node's queue, to delete it."""
+
+    def __init__(
+        self,
+        session: VirtualHostSession,
+        request: spec.QueueDelete,
+        queue: RemoteQueue,
+        command: Command | None,
+        change: TopologyChange,
+        done: Completion,
+    ) -> None:
+        self._session: VirtualHostSession = session
+        self._request: spec.QueueDelete = request
+        self._queue: RemoteQueue = queue
+        self._command: Command | None = command
+        self._change: TopologyChange = change
+        self._done: Completion = done
+
+    def answered(self, reply: Reply) -> None:
+        """They are known: delete it, if it may be."""
+        try:
+            self._session.check_deletable(self._request, self._queue)
+        except ChannelException as error:
+            error.class_id = self._request.CLASS_ID
+            error.method_id = self._request.METHOD_ID
+            self._done.refused(error)
+            return
+        self._change.messages = self._queue.ready_count()
+        self._session.finish_delete(self._command, self._change)
+
+    def abandoned(self) -> None:
+        """Somebody else deleted it, which is no error; or its node went down."""
+        if self._queue.deleted:
+            self._done.answered(Reply())
+        else:
+            self._done.refused(ChannelException(404, self._queue.absence(), 50, 40))
 
 
 @final
@@ -167,7 +225,7 @@ class VirtualHostSession(Session):
         if self._node.alarms() & ALARM_DISK == 0:
             return False
         for queue in route.queues:
-            if queue.group_id in self._tables.logged:
+            if self._tables.refuses(queue.group_id):
                 return True
         return False
 
@@ -256,18 +314,33 @@ class VirtualHostSession(Session):
         if queue is not None:
             if isinstance(queue, RemoteQueue):
                 queue.check()
+                queue.count(DeletingRemote(self, method, queue, command, change, done))
+                return
             queue.seal()
-            record = self._tables.machine.queue(self._name, name)
-            assert record is not None
-            if method.if_unused and queue.consumer_count() > 0:
-                raise checks.in_use(record)
-            if method.if_empty and queue.ready_count() > 0:
-                raise checks.not_empty(record)
+            self.check_deletable(method, queue)
             change.messages = queue.ready_count()
         if command is None:
             done.answered(Reply())
         else:
             self._tables.submit(command, change)
+
+    def finish_delete(self, command: Command | None, change: TopologyChange) -> None:
+        """A queue of another node may be deleted."""
+        assert command is not None, "there is something to delete"
+        self._tables.submit(command, change)
+
+    def check_deletable(self, method: spec.QueueDelete, queue: Queue) -> None:
+        """Refuse to delete what has consumers or messages, if the client wants that.
+
+        Raises:
+            ChannelException: 406.
+        """
+        record = self._tables.machine.queue(self._name, queue.name)
+        assert record is not None
+        if method.if_unused and queue.consumer_count() > 0:
+            raise checks.in_use(record)
+        if method.if_empty and queue.ready_count() > 0:
+            raise checks.not_empty(record)
 
     def queue_for(self, name: str, permission: str) -> Queue:
         """A queue that this user and this connection may use."""
@@ -402,6 +475,8 @@ class VirtualHostSession(Session):
         queue = self._vhost.queues[name]
         if isinstance(queue, RemoteQueue):
             queue.check()
+            queue.count(DeclaredRemote(queue, done))
+            return
         queue.seal()
         done.answered(Reply(0, queue.ready_count(), queue.consumer_count()))
 

@@ -19,7 +19,7 @@ from warren.metadata.permissions import Authority, first_commands
 from warren.metadata.tables import LIFE_SHIFT, QueueRecord
 from warren.node.member import Member
 from warren.node.revived import RAFT_SESSION, Memory, Revived
-from warren.protocols.broker import Confirming
+from warren.protocols.broker import ALARM_DISK, Confirming
 from warren.queues.classic import ClassicQueue
 from warren.queues.fifo import Fifo
 from warren.queues.logged import LoggedQueue
@@ -201,6 +201,10 @@ class Tables(Machine):
             return []
         return [Copy(row.node, row.incarnation, row.voter) for row in record.members]
 
+    def refuses(self, group_id: i64) -> bool:
+        """Whether the disk is full and a queue's messages would go there."""
+        return self._node.alarms() & ALARM_DISK != 0 and group_id in self.logged
+
     def write_clean_snapshots(self) -> None:
         """At an orderly stop, note what only this process knows."""
         for queue in self.logged.values():
@@ -252,7 +256,7 @@ class Tables(Machine):
                 vhost = VirtualHost(name)
                 self.vhosts[name] = vhost
             for record in tables.queues.values():
-                if record.name not in vhost.queues:
+                if self._lacks(vhost, record):
                     self._start(record)
         self._node.cluster.watch_nodes()
         own = self.machine.nodes.get(self._node.settings.node_name)
@@ -395,9 +399,15 @@ class Tables(Machine):
         """A queue's members should be others."""
         self._node.membership.unsettle(int(record.group_id))
         vhost = self.vhosts[record.vhost]
-        queue = vhost.queues.get(record.name)
-        if queue is None or (isinstance(queue, RemoteQueue) and record.kind == "quorum"):
+        if self._lacks(vhost, record):
             self._start(record)
+
+    def _lacks(self, vhost: VirtualHost, record: QueueRecord) -> bool:
+        """Whether a queue is not here, or a quorum queue only as one that has no member here."""
+        queue = vhost.queues.get(record.name)
+        if queue is None or record.kind != "quorum" or not isinstance(queue, RemoteQueue):
+            return queue is None
+        return record.member_on(self._node.settings.node_name) is not None
 
     def _start(self, record: QueueRecord) -> None:
         """Create a queue's object, with the machine that the log replayed if there was one."""
@@ -425,6 +435,8 @@ class Tables(Machine):
             # A quorum queue came to this node: what routes remember is not it.
             self.machine.vhosts[record.vhost].router.generation += 1
         vhost.queues[record.name] = queue
+        if record.kind != "quorum":
+            self._node.remotes.started(queue)
 
     def _start_remote(self, record: QueueRecord) -> Queue:
         line = self._node.remotes.line(record.node)
@@ -505,6 +517,7 @@ class Tables(Machine):
         del vhost.queues[queue.name]
         queue.seal()
         queue.close()
+        self._node.remotes.stopped(queue)
         if self.logged.pop(int(queue.group_id), None) is not None:
             self._node.cluster.remove(queue.group_id)
             self._node.log.drop(int(queue.group_id))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
 if TYPE_CHECKING:
     from warren.queues.consumers import Consumer
     from warren.queues.groups import Checkout
+
+IN_EXCLUSIVE_USE: Final = 16
+"""The code of a reply: a consumer was not attached, because of an exclusive one."""
 
 
 class Link:

@@ -1,23 +1,38 @@
 """A classic queue of another node, as this node's channels see it.
 
-It looks like any other queue. While there is no way to its node it refuses: publishes are nacked,
-everything else is answered with 404.
+It looks like any other queue. What channels want of it goes over the line to its node, messages
+and commands in one row with numbers; what that node hands to consumers comes back with the bodies,
+which stay here until they are written to a client. At most a window of them is under way for each
+consumer.
+
+A line is either whole or gone: when it goes, everything that was under way over it is void. Then
+publishes are nacked, whoever waits gets a 404, and consumers are cancelled, as where the node of a
+classic queue is down. While there is no line the queue refuses in the same way.
 
 Source: MIR-22, acceptance 2.7.
 """
 
 from __future__ import annotations
 
-from typing import final
+from collections import deque
+from typing import Final, final
 
 from mypy_extensions import i64, mypyc_attr
 
 from warren.errors import ChannelException
-from warren.queues.consumers import Limiter
+from warren.log.batch import Batch
+from warren.queues.consumers import Consumer, Limiter
 from warren.queues.fifo import Fifo
-from warren.queues.links import Link, Waiter
+from warren.queues.links import Delivery, Link, Reply, Waiter
 from warren.queues.publishing import PublishRun
 from warren.queues.queue import Host, Queue
+
+FLOW_BYTES: Final = 4_194_304
+"""With more than this sent and not answered, publishers wait."""
+
+WINDOW_BYTES: Final = 1_048_576
+WINDOW_MESSAGES: Final = 16_384
+"""So much may be under way to one consumer, handed out and not written to its client."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -33,9 +48,82 @@ class Line:
         self.owner: str = owner
         self.number: i64 = 0
 
+    def new_consumer(self) -> i64:
+        """An id that no other consumer in the cluster has."""
+        raise AssertionError("a line defines new_consumer")
+
+    def send_messages(
+        self,
+        group_id: i64,
+        sequence: i64,
+        count: i64,
+        persistent: bool,
+        confirms: bool,
+        lengths: bytes,
+        payload: bytes,
+    ) -> None:
+        """Messages for a queue; answered with `RemoteQueue.stored`."""
+        raise AssertionError("a line defines send_messages")
+
+    def send_commands(
+        self, group_id: i64, sequence: i64, wanted: bool, exclusive: bool, payload: bytes
+    ) -> None:
+        """Commands for a queue; if `wanted`, answered with `RemoteQueue.replied`."""
+        raise AssertionError("a line defines send_commands")
+
+    def send_grant(self, group_id: i64, consumer_id: i64, count: i64, size: i64) -> None:
+        """So much of what came for a consumer is out of the way."""
+        raise AssertionError("a line defines send_grant")
+
     def dropped(self, count: i64) -> None:
         """Messages that nobody waits for are lost, because there is no line."""
         raise AssertionError("a line defines dropped")
+
+
+@final
+class Sent:
+    """Messages on their way to the queue."""
+
+    def __init__(self, count: i64, size: i64, runs: list[PublishRun]) -> None:
+        self.count: i64 = count
+        self.size: i64 = size
+        self.runs: list[PublishRun] = runs
+        self.answered: bool = False
+        self.refused: bool = False
+
+
+@final
+class Asked:
+    """Someone waits for an answer; `consumer_id` is that of a consumer to be attached, or -1."""
+
+    def __init__(self, waiter: Waiter, consumer_id: i64) -> None:
+        self.waiter: Waiter = waiter
+        self.consumer_id: i64 = consumer_id
+
+
+@final
+class Piece:
+    """Messages that came for a consumer; `size` counts towards its window."""
+
+    def __init__(self, delivery: Delivery, batch: Batch, size: i64, count: i64) -> None:
+        self.delivery: Delivery = delivery
+        self.batch: Batch = batch
+        self.size: i64 = size
+        self.count: i64 = count
+
+
+@final
+class Inbox:
+    """What came for one consumer and is not written to its client."""
+
+    def __init__(self, consumer: Consumer, link: Link) -> None:
+        self.consumer: Consumer = consumer
+        self.link: Link = link
+        self.pieces: deque[Piece] = deque()
+        self.current: Piece | None = None
+        """What the link has and did not write to the end."""
+        self.owed_count: i64 = 0
+        self.owed_bytes: i64 = 0
 
 
 @final
@@ -48,6 +136,21 @@ class RemoteQueue(Queue):
         super().__init__(host, vhost, name, kind, Fifo(-1, True))
         self.durable: bool = durable
         self.line: Line = line
+        self.unsafe_bytes: i64 = 0
+        self._held: bool = False
+        self._sequence: i64 = 0
+        self._sent: deque[Sent] = deque()
+        self._by_sequence: dict[int, Sent] = {}
+        self._asked: dict[int, Asked] = {}
+        self._attaching: i64 = -1
+        self._inboxes: dict[int, Inbox] = {}
+        self._at_hand: Batch | None = None
+        self._pollers: dict[int, i64] = {}
+        """By a channel's id for polling, the id over this line."""
+        self._ready: i64 = 0
+        self._consumers: i64 = 0
+
+    # --- while there is no line -----------------------------------------------------------------
 
     def check(self) -> None:
         """Refuse to be used while there is no way to it.
@@ -65,14 +168,84 @@ class RemoteQueue(Queue):
         durable = "durable " if self.durable else ""
         return f"home node '{self.line.owner}' of {durable}{self} is down or inaccessible"
 
+    def lost(self) -> None:
+        """The line is gone, and with it all that was under way."""
+        links = self._abandon()
+        self.links = {}
+        self.exclusive_consumer = False
+        for link in links:
+            link.cancelled()
+        self._answer_all(True)
+        self.let_go()
+
+    def close(self) -> None:
+        """The queue was deleted; messages that it would have had count as safe (as RabbitMQ)."""
+        self._abandon()
+        super().close()
+        self._answer_all(False)
+
+    def _abandon(self) -> list[Link]:
+        """Forget the consumers; returns the links of those that are attached."""
+        for asked in self._asked.values():
+            # Its client learns from the answer.
+            self.links.pop(asked.consumer_id, None)
+        for consumer in self.fifo.consumers.values():
+            consumer.release(0, consumer.next_mid)
+        self.fifo.consumers.clear()
+        self._inboxes = {}
+        self._pollers = {}
+        self._sequence = 0
+        self._held = False
+        self._take_commands()
+        return list(self.links.values())
+
+    def _answer_all(self, refused: bool) -> None:
+        sent = self._sent
+        asked = self._asked
+        runs = self._runs
+        pending = self._pending
+        self._sent = deque()
+        self._by_sequence = {}
+        self._asked = {}
+        self._parts = []
+        self._lengths = []
+        self._runs = []
+        self._pending = 0
+        self._pending_bytes = 0
+        self.unsafe_bytes = 0
+        if pending > 0:
+            sent.append(Sent(pending, 0, runs))
+        for one in sent:
+            self._complete(one, refused or one.refused)
+        for question in asked.values():
+            question.waiter.abandoned()
+
+    def _complete(self, sent: Sent, refused: bool) -> None:
+        if refused and not sent.runs and not self.deleted:
+            self.line.dropped(sent.count)
+        for run in sent.runs:
+            if refused:
+                run.refused = True
+            run.safe()
+
+    # --- for channels ---------------------------------------------------------------------------
+
     def publish(
         self, records: bytes, lengths: bytes, count: i64, persistent: bool, run: PublishRun | None
     ) -> None:
         """Gather messages, or refuse them."""
         if self.line.number == 0 and not self.deleted:
-            self._refuse(count, run)
+            if run is None:
+                self.line.dropped(count)
+            else:
+                run.refused = True
+                run.safe()
         else:
             super().publish(records, lengths, count, persistent, run)
+
+    def new_consumer(self) -> i64:
+        """An id that no other consumer in the cluster has."""
+        return self.line.new_consumer()
 
     def subscribe(
         self,
@@ -83,28 +256,269 @@ class RemoteQueue(Queue):
         limiter: Limiter | None,
         waiter: Waiter,
     ) -> None:
-        """Attach a consumer."""
-        waiter.abandoned()
+        """Attach a consumer. A channel's shared limit is kept here, not by the queue's machine."""
+        if self.line.number == 0:
+            waiter.abandoned()
+            return
+        consumer = Consumer(consumer_id, 0, priority)
+        consumer.limiter = limiter
+        self.fifo.consumers[consumer_id] = consumer
+        self._inboxes[consumer_id] = Inbox(consumer, link)
+        self._attaching = consumer_id
+        super().subscribe(link, consumer_id, credit, priority, None, waiter)
+        self._attaching = -1
+
+    def settle(self, consumer_id: i64, first: i64, last: i64) -> None:
+        """Message ids of a consumer are done with."""
+        self._release(consumer_id, first, last)
+        if self.line.number:
+            super().settle(consumer_id, first, last)
+
+    def return_(self, consumer_id: i64, first: i64, last: i64, failed: bool) -> None:
+        """Message ids of a consumer go back to the queue."""
+        self._release(consumer_id, first, last)
+        if self.line.number:
+            super().return_(consumer_id, first, last, failed)
+
+    def discard(self, consumer_id: i64, first: i64, last: i64) -> None:
+        """Message ids of a consumer were rejected for good."""
+        self._release(consumer_id, first, last)
+        if self.line.number:
+            super().discard(consumer_id, first, last)
+
+    def cancel(self, consumer_id: i64) -> None:
+        """A consumer wants no more; what came and was not handed on goes back."""
+        inbox = self._inboxes.pop(consumer_id, None)
+        if inbox is not None:
+            for piece in inbox.pieces:
+                delivery = piece.delivery
+                self.return_(consumer_id, delivery.mid, delivery.mid + delivery.count - 1, False)
+            if inbox.consumer.limiter is None:
+                self.fifo.consumers.pop(consumer_id, None)
+        if self.line.number:
+            super().cancel(consumer_id)
+        else:
+            self._unlink(consumer_id)
+
+    def down(self, consumer_id: i64) -> None:
+        """A consumer's channel is gone."""
+        self._inboxes.pop(consumer_id, None)
+        consumer = self.fifo.consumers.pop(consumer_id, None)
+        if consumer is not None:
+            consumer.release(0, consumer.next_mid)
+        polling = self._pollers.pop(consumer_id, None)
+        if self.line.number:
+            super().down(consumer_id if polling is None else polling)
+        self._unlink(consumer_id)
 
     def get(self, consumer_id: i64, waiter: Waiter) -> None:
-        """Ask for one message."""
-        waiter.abandoned()
+        """Ask for one message. Ids of another line must not settle what comes over this one."""
+        if self.line.number == 0:
+            waiter.abandoned()
+            return
+        polling = self._pollers.get(consumer_id)
+        if polling is None:
+            polling = self.new_consumer()
+            self._pollers[consumer_id] = polling
+        super().get(polling, waiter)
 
     def purge(self, waiter: Waiter) -> None:
-        """Drop all ready messages."""
-        waiter.abandoned()
+        """Drop all ready messages; the reply's `a` is how many."""
+        if self.line.number == 0:
+            waiter.abandoned()
+            return
+        super().purge(waiter)
+
+    def count(self, waiter: Waiter) -> None:
+        """Ask how many messages and consumers there are; then the counts below are true."""
+        if self.line.number == 0:
+            waiter.abandoned()
+            return
+        self._ask(waiter)
+
+    def ready_count(self) -> i64:
+        """As of the last answer."""
+        return self._ready
+
+    def consumer_count(self) -> i64:
+        """As of the last answer."""
+        return self._consumers
 
     def congested(self) -> bool:
-        """Whether publishers should wait."""
-        return False
+        """Whether the queue's node is behind, or the way there."""
+        return self._held or self.unsafe_bytes > FLOW_BYTES
 
-    def seal(self) -> None:
-        """There is nothing to send yet."""
-        self._take_commands()
+    def wake(self, consumer_id: i64) -> None:
+        """A consumer's client reads again, or its shared limit has room."""
+        inbox = self._inboxes.get(consumer_id)
+        if inbox is not None:
+            self._hand_on(inbox)
 
-    def _refuse(self, count: i64, run: PublishRun | None) -> None:
-        if run is None:
-            self.line.dropped(count)
+    # --- for links ------------------------------------------------------------------------------
+
+    def batch_of(self, number: i64) -> Batch | None:
+        """The batch that holds a message that came and is not written yet."""
+        batch = self._at_hand
+        if batch is not None and batch.first <= number < batch.first + batch.count:
+            return batch
+        for inbox in self._inboxes.values():
+            piece = inbox.current
+            if piece is not None:
+                batch = piece.batch
+                if batch.first <= number < batch.first + batch.count:
+                    return batch
+        return None
+
+    def fetch(self, number: i64, link: Link) -> None:
+        """Never needed: what a link was handed is here."""
+        raise AssertionError(f"message {number} of {self} is not here")
+
+    # --- what its node says ---------------------------------------------------------------------
+
+    def stored(self, sequence: i64, refused: bool) -> None:
+        """Messages are safe, or could not be taken; told in the order of publishing."""
+        one = self._by_sequence.pop(sequence, None)
+        if one is None:
+            return
+        one.answered = True
+        one.refused = refused
+        sent = self._sent
+        while sent and sent[0].answered:
+            one = sent.popleft()
+            self.unsafe_bytes -= one.size
+            self._complete(one, one.refused)
+
+    def replied(
+        self, sequence: i64, reply: Reply, ready: i64, consumers: i64, batch: Batch | None
+    ) -> None:
+        """An answer; `batch` holds the message that was polled."""
+        self._ready = ready
+        self._consumers = consumers
+        asked = self._asked.pop(sequence, None)
+        if asked is not None:
+            self._at_hand = batch
+            asked.waiter.answered(reply)
+            self._at_hand = None
+
+    def arrived(self, consumer_id: i64, mid: i64, acquired: i64, batch: Batch, size: i64) -> None:
+        """Messages were handed to a consumer."""
+        inbox = self._inboxes.get(consumer_id)
+        if inbox is None:
+            # Cancelled meanwhile: nobody will see these, so nobody can settle them.
+            self.return_(consumer_id, mid, mid + batch.count - 1, False)
+            return
+        delivery = Delivery(inbox.consumer, mid, batch.first, batch.count, acquired)
+        inbox.pieces.append(Piece(delivery, batch, size, batch.count))
+        self._hand_on(inbox)
+
+    def hold(self, held: bool) -> None:
+        """Publishers are to wait, or no more."""
+        self._held = held
+
+    # --- inside ---------------------------------------------------------------------------------
+
+    def _hand_on(self, inbox: Inbox) -> None:
+        """Hand to the link what its client takes, and tell the queue's node."""
+        consumer = inbox.consumer
+        while True:
+            piece = inbox.current
+            if piece is not None:
+                if piece.delivery.count > 0:
+                    break
+                inbox.current = None
+                inbox.owed_count += piece.count
+                inbox.owed_bytes += piece.size
+            if consumer.paused or not inbox.pieces:
+                break
+            piece = self._next_piece(inbox)
+            if piece is None:
+                break
+            inbox.current = piece
+            delivery = piece.delivery
+            self.delivered += delivery.count
+            self._at_hand = piece.batch
+            inbox.link.delivered(delivery)
+            self._at_hand = None
+            if delivery.count > 0:
+                consumer.paused = True
+        if inbox.owed_bytes * 4 >= WINDOW_BYTES or inbox.owed_count * 4 >= WINDOW_MESSAGES:
+            if self.line.number:
+                self.line.send_grant(self.group_id, consumer.id, inbox.owed_count, inbox.owed_bytes)
+            inbox.owed_count = 0
+            inbox.owed_bytes = 0
+
+    def _next_piece(self, inbox: Inbox) -> Piece | None:
+        """What may be handed on next: as much as the channel's shared limit has room for."""
+        piece = inbox.pieces[0]
+        consumer = inbox.consumer
+        limiter = consumer.limiter
+        if limiter is None:
+            return inbox.pieces.popleft()
+        delivery = piece.delivery
+        if limiter.limit > 0 and limiter.limit - limiter.used < delivery.count:
+            room = limiter.limit - limiter.used
+            if room <= 0:
+                return None
+            part = Delivery(consumer, delivery.mid, delivery.first, room, delivery.acquired)
+            delivery.mid += room
+            delivery.first += room
+            delivery.count -= room
+            piece = Piece(part, piece.batch, 0, 0)
+            delivery = part
         else:
-            run.refused = True
-            run.safe()
+            inbox.pieces.popleft()
+        consumer.next_mid = delivery.mid
+        consumer.hold(delivery.first, delivery.count, delivery.acquired, 0)
+        return piece
+
+    def _release(self, consumer_id: i64, first: i64, last: i64) -> None:
+        """Give room back to a channel's shared limit."""
+        consumer = self.fifo.consumers.get(consumer_id)
+        if consumer is not None and consumer.limiter is not None:
+            consumer.release(first, last)
+
+    def _seal_messages(self) -> None:
+        lengths = self._lengths[0] if len(self._lengths) == 1 else b"".join(self._lengths)
+        payload = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        sent = Sent(self._pending, len(payload), self._runs)
+        self._parts = []
+        self._lengths = []
+        self._runs = []
+        self._pending = 0
+        self._pending_bytes = 0
+        if self.line.number == 0:
+            self._complete(sent, True)
+            return
+        self._sequence += 1
+        self._sent.append(sent)
+        self._by_sequence[self._sequence] = sent
+        self.unsafe_bytes += sent.size
+        self.published += sent.count
+        self.line.send_messages(
+            self.group_id,
+            self._sequence,
+            sent.count,
+            self._persistent,
+            len(sent.runs) > 0,
+            lengths,
+            payload,
+        )
+
+    def _seal_commands(self, waiter: Waiter | None) -> None:
+        payload = self._take_commands()
+        if self.line.number == 0:
+            if waiter is not None:
+                waiter.abandoned()
+            return
+        self._sequence += 1
+        if waiter is not None:
+            self._asked[self._sequence] = Asked(waiter, self._attaching)
+        exclusive = self._attaching >= 0 and self.exclusive_consumer
+        self.line.send_commands(
+            self.group_id, self._sequence, waiter is not None, exclusive, payload
+        )
+
+    def _unlink(self, consumer_id: i64) -> None:
+        """Whether an auto-delete queue goes is decided on its node."""
+        if self.links.pop(consumer_id, None) is not None and not self.links:
+            self.exclusive_consumer = False

@@ -20,7 +20,7 @@ from warren.protocols.amqp091.polling import PollLink
 from warren.protocols.amqp091.replies import DirectReplies
 from warren.protocols.amqp091.transactions import Transaction
 from warren.queues.consumers import Limiter
-from warren.queues.links import Reply
+from warren.queues.links import IN_EXCLUSIVE_USE, Reply
 from warren.queues.queue import Queue
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.table import Table
@@ -304,6 +304,8 @@ def answer(channel: Channel, pending: Pending, reply: Reply) -> None:
         if not request.nowait:
             channel.send(spec.QueueDeclareOk(pending.name, int(reply.a), int(reply.b)))
     elif isinstance(request, spec.BasicConsume):
+        if reply.code == IN_EXCLUSIVE_USE:
+            raise ChannelException(403, f"{queue} in exclusive use")
         if not request.nowait:
             channel.send(spec.BasicConsumeOk(pending.name))
     elif isinstance(request, spec.BasicGet):

@@ -1,0 +1,540 @@
+"""The queues' node of a line: clients of another node as publishers and consumers of a queue here.
+
+See `remote` for what a line is. The row of numbers of each queue on a line has no gaps.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, final
+
+from librt.strings import (
+    BytesWriter,
+    read_i32_le,
+    read_i64_be,
+    read_i64_le,
+    write_i32_le,
+    write_i64_le,
+)
+from mypy_extensions import i32, i64
+
+from warren.errors import CorruptRecord
+from warren.log.batch import Batch
+from warren.node import frames
+from warren.queues import commands
+from warren.queues.links import IN_EXCLUSIVE_USE, Delivery, Link, Reply, Waiter
+from warren.queues.publishing import Publisher, PublishRun
+from warren.queues.queue import FlowControlled, Queue
+from warren.queues.remote import WINDOW_BYTES, WINDOW_MESSAGES
+
+if TYPE_CHECKING:
+    from warren.node.remote import Remotes
+
+PART_BYTES: Final = 262_144
+"""A frame of deliveries takes no further message when it has this size."""
+BACKLOG_BYTES: Final = 8_388_608
+"""With more than this queued for a node, its consumers are sent nothing."""
+EARLY_MS: Final = 10_000
+"""How long frames are kept for a queue that this node has not heard of yet."""
+EARLY_FRAMES_MAX: Final = 4_096
+
+
+@final
+class EarlyFrame:
+    """A frame for a queue that may be about to come."""
+
+    def __init__(self, frame: bytes, until_ms: i64) -> None:
+        self.frame: bytes = frame
+        self.until_ms: i64 = until_ms
+
+
+@final
+class Served:
+    """The line from another node to the queues of this one.
+
+    Attributes:
+        number: Of the last line that this node heard of.
+        is_open: Whether it is in use.
+        stalled: Links that wait for what is queued for that node to be sent.
+    """
+
+    def __init__(self, remotes: Remotes, front: str) -> None:
+        self.remotes: Remotes = remotes
+        self.front: str = front
+        self.number: i64 = 0
+        self.is_open: bool = False
+        self.stalled: list[RemoteLink] = []
+        self._queues: dict[int, ServedQueue] = {}
+        self._early: list[EarlyFrame] = []
+
+    def open(self, number: i64) -> None:
+        """The front begins anew."""
+        if number <= self.number:
+            return
+        self.close()
+        node = self.remotes.node
+        opened = frames.line_head(frames.OPENED, 0, number).getvalue()
+        if node.cluster.session and node.cluster.send(self.front, [opened]):
+            self.number = number
+            self.is_open = True
+
+    def close(self) -> None:
+        """All that was under way is void: what the front's consumers held returns."""
+        self.is_open = False
+        queues = self._queues
+        self._queues = {}
+        self._early = []
+        self.stalled = []
+        for served in queues.values():
+            served.close()
+
+    def fail(self) -> None:
+        """Something cannot be done for the front: have it begin anew."""
+        self.close()
+        self.say_closed(self.number)
+
+    def say_closed(self, number: i64) -> None:
+        """Tell the front that a line is gone."""
+        closed = frames.line_head(frames.CLOSED, 0, number).getvalue()
+        self.remotes.node.cluster.send(self.front, [closed])
+
+    def received(self, frame: bytes, kind: i64) -> None:
+        """The front says something.
+
+        Raises:
+            CorruptRecord: It cannot be understood.
+        """
+        number = read_i64_le(frame, frames.HEAD_BYTES)
+        if kind == frames.OPEN:
+            self.open(number)
+        elif number != self.number or not self.is_open:
+            self.say_closed(number)
+        else:
+            self._about_queue(frame, kind)
+
+    def _about_queue(self, frame: bytes, kind: i64) -> None:
+        group_id = int(frames.group_of(frame))
+        served = self._queues.get(group_id)
+        if served is None:
+            queue = self.remotes.owned.get(group_id)
+            if queue is None:
+                if group_id not in self.remotes.gone:
+                    until = self.remotes.node.monotonic_ms() + EARLY_MS
+                    self._early.append(EarlyFrame(frame, until))
+                    if len(self._early) > EARLY_FRAMES_MAX:
+                        self.fail()
+                return
+            served = ServedQueue(self, queue)
+            self._queues[group_id] = served
+        served.received(frame, kind)
+
+    def started(self, group_id: i64) -> None:
+        """This node has heard of a queue."""
+        early = self._early
+        if not early:
+            return
+        self._early = [entry for entry in early if frames.group_of(entry.frame) != group_id]
+        for entry in early:
+            if self.is_open and frames.group_of(entry.frame) == group_id:
+                self._about_queue(entry.frame, entry.frame[0])
+
+    def stopped(self, group_id: i64) -> None:
+        """A queue is deleted; the front finds out by itself."""
+        served = self._queues.pop(int(group_id), None)
+        if served is not None:
+            served.close()
+
+    def tick(self, now: i64) -> None:
+        """Mind frames whose queue did not come."""
+        for entry in self._early:
+            if entry.until_ms <= now:
+                self.fail()
+                return
+
+    def send(self, message: list[bytes]) -> None:
+        """Send to the front."""
+        # Without a link the line is about to be told that it is gone.
+        self.remotes.node.cluster.send(self.front, message)
+
+    def go_on(self) -> None:
+        """Let links that wait for the way to be free try again."""
+        if self.clogged():
+            return
+        stalled = self.stalled
+        self.stalled = []
+        for link in stalled:
+            link.go_on()
+
+    def clogged(self) -> bool:
+        """Whether too much is queued for the front's node."""
+        return self.remotes.node.cluster.peers.backlog_bytes(self.front) > BACKLOG_BYTES
+
+
+@final
+class ServedQueue(Publisher, FlowControlled):
+    """One queue of this node, used over a line."""
+
+    def __init__(self, line: Served, queue: Queue) -> None:
+        self.line: Served = line
+        self.queue: Queue = queue
+        self.closed: bool = False
+        self._group_id: i64 = queue.group_id
+        self._sequence: i64 = 0
+        self._consumers: dict[int, RemoteLink | None] = {}
+        """Consumers of the front's channels; None for those that poll."""
+        self._stored: BytesWriter | None = None
+        self._held: bool = False
+
+    def head(self, kind: i64) -> BytesWriter:
+        """The beginning of a frame about this queue."""
+        return frames.line_head(kind, self._group_id, self.line.number)
+
+    def close(self) -> None:
+        """The line or the queue is gone."""
+        self.closed = True
+        consumers = self._consumers
+        self._consumers = {}
+        for consumer_id, link in consumers.items():
+            if link is not None:
+                link.closed = True
+            if not self.queue.deleted:
+                self.queue.down(consumer_id)
+
+    def received(self, frame: bytes, kind: i64) -> None:
+        """The front wants something.
+
+        Raises:
+            CorruptRecord: It cannot be understood.
+        """
+        frames.need(frame, frames.LINE_BYTES + 9)
+        if kind == frames.GRANT:
+            frames.need(frame, frames.LINE_BYTES + 24)
+            link = self._consumers.get(int(frames.number_at(frame, 0)))
+            if link is not None:
+                link.granted(frames.number_at(frame, 1), frames.number_at(frame, 2))
+            return
+        sequence = frames.number_at(frame, 0)
+        if sequence != self._sequence + 1:
+            # A link brings everything or breaks, so this is not a matter of chance.
+            self.line.remotes.node.log_warning(
+                f"node {self.line.front} sent {self.queue} {sequence} behind {self._sequence}"
+            )
+            self.line.fail()
+            return
+        self._sequence = sequence
+        flags: i64 = frame[frames.LINE_BYTES + 8]
+        at: i64 = frames.LINE_BYTES + 9
+        if kind == frames.MESSAGES:
+            self._publish(frame, at, sequence, flags)
+        elif kind == frames.COMMANDS:
+            self._command(frame, at, sequence, flags)
+
+    # --- messages -------------------------------------------------------------------------------
+
+    def _publish(self, frame: bytes, at: i64, sequence: i64, flags: i64) -> None:
+        payload_at = frames.records_at(frame, at)
+        count = i64(read_i32_le(frame, at))
+        node = self.line.remotes.node
+        queue = self.queue
+        if flags & frames.CONFIRMS and node.tables.refuses(queue.group_id):
+            self._answer(sequence, True)
+            return
+        run = PublishRun(self, sequence, 1, 1)
+        persistent = flags & frames.PERSISTENT != 0
+        queue.publish(frame[payload_at:], frame[at + 4 : payload_at], count, persistent, run)
+        if queue.congested() and not self._held and not self.closed:
+            self._held = True
+            self._hold(True)
+            queue.hold_back(self)
+
+    def settled(self, run: PublishRun) -> None:
+        """The queue has messages where they belong."""
+        if not self.closed:
+            self._answer(run.first, run.refused)
+
+    def _answer(self, sequence: i64, refused: bool) -> None:
+        stored = self._stored
+        if stored is None:
+            stored = self.head(frames.STORED)
+            self._stored = stored
+            self.line.remotes.answer_later(self)
+        write_i64_le(stored, sequence)
+        stored.append(1 if refused else 0)
+
+    def flush(self) -> None:
+        """Send the answers of this turn."""
+        stored = self._stored
+        self._stored = None
+        if stored is not None and not self.closed:
+            self.line.send([stored.getvalue()])
+
+    def flow_on(self) -> None:
+        """The queue is congested no more."""
+        self._held = False
+        if not self.closed:
+            self._hold(False)
+
+    def _hold(self, held: bool) -> None:
+        writer = self.head(frames.HOLD)
+        writer.append(1 if held else 0)
+        self.line.send([writer.getvalue()])
+
+    # --- commands -------------------------------------------------------------------------------
+
+    def _command(self, frame: bytes, at: i64, sequence: i64, flags: i64) -> None:
+        """Do what `queues.commands` says; the last one is what the front waits for."""
+        queue = self.queue
+        end: i64 = len(frame)
+        asked = RemoteWaiter(self, sequence)
+        if at == end and flags & frames.WANTED:
+            queue.seal()
+            asked.answered(Reply())
+        while at < end:
+            opcode: i64 = frame[at]
+            at += 1
+            if opcode == commands.PURGE:
+                queue.purge(asked)
+                continue
+            frames.need(frame, at + 8)
+            consumer_id = read_i64_be(frame, at)
+            known = int(consumer_id) in self._consumers
+            at += 8
+            if opcode == commands.GET:
+                if not known:
+                    self._consumers[consumer_id] = None
+                queue.get(consumer_id, asked)
+            elif opcode == commands.CANCEL or opcode == commands.DOWN:
+                if known:
+                    self._leave(consumer_id, opcode == commands.DOWN)
+            else:
+                frames.need(frame, at + 16)
+                first = read_i64_be(frame, at)
+                last = read_i64_be(frame, at + 8)
+                at += 16
+                if opcode == commands.ATTACH:
+                    self._attach(consumer_id, first, last, flags & frames.EXCLUSIVE != 0, asked)
+                elif opcode == commands.RETURN:
+                    frames.need(frame, at + 1)
+                    if known:
+                        queue.return_(consumer_id, first, last, frame[at] == 1)
+                    at += 1
+                elif opcode == commands.SETTLE:
+                    if known:
+                        queue.settle(consumer_id, first, last)
+                elif opcode == commands.DISCARD:
+                    if known:
+                        queue.discard(consumer_id, first, last)
+                else:
+                    raise CorruptRecord("a frame of a node", 0, f"opcode {opcode}")
+
+    def _attach(
+        self, consumer_id: i64, credit: i64, priority: i64, exclusive: bool, asked: RemoteWaiter
+    ) -> None:
+        queue = self.queue
+        if queue.exclusive_consumer or (exclusive and queue.links):
+            asked.answered(Reply(IN_EXCLUSIVE_USE))
+            return
+        queue.exclusive_consumer = exclusive
+        link = RemoteLink(self, consumer_id)
+        self._consumers[consumer_id] = link
+        queue.subscribe(link, consumer_id, credit, priority, None, asked)
+
+    def _leave(self, consumer_id: i64, down: bool) -> None:
+        queue = self.queue
+        link = self._consumers[consumer_id]
+        if link is not None:
+            link.close(not down)
+        if down:
+            del self._consumers[consumer_id]
+            queue.down(consumer_id)
+        else:
+            queue.cancel(consumer_id)
+
+    def reply(self, sequence: i64, reply: Reply) -> BytesWriter:
+        """The beginning of an answer."""
+        queue = self.queue
+        writer = self.head(frames.REPLY)
+        write_i64_le(writer, sequence)
+        write_i64_le(writer, reply.code)
+        write_i64_le(writer, reply.a)
+        write_i64_le(writer, queue.ready_count())
+        write_i64_le(writer, queue.consumer_count())
+        return writer
+
+
+def write_delivery(
+    writer: BytesWriter, consumer_id: i64, delivery: Delivery, batch: Batch, count: i64
+) -> None:
+    """The first messages of a delivery, all of them in one batch."""
+    position = delivery.first - batch.first
+    write_i64_le(writer, consumer_id)
+    write_i64_le(writer, delivery.mid)
+    write_i64_le(writer, delivery.first)
+    write_i64_le(writer, delivery.acquired)
+    write_i32_le(writer, i32(count))
+    lengths_at = batch.lengths_at + 4 * position
+    writer.write(batch.lengths[lengths_at : lengths_at + 4 * count])
+    writer.write(batch.payload[batch.offset(position) : batch.offset(position + count)])
+
+
+@final
+class RemoteWaiter(Waiter):
+    """Someone behind a line who waits for an answer."""
+
+    def __init__(self, served: ServedQueue, sequence: i64) -> None:
+        self._served: ServedQueue = served
+        self._sequence: i64 = sequence
+
+    def answered(self, reply: Reply) -> None:
+        """Send it, with the message if there is one."""
+        served = self._served
+        if served.closed:
+            return
+        delivery = reply.delivery
+        if delivery is None:
+            served.line.send([served.reply(self._sequence, reply).getvalue()])
+        else:
+            Polled(served, self._sequence, reply, delivery).resume()
+
+    def abandoned(self) -> None:
+        """The front finds out by itself that the queue was deleted."""
+
+
+@final
+class Polled(Link):
+    """One polled message on its way to a front."""
+
+    def __init__(
+        self, served: ServedQueue, sequence: i64, reply: Reply, delivery: Delivery
+    ) -> None:
+        self._served: ServedQueue = served
+        self._sequence: i64 = sequence
+        self._reply: Reply = reply
+        self._delivery: Delivery = delivery
+
+    def resume(self) -> None:
+        """Send the message if it is in memory, or read it first."""
+        served = self._served
+        if served.closed or served.queue.deleted:
+            return
+        batch = served.queue.batch_of(self._delivery.first)
+        if batch is None:
+            served.queue.fetch(self._delivery.first, self)
+            return
+        writer = served.reply(self._sequence, self._reply)
+        write_delivery(writer, self._delivery.consumer.id, self._delivery, batch, 1)
+        served.line.send([writer.getvalue()])
+
+    def delivered(self, delivery: Delivery) -> None:
+        """Never pushed to."""
+        raise AssertionError("a polled message is not pushed")
+
+    def cancelled(self) -> None:
+        """The queue was deleted; the front finds out by itself."""
+
+
+@final
+class RemoteLink(Link):
+    """A consumer behind a line: sends what its window takes, and keeps the rest as numbers."""
+
+    def __init__(self, served: ServedQueue, consumer_id: i64) -> None:
+        self.closed: bool = False
+        self._served: ServedQueue = served
+        self._consumer_id: i64 = consumer_id
+        self._parked: list[Delivery] = []
+        self._away_bytes: i64 = 0
+        self._away: i64 = 0
+        self._fetching: bool = False
+
+    def delivered(self, delivery: Delivery) -> None:
+        """Send messages on, or keep the delivery until there is room."""
+        if self._parked or not self._send(delivery):
+            self._parked.append(delivery)
+            delivery.consumer.paused = True
+
+    def resume(self) -> None:
+        """What was not in memory is there now."""
+        self._fetching = False
+        self.go_on()
+
+    def granted(self, count: i64, size: i64) -> None:
+        """The front has so much less to keep."""
+        self._away -= count
+        self._away_bytes -= size
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Send what waits; when nothing does, the consumer takes part again."""
+        if self.closed:
+            return
+        done = 0
+        for delivery in self._parked:
+            if not self._send(delivery):
+                break
+            done += 1
+        if done:
+            del self._parked[:done]
+        if self._parked:
+            return
+        queue = self._served.queue
+        consumer = queue.fifo.consumers.get(self._consumer_id)
+        if consumer is not None and consumer.paused:
+            consumer.paused = False
+            queue.wake(self._consumer_id)
+
+    def cancelled(self) -> None:
+        """The queue was deleted; the front finds out by itself."""
+        self.closed = True
+        self._parked.clear()
+
+    def close(self, give_back: bool) -> None:
+        """The consumer is gone; what it was handed but never sent goes back."""
+        self.closed = True
+        parked = self._parked
+        self._parked = []
+        if give_back:
+            for delivery in parked:
+                last = delivery.mid + delivery.count - 1
+                self._served.queue.return_(self._consumer_id, delivery.mid, last, False)
+
+    def _send(self, delivery: Delivery) -> bool:
+        """Send what can be sent; True if that was all of it."""
+        served = self._served
+        line = served.line
+        while delivery.count > 0:
+            if self._away_bytes >= WINDOW_BYTES or self._away >= WINDOW_MESSAGES:
+                return False
+            if line.clogged():
+                if self not in line.stalled:
+                    line.stalled.append(self)
+                return False
+            batch = served.queue.batch_of(delivery.first)
+            if batch is None:
+                if not self._fetching:
+                    self._fetching = True
+                    served.queue.fetch(delivery.first, self)
+                return False
+            count = _part(batch, delivery)
+            writer = served.head(frames.DELIVER)
+            position = delivery.first - batch.first
+            size = batch.offset(position + count) - batch.offset(position)
+            write_delivery(writer, self._consumer_id, delivery, batch, count)
+            line.send([writer.getvalue()])
+            delivery.first += count
+            delivery.mid += count
+            delivery.count -= count
+            self._away += count
+            self._away_bytes += size
+        return True
+
+
+def _part(batch: Batch, delivery: Delivery) -> i64:
+    """How many messages of a delivery, all in one batch, make up one frame."""
+    position = delivery.first - batch.first
+    most = min(delivery.count, batch.count - position)
+    start = batch.offset(position)
+    if batch.offset(position + most) - start <= PART_BYTES:
+        return most
+    count: i64 = 1
+    while batch.offset(position + count) - start < PART_BYTES:
+        count += 1
+    return count
