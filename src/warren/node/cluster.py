@@ -233,6 +233,7 @@ class Cluster(MemberHost):
         self._heed()
         self._node.membership.linked(peer, hello)
         self._node.remotes.linked(peer)
+        self.transfers.linked(peer)
         self._offer_again(peer)
 
     def _offer_again(self, leader: str) -> None:
