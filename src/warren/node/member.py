@@ -53,6 +53,7 @@ from warren.raft.effects import (
 )
 from warren.raft.following import SNAPSHOT_KEEPS_TAIL
 from warren.raft.members import Config
+from warren.raft.members import Member as Copy
 from warren.raft.messages import Append, SnapshotOffer
 from warren.raft.raft import Raft, Saved
 from warren.raft.state import Options
@@ -623,6 +624,16 @@ class Member(Proposer):
             self.host.accept_snapshot(self, effect, False)
         else:
             self.host.accept_snapshot(self, effect, True)
+
+    def prepare_install(self, members: list[Copy]) -> None:
+        """Give the log up for a leader's snapshot.
+
+        From here on the disk may hold nothing else of the group than its members. Those of its
+        beginning could be this one alone, which would then be a majority by itself.
+        """
+        self.memory.members = members
+        self.save_memory(None)
+        self.log.reset_for_install()
 
     def take_over(self, index: i64, term: i64, stamp_ms: i64, payload: bytes) -> None:
         """All of a leader's snapshot is here; it takes effect when it is durable."""

@@ -162,8 +162,7 @@ class Transfers:
         offer = effect.offer
         if wanted:
             self._offers[int(member.group_id)] = offer
-            member.log.reset_for_install()
-            self._cluster.appended(True)
+            member.prepare_install(offer.members)
         self._answer(member.group_id, offer, wanted)
 
     def _answer(self, group_id: i64, offer: SnapshotOffer, wanted: bool) -> None:
