@@ -81,7 +81,8 @@ def replay(fifo: Fifo, batch: Batch) -> None:
         close_sessions(fifo, closed_sessions(batch))
     elif batch.kind == KIND_COMMAND:
         start = batch.payload_at
-        fifo.apply(batch.payload, start, start + batch.payload_size, batch.stamp_ms)
+        end = start + batch.payload_size
+        fifo.apply(batch.payload, start, end, batch.stamp_ms, batch.session)
     else:
         fifo.enqueue(batch.first, batch.count)
         if batch.kind == KIND_TRANSIENT:

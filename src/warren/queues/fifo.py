@@ -25,6 +25,7 @@ from warren.queues import commands
 from warren.queues.consumers import Consumer, Segment, Turns
 from warren.queues.groups import Checkout, Group, decode_group
 from warren.queues.links import Delivery, Reply
+from warren.queues.replicated import COUNTER_BITS
 from warren.queues.runs import Run, RunQueue, first_of, merge_pairs
 
 VERSION: Final = 1
@@ -238,8 +239,13 @@ class Fifo:
             group.lease_ms = 0
             self._give_back(group)
 
-    def apply(self, payload: bytes, at: i64, end: i64, now_ms: i64) -> Reply:
-        """Apply a command batch from the log; replies to the last command in it."""
+    def apply(self, payload: bytes, at: i64, end: i64, now_ms: i64, session: i64 = 0) -> Reply:
+        """Apply a command batch from the log; replies to the last command in it.
+
+        Consumers come only in the session that they are named after, if the batch has one: what
+        waited while that was closed is submitted again in the next, and would bring back consumers
+        that nobody knows any more.
+        """
         reply = Reply()
         while at < end:
             opcode: i64 = payload[at]
@@ -267,11 +273,12 @@ class Fifo:
                 )
                 at += 24
             elif opcode == commands.ATTACH:
-                self.attach(
-                    read_i64_be(payload, at),
-                    read_i64_be(payload, at + 8),
-                    read_i64_be(payload, at + 16),
-                )
+                if session == 0 or read_i64_be(payload, at) >> COUNTER_BITS == session:
+                    self.attach(
+                        read_i64_be(payload, at),
+                        read_i64_be(payload, at + 8),
+                        read_i64_be(payload, at + 16),
+                    )
                 at += 24
             elif opcode == commands.CANCEL:
                 self.cancel(read_i64_be(payload, at))
@@ -281,7 +288,8 @@ class Fifo:
                 at += 8
             elif opcode == commands.GET:
                 reply = Reply()
-                reply.delivery = self.get(read_i64_be(payload, at))
+                if session == 0 or read_i64_be(payload, at) >> COUNTER_BITS == session:
+                    reply.delivery = self.get(read_i64_be(payload, at))
                 at += 8
             elif opcode == commands.PURGE:
                 reply = Reply(OK, self.purge())

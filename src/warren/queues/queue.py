@@ -157,6 +157,10 @@ class Queue:
         self._ask(waiter)
         self._adopt(consumer_id, limiter)
 
+    def current(self, consumer_id: i64) -> bool:
+        """Whether a consumer's id is still good; else its channel has to take a new one."""
+        return True
+
     def unlimited_credit(self) -> i64:
         """Credit of a consumer without a prefetch limit."""
         return UNLIMITED

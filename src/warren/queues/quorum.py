@@ -48,6 +48,10 @@ class QuorumQueue(LoggedQueue, Machine):
         """An id that names this node's session, so that all members know whose consumer it is."""
         return (self._session() << COUNTER_BITS) + super().new_consumer()
 
+    def current(self, consumer_id: i64) -> bool:
+        """Whether this node's session is still the one that a consumer is named after."""
+        return consumer_id >> COUNTER_BITS == self._session()
+
     def subscribe(
         self,
         link: Link,
@@ -118,7 +122,8 @@ class QuorumQueue(LoggedQueue, Machine):
         fifo = self.fifo
         if batch.kind == KIND_COMMAND:
             start = batch.payload_at
-            reply = fifo.apply(batch.payload, start, start + batch.payload_size, batch.stamp_ms)
+            end = start + batch.payload_size
+            reply = fifo.apply(batch.payload, start, end, batch.stamp_ms, batch.session)
             fifo.dispatch()
             if origin is not None:
                 assert isinstance(origin, Waiter)

@@ -320,6 +320,11 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         if self.connection.capability("consumer_cancel_notify"):
             self.send(spec.BasicCancel(link.tag, True))
 
+    def link_renumbered(self, link: ConsumerLink, before: i64) -> None:
+        """It is under its new id that it has to be let go of."""
+        self.holders.pop((id(link.queue), int(before)), None)
+        self.holders[(id(link.queue), int(link.consumer_id))] = link.queue
+
     # Settling.
 
     def settle(self, first: i64, last: i64) -> None:

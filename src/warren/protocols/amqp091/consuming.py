@@ -173,7 +173,11 @@ class ConsumerLink(Link):
 
     def renumbered(self, consumer_id: i64) -> None:
         """What waits for the socket was given to others meanwhile."""
+        before = self.consumer_id
         self.consumer_id = consumer_id
+        owner = self.on_cancelled
+        if owner is not None:
+            owner.link_renumbered(self, before)
         self._parked.clear()
         self.waiting = 0
 
@@ -281,3 +285,7 @@ class LinkOwner:
     def link_cancelled(self, link: ConsumerLink) -> None:
         """The consumer's queue was deleted."""
         raise AssertionError("a link owner defines link_cancelled")
+
+    def link_renumbered(self, link: ConsumerLink, before: i64) -> None:
+        """The consumer has another id than before."""
+        raise AssertionError("a link owner defines link_renumbered")

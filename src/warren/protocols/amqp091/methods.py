@@ -238,7 +238,7 @@ def _get(channel: Channel, method: spec.BasicGet) -> None:
     name = channel.queue_name(method.queue)
     queue = channel.session.queue_for(name, "read")
     consumer_id = channel.pollers.get(id(queue))
-    if consumer_id is None:
+    if consumer_id is None or not queue.current(consumer_id):
         consumer_id = queue.new_consumer()
         channel.pollers[id(queue)] = consumer_id
         channel.holders[(id(queue), int(consumer_id))] = queue
