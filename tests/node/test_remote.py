@@ -116,6 +116,25 @@ def test_messages_go_there_and_back_in_order() -> None:
     assert counts(pair.a.client()) == (0, 0)
 
 
+def test_counts_are_those_behind_the_acks_before_them() -> None:
+    pair, client = with_queue()
+    fill(pair, client, numbered(4))
+    client.qos(2)
+    client.consume("q")
+    pair.until(lambda: len(client.messages) == 2)
+    for _ in range(2):
+        client.ack(0, multiple=True)
+        client.send(spec.BasicReject(client.messages[-1].tag + 1, True))
+    closed(client.declare("q", passive=True), 406, "unknown delivery tag")
+    here = pair.b.client()
+    here.publish("q", b"4")
+    assert counts(here) == (3, 0)
+    got = here.get("q")
+    assert got is not None
+    here.ack(got.tag)
+    assert counts(here) == (2, 0)
+
+
 def test_a_confirm_waits_for_the_disk_of_the_home_node() -> None:
     pair, client = with_queue()
     confirming(client)

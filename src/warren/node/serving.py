@@ -285,11 +285,9 @@ class ServedQueue(Publisher, FlowControlled):
         queue = self.queue
         end: i64 = len(frame)
         asked = RemoteWaiter(self, sequence)
-        if at == end and flags & frames.WANTED:
-            queue.seal()
-            asked.answered(Reply())
+        opcode: i64 = 0
         while at < end:
-            opcode: i64 = frame[at]
+            opcode = frame[at]
             at += 1
             if opcode == commands.PURGE:
                 queue.purge(asked)
@@ -325,6 +323,10 @@ class ServedQueue(Publisher, FlowControlled):
                         queue.discard(consumer_id, first, last)
                 else:
                     raise CorruptRecord("a frame of a node", 0, f"opcode {opcode}")
+        if flags & frames.WANTED and opcode not in (commands.ATTACH, commands.GET, commands.PURGE):
+            # Only the counts are wanted, as of now.
+            queue.seal()
+            asked.answered(Reply())
 
     def _attach(
         self, consumer_id: i64, credit: i64, priority: i64, exclusive: bool, asked: RemoteWaiter
