@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterator
 
@@ -12,6 +13,7 @@ from tests.spark.driver import POINTS, Checkpoint, Killed, Query
 from tests.support.broker import Broker
 from warren.client import PERSISTENT, Connection, connect
 from warren.errors import ChannelException
+from warren.log.batch import HEADER_BYTES, KIND_ROUND, SECTOR_BYTES
 from warren.spark import broker as spark_broker
 from warren.spark.batch import QueueReader
 from warren.spark.broker import Fenced
@@ -210,10 +212,23 @@ def test_an_idle_query_leaves_the_brokers_log_alone(private_broker: Broker) -> N
     limit = running.reader.getDefaultReadLimit()
     end = running.reader.latestOffset({"q": 0}, limit)
     assert running.reader.latestOffset(end, limit) == end
-    before = written(private_broker)
+    before = at_rest(private_broker)
     for _ in range(200):
         assert running.reader.latestOffset(end, limit) == end
     assert written(private_broker) == before
+
+
+def at_rest(broker: Broker) -> bytes:
+    """The newest log file once an empty round closes it, which an idle log writes by itself."""
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        data = written(broker)
+        start = (len(data.rstrip(b"\0")) - 1) // SECTOR_BYTES * SECTOR_BYTES
+        kind, size = data[start + 12], int.from_bytes(data[start + 56 : start + 64], "little")
+        if data[start : start + 4] == b"WRB1" and kind == KIND_ROUND and size == HEADER_BYTES:
+            return data
+        time.sleep(0.01)
+    raise AssertionError("the log does not come to rest")
 
 
 def written(broker: Broker) -> bytes:
