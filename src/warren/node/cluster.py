@@ -233,7 +233,6 @@ class Cluster(MemberHost):
         self._heed()
         self._node.membership.linked(peer, hello)
         self._node.remotes.linked(peer)
-        self.transfers.linked(peer)
         self._offer_again(peer)
 
     def _offer_again(self, leader: str) -> None:
@@ -245,6 +244,7 @@ class Cluster(MemberHost):
     def greeted(self, peer: str, hello: PeerHello) -> None:
         """A node has a link to this one."""
         self._node.membership.met(peer, hello)
+        self.transfers.greeted(peer)
         self.detector.greeted(peer, hello, self.monotonic_ms())
         self._heed()
         self._offer_again(peer)

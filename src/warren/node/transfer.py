@@ -79,8 +79,6 @@ class Transfers:
         self._outgoing: dict[tuple[int, str], Outgoing] = {}
         self._offers: dict[int, SnapshotOffer] = {}
         """What this node takes over, by group."""
-        self._unanswered: dict[int, tuple[SnapshotOffer, bool]] = {}
-        """Answers that wait for a link to the sender, by group."""
 
     # --- sending --------------------------------------------------------------------------------
 
@@ -145,15 +143,12 @@ class Transfers:
                 member = self._cluster.members.get(group_id)
                 if member is not None:
                     member.give_up_install()
-        for group_id, (offer, _) in list(self._unanswered.items()):
-            if offer.sender == peer:
-                del self._unanswered[group_id]
 
-    def linked(self, peer: str) -> None:
-        """There is a link to a peer: say what it waits for."""
-        for group_id, (offer, wanted) in list(self._unanswered.items()):
-            if offer.sender == peer:
-                self._answer(group_id, offer, wanted)
+    def greeted(self, peer: str) -> None:
+        """A link from a peer is new: what it had answered before may be lost, so offer again."""
+        for group_id, target in list(self._outgoing):
+            if target == peer:
+                self._end(group_id, peer, False)
 
     # --- receiving ------------------------------------------------------------------------------
 
@@ -168,9 +163,7 @@ class Transfers:
     def _answer(self, group_id: i64, offer: SnapshotOffer, wanted: bool) -> None:
         writer = snapshot_frame(group_id, READY, offer.index)
         writer.append(u8(1 if wanted else 0))
-        self._unanswered.pop(int(group_id), None)
-        if not self._cluster.send(offer.sender, [writer.getvalue()]):
-            self._unanswered[int(group_id)] = (offer, wanted)
+        self._cluster.send(offer.sender, [writer.getvalue()])
 
     def received(self, peer: str, member: Member, frame: bytes) -> None:
         """A SNAPSHOT frame came.
