@@ -8,6 +8,7 @@ import pytest
 
 from tests.node.pair import Client, Pair
 from warren.node import frames
+from warren.node.node import NodeLogListener
 from warren.queues.remote import FLOW_BYTES, WINDOW_BYTES
 from warren.wire.amqp091 import spec
 
@@ -551,7 +552,7 @@ def test_what_comes_for_a_queue_that_never_comes_is_refused() -> None:
 
 def test_a_damaged_frame_is_told_and_dropped() -> None:
     pair, client = with_queue()
-    for kind in range(frames.OPEN, frames.HOLD + 1):
+    for kind in range(frames.OPEN, frames.CLOSE + 1):
         for number in (0, int(pair.a.node.remotes._serving("b").number)):
             for size in range(0, 40, 3):
                 head = frames.line_head(kind, pair.a.queue("q").group_id, number).getvalue()
@@ -599,3 +600,78 @@ def test_a_link_lost_at_any_step_loses_nothing_confirmed(
     assert {int(body) + 1 for body in done + left} >= client.acked
     fresh = pair.b.client()
     fill(pair, fresh, [b"after"])
+
+
+# --- nodes that do not hear each other ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("deaf", [[("a", "b")], [("b", "a")], [("a", "b"), ("b", "a")]])
+def test_a_silence_ends_a_line_on_both_sides(deaf: list[tuple[str, str]]) -> None:
+    pair, client = with_queue()
+    fill(pair, client, numbered(3))
+    client.consume("q")
+    pair.until(lambda: len(client.messages) == 3)
+    pair.deaf.update(deaf)
+    pair.settle(400)
+    pair.deaf.clear()
+    pair.until(lambda: isinstance(client.methods[-1], spec.BasicCancel))
+    pair.until(lambda: counts_here(pair) == 0)
+    pair.until(pair.usable)
+    again = pair.b.client()
+    again.consume("q")
+    pair.until(lambda: again.bodies() == numbered(3))
+    assert all(got.redelivered for got in again.messages)
+
+
+def test_a_front_that_hears_nothing_gives_back_what_it_holds() -> None:
+    pair, client = with_queue()
+    fill(pair, client, numbered(3))
+    client.consume("q")
+    pair.until(lambda: len(client.messages) == 3)
+    pair.deaf.add(("a", "b"))
+    pair.until(lambda: isinstance(client.methods[-1], spec.BasicCancel))
+    here = pair.a.client()
+    here.consume("q")
+    pair.until(lambda: here.bodies() == numbered(3))
+
+
+def test_a_full_disk_of_the_home_node_refuses_what_waits_for_it() -> None:
+    pair, client = with_queue()
+    pair.a.client().declare("light", durable=False)
+    pair.until(lambda: "light" in pair.b.node.tables.vhosts["/"].queues)
+    confirming(client)
+    pair.a.node.disk_full(True)
+    client.publish("q", b"no room")
+    client.publish("light", b"needs none")
+    pair.until(lambda: client.nacked == {1} and client.acked == {2})
+    pair.a.node.disk_full(False)
+    client.publish("q", b"room")
+    pair.until(lambda: client.acked == {2, 3})
+
+
+def test_transactions_of_another_node() -> None:
+    pair, client = with_queue()
+    client.call(spec.TxSelect())
+    client.publish("q", b"one")
+    client.publish("q", b"two")
+    pair.settle()
+    assert pair.a.queue("q").ready_count() == 0
+    assert isinstance(client.call(spec.TxCommit()), spec.TxCommitOk)
+    assert pair.a.queue("q").ready_count() == 2
+
+
+def test_what_a_queue_holds_is_kept_while_the_queue_is_yet_to_be_heard_of() -> None:
+    pair, client = with_queue()
+    fill(pair, client, numbered(5))
+    group = int(pair.a.queue("q").group_id)
+    pair.b.kill()
+    pair.a.kill()
+    pair.a.start()
+    pair.settle()
+    assert group not in pair.a.node.tables.logged
+    assert NodeLogListener(pair.a.node).live_runs(group) == [(0, 4)]
+    pair.b.start()
+    pair.until(pair.usable)
+    again = pair.b.client()
+    again.consume("q")
+    pair.until(lambda: again.bodies() == numbered(5))

@@ -220,6 +220,7 @@ class Cluster(MemberHost):
                 if name != self.name:
                     self.detector.remove(name)
                     self.peers.forget(name)
+                    self._node.remotes.broken(name)
 
     def know(self, name: str, host: str, port: int) -> None:
         """A node that the tables here do not name yet: have a link to it."""

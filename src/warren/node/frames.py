@@ -7,7 +7,7 @@
 
 Those about classic queues of other nodes go on with the number of the line, i64 (see `remote.py`):
 
-    OPEN, OPENED, CLOSED   group 0, nothing more
+    OPEN, OPENED, CLOSE, CLOSED   group 0, nothing more
     MESSAGES  sequence i64, flags u8, count u32, lengths count x u32, payload
     COMMANDS  sequence i64, flags u8, commands of `queues.commands`
     STORED    as often as need be: sequence i64, refused u8
@@ -45,6 +45,7 @@ REPLY: Final = 38
 DELIVER: Final = 39
 GRANT: Final = 40
 HOLD: Final = 41
+CLOSE: Final = 42
 
 PERSISTENT: Final = 1
 CONFIRMS: Final = 2

@@ -447,8 +447,7 @@ class NodeLogListener(LogListener):
 
     def live_runs(self, group_id: int) -> list[tuple[int, int]]:
         """Messages of a group that are still needed."""
-        queue = self._node.tables.logged.get(group_id)
-        return [] if queue is None else queue.live()
+        return self._node.tables.live(group_id)
 
     def disk_full(self, full: bool) -> None:
         """Space ran out, or is back."""

@@ -33,6 +33,15 @@ from warren.queues.remote import Line, RemoteQueue
 if TYPE_CHECKING:
     from warren.node.node import Node
 
+FOR_QUEUES_NODE: Final = (
+    frames.OPEN,
+    frames.CLOSE,
+    frames.MESSAGES,
+    frames.COMMANDS,
+    frames.GRANT,
+)
+"""What a front says; the rest is for fronts."""
+
 WARN_MS: Final = 60_000
 """Lost messages that nobody waits for are told of at most so often for each node."""
 OPEN_AGAIN_MS: Final = 1_000
@@ -81,6 +90,9 @@ class Front(Line):
         """The line is gone."""
         self._opening = 0
         if self.number:
+            # Where it is not the link that broke, the queues' node may not know.
+            ended = frames.line_head(frames.CLOSE, 0, self.number).getvalue()
+            self._send([ended])
             self.number = 0
             for queue in list(self.queues.values()):
                 queue.lost()
@@ -307,7 +319,10 @@ class Remotes:
     def broken(self, peer: str) -> None:
         """A link with a node broke, or the node is down."""
         self.node.needs_turn = True
-        self._serving(peer).close()
+        served = self._serving(peer)
+        if served.is_open:
+            # Where it is not the link that broke, the front may not know.
+            served.fail()
         self.line(peer).close()
 
     def received(self, peer: str, frame: bytes) -> None:
@@ -319,7 +334,7 @@ class Remotes:
         frames.need(frame, frames.LINE_BYTES)
         self.node.needs_turn = True
         kind: i64 = frame[0]
-        if kind in (frames.OPEN, frames.MESSAGES, frames.COMMANDS, frames.GRANT):
+        if kind in FOR_QUEUES_NODE:
             self._serving(peer).received(frame, kind)
         else:
             self.line(peer).received(frame, kind)

@@ -106,6 +106,9 @@ class Served:
         number = read_i64_le(frame, frames.HEAD_BYTES)
         if kind == frames.OPEN:
             self.open(number)
+        elif kind == frames.CLOSE:
+            if number == self.number:
+                self.close()
         elif number != self.number or not self.is_open:
             self.say_closed(number)
         else:

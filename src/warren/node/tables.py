@@ -201,6 +201,14 @@ class Tables(Machine):
             return []
         return [Copy(row.node, row.incarnation, row.voter) for row in record.members]
 
+    def live(self, group_id: int) -> list[tuple[int, int]]:
+        """Messages of a group that are needed, also where its queue is yet to be heard of."""
+        queue = self.logged.get(group_id)
+        if queue is not None:
+            return queue.live()
+        fifo = None if self._replayer is None else self._replayer.machines.get(group_id)
+        return [] if fifo is None else fifo.live()
+
     def refuses(self, group_id: i64) -> bool:
         """Whether the disk is full and a queue's messages would go there."""
         return self._node.alarms() & ALARM_DISK != 0 and group_id in self.logged

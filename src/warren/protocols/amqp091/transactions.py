@@ -89,7 +89,7 @@ class Transaction(Publisher):
             self._completion = None
             if self._refused:
                 completion.refused(
-                    ConnectionException(506, "the disk is full; the transaction was not committed")
+                    ConnectionException(506, "a queue refused messages; the commit failed")
                 )
             else:
                 completion.answered(Reply())
