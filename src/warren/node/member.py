@@ -655,6 +655,7 @@ class Member(Proposer):
         self.memory.members = parts.members
         self.machine.restore(parts.state)
         self._settle_submissions()
+        self._offer()
         self.save_memory(None)
         self._mark()
 

@@ -85,6 +85,9 @@ class Transfers:
     def send(self, member: Member, effect: SendSnapshot) -> None:
         """Offer a peer the newest snapshot."""
         offer = effect.offer
+        before = self._outgoing.get((int(member.group_id), offer.target))
+        if before is not None:
+            before.over = True
         self._outgoing[int(member.group_id), offer.target] = Outgoing(member, offer)
         frame = frames.raft_frame(member.group_id, wire.encode(offer))
         if not self._cluster.send(offer.target, [frame]):

@@ -142,6 +142,7 @@ def shorten(state: State, message: Append, last_index: i64) -> None:
 def _send_snapshot(state: State, peer: Progress) -> None:
     config = state.configs.at(state.log.snapshot_index)
     peer.mode = SNAPSHOT
+    peer.snapshot_index = state.log.snapshot_index
     peer.inflight.clear()
     peer.asked = False
     peer.ping = False
@@ -210,7 +211,8 @@ def answered(state: State, peer: Progress, message: AppendReply) -> None:
         peer.settle()
         if peer.next_index <= peer.match_index:
             peer.next_index = peer.match_index + 1
-    elif peer.mode == PROBE or peer.match_index >= state.log.snapshot_index:
+    elif peer.mode == PROBE or peer.match_index >= peer.snapshot_index:
+        # A peer that has all of an offered snapshot says so; there may be a newer one by now.
         received = message.received_index
         if received < peer.match_index:
             received = peer.match_index

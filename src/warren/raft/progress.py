@@ -33,6 +33,7 @@ class Progress:
         ping: Send an append even if there is nothing new: an answer is wanted.
         offered: A Replicate effect is out that was not pulled dry yet.
         inflight: Last indexes of the appends that are out, ascending.
+        snapshot_index: SNAPSHOT: the one that was offered.
         sent_commit, acked_commit: The commit index it was told, and that it said it knows.
         sent_round, acked_round: The same for rounds of reads.
         resend_ms: When to ask again; -1 while nothing is outstanding.
@@ -50,6 +51,7 @@ class Progress:
         self.ping = False
         self.offered = False
         self.inflight: list[int] = []
+        self.snapshot_index: i64 = 0
         self.sent_commit: i64 = -1
         self.acked_commit: i64 = -1
         self.sent_round: i64 = 0
