@@ -35,6 +35,7 @@ class Receiver(Actor):
         holder: This channel, in the eyes of the checkers.
         held: Unsettled deliveries by tag, in order.
         void: Those among them that the node may have taken back without a word.
+        doubted: What came while that was possible.
         sure: Whether what this client's connection is handed is taken at once.
         no_ack: Whether messages settle themselves.
     """
@@ -49,6 +50,7 @@ class Receiver(Actor):
         self.holder = Holder(name)
         self.held: dict[int, Copy] = {}
         self.void: set[int] = set()
+        self.doubted: set[Copy] = set()
         self._settled: list[Copy] = []
         self._last_tag = 0
         self._giving_back = False
@@ -58,6 +60,7 @@ class Receiver(Actor):
         self.holder = Holder(self.name)
         self.held = {}
         self.void = set()
+        self.doubted = set()
         self._settled = []
         self._last_tag = 0
         self._giving_back = False
@@ -102,6 +105,7 @@ class Receiver(Actor):
         if not self.no_ack:
             self.held[tag] = copy
             self.void.add(tag)
+            self.doubted.add(copy)
         elif copy.settled == WAITING:
             copy.settled = SETTLED_MAYBE
 

@@ -48,6 +48,7 @@ class Site:
         peers: The links of this life.
         paused_until_us: The process does nothing before.
         lost: Whether the machine is gone for good.
+        cluster_id: What the data directory says, empty at first.
         free_limit_bytes: Free space below which the node raises its alarm.
     """
 
@@ -66,6 +67,7 @@ class Site:
         self.peers: SimPeers | None = None
         self.paused_until_us = 0
         self.lost = False
+        self.cluster_id = b""
         self.free_limit_bytes = 8_192
         self._turn_planned = False
         self._work_planned = False
@@ -158,7 +160,9 @@ class Site:
         node = self.node
         if node is None:
             return None
-        cluster_id = node.tables.machine.cluster_id or node.cluster_id or bytes(16)
+        # The server writes it down as soon as it is known.
+        self.cluster_id = node.cluster_id or node.tables.machine.cluster_id or self.cluster_id
+        cluster_id = self.cluster_id or bytes(UID_BYTES)
         return PeerHello(
             self.name,
             self.uid,
@@ -210,6 +214,7 @@ class Site:
             self.peers,
         )
         self.peers.listener = ClusterListener(node)
+        node.cluster_id = self.cluster_id
         self.node = node
         try:
             node.recover()

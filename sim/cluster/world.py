@@ -326,7 +326,8 @@ class ClusterWorld(Stage):
     def settlement(self, receiver: Receiver, copy: Copy, sure: bool) -> int:
         """A settlement of what was taken back does nothing."""
         if not receiver.no_ack and copy.holder is not receiver.holder:
-            return WAITING
+            free = copy.holder is None and copy.settled == WAITING
+            return SETTLED_MAYBE if free and copy in receiver.doubted else WAITING
         connection = receiver.connection
         if sure and connection is not None and not self.doubtful(receiver):
             turn = self.sites[connection.site].turns
@@ -363,6 +364,9 @@ class ClusterWorld(Stage):
         if connection not in self._stirred:
             self._stirred.add(connection)
             delay = int(self.random.random() * self.faults.io_us)
+            site = self.sites[connection.site]
+            if site.paused() and not connection.inbox:
+                delay += site.paused_until_us - self.schedule.now_us
             self.schedule.after(delay, lambda: self._move(connection))
 
     def _move(self, connection: SimConnection) -> None:
