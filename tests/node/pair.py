@@ -64,9 +64,9 @@ class Station:
             self.dialled.add("a")
 
     def kill(self) -> None:
-        """End the process; what was written stays."""
+        """Cut the power: of what was not synced any part may be gone."""
         self.alive = False
-        self.disk.restart()
+        self.disk.crash()
         for client in self.clients:
             client.over = True
         self.clients = []

@@ -9,6 +9,7 @@ import pytest
 from tests.node.pair import Client, Pair
 from warren.node import frames
 from warren.node.node import NodeLogListener
+from warren.node.serving import BACKLOG_BYTES
 from warren.queues.remote import FLOW_BYTES, WINDOW_BYTES
 from warren.wire.amqp091 import spec
 
@@ -419,12 +420,72 @@ def test_a_congested_queue_holds_publishers_of_other_nodes_back() -> None:
         client.publish("light", b"x" * 100_000)
     pair.until(lambda: pair.b.queue("light").congested())
     pair.until(lambda: client.held)
+    pair.settle(20)
+    queue = pair.b.queue("light")
+    assert queue.congested() and queue.unsafe_bytes == 0
     here.vanish()
     for _ in range(4):
         pair.a.node.tick(0)
         pair.settle(2)
     assert not client.held
     pair.until(lambda: pair.a.queue("light").ready_count() == 61)
+
+
+def test_consumers_together_take_up_no_more_than_a_link_may_have() -> None:
+    pair, _ = with_queue()
+    readers = [pair.b.client() for _ in range(12)]
+    for reader in readers:
+        reader.consume("q", no_ack=True)
+    here = pair.a.client()
+    bodies = [b"%d:" % number + b"x" * 250_000 for number in range(80)]
+    for body in bodies:
+        here.publish("q", body)
+    pair.deaf.add(("a", "b"))
+    pair.settle(20)
+    waiting = pair.a.node.cluster.peers.backlog_bytes("b")
+    assert BACKLOG_BYTES < waiting < BACKLOG_BYTES + 1_000_000
+    pair.deaf.clear()
+    pair.until(lambda: sum(len(reader.messages) for reader in readers) == len(bodies))
+    assert {body for reader in readers for body in reader.bodies()} == set(bodies)
+
+
+def test_what_was_not_written_when_a_consumer_is_cancelled_goes_to_others() -> None:
+    pair, client = with_queue()
+    bodies = [b"%d:" % number + b"x" * 50_000 for number in range(60)]
+    fill(pair, client, bodies)
+    reader = pair.b.client()
+    reader.consume("q")
+    tag = reader.methods[-1]
+    assert isinstance(tag, spec.BasicConsumeOk)
+    reader.deaf = True
+    reader.end.set_writable(False)
+    pair.settle(6)
+    reader.send(spec.BasicCancel(tag.consumer_tag, False))
+    pair.settle(6)
+    reader.deaf = False
+    pair.settle(6)
+    assert len(reader.messages) < 60
+    here = pair.a.client()
+    here.consume("q")
+    pair.until(lambda: len(here.messages) + len(reader.messages) == 60)
+    assert here.bodies() == bodies[len(reader.messages) :]
+    assert reader.bodies() == bodies[: len(reader.messages)]
+
+
+def test_what_is_under_way_when_a_consumer_is_cancelled_goes_back() -> None:
+    pair, client = with_queue()
+    client.consume("q")
+    tag = client.methods[-1]
+    assert isinstance(tag, spec.BasicConsumeOk)
+    pair.deaf.add(("a", "b"))
+    fill(pair, pair.a.client(), numbered(3))
+    client.send(spec.BasicCancel(tag.consumer_tag, False))
+    pair.settle(4)
+    assert isinstance(client.methods[-1], spec.BasicCancelOk)
+    pair.deaf.clear()
+    here = pair.a.client()
+    here.consume("q")
+    pair.until(lambda: here.bodies() == numbered(3))
 
 
 # --- lines that end -----------------------------------------------------------------------------
@@ -523,6 +584,24 @@ def test_frames_of_a_line_that_is_no_more_are_ignored() -> None:
     pair.settle()
     assert pair.a.queue("q").ready_count() == 0
     assert pair.usable()
+
+
+def test_answers_of_a_line_that_is_no_more_confirm_nothing() -> None:
+    pair, client = with_queue()
+    old = pair.b.node.remotes.line("a").number
+    pair.cut("a", "b")
+    pair.until(pair.usable)
+    confirming(client)
+    pair.a.hold_disk = True
+    client.publish("q", b"not safe")
+    pair.settle(4)
+    group = pair.a.queue("q").group_id
+    stored = frames.line_head(frames.STORED, group, old).getvalue()
+    pair.b.listener.received("a", stored + struct.pack("<qB", 1, 0))
+    pair.settle(4)
+    assert not client.acked
+    pair.a.hold_disk = False
+    pair.until(lambda: client.acked == {1})
 
 
 def test_what_comes_for_a_queue_before_the_queue_is_kept() -> None:
@@ -675,3 +754,39 @@ def test_what_a_queue_holds_is_kept_while_the_queue_is_yet_to_be_heard_of() -> N
     again = pair.b.client()
     again.consume("q")
     pair.until(lambda: again.bodies() == numbered(5))
+
+
+@pytest.mark.parametrize("victim", ["a", "b"])
+@pytest.mark.parametrize("at", range(0, 40, 2))
+def test_a_node_that_dies_at_any_step_loses_nothing_confirmed(victim: str, at: int) -> None:
+    pair, client = with_queue()
+    confirming(client)
+    reader = pair.b.client()
+    reader.qos(3)
+    reader.send(spec.BasicConsume(0, "q", "", False, False, False, False, {}))
+    done: list[bytes] = []
+    for step in range(60):
+        if step < 30:
+            client.publish("q", b"%d" % step)
+        for got in reader.messages:
+            done.append(got.body)
+            reader.ack(got.tag)
+        reader.messages.clear()
+        if step == at:
+            pair.stations[victim].kill()
+        if step == at + 10:
+            pair.stations[victim].start()
+        pair.step()
+    pair.until(lambda: pair.a.node.ready and pair.b.node.ready and pair.usable())
+    if victim == "a":
+        pair.until(lambda: len(client.acked) + len(client.nacked) == 30)
+    done += reader.bodies()
+    if not reader.over:
+        reader.vanish()
+    pair.settle()
+    drain = pair.a.client()
+    drain.consume("q")
+    pair.until(lambda: counts(drain)[0] == 0)
+    pair.settle()
+    assert {int(body) + 1 for body in done + drain.bodies()} >= client.acked
+    fill(pair, pair.b.client(), [b"after"])
