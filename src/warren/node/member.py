@@ -20,7 +20,6 @@ from warren.log.listener import BatchReader
 from warren.node import frames
 from warren.node.revived import (
     CLOSE,
-    CLOSED,
     MEMBERS,
     RAFT_SESSION,
     Revived,
@@ -489,7 +488,7 @@ class Member(Proposer):
         self._asked = {}
         self._read.clear()
         for session, sequence in self.sessions.items():
-            self._expected[session] = sequence + 1
+            self._expected[session] = sequence + 1 if sequence >= 0 else 0
         for batch in self._entries:
             if batch.session > 0:
                 self._expected[batch.session] = int(batch.sequence) + 1
@@ -682,16 +681,17 @@ class Member(Proposer):
     def _settle_submissions(self) -> None:
         """Tell those whose submissions are part of a snapshot."""
         submissions = self.submissions
-        session = submissions.session
-        while self.sessions.get(session) == CLOSED:
-            # Closed meanwhile. What was not applied before that never was.
-            session += 1
-        if session != submissions.session:
-            submissions.renew(session)
-            self.machine.session_renewed()
-        known = self.sessions.get(session, 0)
-        while len(submissions) > 0 and submissions.first() <= known:
-            self.machine.skipped(submissions.applied(submissions.first()))
+        over = True
+        while over:
+            known = self.sessions.get(submissions.session, 0)
+            over = known < 0
+            last = ~known if over else known
+            while len(submissions) > 0 and submissions.first() <= last:
+                self.machine.skipped(submissions.applied(submissions.first()))
+            if over:
+                # Closed meanwhile. What was not applied before that never was.
+                submissions.renew(submissions.session + 1)
+                self.machine.session_renewed()
 
     def stop(self) -> None:
         """The group is deleted here: what was submitted will never be applied."""

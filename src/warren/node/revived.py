@@ -6,7 +6,7 @@ Entries of session -1 are Raft's own: an empty one is a leader's no-op, others b
     CLOSE     sessions that are over, i64 each
 
 A snapshot in the log is: the number of the next message, i64; u32 and the members at its index; u32
-and pairs (session i64, last sequence i64, or -1 if it is closed); the machine's own state.
+and pairs (session i64, last sequence i64, its complement if it is closed); the machine's own state.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ RAFT_SESSION: Final = -1
 MEMBERS: Final = 1
 CLOSE: Final = 2
 STATE_VERSION: Final = 1
-CLOSED: Final = -1
-"""Instead of the last sequence of a session that is over: nothing of it is taken any more."""
 CLOSED_MAX: Final = 1_024
 """Closed sessions that are remembered; by then nothing of older ones can still be under way."""
 
@@ -180,16 +178,16 @@ def closed_sessions(batch: Batch) -> list[int]:
 
 
 def note_session(sessions: dict[int, int], batch: Batch) -> None:
-    """Keep the last number of each session, and which ones were closed last."""
+    """Keep the last number of each session; of those closed last its complement."""
     if batch.session > 0:
         sessions[batch.session] = batch.sequence
     elif batch.session == RAFT_SESSION:
         closed = closed_sessions(batch)
         for session in closed:
             # Behind those closed before.
-            sessions.pop(session, None)
-            sessions[session] = CLOSED
+            last = sessions.pop(session, 0)
+            sessions[session] = ~last if last >= 0 else last
         if closed and len(sessions) > CLOSED_MAX:
-            over = [session for session in sessions if sessions[session] == CLOSED]
+            over = [session for session in sessions if sessions[session] < 0]
             for session in over[:-CLOSED_MAX]:
                 del sessions[session]

@@ -54,8 +54,6 @@ class Submissions:
     def __init__(self, session: i64) -> None:
         self.session: i64 = session
         self.offered: i64 = 0
-        self.begun = False
-        """Whether one of this session was applied."""
         self._waiting: deque[Submission] = deque()
         self._last: i64 = 0
 
@@ -82,7 +80,6 @@ class Submissions:
     def applied(self, sequence: i64) -> object | None:
         """The oldest one was applied; its origin."""
         found = self._waiting.popleft()
-        self.begun = True
         assert found.sequence == sequence, "submissions are applied in their order"
         return found.origin
 
@@ -90,7 +87,6 @@ class Submissions:
         """The session was closed: what is left begins another one."""
         self.session = session
         self.offered = 0
-        self.begun = False
         self._last = 0
         for submission in self._waiting:
             self._last += 1
