@@ -138,7 +138,13 @@ class Broker:
 
     def start(self) -> Broker:
         """Start the process and wait until it greets clients."""
-        process = self.launch()
+        self.launch()
+        return self.wait()
+
+    def wait(self) -> Broker:
+        """Wait until the process that was launched greets clients."""
+        process = self._process
+        assert process is not None, "nothing was launched"
         deadline = time.monotonic() + START_SECONDS_MAX
         while not answers(self.host, self.port):
             if process.poll() is not None:

@@ -28,6 +28,8 @@ PONG: Final = 2
 EARLY_FRAMES_MAX: Final = 4_096
 """Messages kept for groups that this node has not heard of yet."""
 EARLY_MS: Final = 5_000
+PARTING_MS: Final = 5_000
+"""How long the link to a node that was removed stays, so that the node hears of it."""
 
 
 class NoPeers:
@@ -85,6 +87,8 @@ class Cluster(MemberHost):
         self._timed: dict[int, Member] = {}
         self._early: list[Early] = []
         self._spoken: dict[str, bool] = {}
+        self._parting: dict[str, int] = {}
+        """Nodes that the tables name no more, and when their links end."""
 
     # --- groups ---------------------------------------------------------------------------------
 
@@ -166,6 +170,8 @@ class Cluster(MemberHost):
                 member.work()
                 self._watch(member)
         self._early = [entry for entry in self._early if entry.until_ms > now]
+        if self._parting:
+            self._part(now)
 
     def _heed(self) -> None:
         """Tell the members which nodes came and went."""
@@ -218,12 +224,20 @@ class Cluster(MemberHost):
             if name not in nodes:
                 del self._spoken[name]
                 if name != self.name:
-                    self.detector.remove(name)
-                    self.peers.forget(name)
                     self._node.remotes.broken(name)
+                    self._parting[name] = self.monotonic_ms() + PARTING_MS
+
+    def _part(self, now: i64) -> None:
+        """End the links to nodes that were removed a while ago."""
+        for name, end_ms in list(self._parting.items()):
+            if end_ms <= now:
+                del self._parting[name]
+                self.detector.remove(name)
+                self.peers.forget(name)
 
     def know(self, name: str, host: str, port: int) -> None:
         """A node that the tables here do not name yet: have a link to it."""
+        self._parting.pop(name, None)
         if name != self.name:
             self.peers.dial(name, host, port)
             self.detector.add(name, self.monotonic_ms())

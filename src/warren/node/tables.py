@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from warren.log.batch import KIND_COMMAND, Batch
 from warren.metadata import commands, placement
@@ -44,6 +44,7 @@ DELIVERY_LIMIT: Final = 20
 """Returns a message in a quorum queue survives (POI-03)."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Change:
     """Someone who waits for a change of the tables."""
 

@@ -21,21 +21,33 @@ def no_hook() -> None:
     """What follows a wake-up when nobody asked for more."""
 
 
+def no_guard(step: Callable[[], None]) -> None:
+    """Run a step; what it raises is the event loop's."""
+    step()
+
+
 class ThreadExecutor:
     """Runs `Job.run` on a thread per lane and `Job.done` on the event loop's thread.
 
     However many jobs end between two turns of the loop, they cost it one wake-up.
     """
 
-    def __init__(self, loop: AbstractEventLoop, after: Callable[[], None] = no_hook) -> None:
+    def __init__(
+        self,
+        loop: AbstractEventLoop,
+        after: Callable[[], None] = no_hook,
+        guard: Callable[[Callable[[], None]], None] = no_guard,
+    ) -> None:
         """Prepare; threads start with their lane's first job.
 
         Args:
             loop: The node's event loop.
             after: Called once after the `done` calls of each wake-up.
+            guard: Runs those calls, and minds what they raise.
         """
         self._loop = loop
         self._after = after
+        self._guard = guard
         self._queues: dict[str, SimpleQueue[Job | None]] = {}
         self._pending: dict[str, int] = {}
         """Jobs of each lane that have not been reported."""
@@ -111,10 +123,13 @@ class ThreadExecutor:
             self._finished = deque()
         if finished:
             self._unreported -= len(finished)
-            for lane, job, error in finished:
-                self._pending[lane] -= 1
-                job.done(error)
+            self._guard(lambda: self._tell(finished))
             self._after()
+
+    def _tell(self, finished: deque[tuple[str, Job, BaseException | None]]) -> None:
+        for lane, job, error in finished:
+            self._pending[lane] -= 1
+            job.done(error)
 
     def drain(self) -> None:
         """Run every job, and those that their reports submit. Blocks; the loop's thread only."""

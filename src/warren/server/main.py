@@ -194,7 +194,7 @@ class Server:
         self._linger_planned = False
         self._closed = False
         self._stopping = loop.create_future()
-        self._executor = ThreadExecutor(loop, after=self._after_jobs)
+        self._executor = ThreadExecutor(loop, self._after_jobs, self.guarded)
         self._listeners: list[asyncio.Server] = []
         settings = settings_from(config)
         needs_secret = bool(config.join or config.cluster_nodes)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("warren")
 
 LEAVE_SECONDS = 5.0
-"""How long a node that leaves waits for its copies to be taken out of their groups."""
+"""How long a node that leaves waits to hear that it is out of the tables."""
 LEAVE_POLL_SECONDS = 0.02
 
 
@@ -90,7 +90,7 @@ class NodeOperators:
         node.tables.submit(command, Removed(node, link, name))
 
     async def _leave(self, link: PeerLink, force: bool) -> None:
-        """Hand the lead over, have this node removed, and end when its copies are out."""
+        """Hand the lead over, have this node removed, and end."""
         node = self._node
         server = self._server
         own = node.settings.node_name
@@ -100,9 +100,7 @@ class NodeOperators:
             await server.hand_over()
             server.guarded(lambda: self._remove_own(link, own, force))
             until = loop.time() + LEAVE_SECONDS
-            while own in node.tables.machine.nodes or belongs(node):
-                if loop.time() > until:
-                    break
+            while own in node.tables.machine.nodes and loop.time() < until:
                 await asyncio.sleep(LEAVE_POLL_SECONDS)
             if own not in node.tables.machine.nodes:
                 log.warning("left the cluster; the data directory is of no more use")
@@ -150,18 +148,11 @@ def running(node: Node) -> list[str]:
     return [name for name in node.tables.machine.nodes if name == own or not suspected(name)]
 
 
-def belongs(node: Node) -> bool:
-    """Whether a group still counts this node's copy as a member."""
-    own = node.settings.node_name
-    members = node.cluster.members.values()
-    return any(copy.node == own for member in members for copy in member.raft.members)
-
-
 def no_majority(node: Node) -> str:
     """That the tables have no leader, in words."""
-    names = [copy.node for copy in node.tables.member().raft.members if copy.voter]
-    up = running(node)
-    missing = [name for name in names if name not in up]
+    own = node.settings.node_name
+    names = sorted(copy.node for copy in node.tables.member().raft.members if copy.voter)
+    missing = [name for name in names if name != own and node.cluster.detector.suspected(name)]
     text = f"for a majority of {', '.join(names)}"
     return f"waits {text}; not reached: {', '.join(missing)}" if missing else f"waits {text}"
 
