@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, final
 from sim.actors import Actor, Client
 from sim.consumer import Consumer
 from sim.drain import Drainer
-from sim.model import QueueState
+from sim.model import QueueState, Violation
 from sim.publisher import Publisher
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ class Healing:
     def __init__(self, world: ClusterWorld) -> None:
         self._world = world
         self._actors: list[Actor] = []
+        self._talked = 0
+        self._silent_since = 0
 
     def run(self) -> None:
         """Heal.
@@ -53,6 +55,10 @@ class Healing:
         self._leave()
         world.until(QUIET_MS, "the nodes do not come to rest", self._agreed)
         world.ledger.check_agreement()
+        self._talked = world.counts["talk"]
+        self._silent_since = world.now_ms()
+        world.until(QUIET_MS, "idle nodes do not fall silent", self._silent)
+        self._start_again()
 
     def _leave(self) -> None:
         world = self._world
@@ -83,6 +89,24 @@ class Healing:
                 end = (int(member.applied_index), int(member.log.last_index))
                 ends.setdefault(group_id, set()).add(end)
         return all(len(found) == 1 and len(set(*found)) == 1 for found in ends.values())
+
+    def _silent(self) -> bool:
+        """Whether nothing but pings was said for a while."""
+        talked, now = self._world.counts["talk"], self._world.now_ms()
+        if talked != self._talked:
+            self._talked = talked
+            self._silent_since = now
+        return now - self._silent_since >= SILENCE_MS
+
+    def _start_again(self) -> None:
+        """Stop and start everything: an empty cluster stays empty."""
+        world = self._world
+        for site in world.running():
+            site.stop()
+        world.until(UP_MS, "not all nodes come up again", self._up)
+        world.until(ANSWER_MS, "the members do not agree after a start", self._agreed)
+        if not self._empty():
+            raise Violation("messages are back after all nodes were stopped")
 
     def _drainers(self) -> list[Client]:
         world = self._world

@@ -14,6 +14,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, final
 
 from sim.cluster.schedule import MS
+from warren.node.cluster import PONG
 from warren.ports import PeerHello, PeerListener
 
 if TYPE_CHECKING:
@@ -273,6 +274,8 @@ class Network:
                 self._ended(link)
             elif isinstance(parcel, bytes):
                 self._world.counts["node messages"] += 1
+                if parcel[0] > PONG:
+                    self._world.counts["talk"] += 1
                 peers.listener.received(name, parcel)
             else:
                 older = peers.accepted.get(name)

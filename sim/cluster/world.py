@@ -40,6 +40,7 @@ from warren.queues.logged import LoggedQueue
 FORM_MS: Final = 30_000
 """A cluster that takes longer to form is stuck."""
 FORGET_US: Final = 500 * MS
+MEMBERS_MIN: Final = 3
 
 Done = Callable[[], bool]
 
@@ -221,13 +222,23 @@ class ClusterWorld(Stage):
 
     def replace(self, site: Site) -> None:
         """Lose a machine for good, forget its node, and have a fresh one join."""
-        if self._replaced or len(self.sites) != self.faults.size:
+        if self._replaced or not self._spares_one():
             return
         self._replaced = True
         self.say("%s is lost for good", site.name)
         site.lost = True
         site.kill()
         self.schedule.after(FORGET_US, lambda: self._forget(site))
+
+    def _spares_one(self) -> bool:
+        """Whether every group can lose a voter for good."""
+        for site in self.running():
+            node = site.node
+            assert node is not None
+            for member in node.cluster.members.values():
+                if sum(bool(copy.voter) for copy in member.raft.members) < MEMBERS_MIN:
+                    return False
+        return len(self.running()) == self.faults.size
 
     def _forget(self, site: Site) -> None:
         """As an operator would, again until it is done."""
