@@ -12,6 +12,7 @@ from warren.node.node import NodeLogListener
 from warren.node.serving import BACKLOG_BYTES
 from warren.queues.remote import FLOW_BYTES, WINDOW_BYTES
 from warren.wire.amqp091 import spec
+from warren.wire.amqp091.table import Table
 
 HOME_DOWN = "home node 'a' of durable queue 'q' in vhost '/' is down or inaccessible"
 
@@ -790,3 +791,23 @@ def test_a_node_that_dies_at_any_step_loses_nothing_confirmed(victim: str, at: i
     pair.settle()
     assert {int(body) + 1 for body in done + drain.bodies()} >= client.acked
     fill(pair, pair.b.client(), [b"after"])
+
+
+def test_a_quorum_queue_without_a_member_here_refuses() -> None:
+    pair = Pair()
+    owner = pair.a.client()
+    arguments: Table = {"x-queue-type": "quorum"}
+    owner.call(spec.QueueDeclare(0, "three", False, True, False, False, False, arguments))
+    pair.until(lambda: "three" in pair.b.node.tables.vhosts["/"].queues)
+    tables = pair.b.node.tables
+    record = tables.machine.queue("/", "three")
+    assert record is not None
+    real = tables.vhosts["/"].queues["three"]
+    tables.vhosts["/"].queues["three"] = tables._start_remote(record)
+    client = pair.b.client()
+    closed(client.consume("three"), 404, "queue 'three' in vhost '/' has no member on this node")
+    confirming(client)
+    client.publish("three", b"refused")
+    pair.until(lambda: client.nacked == {1})
+    tables.vhosts["/"].queues["three"] = real
+    assert pair.usable()

@@ -278,6 +278,10 @@ class Remotes:
             self._fronts[owner] = front
         return front
 
+    def no_line(self, owner: str) -> Front:
+        """For a queue that is not used over a line, wherever it is."""
+        return Front(self, owner)
+
     def _serving(self, front: str) -> Served:
         served = self._served.get(front)
         if served is None:

@@ -448,7 +448,10 @@ class Tables(Machine):
             self._node.remotes.started(queue)
 
     def _start_remote(self, record: QueueRecord) -> Queue:
-        line = self._node.remotes.line(record.node)
+        remotes = self._node.remotes
+        # A quorum queue is used by its member here, and refuses until there is one.
+        classic = record.kind != "quorum"
+        line = remotes.line(record.node) if classic else remotes.no_line(record.node)
         queue = RemoteQueue(
             self._node, record.vhost, record.name, record.kind, record.durable, line
         )

@@ -165,6 +165,8 @@ class RemoteQueue(Queue):
         """Why it cannot be used."""
         if self.deleted:
             return f"no {self}"
+        if self.kind == "quorum":
+            return f"{self} has no member on this node yet"
         durable = "durable " if self.durable else ""
         return f"home node '{self.line.owner}' of {durable}{self} is down or inaccessible"
 
