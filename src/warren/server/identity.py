@@ -101,7 +101,10 @@ def read_identity(data_dir: str) -> Identity | None:
 
 
 def begin_life(data_dir: str, name: str, address: tuple[str, int]) -> Identity:
-    """The identity for a start, with its boot number raised durably.
+    """The identity for a start, with its boot number raised.
+
+    One that is in a cluster already is not saved: that is due when the node's data was found to be
+    whole, and before other nodes hear of this start.
 
     Raises:
         StorageError: The file is damaged, missing beside a log, or belongs to a node of another
@@ -123,7 +126,8 @@ def begin_life(data_dir: str, name: str, address: tuple[str, int]) -> Identity:
     identity.name = name
     identity.address = address
     identity.boot += 1
-    identity.save()
+    if not identity.cluster_id:
+        identity.save()
     return identity
 
 

@@ -254,8 +254,10 @@ class Server:
         node.cluster_id = self._identity.cluster_id
         node.settings.join = known or await has_to_join(self._config, self.network)
         node.recover()
-        if known and node.membership.joining():
-            dial_contacts(self._config, self.network)
+        if known:
+            self._identity.save()
+            if node.membership.joining():
+                dial_contacts(self._config, self.network)
         self.network.hand_to(NodeLinks(self))
         self.network.operators = NodeOperators(self)
 
