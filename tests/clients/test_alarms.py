@@ -89,7 +89,7 @@ def test_full_disk_loses_nothing(
                 elif event.name == "connection.close":
                     stopped = True
                     break
-                else:
+                elif event.name != "connection.unblocked":
                     tag = event.args["delivery_tag"]
                     (confirmed if event.name == "basic.ack" else refused).add(tag)
                     stopped |= event.name == "basic.nack"
