@@ -114,7 +114,7 @@ class MemoryPeers:
 
 
 class Pair:
-    """Nodes `a` and `b`, one cluster.
+    """Nodes `a` and `b`, one cluster; or `a` alone.
 
     Attributes:
         links: Messages on their way, by sender and receiver; an absent pair has no link.
@@ -123,7 +123,7 @@ class Pair:
         fuses: Links that break when they have carried so many messages more.
     """
 
-    def __init__(self, seed: int = 1) -> None:
+    def __init__(self, seed: int = 1, alone: bool = False) -> None:
         self.random = Random(seed)
         self.clock = VirtualClock()
         self.stations: dict[str, Station] = {}
@@ -131,12 +131,14 @@ class Pair:
         self.blocked: set[tuple[str, str]] = set()
         self.deaf: set[tuple[str, str]] = set()
         self.fuses: dict[tuple[str, str], int] = {}
-        for name in ("a", "b"):
-            self.stations[name] = Station(self, name)
-        self.a = self.stations["a"]
-        self.b = self.stations["b"]
+        self.a = Station(self, "a")
+        self.stations["a"] = self.a
         self.a.start()
         self.until(lambda: self.a.node.ready)
+        if alone:
+            return
+        self.b = Station(self, "b")
+        self.stations["b"] = self.b
         self.b.start()
         self.until(lambda: self.b.node.ready and self.usable())
 
@@ -327,9 +329,11 @@ class Client:
         exclusive: bool = False,
         auto_delete: bool = False,
         passive: bool = False,
+        kind: str = "classic",
     ) -> spec.Method:
+        arguments: Table = {"x-queue-type": kind}
         return self.call(
-            spec.QueueDeclare(0, name, passive, durable, exclusive, auto_delete, False, {})
+            spec.QueueDeclare(0, name, passive, durable, exclusive, auto_delete, False, arguments)
         )
 
     def publish(self, name: str, body: bytes, persistent: bool = True) -> None:

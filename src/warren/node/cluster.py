@@ -129,6 +129,13 @@ class Cluster(MemberHost):
             member.set_session(session)
         self.work()
 
+    def taken_over(self) -> bool:
+        """Whether every group that is this node's alone goes on from where its last life ended."""
+        for member in self.members.values():
+            if not member.taken_over():
+                return False
+        return True
+
     def close_sessions(self) -> None:
         """A node began another life: what belonged to the one before is over."""
         for member in self.members.values():

@@ -327,6 +327,20 @@ class Member(Proposer):
             self.raft.appended(batch.index, self.host.monotonic_ms())
             self._mark()
 
+    def taken_over(self) -> bool:
+        """Whether a group that only this node has is led, and sessions that are over are closed.
+
+        Of a group with other members nothing is said: those may be away.
+        """
+        if not is_alone(self.raft.members):
+            return True
+        if not self.raft.can_propose():
+            return False
+        for session, sequence in self.sessions.items():
+            if session > 0 and sequence >= 0 and self.host.session_over(session):
+                return False
+        return True
+
     # --- what other nodes say -------------------------------------------------------------------
 
     def received(self, node: str, frame: bytes) -> None:

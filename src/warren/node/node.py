@@ -120,8 +120,12 @@ class Node(Broker):
 
     @property
     def ready(self) -> bool:
-        """Whether clients may come: the cluster knows this life, and its first user is there."""
-        return self.cluster.session > 0 and self.tables.settled
+        """Whether clients may come.
+
+        The cluster has to know this life of the node, its first user has to be there, and what
+        consumers of the life before held has to be back in its queues.
+        """
+        return self.cluster.session > 0 and self.tables.settled and self.cluster.taken_over()
 
     def accept(self, transport: Transport, host: str, port: int) -> Connection:
         """A client connected."""
