@@ -99,6 +99,7 @@ def test_garbage_on_the_cluster_port(cluster: Cluster) -> None:
     nodes[0].says("what came from there is not the protocol of Warren's nodes")
 
 
+@pytest.mark.rule("MEM-07", "MEM-09")
 def test_a_lost_disk(cluster: Cluster) -> None:
     """A node that lost its disk may not come back under its name before it was forgotten."""
     nodes = cluster.start(3)

@@ -16,7 +16,7 @@ from warren.metadata.machine import MetadataMachine
 from warren.metadata.outcome import Outcome
 from warren.metadata.passwords import SALT_BYTES
 from warren.metadata.permissions import Authority, first_commands
-from warren.metadata.tables import LIFE_SHIFT, QueueRecord
+from warren.metadata.tables import LIFE_SHIFT, MemberRecord, QueueRecord
 from warren.node.member import Member
 from warren.node.revived import RAFT_SESSION, Memory, Revived
 from warren.protocols.broker import ALARM_DISK, Confirming
@@ -416,7 +416,19 @@ class Tables(Machine):
         queue = vhost.queues.get(record.name)
         if queue is None or record.kind != "quorum" or not isinstance(queue, RemoteQueue):
             return queue is None
-        return record.member_on(self._node.settings.node_name) is not None
+        return self._copy_here(record) is not None
+
+    def _copy_here(self, record: QueueRecord) -> MemberRecord | None:
+        """The copy of a quorum queue that this node has to keep.
+
+        None also where the tables, while they are replayed, name the copy that a node of this name
+        had on a disk that was lost: an empty one must not come back in its place (rule 15).
+        """
+        name = self._node.settings.node_name
+        own = self.machine.nodes.get(name)
+        if own is None or own.uid != self._node.uid:
+            return None
+        return record.member_on(name)
 
     def _start(self, record: QueueRecord) -> None:
         """Create a queue's object, with the machine that the log replayed if there was one."""
@@ -424,7 +436,7 @@ class Tables(Machine):
         replayer = self._replayer
         name = self._node.settings.node_name
         if record.kind == "quorum":
-            if record.member_on(name) is None:
+            if self._copy_here(record) is None:
                 queue = self._start_remote(record)
             else:
                 queue = self._start_quorum(record, replayer)
@@ -488,7 +500,7 @@ class Tables(Machine):
             # As a replay would make it; the first entry sets it up.
             fifo = Fifo(-1, False)
         if revived is None:
-            own = record.member_on(node.settings.node_name)
+            own = self._copy_here(record)
             assert own is not None, "only members start a quorum queue"
             copies: list[Copy] = []
             if own.incarnation == record.group_id:
