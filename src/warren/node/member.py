@@ -647,6 +647,8 @@ class Member(Proposer):
         self.memory.members = members
         self.save_memory(None)
         self.log.reset_for_install()
+        # One that came before and is not durable yet is void, too.
+        self._taken_over = None
 
     def take_over(self, index: i64, term: i64, stamp_ms: i64, payload: bytes) -> None:
         """All of a leader's snapshot is here; it takes effect when it is durable."""
