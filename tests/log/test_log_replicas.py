@@ -182,6 +182,38 @@ def test_a_mark_stays_as_long_as_what_it_makes_void() -> None:
         world.check()
 
 
+@pytest.mark.parametrize("whole", [False, True], ids=["truncated", "given up"])
+@pytest.mark.rule("DUR-03")
+def test_what_is_void_by_a_mark_that_is_not_durable_stays(whole: bool) -> None:
+    """A crash may still bring it back, and others count on it."""
+    outcomes: set[int] = set()
+    for steps in range(12):
+        world = World(11)
+        replica = world.replicas[world.new_replica()]
+        add(replica, 1, [10])
+        for _ in range(40):
+            add(replica, 2, [900])
+            flush(world)
+        for _ in range(10):
+            world.tick(60)
+            world.executor.drain()
+        add(replica, 2, [10])
+        world.log.flush()
+        assert len(world.log._store.files) > 2
+        if whole:
+            replica.begin_install()
+        else:
+            cut(replica, 2)
+        # The mark waits for the round under way, and files are looked at meanwhile.
+        for _ in range(steps):
+            world.tick(60)
+            world.executor.step()
+        world.restart(crash=True)
+        world.check()
+        outcomes.add(replica.group.last_index)
+    assert outcomes == {41, 42, 0 if whole else 1}
+
+
 def test_the_state_outlives_its_file_and_goes_with_its_group() -> None:
     world = World(11)
     replica = world.replicas[world.new_replica()]

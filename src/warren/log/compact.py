@@ -203,7 +203,9 @@ class Compactor(FileKeeper):
         if not file.closed or file.damaged:
             return True
         for group_id in file.groups:
-            if group_id in self.store.dropping:
+            group = self.store.groups.get(group_id)
+            if group_id in self.store.dropping or (group is not None and group.marks_pending):
+                # What is void only by a batch that is not durable may count again.
                 return True
         return self._ask_snapshots(file)
 

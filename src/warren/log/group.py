@@ -484,6 +484,11 @@ class GroupLog:
                 index = min(index, mark.index)
                 next_message = min(next_message, mark.next_message)
 
+    @property
+    def marks_pending(self) -> bool:
+        """Whether anything is void only by marks that are not durable yet."""
+        return len(self._marks) > 0 and not self._marks[-1].void
+
     def lowest_cut(self, seen: i64) -> i64:
         """The lowest index made void since `cuts` had some length."""
         lowest: i64 = NOWHERE
@@ -510,10 +515,11 @@ class GroupLog:
     def begin_replay(self, snapshot: Batch | None) -> None:
         """Entries behind the snapshot follow, or all there are. For recovery only."""
         if self.incomplete:
-            # What came of the snapshot counts for nothing, as if there were another RESET.
-            self._marks.append(
-                Batch(self, KIND_RESET, 0, 1, 0, 0, 0, b"", 0, b"", 0, 0, None)
-            )  # fmt: skip
+            # What came of the snapshot counts for nothing, as if there were another RESET. Each
+            # start finds it so: it need not be written.
+            reset = Batch(self, KIND_RESET, 0, 1, 0, 0, 0, b"", 0, b"", 0, 0, None)
+            reset.void = True
+            self._marks.append(reset)
         self.conceal()
         for place in self.places:
             self._terms.merge(place.terms, place.hidden_from)
