@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from tests.support.broker import HOST, Broker, free_port
+from tests.cluster.nodes import Cluster
+from tests.support.broker import Broker
 from warren.client import PERSISTENT, connect
 from warren.client.channel import Channel
 from warren.client.connection import Connection
@@ -17,20 +16,6 @@ from warren.errors import ChannelException
 
 WAIT_SECONDS = 20.0
 HOME_DOWN = "home node 'n1@localhost' of durable queue 'orders' in vhost '/' is down"
-
-
-def start_nodes(make: Callable[..., Broker], folder: Path, count: int) -> list[Broker]:
-    secret = folder / "secret-of-the-cluster"
-    secret.write_text("a-secret-for-this-test-alone")
-    contact = free_port()
-    nodes = []
-    for number in range(1, count + 1):
-        words = ["--node-name", f"n{number}@localhost", "--secret-file", str(secret)]
-        words += ["--cluster-port", str(contact if number == 1 else free_port())]
-        if number > 1:
-            words += ["--join", f"{HOST}:{contact}"]
-        nodes.append(make(*words).start())
-    return nodes
 
 
 def usable(node: Broker) -> tuple[Connection, Channel, int]:
@@ -48,9 +33,9 @@ def usable(node: Broker) -> tuple[Connection, Channel, int]:
 
 
 def test_a_classic_queue_from_every_node_and_through_the_death_of_its_own(
-    make_broker: Callable[..., Broker], tmp_path: Path
+    cluster: Cluster,
 ) -> None:
-    nodes = start_nodes(make_broker, tmp_path, 3)
+    nodes = [node.broker for node in cluster.start(3)]
     connect(nodes[0].url).channel().queue_declare("orders", durable=True)
     bodies = [b"order %d" % number for number in range(2_000)]
     one, publisher, _ = usable(nodes[1])
