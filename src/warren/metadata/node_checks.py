@@ -7,6 +7,7 @@ from mypy_extensions import i64
 from warren.errors import ClusterError
 from warren.metadata.commands import AddNode, RemoveNode
 from warren.metadata.machine import MetadataMachine
+from warren.metadata.member_checks import majority_lost, voters
 from warren.metadata.membership import last_voters, node_with
 
 
@@ -52,9 +53,7 @@ def check_majorities(machine: MetadataMachine, name: str, running: list[str]) ->
     count = 0
     for tables in machine.vhosts.values():
         for queue in tables.queues.values():
-            left = [row.node for row in queue.members if row.voter and row.node != name]
-            up = [node for node in left if node in running]
-            if left and 2 * len(up) <= len(left):
+            if voters(queue) not in ([], [name]) and majority_lost(queue, name, running):
                 count += 1
                 lost = lost or f"'{queue.name}' in vhost '{queue.vhost}'"
     if count:

@@ -11,6 +11,7 @@ from warren.log.group import GroupLog
 from warren.node import frames
 from warren.node.detector import Detector, DetectorOptions
 from warren.node.member import Member, MemberHost
+from warren.node.queue_members import TRANSFER
 from warren.node.revived import Revived
 from warren.node.submissions import EPOCH_BITS
 from warren.node.transfer import Transfers
@@ -155,6 +156,11 @@ class Cluster(MemberHost):
                 member.work()
                 self._watch(member)
 
+    def stirred(self, member: Member) -> None:
+        """Something was asked of a member's Raft."""
+        member.work()
+        self._watch(member)
+
     def _watch(self, member: Member) -> None:
         """Mind a member's time, if it has any to mind."""
         if member.raft.deadline_ms >= 0 and not member.stopped:
@@ -215,8 +221,7 @@ class Cluster(MemberHost):
                     left += 1
                     if raft.can_propose():
                         raft.transfer(others[left % len(others)], now)
-                        member.work()
-                        self._watch(member)
+                        self.stirred(member)
         return left
 
     # --- links ----------------------------------------------------------------------------------
@@ -290,6 +295,8 @@ class Cluster(MemberHost):
                 self.peers.send(peer, [bytes([PONG]) + message[1:]])
             elif kind == PONG:
                 pass
+            elif kind >= TRANSFER:
+                self._node.queue_members.received(peer, message)
             else:
                 self._node.membership.received(peer, message)
         except CorruptRecord as error:

@@ -22,6 +22,7 @@ from warren.metadata.tables import LIFE_SHIFT
 from warren.node.cluster import Cluster, NoPeers
 from warren.node.member import Member
 from warren.node.membership import Membership
+from warren.node.queue_members import QueueMembers
 from warren.node.remote import Remotes
 from warren.node.replay import NodeReplayer
 from warren.node.session import VirtualHostSession
@@ -85,6 +86,7 @@ class Node(Broker):
         self.tables: Tables = Tables(self)
         self.remotes: Remotes = Remotes(self)
         self.membership: Membership = Membership(self)
+        self.queue_members: QueueMembers = QueueMembers(self)
         self.cluster_id: bytes = b""
         self.cluster: Cluster = Cluster(
             self, settings.node_name, NoPeers() if peers is None else peers, Options()

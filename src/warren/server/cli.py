@@ -14,7 +14,7 @@ from typing import Any
 
 from warren import __version__
 from warren.errors import ConfigError
-from warren.server import config
+from warren.server import config, queues_command
 
 EXIT_USAGE = 2
 
@@ -115,6 +115,10 @@ def parser() -> argparse.ArgumentParser:
     _secret_option(server)
     server.add_argument("--version", action="version", version=f"warren {__version__}")
     _cluster_commands(commands)
+    queues_command.add_actions(
+        _asking(commands, "queues", "about members and leaders of quorum queues, or move them"),
+        _checked,
+    )
     return command
 
 
@@ -127,28 +131,34 @@ def _secret_option(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _cluster_commands(commands: Any) -> None:
-    cluster = commands.add_parser(
-        "cluster",
-        help="ask a running node about its cluster, or change it",
-        description="Ask a running node about its cluster, or change it. The node is the one of "
-        "--data-dir, or the one that --contact names.",
+def _asking(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
+    """A command that asks a running node."""
+    command: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=f"ask a running node {text}",
+        description=f"Ask a running node {text}. The node is the one of --data-dir, or the one "
+        "that --contact names.",
     )
-    cluster.add_argument("--data-dir", metavar="DIR", help="the data directory of a node here")
-    cluster.add_argument(
+    command.add_argument("--data-dir", metavar="DIR", help="the data directory of a node here")
+    command.add_argument(
         "--node-name",
         metavar="NAME@HOST",
         type=_checked(config.parse_node_name),
         help="a node here, for its default data directory",
     )
-    cluster.add_argument(
+    command.add_argument(
         "--contact",
         metavar="HOST:PORT",
         type=_checked(config.parse_contact),
         help="the cluster listener of a node",
     )
-    _secret_option(cluster)
-    cluster.add_argument("--config", metavar="FILE", help="for its keys cluster.*")
+    _secret_option(command)
+    command.add_argument("--config", metavar="FILE", help="for its keys cluster.*")
+    return command
+
+
+def _cluster_commands(commands: Any) -> None:
+    cluster = _asking(commands, "cluster", "about its cluster, or change it")
     actions = cluster.add_subparsers(dest="action", required=True, metavar="ACTION")
     status = actions.add_parser("status", help="nodes, and which of them leads which queue")
     status.add_argument("--json", action="store_true", help="as JSON, for programs")
@@ -203,6 +213,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from warren.server.cluster_command import run as run_cluster
 
         return run_cluster(words)
+    if words.command == "queues":
+        from warren.server.queues_command import run as run_queues
+
+        return run_queues(words)
     try:
         settings = server_config(words)
     except ConfigError as error:

@@ -29,21 +29,33 @@ READ_BYTES = 65_536
 
 def run(words: argparse.Namespace) -> int:
     """Do what the words say; returns the exit status: 0 done, 1 refused, 2 wrong words."""
+    state, answer = put(words, request(words))
+    if state == 0 and words.action == "status":
+        print(json.dumps(answer, indent=1) if words.json else describe(answer))
+    return state
+
+
+def put(
+    words: argparse.Namespace, asked: list[Any], seconds: float = WAIT_SECONDS
+) -> tuple[int, Any]:
+    """Ask the node that the words name; exit status and answer, complaints being printed.
+
+    Args:
+        seconds: How long the node may take.
+    """
     try:
         host, port, secret, tls = find_node(words)
-        answer = ask(host, port, secret, tls, request(words))
+        answer = ask(host, port, secret, tls, asked, seconds)
     except BrokerError as error:
         print(f"warren: {error}", file=sys.stderr)
-        return 2
+        return 2, None
     except (OSError, ssl.SSLError) as error:
         print(f"warren: node at {host}:{port}: {why(error, tls is not None)}", file=sys.stderr)
-        return 1
+        return 1, None
     if answer[0] != "ok":
         print(f"warren: {answer[1]}", file=sys.stderr)
-        return 1
-    if words.action == "status":
-        print(json.dumps(answer[1], indent=1) if words.json else describe(answer[1]))
-    return 0
+        return 1, None
+    return 0, answer[1]
 
 
 def request(words: argparse.Namespace) -> list[Any]:
@@ -97,7 +109,14 @@ def find_node(words: argparse.Namespace) -> tuple[str, int, bytes, PeerTls | Non
     return host, port, secret.encode(), tls
 
 
-def ask(host: str, port: int, secret: bytes, tls: PeerTls | None, words: list[Any]) -> list[Any]:
+def ask(
+    host: str,
+    port: int,
+    secret: bytes,
+    tls: PeerTls | None,
+    words: list[Any],
+    seconds: float = WAIT_SECONDS,
+) -> list[Any]:
     """The answer to a request.
 
     Raises:
@@ -106,7 +125,7 @@ def ask(host: str, port: int, secret: bytes, tls: PeerTls | None, words: list[An
     """
     own = PeerHello(ANYONE, os.urandom(16), NO_CLUSTER, 0, __version__, 0)
     handshake = Handshake(own, derive_key(secret), os.urandom(32), ANYONE)
-    with socket.create_connection((host, port), WAIT_SECONDS) as plain:
+    with socket.create_connection((host, port), seconds) as plain:
         stream: socket.socket = plain
         if tls is not None:
             stream = tls.dialling.wrap_socket(plain, server_hostname=host)

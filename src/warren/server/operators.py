@@ -2,10 +2,11 @@
 
 A request is a MessagePack array, and so is its answer:
 
-    ["status"]               ["ok", {...}]     as `status` here says
-    ["forget", node, force]  ["ok", null]      the node is out of the tables
-    ["leave", force]         ["ok", null]      this node is, and ends
-    anything                 ["error", text]
+    ["status"]                   ["ok", {...}]     as `status` here says
+    ["forget", node, force]      ["ok", null]      the node is out of the tables
+    ["leave", force]             ["ok", null]      this node is, and ends
+    ["queues", action, {words}]  ["ok", ...]       see `queue_operators`
+    anything                     ["error", text]
 
 The cluster listener answers nobody else; see docs/formats/peer-link.md.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -25,6 +27,7 @@ from warren.node.node import Node
 from warren.node.tables import Change
 from warren.server.config import ServerConfig
 from warren.server.peer_link import PeerLink
+from warren.server.queue_operators import QueueOperators
 
 if TYPE_CHECKING:
     from warren.server.main import Server
@@ -35,6 +38,8 @@ LEAVE_SECONDS = 5.0
 """How long a node that leaves waits to hear that it is out of the tables."""
 LEAVE_POLL_SECONDS = 0.02
 
+UNKNOWN_REQUEST = "this node does not know the request; use its version of the command"
+
 
 class NodeOperators:
     """Answers for one node."""
@@ -42,6 +47,7 @@ class NodeOperators:
     def __init__(self, server: Server) -> None:
         self._server = server
         self._node = server.node
+        self._queues = QueueOperators(server)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def asked(self, link: PeerLink, request: bytes) -> None:
@@ -54,15 +60,29 @@ class NodeOperators:
                 _, name, force = words
                 self._forget(link, str(name), bool(force))
             elif words[0] == "leave":
-                task = asyncio.get_running_loop().create_task(self._leave(link, bool(words[1])))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+                self._begin(self._leave(link, bool(words[1])))
+            elif words[0] == "queues":
+                _, action, asked = words
+                self._begin(self._about_queues(link, action, asked))
             else:
                 raise ValueError("no such request")
         except ClusterError as error:
             refuse(link, str(error))
         except (msgspec.DecodeError, ValueError, IndexError):
-            refuse(link, "this node does not know the request; use its version of the command")
+            refuse(link, UNKNOWN_REQUEST)
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _about_queues(self, link: PeerLink, action: str, asked: dict[str, Any]) -> None:
+        try:
+            reply(link, await self._queues.answer(action, asked))
+        except ClusterError as error:
+            refuse(link, str(error))
+        except ValueError:
+            refuse(link, UNKNOWN_REQUEST)
 
     def _forget(self, link: PeerLink, name: str, force: bool) -> None:
         node = self._node
@@ -73,12 +93,12 @@ class NodeOperators:
     def _remove(self, link: PeerLink, name: str, force: bool, leaving: bool) -> None:
         node = self._node
         machine = node.tables.machine
-        up = running(node)
+        up = node.queue_members.running()
         command = check_remove_node(machine, name, name in up, leaving, force)
         left = [other for other in machine.nodes if other != name]
         still_up = [other for other in left if other in up]
         if not node.tables.member().raft.leader:
-            raise ClusterError(f"{no_majority(node)}: nothing can be changed")
+            raise ClusterError(f"{node.queue_members.no_majority()}: nothing can be changed")
         if 2 * len(still_up) <= len(left):
             raise ClusterError(
                 f"without node '{name}' the cluster has no majority of running nodes "
@@ -141,22 +161,6 @@ def refuse(link: PeerLink, text: str) -> None:
     link.answer(msgspec.msgpack.encode(["error", text]))
 
 
-def running(node: Node) -> list[str]:
-    """The nodes that are up, as far as this one knows."""
-    own = node.settings.node_name
-    suspected = node.cluster.detector.suspected
-    return [name for name in node.tables.machine.nodes if name == own or not suspected(name)]
-
-
-def no_majority(node: Node) -> str:
-    """That the tables have no leader, in words."""
-    own = node.settings.node_name
-    names = sorted(copy.node for copy in node.tables.member().raft.members if copy.voter)
-    missing = [name for name in names if name != own and node.cluster.detector.suspected(name)]
-    text = f"for a majority of {', '.join(names)}"
-    return f"waits {text}; not reached: {', '.join(missing)}" if missing else f"waits {text}"
-
-
 def waits_for(node: Node, config: ServerConfig) -> str:
     """What a start that takes long waits for, behind the word 'waiting'."""
     if node.membership.joining():
@@ -170,7 +174,7 @@ def waits_for(node: Node, config: ServerConfig) -> str:
         return f"to be taken into the cluster of {', '.join(where)}"
     raft = node.tables.member().raft
     if not raft.leader:
-        return no_majority(node).removeprefix("waits ")
+        return node.queue_members.no_majority().removeprefix("waits ")
     if not node.cluster.session:
         return f"for node {raft.leader}, which leads the cluster, to hear of this start"
     return "for the first user to be written down"
@@ -179,7 +183,7 @@ def waits_for(node: Node, config: ServerConfig) -> str:
 def status(node: Node) -> dict[str, Any]:
     """The cluster as this node sees it."""
     machine = node.tables.machine
-    up = running(node)
+    up = node.queue_members.running()
     queues = []
     for tables in machine.vhosts.values():
         for queue in tables.queues.values():

@@ -1,0 +1,114 @@
+"""Which members of quorum queues an operator may change: one function a command, as in `checks`.
+
+What RabbitMQ calls the members of a queue are those that vote. Every other node of the cluster has
+a copy as well, as a learner, so that a member is made by giving a copy its vote.
+
+Source: acceptance MEM; `rabbit_quorum_queue` and `rabbit_queue_type_ra` of RabbitMQ 4.3.
+"""
+
+from __future__ import annotations
+
+from mypy_extensions import i64
+
+from warren.errors import ClusterError
+from warren.metadata.commands import SetMembers
+from warren.metadata.machine import MetadataMachine
+from warren.metadata.tables import MemberRecord, QueueRecord
+
+LAST_NODE = "the last node cannot be removed"
+
+
+def quorum_queue(machine: MetadataMachine, vhost: str, name: str) -> QueueRecord:
+    """A queue that has members.
+
+    Raises:
+        ClusterError: There is none of this name, or it is of another type.
+    """
+    if vhost not in machine.vhosts:
+        raise ClusterError(f"vhost '{vhost}' does not exist")
+    queue = machine.queue(vhost, name)
+    if queue is None:
+        raise ClusterError(f"queue '{name}' in vhost '{vhost}' does not exist")
+    if queue.kind != "quorum":
+        raise ClusterError(
+            f"queue '{name}' in vhost '{vhost}' is of type {queue.kind}: only quorum queues have "
+            "members"
+        )
+    return queue
+
+
+def check_node(machine: MetadataMachine, node: str) -> None:
+    """Refuse the name of a node that is not in the cluster.
+
+    Raises:
+        ClusterError: It is not.
+    """
+    if node not in machine.nodes:
+        raise ClusterError(
+            f"node '{node}' is not in the cluster, whose nodes are {', '.join(machine.nodes)}"
+        )
+
+
+def voters(queue: QueueRecord) -> list[str]:
+    """The nodes of the members that are to vote."""
+    return [row.node for row in queue.members if row.voter]
+
+
+def add_member(queue: QueueRecord, node: str, incarnation: i64) -> SetMembers | None:
+    """A member on one more node (MEM-02). None where it has one.
+
+    Args:
+        node: One of the cluster that runs.
+        incarnation: Of its copy, if it has none yet; never used before.
+    """
+    present = queue.member_on(node)
+    if present is None:
+        return _set(queue, [*queue.members, MemberRecord(node, incarnation, True)])
+    return None if present.voter else _set_voter(queue, node, True)
+
+
+def delete_member(
+    queue: QueueRecord, node: str, running: list[str], force: bool
+) -> SetMembers | None:
+    """No member on a node any more (MEM-03). None where there is none.
+
+    Args:
+        running: The nodes that are up.
+        force: Even if the queue has no majority of running members then.
+
+    Raises:
+        ClusterError: It is the last one, or the queue would lose its quorum.
+    """
+    present = queue.member_on(node)
+    if present is None or not present.voter:
+        return None
+    if len(voters(queue)) == 1:
+        raise ClusterError(LAST_NODE)
+    lost = majority_lost(queue, node, running)
+    if lost and not force:
+        raise ClusterError(
+            f"without the member on node '{node}' the queue loses its quorum: {lost}; start the "
+            "nodes that are down, or say --force"
+        )
+    return _set_voter(queue, node, False)
+
+
+def majority_lost(queue: QueueRecord, without: str, running: list[str]) -> str:
+    """Which of the members left are up, if that is no majority of them; empty if it is."""
+    left = [node for node in voters(queue) if node != without]
+    up = [node for node in left if node in running]
+    if 2 * len(up) > len(left):
+        return ""
+    return f"of {', '.join(left)}, {', '.join(up) or 'none'} would be running"
+
+
+def _set_voter(queue: QueueRecord, node: str, voter: bool) -> SetMembers:
+    members = [
+        MemberRecord(row.node, row.incarnation, voter) if row.node == node else row
+        for row in queue.members
+    ]
+    return _set(queue, members)
+
+
+def _set(queue: QueueRecord, members: list[MemberRecord]) -> SetMembers:
+    return SetMembers(queue.group_id, queue.vhost, queue.name, members, queue.revision)
