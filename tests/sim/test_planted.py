@@ -1,37 +1,34 @@
-"""The simulator finds bugs: each planted one makes a seed fail, most of them an early one."""
+"""Does the simulator find bugs? Each planted one has to be found, and be gone once it is mended."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 
 import pytest
 
 import warren
-from sim.runner import run_seed
-from tests.sim.planted import PLANTED, Mend
-
-SEEDS_MAX = 1_000
-OPERATIONS = 300
+from tests.sim import planted, planted_cluster
+from tests.sim.hunt import SEEDS_MAX, hunt
+from tests.sim.planted import Mend
 
 pytestmark = pytest.mark.skipif(
-    warren.COMPILED, reason="bugs are planted in the uncompiled modules"
+    warren.COMPILED,
+    reason="bugs are planted in the uncompiled modules",
 )
 
 
-@pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
-def test_planted_bug_is_found(
-    plant: Callable[[], Mend], record_property: Callable[[str, object], None]
-) -> None:
-    """Run seeds until one fails, with the bug in place; it has to be one of the first thousand."""
-    mend = plant()
-    try:
-        for seed in range(1, SEEDS_MAX + 1):
-            outcome = run_seed(seed, OPERATIONS)
-            if outcome.complaint:
-                break
-    finally:
-        mend()
-    assert outcome.complaint, f"{SEEDS_MAX} seeds did not find it"
-    record_property("found at seed", seed)
-    print(f"{plant.__name__}: found at seed {seed}: {outcome.complaint.splitlines()[-1]}")
-    assert not run_seed(seed, OPERATIONS).complaint, "mended, the same seed has to pass"
+@pytest.mark.parametrize("plant", planted.PLANTED, ids=lambda plant: plant.__name__)
+def test_planted_bug_is_found(plant: Callable[[], Mend]) -> None:
+    """A bug in one node: the seed that found it last, else one of the first thousand."""
+    first = planted.PLANTED[plant]
+    found = hunt(plant, chain([first], range(1, SEEDS_MAX + 1)), False)
+    assert found is not None, f"{SEEDS_MAX} seeds did not find it"
+
+
+@pytest.mark.parametrize("plant", planted_cluster.PLANTED, ids=lambda plant: plant.__name__)
+def test_planted_bug_of_clusters_is_found(plant: Callable[[], Mend]) -> None:
+    """The same for a bug between nodes."""
+    first = planted_cluster.PLANTED[plant]
+    found = hunt(plant, chain([first], range(1, SEEDS_MAX + 1)), True)
+    assert found is not None, f"{SEEDS_MAX} seeds did not find it"

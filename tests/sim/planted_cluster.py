@@ -1,0 +1,211 @@
+"""Bugs put into the nodes of a cluster on purpose, to show that the simulator finds them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.sim.planted import Mend, replace
+from warren.node import cluster, member, replay, revived, submissions, tables, transfer
+from warren.protocols.amqp091 import channel
+from warren.queues import fifo, quorum
+from warren.queues.runs import RunQueue
+from warren.raft import leading, state
+from warren.raft.effects import Truncate
+
+
+def unpersisted_vote() -> Mend:
+    """Term and vote count as durable and are not written down."""
+
+    def save(group: Any, origin: Any) -> None:
+        if origin is None:
+            original(group, origin)
+        else:
+            group.raft.state_persisted(origin.sequence, group.host.monotonic_ms())
+
+    original = member.Member.save_memory
+    return replace(member.Member, "save_memory", save)
+
+
+def blind_vote() -> Mend:
+    """A vote is given to whoever asks, whatever its log holds."""
+    return replace(state.State, "may_win", lambda *_: True)
+
+
+def early_apply() -> Mend:
+    """A leader applies what it has appended, before anybody has it on disk."""
+
+    def append(group: Any, session: int, submission: Any) -> None:
+        original(group, session, submission)
+        group._committed = group.log.last_index
+        group._apply()
+
+    original = member.Member._append
+    return replace(member.Member, "_append", append)
+
+
+def counts_memory() -> Mend:
+    """A leader counts its own entries before they are durable."""
+
+    def advance(raft: Any) -> None:
+        raft.persisted_index = raft.log.last_index
+        original(raft)
+
+    original = leading.advance_commit
+    return replace(leading, "advance_commit", advance)
+
+
+def confirms_at_submit() -> Mend:
+    """A queue confirms what it submits."""
+
+    def submit(queue: Any) -> None:
+        runs, queue._runs = queue._runs, []
+        original(queue)
+        for run in runs:
+            run.safe()
+
+    original = quorum.QuorumQueue._seal_messages
+    return replace(quorum.QuorumQueue, "_seal_messages", submit)
+
+
+def lost_resend() -> Mend:
+    """What was under way is not offered again, neither to a new leader nor over a new link."""
+    return replace(submissions.Submissions, "offer_from", lambda *_: None)
+
+
+def unchecked_sequence() -> Mend:
+    """A leader takes every submission, whatever its number."""
+
+    def submitted(group: Any, node: str, session: int, submission: Any) -> None:
+        if group.raft.can_propose():
+            group._append(session, submission)
+            group.host.appended(True)
+
+    return replace(member.Member, "_submitted", submitted)
+
+
+def open_sessions() -> Mend:
+    """Sessions of nodes that are gone are not closed."""
+    return replace(member.Member, "close_sessions", lambda group: None)
+
+
+def reopened_sessions() -> Mend:
+    """A leader goes on taking what a session that it has closed submits."""
+
+    def submitted(group: Any, node: str, session: int, submission: Any) -> None:
+        if group._expected.get(session) == 0:
+            group._expected[session] = submission.sequence
+        original(group, node, session, submission)
+
+    original = member.Member._submitted
+    return replace(member.Member, "_submitted", submitted)
+
+
+def ignored_truncation() -> Mend:
+    """A leader's word that entries are void changes nothing."""
+
+    def carry_out(group: Any, effect: Any) -> None:
+        if not isinstance(effect, Truncate):
+            original(group, effect)
+
+    original = member.Member._carry_out
+    return replace(member.Member, "_carry_out", carry_out)
+
+
+def snapshot_without_sessions() -> Mend:
+    """A snapshot does not say how far sessions got."""
+
+    def wrap(first: int, members: Any, sessions: Any, machine: bytes) -> bytes:
+        return original(first, members, {}, machine)
+
+    original = revived.wrap
+    return replace(member, "wrap", wrap)
+
+
+def added_restore() -> Mend:
+    """A queue's machine keeps what it had beside what a snapshot brings."""
+
+    def restore(machine: Any, data: bytes) -> None:
+        ready = machine.ready
+        original(machine, data)
+        merged = RunQueue()
+        for run in ready.quadruples() + machine.ready.quadruples():
+            merged.push(run[0], run[1], run[2], run[3])
+        machine.ready = merged
+
+    original = fifo.Fifo.restore
+    return replace(fifo.Fifo, "restore", restore)
+
+
+def forgotten_pending() -> Mend:
+    """A queue that a pending entry declared is started as if it were new."""
+
+    def recover(self: Any, replayer: Any) -> None:
+        original(self, replayer)
+        self._replayer = None
+
+    original = tables.Tables.recover
+    return replace(tables.Tables, "recover", recover)
+
+
+def stale_holders() -> Mend:
+    """A channel lets go of its consumers under the ids of a closed session."""
+    return replace(channel.Channel, "link_renumbered", lambda *_: None)
+
+
+def silent_transfer() -> Mend:
+    """A snapshot whose answer was lost is not offered again."""
+    return replace(transfer.Transfers, "greeted", lambda *_: None)
+
+
+def followers_hand_out_nothing() -> Mend:
+    """Handing out is left to the leader, so that machines differ."""
+
+    def apply(queue: Any, batch: Any, origin: Any) -> None:
+        if queue.group.leads():
+            original(queue, batch, origin)
+            return
+        dispatch, queue.fifo.dispatch = queue.fifo.dispatch, lambda: None
+        try:
+            original(queue, batch, origin)
+        finally:
+            queue.fifo.dispatch = dispatch
+
+    original = quorum.QuorumQueue.apply
+    return replace(quorum.QuorumQueue, "apply", apply)
+
+
+def unheard_restart() -> Mend:
+    """A node that began another life still owns what its last one held."""
+
+    def over(host: Any, session: int) -> bool:
+        return False
+
+    return replace(cluster.Cluster, "session_over", over)
+
+
+def replays_closed() -> Mend:
+    """At a start, closed sessions keep their consumers."""
+    return replace(replay, "close_sessions", lambda machine, sessions: None)
+
+
+PLANTED = {
+    unpersisted_vote: 35,
+    blind_vote: 19,
+    early_apply: 6,
+    counts_memory: 44,
+    confirms_at_submit: 1,
+    lost_resend: 3,
+    unchecked_sequence: 2,
+    open_sessions: 2,
+    reopened_sessions: 2,
+    ignored_truncation: 44,
+    snapshot_without_sessions: 2,
+    added_restore: 7,
+    forgotten_pending: 2,
+    stale_holders: 83,
+    silent_transfer: 18,
+    followers_hand_out_nothing: 1,
+    unheard_restart: 2,
+    replays_closed: 2,
+}
+"""With each bug the first seed that found it, last time somebody looked; see `hunt`."""
