@@ -19,7 +19,7 @@ help:
 	@echo 'make format  lay all code out by ruff'
 	@echo 'make rules   which rules of the acceptance table have a passing test'
 	@echo 'make sim     run the simulator over SEEDS seeds (1000), of one node and of clusters'
-	@echo 'make bench   measure Warren beside RabbitMQ (ONLY=regex SECS=10 REPS=3)'
+	@echo 'make bench   measure Warren beside RabbitMQ (ONLY=regex SECS=10 REPS=3 NODES=3)'
 	@echo 'make demo    real orders through a queue into Spark, none lost or doubled'
 	@echo 'make oracle  record again what a real RabbitMQ answers to the scripts of the tests'
 	@echo 'make clean   remove what was built, the data of `make run` excepted'

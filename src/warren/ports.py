@@ -226,6 +226,9 @@ class PeerListener:
         """A whole message of at least one byte came; the first one tells its kind."""
         raise AssertionError("a peer listener defines received")
 
+    def gone(self, peer: str) -> None:
+        """The peer's machine says that nobody listens there: its process has ended."""
+
     def refused(self, peer_or_address: str, reason: str) -> None:
         """A link did not come about or was ended, to be logged; repetitions are left out."""
         raise AssertionError("a peer listener defines refused")

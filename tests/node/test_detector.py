@@ -30,6 +30,7 @@ def run(script: str, **changed: int) -> list[str]:
         heard p [every N until T]     a message came
         greeted p BOOT [UID]          a link came up
         broken p                      a link broke
+        gone p                        its machine refuses connections
         stopped until T               this node did not run
         quiet                         nothing; ticks go on up to here
     """
@@ -63,6 +64,8 @@ def run(script: str, **changed: int) -> list[str]:
                 detector.greeted(words[0], hello(int(words[1]), uid), now)
             elif event == "broken":
                 detector.broken(words[0], now)
+            elif event == "gone":
+                detector.gone(words[0])
             else:
                 assert event == "quiet", event
         if now % TICK_MS == 0:
@@ -111,6 +114,33 @@ SCENARIOS = {
         820   broken p
         """,
         ["10 p up", "10 q up", "950 p down"],
+    ),
+    "killed, and its machine says so": (
+        """
+        10    heard q every 100 until 3010
+        10    greeted p 1
+        10    heard p every 100 until 810
+        820   broken p
+        821   gone p
+        """,
+        ["10 p up", "10 q up", "821 p down"],
+    ),
+    "a peer that is heard and cannot be dialled": (
+        """
+        10    heard q every 100 until 1510
+        10    heard p every 100 until 1510
+        15    gone p
+        820   broken p
+        910   gone p
+        """,
+        ["10 p up", "10 q up"],
+    ),
+    "nobody listens where a peer was never heard of": (
+        """
+        10    heard q every 100 until 1510
+        10    gone p
+        """,
+        ["10 q up", "1000 p down"],
     ),
     "both links break: the first one counts": (
         """

@@ -113,6 +113,16 @@ def test_rule_01_an_acknowledgement_waits_for_its_term() -> None:
     assert sent(raft, ms.AppendReply)
 
 
+def test_rule_01_a_term_that_only_the_log_tells_is_written_down_at_the_start() -> None:
+    raft = member(runs=[(1, 1), (3, 2)], last=4, term=1)
+    states = [effect for effect in drained(raft) if isinstance(effect, fx.PersistState)]
+    assert [(state.term, state.voted_for) for state in states] == [(2, "")]
+    raft.step(append((4, 2), [], 4, 0), 1)
+    assert not sent(raft, ms.AppendReply)
+    raft.state_persisted(states[0].sequence, 2)
+    assert [answer.match_index for answer in sent(raft, ms.AppendReply)] == [4]
+
+
 def test_rule_01_what_was_held_for_an_older_term_is_not_said() -> None:
     raft = member()
     raft.step(append((0, 0), [(1, 2)], 1, 0), 1)

@@ -63,6 +63,10 @@ class Recorder(PeerListener):
         self.bytes += len(message)
         self._changed.set()
 
+    def gone(self, peer: str) -> None:
+        self.events.append(("gone", peer))
+        self._changed.set()
+
     def refused(self, peer_or_address: str, reason: str) -> None:
         self.reasons.append((peer_or_address, reason))
         self._changed.set()

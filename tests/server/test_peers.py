@@ -509,6 +509,8 @@ def test_between_processes_over_kills() -> None:
                         since(("unlinked", "b@two")) and since(("incoming_lost", "b@two"))
                     )
                 )
+                # It is dialled again, so that its absence shows.
+                await a.heard.wait(lambda since=since: since(("gone", "b@two")))
 
     assert play(scenario) == []
 

@@ -103,7 +103,7 @@ class Cluster(MemberHost):
     def start(self, member: Member) -> None:
         """Let a member take part, and have what came for it early."""
         for name in self._watched():
-            if self.detector.suspected(name):
+            if not self.detector.is_up(name):
                 member.raft.peer_down(name, self.monotonic_ms())
         member.start()
         early = self._early
@@ -282,6 +282,11 @@ class Cluster(MemberHost):
         self._node.remotes.broken(peer)
         self.detector.broken(peer, self.monotonic_ms())
 
+    def gone(self, peer: str) -> None:
+        """Nobody listens where a node should be."""
+        self.detector.gone(peer)
+        self._heed()
+
     def received(self, peer: str, message: bytes) -> None:
         """A message came from a node."""
         self.detector.heard(peer, self.monotonic_ms())
@@ -393,6 +398,10 @@ class ClusterListener(PeerListener):
     def incoming_lost(self, peer: str) -> None:
         """A node's link to this one is gone."""
         self._node.cluster.broken(peer)
+
+    def gone(self, peer: str) -> None:
+        """A node's process has ended."""
+        self._node.cluster.gone(peer)
 
     def received(self, peer: str, message: bytes) -> None:
         """A message came."""

@@ -4,7 +4,8 @@ Pure: time comes with each call, in monotonic milliseconds, and nothing is sent 
 
     NEW    not heard of yet; not suspected for one suspicion time
     UP     heard within the suspicion time
-    DOWN   silent for longer, or its link broke and nothing was heard within a short grace
+    DOWN   silent for longer, or its link broke and nothing was heard within a short grace; at once
+           if nobody listens any more where it should be, as when its process was killed
 
 Each change is reported once, and reports of a peer alternate: down, up, down. A new boot number, or
 another identity under the same name, is a restart: down (if it was up), then up with `restarted`.
@@ -114,6 +115,11 @@ class Detector:
         watched = self._peers.get(peer)
         return watched is None or watched.state == DOWN
 
+    def is_up(self, peer: str) -> bool:
+        """Whether this peer was heard of, and is believed to be alive."""
+        watched = self._peers.get(peer)
+        return watched is not None and watched.state == UP
+
     def margin_ms(self, peer: str) -> int:
         """How much more silence than usual this peer is granted now."""
         watched = self._peers.get(peer)
@@ -160,7 +166,7 @@ class Detector:
             watched.sent_ms = now_ms
 
     def broken(self, peer: str, now_ms: int) -> None:
-        """The link to or from this peer broke, or its machine refuses connections."""
+        """The link to or from this peer broke."""
         watched = self._peers.get(peer)
         if watched is None or watched.state != UP:
             return
@@ -169,6 +175,16 @@ class Detector:
             self._suspect(watched)
         elif watched.broken_ms == NEVER:
             watched.broken_ms = now_ms + grace
+
+    def gone(self, peer: str) -> None:
+        """This peer's machine refuses connections: nobody listens there.
+
+        That alone says nothing, since a peer may be heard and have a wrong address. Behind a broken
+        link it says that the process is no more.
+        """
+        watched = self._peers.get(peer)
+        if watched is not None and watched.state == UP and watched.broken_ms != NEVER:
+            self._suspect(watched)
 
     def tick(self, now_ms: int) -> list[tuple[str, bytes]]:
         """Mind the time; gives the pings to send: peer, and a number (u64, little-endian).

@@ -117,6 +117,8 @@ class Raft:
             state.term = state.log.last_term()
             state.voted_for = ""
             state.voted_incarnation = 0
+            # Written down before anything is said in it (rule 1): those entries may yet go.
+            state.persist_state()
         state.floor_term = saved.floor_term
         state.floor_index = saved.floor_index
         self.state = state
@@ -342,7 +344,8 @@ class Raft:
                 state.lose_leader()
         if state.election_ms >= 0:
             # An election that had no chance may have one now.
-            sooner = state.now_ms + 1 + state.random_below(state.options.election_timeout_ms)
+            # There may as well be a leader already, who is about to say so.
+            sooner = state.now_ms + state.options.turn_ms + state.turn_wait_ms()
             state.election_ms = leading.earlier(state.election_ms, sooner)
         state.keep_timer()
 

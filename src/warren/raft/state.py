@@ -47,6 +47,7 @@ class Options:
     Attributes:
         election_timeout_ms: A leader without a majority steps down after this; elections are
             retried after one to two of it; a transfer of leadership fails after it.
+        turn_ms: Voters that lost their leader stand one after another, so far apart.
         resend_ms: An unanswered message is repeated after this.
         entries_max: Batches in one append.
         inflight_max: Appends to one peer that are out at a time.
@@ -58,12 +59,15 @@ class Options:
         resend_ms: i64 = 300,
         entries_max: i64 = 256,
         inflight_max: i64 = 16,
+        turn_ms: i64 = 100,
     ) -> None:
         assert 0 < resend_ms < election_timeout_ms and entries_max > 0 and inflight_max > 0
+        assert 0 < turn_ms < election_timeout_ms
         self.election_timeout_ms: i64 = election_timeout_ms
         self.resend_ms: i64 = resend_ms
         self.entries_max: i64 = entries_max
         self.inflight_max: i64 = inflight_max
+        self.turn_ms: i64 = turn_ms
 
 
 @final
@@ -340,7 +344,33 @@ class State:
         if self.role == LEADER or self.removed or not self.may_campaign() or self.trusts_leader():
             self.election_ms = -1
         elif self.election_ms < 0:
-            self.election_ms = self.now_ms + 1 + self.random_below(self.options.election_timeout_ms)
+            if self.leader == "" or self.leader in self.down:
+                self.election_ms = self.now_ms + 1 + self.turn_wait_ms()
+            else:
+                # Its node is there again: it may well lead still.
+                self.stand_some_time()
+
+    def stand_some_time(self) -> None:
+        """Wait up to one election timeout from now."""
+        self.election_ms = self.now_ms + 1 + self.random_below(self.options.election_timeout_ms)
+
+    def turn_wait_ms(self) -> i64:
+        """How long to let others stand first, of the voters whose nodes are up.
+
+        All members come to the same order, so that no two stand at the same time. It begins
+        elsewhere in each group and term: what a node led does not all go to the same other one.
+        """
+        members = self.config().members
+        voters: i64 = 0
+        place: i64 = -1
+        for member in members:
+            if member.voter and member.node not in self.down:
+                if member.is_copy(self.node, self.incarnation):
+                    place = voters
+                voters += 1
+        if place < 0:
+            return voters * self.options.turn_ms
+        return (place + members[0].incarnation + self.term) % voters * self.options.turn_ms
 
     def restart_timer(self) -> None:
         """Wait one to two election timeouts from now."""

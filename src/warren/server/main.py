@@ -152,6 +152,10 @@ class NodeLinks(PeerListener):
         """A node's link to this one is gone."""
         self._guarded(lambda: self._cluster.incoming_lost(peer))
 
+    def gone(self, peer: str) -> None:
+        """A node's process has ended."""
+        self._guarded(lambda: self._cluster.gone(peer))
+
     def received(self, peer: str, message: bytes) -> None:
         """A message came."""
         self._guarded(lambda: self._cluster.received(peer, message))

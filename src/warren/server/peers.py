@@ -387,7 +387,9 @@ class _Dialler:
             await self._attempt(link)
             lived = self._network.loop.time() - link.since if link.established else 0.0
             if lived * 1_000 > settings.redial_ms_max:
+                # Whether the other process lives still shows at once, if its machine does.
                 wait_ms = settings.redial_ms_min
+                continue
             # Half of the time, and up to once more at random: nodes that lost each other at the
             # same moment do not dial in step.
             share = int.from_bytes(self._network.random.bytes(2), "little") / 65_536
@@ -421,6 +423,8 @@ class _Dialler:
             network.complain(
                 link.label, "unreachable", f"cannot reach {self.host}:{self.port}: {why(error)}"
             )
+            if isinstance(error, ConnectionRefusedError) and self.peer != ANYONE:
+                network.listener.gone(self.peer)
             network.after()
         except Exception as error:
             link.abort()
