@@ -189,3 +189,31 @@ def test_leaders_are_spread(cluster: Cluster) -> None:
 def running(node: Node) -> list[str]:
     """The nodes that run, as one sees it."""
     return [row["name"] for row in node.status()["nodes"] if row["running"]]
+
+
+@pytest.mark.rule("CMR-01")
+def test_a_lost_member_is_replaced(cluster: Cluster) -> None:
+    """A node is forgotten, and its members come back on another one, messages and all."""
+    key = "quorum_queue.continuous_membership_reconciliation"
+    words = ["--set", f"{key}.enabled=true", "--set", f"{key}.target_group_size=3"]
+    nodes = cluster.start(4, *words, "--set", f"{key}.trigger_interval=200")
+    declare(nodes[0], QUEUE)
+    seen_by(nodes[3], QUEUE)
+    publisher, consumer = Publisher(nodes[0], QUEUE, "p"), Consumer(nodes[0], QUEUE)
+    publisher.start()
+    consumer.start()
+    publisher.goes_on()
+    before = voting(nodes[0])
+    gone = next(node for node in nodes[1:] if node.name[:2] in before)
+    gone.broker.kill()
+    eventually(lambda: gone.name not in running(nodes[0]), WAIT_S)
+    assert nodes[0].warren("forget", gone.name).returncode == 0
+    eventually(lambda: len(voting(nodes[0])) == 3, WAIT_S)
+    assert gone.name[:2] not in voting(nodes[0])
+    (other,) = [node for node in nodes[1:] if node.name[:2] not in before]
+    done(nodes[0], "transfer_leadership", QUEUE, other.name)
+    publisher.goes_on()
+    publisher.stop()
+    eventually(lambda: len(consumer.got) >= publisher.sent, WAIT_S)
+    consumer.stop()
+    check_books([publisher], [consumer])

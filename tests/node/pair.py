@@ -1,4 +1,4 @@
-"""Two nodes in one process, with their links, disks and clients in the hands of a test."""
+"""A few nodes in one process, with their links, disks and clients in the hands of a test."""
 
 from __future__ import annotations
 
@@ -47,6 +47,7 @@ class Station:
         settings.node_uid = self.name.encode().ljust(16, b".")
         settings.cluster_host, settings.cluster_port = self.name, 1
         settings.join = self.name != "a"
+        self.pair.configure(settings)
         settings.log = LogConfig(wal_max_size_bytes=1 << 22, reserve_bytes=1 << 16)
         self.node = Node(
             settings,
@@ -114,7 +115,7 @@ class MemoryPeers:
 
 
 class Pair:
-    """Nodes `a` and `b`, one cluster; or `a` alone.
+    """Nodes `a` and `b`, one cluster; or `a` alone; or more, by `add`.
 
     Attributes:
         links: Messages on their way, by sender and receiver; an absent pair has no link.
@@ -123,24 +124,32 @@ class Pair:
         fuses: Links that break when they have carried so many messages more.
     """
 
-    def __init__(self, seed: int = 1, alone: bool = False) -> None:
+    def __init__(
+        self,
+        seed: int = 1,
+        alone: bool = False,
+        configure: Callable[[Settings], None] = lambda settings: None,
+    ) -> None:
         self.random = Random(seed)
+        self.configure = configure
         self.clock = VirtualClock()
         self.stations: dict[str, Station] = {}
         self.links: dict[tuple[str, str], deque[bytes]] = {}
         self.blocked: set[tuple[str, str]] = set()
         self.deaf: set[tuple[str, str]] = set()
         self.fuses: dict[tuple[str, str], int] = {}
-        self.a = Station(self, "a")
-        self.stations["a"] = self.a
-        self.a.start()
-        self.until(lambda: self.a.node.ready)
+        self.a = self.add("a")
         if alone:
             return
-        self.b = Station(self, "b")
-        self.stations["b"] = self.b
-        self.b.start()
-        self.until(lambda: self.b.node.ready and self.usable())
+        self.b = self.add("b")
+        self.until(self.usable)
+
+    def add(self, name: str) -> Station:
+        """One more node; `a` begins the cluster."""
+        station = self.stations[name] = Station(self, name)
+        station.start()
+        self.until(lambda: station.node.ready)
+        return station
 
     def usable(self) -> bool:
         """Whether each node may use the other's queues."""

@@ -77,6 +77,9 @@ HONOURED_ARGUMENTS: Final = (
     "x-max-in-memory-length",
     "x-max-in-memory-bytes",
 )
+TARGET_SIZE: Final = "x-quorum-target-group-size"
+"""Honoured for quorum queues. RabbitMQ does not count it among a queue's arguments: another type of
+queue may have it, to no effect, and two declares of one queue may differ in it."""
 LEADER_LOCATORS: Final = ("client-local", "balanced", "random", "least-leaders", "min-masters")
 
 #: RabbitMQ's module of each type, which its error texts name.
@@ -139,6 +142,10 @@ def check_queue_arguments(arguments: Table, queue: str) -> None:
             reason = _value_error(name, arguments[name])
             if reason:
                 _invalid(name, queue, reason)
+    if kind == "quorum" and TARGET_SIZE in arguments:
+        reason = _value_error(TARGET_SIZE, arguments[TARGET_SIZE])
+        if reason:
+            _invalid(TARGET_SIZE, queue, reason)
     for name in arguments:
         if _is_known(name) and name not in known:
             raise ChannelException(
@@ -174,7 +181,7 @@ def _value_error(name: str, value: Value) -> str:
         return reason
     if name == "x-queue-version" and value != 2:
         return text_term(f"unsupported queue version '{term(value)}'")
-    if name == "x-quorum-initial-group-size" and value == 0:
+    if name in ("x-quorum-initial-group-size", TARGET_SIZE) and value == 0:
         return "{value_zero,0}"
     return ""
 

@@ -14,9 +14,10 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from warren.metadata.arguments import TARGET_SIZE
 from warren.metadata.commands import DeclareQueue
 from warren.metadata.machine import MetadataMachine
-from warren.metadata.tables import MemberRecord
+from warren.metadata.tables import MemberRecord, QueueRecord
 from warren.wire.amqp091.table import Table
 
 GROUP_SIZE: Final = "x-quorum-initial-group-size"
@@ -76,6 +77,19 @@ def group_size(arguments: Table, default: int) -> int:
     """
     value = arguments.get(GROUP_SIZE)
     return int(value) if isinstance(value, int) else default
+
+
+def target_size(queue: QueueRecord, configured: int) -> int:
+    """How many members a queue is to have in the long run; 0 if nothing says so (CMR-06, CMR-11).
+
+    The largest figure counts, wherever it is from, as in RabbitMQ.
+
+    Args:
+        queue: A quorum queue.
+        configured: What the node's configuration says, 0 for nothing.
+    """
+    value = queue.arguments.get(TARGET_SIZE)
+    return max(configured, int(value)) if isinstance(value, int) else configured
 
 
 def leader_locator(arguments: Table, default: str) -> str:

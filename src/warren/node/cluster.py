@@ -175,6 +175,7 @@ class Cluster(MemberHost):
             self.peers.send(peer, [bytes([PING]) + number])
         self._heed()
         self._node.membership.tick()
+        self._node.reconciler.tick(now)
         self._node.remotes.tick()
         for member in list(self._timed.values()):
             deadline = member.raft.deadline_ms

@@ -23,6 +23,7 @@ from warren.node.cluster import Cluster, NoPeers
 from warren.node.member import Member
 from warren.node.membership import Membership
 from warren.node.queue_members import QueueMembers
+from warren.node.reconcile import Reconciler
 from warren.node.remote import Remotes
 from warren.node.replay import NodeReplayer
 from warren.node.session import VirtualHostSession
@@ -87,6 +88,7 @@ class Node(Broker):
         self.remotes: Remotes = Remotes(self)
         self.membership: Membership = Membership(self)
         self.queue_members: QueueMembers = QueueMembers(self)
+        self.reconciler: Reconciler = Reconciler(self)
         self.cluster_id: bytes = b""
         self.cluster: Cluster = Cluster(
             self, settings.node_name, NoPeers() if peers is None else peers, Options()

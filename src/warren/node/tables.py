@@ -272,6 +272,7 @@ class Tables(Machine):
         if own is not None and own.nonce == self._node.nonce:
             self._begin_session(own.session)
         self._node.membership.nodes_changed()
+        self._node.reconciler.nodes_changed()
         for group_id in self.logged:
             self._node.membership.unsettle(group_id)
         self._node.cluster.close_sessions()
@@ -385,6 +386,8 @@ class Tables(Machine):
         created = outcome.created_queue
         if created is not None and not self._has(created):
             self._start(created)
+        if created is not None and created.kind == "quorum":
+            self._node.reconciler.trigger()
         for record in outcome.deleted_queues:
             vhost = self.vhosts.get(record.vhost)
             if vhost is not None:
@@ -395,6 +398,7 @@ class Tables(Machine):
         if outcome.nodes_changed:
             self._node.cluster.watch_nodes()
             self._node.membership.nodes_changed()
+            self._node.reconciler.nodes_changed()
             self.announce()
         for record in outcome.members_changed:
             self._members_set(record)

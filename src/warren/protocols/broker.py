@@ -85,6 +85,10 @@ class Settings:
         loopback_users: Users that may connect from this machine only.
         quorum_size: How many members of a quorum queue vote where its declare says nothing.
         leader_locator: Where the leader of such a queue begins; see `metadata.placement`.
+        reconciles: Whether queues with too few members get more; see `node.reconcile`.
+        reconcile_target: How many they are to have; 0 if only their arguments say so.
+        reconcile_interval_ms: How often that is looked at.
+        reconcile_trigger_ms: How long after a change of the cluster it is looked at.
     """
 
     def __init__(self, node_name: str) -> None:
@@ -106,6 +110,10 @@ class Settings:
         self.loopback_users: list[str] = ["guest"]
         self.quorum_size: int = 3
         self.leader_locator: str = "client-local"
+        self.reconciles: bool = False
+        self.reconcile_target: int = 0
+        self.reconcile_interval_ms: int = 3_600_000
+        self.reconcile_trigger_ms: int = 10_000
 
 
 class ReplyTarget:

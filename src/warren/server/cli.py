@@ -36,10 +36,10 @@ def _keys() -> str:
     defaults = config.ServerConfig(node_name="", data_dir="", listeners=())
     lines = ["keys of the configuration file:"]
     for key, text in config.PATTERNS:
-        lines.append(f"  {key:<36}{text}")
+        lines.append(f"  {key:<35} {text}")
     for setting in config.SETTINGS:
         default = getattr(defaults, setting.field)
-        lines.append(f"  {setting.key:<36}{setting.help} (default {default})")
+        lines.append(f"  {setting.key:<35} {setting.help} (default {default})")
     return "\n".join(lines)
 
 

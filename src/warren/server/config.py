@@ -69,6 +69,12 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
         cluster_ssl_verify_names: Whether a node's certificate has to hold its name.
         quorum_cluster_size: How many members of a new quorum queue vote.
         queue_leader_locator: Where the leader of a new quorum queue begins.
+        reconciliation_enabled: Whether quorum queues with too few members get more by themselves.
+        reconciliation_target_group_size: How many they are to have; 0 for what their arguments say.
+        reconciliation_auto_remove: Whether members on nodes that left the cluster are removed. They
+            are in any case, with the node.
+        reconciliation_interval, reconciliation_trigger_interval: Milliseconds, from one look to the
+            next and from a change of the cluster.
     """
 
     node_name: str
@@ -100,6 +106,11 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     cluster_ssl_verify_names: bool = False
     quorum_cluster_size: int = 3
     queue_leader_locator: str = "client-local"
+    reconciliation_enabled: bool = False
+    reconciliation_target_group_size: int = 0
+    reconciliation_auto_remove: bool = False
+    reconciliation_interval: int = 3_600_000
+    reconciliation_trigger_interval: int = 10_000
 
     def memory_limit_bytes(self, total_bytes: int) -> int:
         """Memory in use above which publishers are blocked, on a machine that has so much."""
@@ -266,6 +277,8 @@ class Setting(NamedTuple):
     help: str
 
 
+YEAR_MS: Final = 31_536_000_000
+_RECONCILIATION: Final = "quorum_queue.continuous_membership_reconciliation"
 _BYTES_MAX: Final = 2**63 - 1
 
 SETTINGS: Final = (
@@ -304,6 +317,17 @@ SETTINGS: Final = (
     Setting("quorum_cluster_size", "quorum_cluster_size", _whole(1, 255, "nodes"), "the same"),
     Setting("queue_leader_locator", "queue_leader_locator", _locator,
             "where the leader of a new quorum queue begins: client-local or balanced"),
+    Setting(f"{_RECONCILIATION}.enabled", "reconciliation_enabled", _truth,
+            "true: quorum queues with too few members get more by themselves"),
+    Setting(f"{_RECONCILIATION}.target_group_size", "reconciliation_target_group_size",
+            _whole(1, 255, "members"), "how many members quorum queues are to have at least"),
+    Setting(f"{_RECONCILIATION}.auto_remove", "reconciliation_auto_remove", _truth,
+            "members on nodes that left the cluster are removed, whatever this says"),
+    Setting(f"{_RECONCILIATION}.interval", "reconciliation_interval",
+            _whole(1, YEAR_MS, "milliseconds"), "milliseconds from one look at them to the next"),
+    Setting(f"{_RECONCILIATION}.trigger_interval", "reconciliation_trigger_interval",
+            _whole(1, YEAR_MS, "milliseconds"),
+            "milliseconds from a change of the cluster or its queues to a look at them"),
 )  # fmt: skip
 
 PATTERNS: Final = (

@@ -1,0 +1,98 @@
+"""Continuous membership reconciliation: queues with too few members get more by themselves.
+
+Every node looks after the queues that it leads: at intervals, and a moment after something that
+matters to their members has changed. One member is added at a time, and never to a group that has
+an odd number if only one node could take it: an even group survives no more than one less.
+
+Nothing is ever removed here: a node that leaves the cluster takes its members along at once.
+
+Source: CMR-01 to CMR-11; `rabbit_quorum_queue_periodic_membership_reconciliation` of RabbitMQ 4.3.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, final
+
+from mypy_extensions import i64
+
+from warren.metadata.member_checks import add_member, voters
+from warren.metadata.placement import target_size
+from warren.metadata.tables import QueueRecord
+
+if TYPE_CHECKING:
+    from warren.node.node import Node
+
+LOT_BYTES: Final = 4
+
+
+@final
+class Reconciler:
+    """See the module's head."""
+
+    def __init__(self, node: Node) -> None:
+        self._node: Node = node
+        self._nodes: list[str] = []
+        self._due_ms: i64 = -1
+        if node.settings.reconciles:
+            self._due_ms = node.monotonic_ms() + node.settings.reconcile_interval_ms
+
+    def nodes_changed(self) -> None:
+        """The tables were changed: a trigger, if nodes came or went (CMR-03)."""
+        names = list(self._node.tables.machine.nodes)
+        if names != self._nodes:
+            self._nodes = names
+            self.trigger()
+
+    def trigger(self) -> None:
+        """Something that matters to the members of queues has changed (CMR-09).
+
+        What a node being down changes does not count (CMR-04). Triggers do not put each other off.
+        """
+        soon = self._node.monotonic_ms() + self._node.settings.reconcile_trigger_ms
+        if self._due_ms > soon:
+            self._due_ms = soon
+
+    def tick(self, now_ms: i64) -> None:
+        """Time has passed."""
+        if 0 <= self._due_ms <= now_ms:
+            settings = self._node.settings
+            under_way = self._reconcile()
+            self._due_ms = now_ms + (
+                settings.reconcile_trigger_ms if under_way else settings.reconcile_interval_ms
+            )
+
+    def _reconcile(self) -> bool:
+        """Look at every queue that is led here; whether something is being done."""
+        if not self._node.tables.member().raft.leader:
+            return True
+        under_way = False
+        for queue in self._node.queue_members.queues():
+            member = self._node.cluster.members.get(int(queue.group_id))
+            if member is not None and member.raft.is_leader and self._grow(queue):
+                under_way = True
+        return under_way
+
+    def _grow(self, queue: QueueRecord) -> bool:
+        """Give a queue one more member if it has too few; whether one is on its way (CMR-02)."""
+        node = self._node
+        voting = voters(queue)
+        target = target_size(queue, node.settings.reconcile_target)
+        if len(voting) >= target:
+            return False
+        if not node.queue_members.settled(queue):
+            return True
+        running = node.queue_members.running()
+        free = [name for name in running if name not in voting]
+        stays_odd = len(voting) % 2 == 0 or len(free) > 1
+        if not free or not stays_odd or any(name not in running for name in voting):
+            return False
+        lot = int.from_bytes(node.random.bytes(LOT_BYTES), "little")
+        chosen = free[lot % len(free)]
+        command = add_member(queue, chosen, node.tables.new_group())
+        assert command is not None, "a free node has no member"
+        node.log_warning(
+            f"queue '{queue.name}' in vhost '{queue.vhost}' has {len(voting)} of {target} members "
+            f"and gets one on node {chosen}"
+        )
+        node.tables.submit(command, None)
+        return True
