@@ -14,7 +14,7 @@ import pika
 from pika.adapters.blocking_connection import BlockingConnection
 
 from tests.clients.support import eventually
-from tests.support.broker import HOST, Broker, free_port
+from tests.support.broker import Broker, free_port
 
 QUORUM = {"x-queue-type": "quorum"}
 WAIT_S = 20.0
@@ -43,7 +43,7 @@ class Node:
     @property
     def contact(self) -> str:
         """What `--join` wants."""
-        return f"{HOST}:{self.cluster_port}"
+        return f"{self.broker.host}:{self.cluster_port}"
 
     @property
     def folder(self) -> Path:

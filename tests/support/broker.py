@@ -57,6 +57,7 @@ class Broker:
         data_dir: Its data directory; survives `kill` and `restart`. None where it is not ours.
         options: Further words of its command line, used at the next `start`.
         environment: Further environment variables, used at the next `start`.
+        prefix: Words before its command line, of a program that becomes it.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Broker:
         self.data_dir = data_dir
         self.options = list(options or [])
         self.environment = dict(environment or {})
+        self.prefix: list[str] = []
         self._process: subprocess.Popen[bytes] | None = None
 
     @classmethod
@@ -123,7 +125,7 @@ class Broker:
         assert self.ours and not self.running
         # Where the tests themselves are killed, the broker goes with them.
         command = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
-        command += [sys.executable, "-m", "warren", "server"]
+        command += [*self.prefix, sys.executable, "-m", "warren", "server"]
         command += ["--data-dir", str(self.data_dir), "--bind", self.host]
         command += ["--port", str(self.port), *self.options]
         with self.log_path.open("ab") as log:

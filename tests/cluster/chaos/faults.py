@@ -1,0 +1,135 @@
+"""What goes wrong, one thing at a time."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from collections.abc import Callable
+
+from tests.cluster.chaos.lab import Lab
+from tests.cluster.nodes import Node, wait_s
+
+LEADER_SHARE = 0.5
+
+
+class Fault:
+    """A kind of fault.
+
+    Args:
+        lab: Where.
+        dice: Draws victims and times.
+        seconds_max: The longest that a node stands still.
+    """
+
+    def __init__(self, lab: Lab, dice: random.Random, seconds_max: float) -> None:
+        self.lab, self.dice, self.seconds_max = lab, dice, seconds_max
+
+    def strike(self, leader: Node) -> tuple[str, Callable[[], None]]:
+        """Begin; gives what was done, and how to end it."""
+        raise NotImplementedError
+
+    def victim(self, leader: Node) -> Node:
+        """The leader half of the time, else any other node."""
+        if self.dice.random() < LEADER_SHARE:
+            return leader
+        return self.dice.choice(self.lab.cluster.others(leader))
+
+
+class Kill(Fault):
+    """`kill -9`, and another start after a moment."""
+
+    def strike(self, leader: Node) -> tuple[str, Callable[[], None]]:
+        """Kill a node."""
+        node = self.victim(leader)
+        node.broker.kill()
+        seconds = self.dice.uniform(0.0, 3.0)
+
+        def restart() -> None:
+            wait_s(seconds)
+            node.broker.start()
+
+        return f"kill {node.name}{' (leader)' if node is leader else ''}", restart
+
+
+class Stop(Fault):
+    """SIGSTOP of the leader for 1 s or more, short times more often than long ones."""
+
+    def strike(self, leader: Node) -> tuple[str, Callable[[], None]]:
+        """Stop it."""
+        seconds = self.seconds_max ** self.dice.random()
+        os.kill(leader.broker.pid, signal.SIGSTOP)
+        self.lab.frozen.add(leader.name)
+
+        def go_on() -> None:
+            try:
+                wait_s(seconds)
+            finally:
+                os.kill(leader.broker.pid, signal.SIGCONT)
+                self.lab.frozen.discard(leader.name)
+
+        return f"stop {leader.name} for {seconds:.1f} s", go_on
+
+
+class Cut(Fault):
+    """The network falls apart: into halves, into a ring, or one way only."""
+
+    def __init__(self, lab: Lab, dice: random.Random, seconds_max: float) -> None:
+        super().__init__(lab, dice, seconds_max)
+        self._cycle = 0
+
+    def strike(self, leader: Node) -> tuple[str, Callable[[], None]]:
+        """Cut links."""
+        shape = (self._halves, self._ring, self._one_way)[self._cycle % 3]
+        self._cycle += 1
+        what, pairs = shape(self.lab.place(leader))
+        for sender, receiver in pairs:
+            self.lab.net.cut(sender, receiver)
+        seconds = self.dice.uniform(1.0, max(1.0, min(self.seconds_max, 6.0)))
+
+        def heal() -> None:
+            wait_s(seconds)
+            self.lab.net.heal()
+
+        return f"{what} for {seconds:.1f} s", heal
+
+    def _places(self) -> list[int]:
+        places = list(range(1, len(self.lab.cluster.nodes) + 1))
+        self.dice.shuffle(places)
+        return places
+
+    def _halves(self, leader: int) -> tuple[str, list[tuple[int, int]]]:
+        """A majority and the rest, with the leader among the rest half of the time."""
+        places = self._places()
+        if self.dice.random() < LEADER_SHARE:
+            places.remove(leader)
+            places.insert(0, leader)
+        size = len(places) // 2
+        few, many = places[:size], places[size:]
+        pairs = [pair for a in few for b in many for pair in ((a, b), (b, a))]
+        return f"halves {sorted(few)} and {sorted(many)}", pairs
+
+    def _ring(self, leader: int) -> tuple[str, list[tuple[int, int]]]:
+        """Each node sees its two neighbours; of three nodes, two see only the third."""
+        places = self._places()
+        size = len(places)
+        if size == 3:
+            return f"bridge {places[0]}", [(places[1], places[2]), (places[2], places[1])]
+        pairs = [
+            (places[a], places[b])
+            for a in range(size)
+            for b in range(size)
+            if a != b and (a - b) % size not in (1, size - 1)
+        ]
+        return f"ring {places}", pairs
+
+    def _one_way(self, leader: int) -> tuple[str, list[tuple[int, int]]]:
+        """What one node says, or what it is told, is lost."""
+        victim = leader if self.dice.random() < LEADER_SHARE else self._places()[0]
+        others = [place for place in self._places() if place != victim]
+        if self.dice.random() < 0.5:
+            return f"{victim} unheard", [(victim, other) for other in others]
+        return f"{victim} deaf", [(other, victim) for other in others]
+
+
+KINDS: dict[str, type[Fault]] = {"kill": Kill, "stop": Stop, "cut": Cut}
