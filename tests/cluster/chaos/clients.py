@@ -19,6 +19,7 @@ import pika
 import pika.exceptions
 from aio_pika.exceptions import AMQPError, DeliveryError
 from pika.adapters.select_connection import SelectConnection
+from pika.adapters.utils.connection_workflow import AMQPConnectorException
 
 from tests.clients.raw import Closed, RawClient
 from tests.cluster.chaos.history import History, Log, body_of, read_body
@@ -390,7 +391,7 @@ class PikaConsumer(Consumer):
             if self.end.is_set():
                 channel.cancel()
                 connection.close()
-        except (pika.exceptions.AMQPError, OSError) as error:
+        except (pika.exceptions.AMQPError, AMQPConnectorException, OSError) as error:
             self.surprised(type(error).__name__ if not isinstance(error, CLOSED) else error)
         finally:
             if connection is not None and connection.is_open:
