@@ -277,6 +277,14 @@ class Cluster(MemberHost):
         self._heed()
         self._offer_again(peer)
 
+    def cut_off(self, peer: str) -> None:
+        """The link from a node is gone; what came over it and was kept is not to be acted on.
+
+        A snapshot that was offered, above all: who offered it may never send it.
+        """
+        self._early = [entry for entry in self._early if entry.node != peer]
+        self.broken(peer)
+
     def broken(self, peer: str) -> None:
         """A link to or from a node is gone."""
         self.transfers.broken(peer)
@@ -398,7 +406,7 @@ class ClusterListener(PeerListener):
 
     def incoming_lost(self, peer: str) -> None:
         """A node's link to this one is gone."""
-        self._node.cluster.broken(peer)
+        self._node.cluster.cut_off(peer)
 
     def gone(self, peer: str) -> None:
         """A node's process has ended."""

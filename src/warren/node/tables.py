@@ -77,6 +77,8 @@ class Tables(Machine):
 
     def __init__(self, node: Node) -> None:
         self.machine: MetadataMachine = MetadataMachine()
+        self._anew: MetadataMachine | None = None
+        """What has been told of a log that began anew and is behind `machine`."""
         self.authority: Authority = Authority(self.machine)
         self.vhosts: dict[str, VirtualHost] = {}
         self.logged: dict[int, LoggedQueue] = {}
@@ -232,17 +234,23 @@ class Tables(Machine):
 
     def apply(self, batch: Batch, origin: object | None) -> None:
         """A change is committed: put it in force."""
-        if isinstance(origin, Submitted):
-            outcome = self.machine.apply(batch.index, origin.command)
+        command = origin.command if isinstance(origin, Submitted) else None
+        if command is None:
+            command = commands.decode(batch.body())
+        anew = self._anew
+        if anew is None:
+            outcome = self.machine.apply(batch.index, command)
+            self._act(outcome, batch.index)
         else:
-            outcome = self.machine.apply(batch.index, commands.decode(batch.body()))
-        self._act(outcome, batch.index)
+            outcome = anew.apply(batch.index, command)
+            if anew.applied_index >= self.machine.applied_index:
+                self.restore(anew.snapshot())
         if isinstance(origin, Submitted) and origin.change is not None:
             origin.change.applied(outcome)
 
     def state(self) -> bytes:
         """The tables, for a snapshot."""
-        return self.machine.snapshot()
+        return (self.machine if self._anew is None else self._anew).snapshot()
 
     def first_state(self) -> bytes:
         """Tables with nothing in them."""
@@ -250,10 +258,13 @@ class Tables(Machine):
 
     def restore(self, state: bytes) -> None:
         """Go on from a leader's snapshot: queues come and go by the difference."""
-        self.machine.restore(state)
-        if not self.machine.nodes:
-            # Begun anew; what is here stays until the log says what became of it (rule 15).
+        if self.machine.nodes and state == self.first_state():
+            # Begun anew. What is here stays in force, for clients too, until the log has told as
+            # much again (rule 15).
+            self._anew = MetadataMachine()
             return
+        self._anew = None
+        self.machine.restore(state)
         for here in self.vhosts.values():
             for queue in list(here.queues.values()):
                 now = self.machine.queue(here.name, queue.name)

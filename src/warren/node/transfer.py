@@ -6,6 +6,7 @@ octet, the snapshot's index (i64), and
     READY   wanted u8: go on with the next part, or leave it: it is not wanted (receiver to sender)
     LIVE    whole message batches
     DONE    term i64, stamp i64, the payload: a snapshot as `revived.py` draws it
+    LOST    nothing more will come: the sender has given up its own log meanwhile
 
 One part is out at a time, so a transfer takes little memory and yields to everything else.
 """
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Final, final
 from librt.strings import BytesWriter, read_i64_le, write_i64_le
 from mypy_extensions import i64, u8
 
-from warren.errors import CorruptRecord
+from warren.errors import Compacted, CorruptRecord
 from warren.log.listener import RawReader
 from warren.node import frames
 from warren.node.member import Member
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 READY: Final = 1
 LIVE: Final = 2
 DONE: Final = 3
+LOST: Final = 4
 
 PART_BYTES: Final = 1_048_576
 HEAD_BYTES: Final = frames.HEAD_BYTES + 9
@@ -117,6 +119,9 @@ class Transfers:
         if outgoing.over:
             return
         if error is not None:
+            if not isinstance(error, Compacted):
+                # The disk is damaged: somebody else has to lead, and to send.
+                raise error
             self._end(int(outgoing.member.group_id), offer.target, False)
             return
         left: list[tuple[int, int]] = []
@@ -158,15 +163,23 @@ class Transfers:
     def accept(self, member: Member, effect: AcceptSnapshot, wanted: bool) -> None:
         """The leader offers a snapshot; take it over unless all of it is here."""
         offer = effect.offer
-        if wanted:
+        # A leader that cannot hear the answer offers again once there is a link to it.
+        if self._answer(member.group_id, offer, wanted) and wanted:
+            self._withdraw(int(member.group_id))
             self._offers[int(member.group_id)] = offer
             member.prepare_install(offer.members)
-        self._answer(member.group_id, offer, wanted)
 
-    def _answer(self, group_id: i64, offer: SnapshotOffer, wanted: bool) -> None:
+    def _withdraw(self, group_id: int) -> None:
+        """The log is about to be given up: what of it was not sent yet cannot be any more."""
+        for key in [key for key in self._outgoing if key[0] == group_id]:
+            frame = snapshot_frame(group_id, LOST, self._outgoing[key].offer.index)
+            self._cluster.send(key[1], [frame.getvalue()])
+            self._end(group_id, key[1], False)
+
+    def _answer(self, group_id: i64, offer: SnapshotOffer, wanted: bool) -> bool:
         writer = snapshot_frame(group_id, READY, offer.index)
         writer.append(u8(1 if wanted else 0))
-        self._cluster.send(offer.sender, [writer.getvalue()])
+        return self._cluster.send(offer.sender, [writer.getvalue()])
 
     def received(self, peer: str, member: Member, frame: bytes) -> None:
         """A SNAPSHOT frame came.
@@ -190,6 +203,9 @@ class Transfers:
                 at += member.log.store_live(frame, at).size()
             self._cluster.appended(True)
             self._answer(member.group_id, offer, True)
+        elif what == LOST:
+            del self._offers[int(member.group_id)]
+            member.give_up_install()
         else:
             del self._offers[int(member.group_id)]
             member.take_over(

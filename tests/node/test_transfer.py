@@ -1,0 +1,136 @@
+"""Snapshots between nodes, at moments that no seed of the simulator is likely to meet."""
+
+from __future__ import annotations
+
+import pytest
+
+from sim.cluster.ledger import batch_of
+from sim.cluster.site import Site
+from sim.cluster.world import ClusterWorld
+from warren.node import transfer
+from warren.node.frames import HEAD_BYTES, SNAPSHOT, raft_frame
+from warren.node.member import Member
+from warren.node.revived import RAFT_SESSION
+from warren.node.tables import METADATA_GROUP
+from warren.raft import wire
+from warren.raft.effects import AcceptSnapshot, SendSnapshot
+from warren.raft.messages import SnapshotOffer
+
+
+def formed() -> ClusterWorld:
+    """Three nodes, and no trouble."""
+    seed = 0
+    while ClusterWorld(seed).faults.size != 3:
+        seed += 1
+    world = ClusterWorld(seed)
+    world.troubles.heal()
+    world._form()
+    return world
+
+
+def tables_of(site: Site) -> Member:
+    """A node's copy of the tables."""
+    assert site.node is not None
+    return site.node.cluster.members[METADATA_GROUP]
+
+
+def offer(member: Member, sender: str, target: str, index: int) -> SnapshotOffer:
+    """A snapshot for somebody."""
+    copies = {copy.node: copy.incarnation for copy in member.raft.members}
+    return SnapshotOffer(
+        sender,
+        copies[sender],
+        target,
+        copies[target],
+        member.raft.term,
+        index,
+        member.raft.term,
+        member.raft.members,
+    )
+
+
+@pytest.mark.rule("QQ-27")
+def test_who_gives_up_its_log_sends_no_snapshot_of_it() -> None:
+    """What is missing would be taken for settled: the receiver would be without it for good."""
+    world = formed()
+    site = world.sites["n1"]
+    assert site.node is not None and site.peers is not None
+    member = tables_of(site)
+    site.guarded(site.life, member.snapshot)
+    world.until(5_000, "no snapshot", lambda: bool(member.snapshot_payload))
+    transfers = site.node.cluster.transfers
+    index = int(member.log.snapshot_index)
+    transfers.send(member, SendSnapshot(offer(member, "n1", "n3", index)))
+    given = offer(member, "n2", "n1", int(member.log.last_index) + 9)
+    transfers.accept(member, AcceptSnapshot(given), True)
+    last = site.peers.links["n3"].queue[-1]
+    assert (last[0], last[HEAD_BYTES]) == (SNAPSHOT, transfer.LOST)
+    assert int.from_bytes(last[HEAD_BYTES + 1 :], "little") == index
+    # An answer that comes late has nothing sent.
+    late = transfer.snapshot_frame(METADATA_GROUP, transfer.READY, index).getvalue() + b"\x01"
+    transfers.received("n3", member, late)
+    assert site.peers.links["n3"].queue[-1] is last
+
+
+@pytest.mark.rule("QQ-27")
+def test_who_gets_no_more_of_a_snapshot_begins_with_nothing() -> None:
+    """Else it would wait for the rest, and take nothing from anybody."""
+    world = formed()
+    site = world.sites["n3"]
+    assert site.node is not None
+    member = tables_of(site)
+    transfers = site.node.cluster.transfers
+    given = offer(member, "n2", "n3", int(member.log.last_index) + 9)
+    transfers.accept(member, AcceptSnapshot(given), True)
+    assert member.log.incomplete
+    lost = transfer.snapshot_frame(METADATA_GROUP, transfer.LOST, given.index).getvalue()
+    transfers.received("n2", member, lost)
+    assert not member.log.incomplete and member.raft.last_index == 0
+
+
+@pytest.mark.rule("QQ-27")
+def test_an_offer_of_somebody_who_is_gone_is_not_taken() -> None:
+    """It came before this node knew of the group, and would be waited for in vain."""
+    world = formed()
+    site = world.sites["n3"]
+    assert site.node is not None and site.peers is not None
+    cluster = site.node.cluster
+    member = cluster.members.pop(METADATA_GROUP)
+    late = offer(member, "n2", "n3", int(member.log.last_index) + 9)
+    site.peers.listener.received("n2", raft_frame(METADATA_GROUP, wire.encode(late)))
+    site.peers.listener.incoming_lost("n2")
+    cluster.members[METADATA_GROUP] = member
+    cluster.start(member)
+    assert not member.log.incomplete
+
+
+@pytest.mark.rule("QQ-27")
+def test_an_offer_is_taken_only_if_that_can_be_said() -> None:
+    """The log is not given up for a leader that does not hear of it."""
+    world = formed()
+    site = world.sites["n3"]
+    assert site.node is not None and site.peers is not None
+    member = tables_of(site)
+    given = offer(member, "n2", "n3", int(member.log.last_index) + 9)
+    site.peers.forget("n2")
+    site.node.cluster.transfers.accept(member, AcceptSnapshot(given), True)
+    assert not member.log.incomplete
+
+
+@pytest.mark.rule("QQ-27")
+def test_tables_stay_in_force_while_their_log_begins_anew() -> None:
+    """Clients of a node that lost its copy of the tables' log to a transfer notice nothing."""
+    world = formed()
+    site = world.sites["n3"]
+    assert site.node is not None
+    tables = site.node.tables
+    before = tables.machine.snapshot()
+    tables.restore(tables.first_state())
+    assert tables.machine.snapshot() == before
+    assert tables.state() == tables.first_state() != before
+    for entry in world.ledger.groups[METADATA_GROUP].entries:
+        assert tables.machine.snapshot() == before
+        batch = batch_of(entry)
+        if batch.session != RAFT_SESSION:
+            tables.apply(batch, None)
+    assert tables.machine.snapshot() == tables.state() == before
