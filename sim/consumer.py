@@ -141,8 +141,8 @@ class Receiver(Actor):
         else:
             tag = tags[0] if random.random() < 0.5 else random.choice(tags)
             gone = [tag]
-        copies = [self.held.pop(t) for t in gone]
-        self.world.say("%s %s %d: %s", self.name, way, tag, marks_of(copies))
+        self.world.say("%s %s %d: %s", self.name, way, tag, marks_of([self.held[t] for t in gone]))
+        copies = self._take_out(gone)
         if way == "ack" or way == "multiple":
             self.send(spec.BasicAck(tag, way == "multiple"))
             self._done(copies)
@@ -160,10 +160,21 @@ class Receiver(Actor):
 
     def settle_all(self) -> None:
         """Ack everything that is held."""
-        copies = list(self.held.values())
         self.send(spec.BasicAck(max(self.held), True))
-        self.held = {}
-        self._done(copies)
+        self._done(self._take_out(list(self.held)))
+
+    def _take_out(self, tags: list[int]) -> list[Copy]:
+        """What these tags stand for; not what was taken back and came again under a later tag."""
+        copies = [(tag, self.held.pop(tag)) for tag in tags]
+        if not self.void:
+            return [copy for _, copy in copies]
+        found: list[Copy] = []
+        later = set(self.held.values())
+        for tag, copy in reversed(copies):
+            if tag not in self.void or copy not in later:
+                found.append(copy)
+            later.add(copy)
+        return found[::-1]
 
     def recover(self) -> None:
         """Give everything back with `basic.recover`."""

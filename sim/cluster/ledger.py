@@ -238,7 +238,7 @@ class Ledger:
                 batch = seen.pending.get(index)
             entry = None if batch is None else entry_of(batch)
             if entry is None and index > len(group.entries):
-                if not found:
+                if not found and not site.rotten:
                     found = self._on_disk(node, group_id)
                 entry = found.get(index)
                 if entry is None:

@@ -48,6 +48,7 @@ class Site:
         peers: The links of this life.
         paused_until_us: The process does nothing before.
         lost: Whether the machine is gone for good.
+        rotten: Whether a bit of its disk has flipped.
         cluster_id: What the data directory says, empty at first.
         free_limit_bytes: Free space below which the node raises its alarm.
     """
@@ -67,6 +68,7 @@ class Site:
         self.peers: SimPeers | None = None
         self.paused_until_us = 0
         self.lost = False
+        self.rotten = False
         self.cluster_id = b""
         self.free_limit_bytes = 8_192
         self._turn_planned = False
@@ -94,6 +96,9 @@ class Site:
         except Crash:
             self.world.say("%s: power fails within a call to the disk", self.name)
             self.fail_power()
+            return
+        except StorageError as error:
+            self._damaged(error)
             return
         if self.node is not None:
             self._after()
@@ -224,7 +229,8 @@ class Site:
             self.fail_power()
             return
         except StorageError as error:
-            raise Violation(f"node {self.name} does not start: {error}") from error
+            self._damaged(error)
+            return
         world.say("%s begins life %d", self.name, self.life)
         if contact and contact != self.name:
             node.cluster.know(contact, contact, PORT)
@@ -293,7 +299,18 @@ class Site:
                 self.turns += 1
             self.world.watch(self)
 
+    def _damaged(self, error: StorageError) -> None:
+        """The node says that its data is damaged, and is of no use any more."""
+        if not self.rotten:
+            raise Violation(f"node {self.name} finds its data damaged: {error}") from error
+        self.world.say("%s stops: %s", self.name, error)
+        self.world.count("damage found")
+        self.world.replace(self)
+
     def _stopped_by_failure(self, failure: BaseException) -> None:
+        if isinstance(failure, StorageError):
+            self._damaged(failure)
+            return
         if not isinstance(failure, OSError):
             raise Violation(f"node {self.name} stopped: {failure!r}") from failure
         world = self.world

@@ -35,6 +35,12 @@ CLOCK = "clock"
 """A wall clock jumps."""
 REPLACE = "replace"
 """A machine is lost for good: its node is forgotten, and a fresh one joins."""
+ROT = "rot"
+"""A bit of a closed file flips: the node may stop, but never lie; then it is replaced likewise."""
+TRANSFER = "transfer"
+"""An operator has another member lead a group."""
+MEMBERS = "members"
+"""An operator gives a node a vote in a queue, or takes it away."""
 
 FAULTS: Final = (
     KILL,

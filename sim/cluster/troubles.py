@@ -9,6 +9,8 @@ from sim.cluster import swarm
 from sim.cluster.schedule import MS
 from sim.cluster.site import Site
 from sim.troubles import HOUR_MS, WIDE_BYTES
+from warren.errors import ClusterError
+from warren.metadata.member_checks import add_member, delete_member, voters
 
 if TYPE_CHECKING:
     from sim.cluster.world import ClusterWorld
@@ -37,6 +39,9 @@ class ClusterTroubles:
             swarm.FULL: self._fill,
             swarm.CLOCK: self._jump,
             swarm.REPLACE: self._replace,
+            swarm.ROT: self._rot,
+            swarm.TRANSFER: self._transfer,
+            swarm.MEMBERS: self._change_members,
         }
 
     def strike(self, trouble: str) -> None:
@@ -117,7 +122,68 @@ class ClusterTroubles:
         site.clock.jump(size)
 
     def _replace(self, site: Site) -> None:
-        self._world.replace(site)
+        if self._world.may_lose(site):
+            self._world.replace(site)
+
+    def _rot(self, site: Site) -> None:
+        """Flip a bit of a closed file; a start may be the first to notice."""
+        world, random = self._world, self._world.random
+        node = site.node
+        assert node is not None
+        files = [file for file in node.log._store.files if file.closed and file.end]
+        if not files or not world.may_lose(site):
+            return
+        file = random.choice(files)
+        at = random.randrange(int(file.end))
+        site.disk.flip(file.path, at, 1 << random.randrange(8))
+        site.rotten = True
+        world.say("%s: a bit of byte %d of %s flips", site.name, at, file.path)
+        world.count("bits flipped")
+        if random.random() < 0.5:
+            site.fail_power()
+
+    # --- operators ------------------------------------------------------------------------------
+
+    def _transfer(self, site: Site) -> None:
+        world, random = self._world, self._world.random
+        node = site.node
+        assert node is not None
+        member = random.choice(list(node.cluster.members.values()))
+        voters = [copy.node for copy in member.raft.members if copy.voter]
+        if voters:
+            group_id, target = int(member.group_id), random.choice(voters)
+            world.say("%s: group %d shall be led by %s", site.name, group_id, target)
+            world.count("transfers")
+            site.guarded(site.life, lambda: node.queue_members.transfer(group_id, target))
+
+    def _change_members(self, site: Site) -> None:
+        world, random = self._world, self._world.random
+        node = site.node
+        assert node is not None
+        members = node.queue_members
+        queues = members.queues()
+        if not queues:
+            return
+        queue = random.choice(queues)
+        name = random.choice(list(node.tables.machine.nodes))
+        if members.why_not(queue):
+            return
+        row = queue.member_on(name)
+        if row is None or not row.voter:
+            word = "gets"
+            command = add_member(queue, name, node.tables.new_group())
+        elif len(voters(queue)) <= world.voters_min():
+            return
+        else:
+            word = "loses"
+            try:
+                command = delete_member(queue, name, members.running(), False)
+            except ClusterError as error:
+                world.say("%s: %s", site.name, error)
+                return
+        if command is not None:
+            world.say("%s: %s %s a vote in %s", site.name, name, word, queue.name)
+            world.submit(site, command)
 
     # --- the network ----------------------------------------------------------------------------
 

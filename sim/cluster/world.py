@@ -24,7 +24,7 @@ from sim.cluster.ledger import Ledger
 from sim.cluster.network import Network
 from sim.cluster.schedule import MS, Schedule
 from sim.cluster.site import Site
-from sim.cluster.swarm import ClusterOptions
+from sim.cluster.swarm import REPLACE, ROT, ClusterOptions
 from sim.cluster.troubles import ClusterTroubles
 from sim.connection import SimConnection
 from sim.consumer import Receiver
@@ -217,18 +217,29 @@ class ClusterWorld(Stage):
             site.boot(self._contact(site))
 
     def _contact(self, site: Site) -> str:
-        names = [other.name for other in self.running() if other is not site]
-        return self.random.choice(names) if names and site.joins else ""
+        if not site.joins:
+            return ""
+        others = self.sites.values()
+        return self.random.choice([at.name for at in others if at is not site and not at.lost])
+
+    def may_lose(self, site: Site) -> bool:
+        """Whether a machine's data may be lost for good; true once in a run."""
+        if self._replaced or not self._spares_one():
+            return False
+        self._replaced = True
+        return True
 
     def replace(self, site: Site) -> None:
         """Lose a machine for good, forget its node, and have a fresh one join."""
-        if self._replaced or not self._spares_one():
-            return
-        self._replaced = True
         self.say("%s is lost for good", site.name)
         site.lost = True
         site.kill()
         self.schedule.after(FORGET_US, lambda: self._forget(site))
+
+    def voters_min(self) -> int:
+        """Operators leave a queue so many members that vote: one more may be lost for good."""
+        losing = {REPLACE, ROT} & set(self.faults.faults)
+        return MEMBERS_MIN if losing else 1
 
     def _spares_one(self) -> bool:
         """Whether every group can lose a voter for good."""
@@ -260,12 +271,13 @@ class ClusterWorld(Stage):
             except ClusterError as error:
                 self.say("%s: %s", other.name, error)
                 continue
-            self._submit(other, command)
+            self.submit(other, command)
             break
         self.schedule.after(FORGET_US, lambda: self._forget(site))
 
     @staticmethod
-    def _submit(site: Site, command: Command) -> None:
+    def submit(site: Site, command: Command) -> None:
+        """Have the tables changed through a node."""
         node = site.node
         assert node is not None
         site.guarded(site.life, lambda: node.tables.submit(command, None))
@@ -337,7 +349,8 @@ class ClusterWorld(Stage):
     def settlement(self, receiver: Receiver, copy: Copy, sure: bool) -> int:
         """A settlement of what was taken back does nothing."""
         if not receiver.no_ack and copy.holder is not receiver.holder:
-            free = copy.holder is None and copy.settled == WAITING
+            held = copy.holder is not None and copy.holder.alive
+            free = not held and copy.settled == WAITING
             return SETTLED_MAYBE if free and copy in receiver.doubted else WAITING
         connection = receiver.connection
         if sure and connection is not None and not self.doubtful(receiver):
