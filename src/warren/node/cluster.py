@@ -11,6 +11,7 @@ from warren.log.group import GroupLog
 from warren.node import frames
 from warren.node.detector import Detector, DetectorOptions
 from warren.node.member import Member, MemberHost
+from warren.node.pacing import Pacer
 from warren.node.queue_members import TRANSFER
 from warren.node.revived import Revived
 from warren.node.submissions import EPOCH_BITS
@@ -29,6 +30,10 @@ PONG: Final = 2
 EARLY_FRAMES_MAX: Final = 4_096
 """Messages kept for groups that this node has not heard of yet."""
 EARLY_MS: Final = 5_000
+RECENT_BYTES: Final = 67_108_864
+"""Newest entries that groups keep in memory, all together, however many groups there are."""
+RECENT_BYTES_MAX: Final = 4_194_304
+RECENT_BYTES_MIN: Final = 65_536
 PARTING_MS: Final = 5_000
 """How long the link to a node that was removed stays, so that the node hears of it."""
 
@@ -77,11 +82,13 @@ class Cluster(MemberHost):
 
     def __init__(self, node: Node, name: str, peers: Peers, options: Options) -> None:
         self.name: str = name
+        self.recent_bytes: int = RECENT_BYTES_MAX
         self.session: i64 = 0
         self.members: dict[int, Member] = {}
         self.peers: Peers = peers
         self.detector: Detector = Detector(DetectorOptions(), node.monotonic_ms())
         self.transfers: Transfers = Transfers(self)
+        self._pacer: Pacer = Pacer(node.monotonic_ms())
         self._node: Node = node
         self._options: Options = options
         self._dirty: list[Member] = []
@@ -98,7 +105,18 @@ class Cluster(MemberHost):
         seed = int.from_bytes(self._node.random.bytes(7), "little")
         member = Member(self, log, machine, revived, self.session, self._options, seed)
         self.members[int(log.id)] = member
+        self._share_memory()
         return member
+
+    def _share_memory(self) -> None:
+        """Grant each group its part of the memory for newest entries, in steps of two."""
+        share = RECENT_BYTES_MAX
+        while share > RECENT_BYTES_MIN and share * len(self.members) > RECENT_BYTES:
+            share //= 2
+        if share != self.recent_bytes:
+            self.recent_bytes = share
+            for member in self.members.values():
+                member.keep_recent()
 
     def start(self, member: Member) -> None:
         """Let a member take part, and have what came for it early."""
@@ -122,6 +140,7 @@ class Cluster(MemberHost):
         if member is not None:
             member.stop()
             self._timed.pop(int(group_id), None)
+            self._share_memory()
 
     def session_begun(self, session: i64) -> None:
         """This life of the node is known to the cluster."""
@@ -174,6 +193,7 @@ class Cluster(MemberHost):
         for peer, number in self.detector.tick(now):
             self.peers.send(peer, [bytes([PING]) + number])
         self._heed()
+        self._pacer.tick(now)
         self._node.membership.tick()
         self._node.reconciler.tick(now)
         self._node.remotes.tick()
@@ -379,6 +399,10 @@ class Cluster(MemberHost):
     def accept_snapshot(self, member: Member, effect: AcceptSnapshot, wanted: bool) -> None:
         """The leader offers one."""
         self.transfers.accept(member, effect, wanted)
+
+    def pacer(self) -> Pacer:
+        """Who lets reads for peers begin."""
+        return self._pacer
 
 
 @final

@@ -18,6 +18,7 @@ from warren.log.batch import KIND_COMMAND, KIND_SNAPSHOT, KIND_STATE, Batch
 from warren.log.group import GroupLog
 from warren.log.listener import BatchReader
 from warren.node import frames
+from warren.node.pacing import READ_BYTES, Paced, Pacer
 from warren.node.revived import (
     CLOSE,
     MEMBERS,
@@ -57,8 +58,6 @@ from warren.raft.messages import Append, SnapshotOffer
 from warren.raft.raft import Raft, Saved
 from warren.raft.state import Options
 
-RECENT_BYTES: Final = 4_194_304
-"""Entries kept in memory for members that are a little behind; for groups with several members."""
 APPEND_BYTES: Final = 1_048_576
 """An append to a peer takes no further entry when it has this size."""
 HINT_ENTRIES: Final = 4_096
@@ -71,9 +70,12 @@ class MemberHost:
 
     Attributes:
         name: The node's name.
+        recent_bytes: Entries that a group with several members keeps in memory, for those that are
+            a little behind.
     """
 
     name: str
+    recent_bytes: int
 
     def wall_ms(self) -> int:
         """Wall time for the log."""
@@ -114,6 +116,10 @@ class MemberHost:
     def accept_snapshot(self, member: Member, effect: AcceptSnapshot, wanted: bool) -> None:
         """The leader offers one; not wanted if all of it is here."""
         raise AssertionError("a host defines accept_snapshot")
+
+    def pacer(self) -> Pacer:
+        """Who lets reads for peers begin."""
+        raise AssertionError("a host defines pacer")
 
 
 @final
@@ -179,8 +185,7 @@ class Member(Proposer):
             log.begin_empty()
         self.raft = self._new_raft(revived)
         log.owner = self
-        if not is_alone(self.raft.members):
-            log.keep_recent(RECENT_BYTES)
+        self.keep_recent()
 
     def _new_raft(self, revived: Revived) -> Raft:
         """Raft as of what the disk holds."""
@@ -199,6 +204,11 @@ class Member(Proposer):
         for index, members in revived.configs:
             saved.configs.append(Config(index, members))
         return Raft(self.host.name, self.memory.incarnation, saved, self._options, self._seed)
+
+    def keep_recent(self) -> None:
+        """Keep as much of the newest entries in memory as is granted now."""
+        if not is_alone(self.raft.members):
+            self.log.keep_recent(self.host.recent_bytes)
 
     def start(self) -> None:
         """Begin to take part."""
@@ -479,7 +489,7 @@ class Member(Proposer):
             self.raft.appended(batch.index, self.host.monotonic_ms())
         elif isinstance(effect, AppendConfig):
             batch = self._append_own(bytes([MEMBERS]) + wire.encode_members(effect.members))
-            self.log.keep_recent(RECENT_BYTES)
+            self.log.keep_recent(self.host.recent_bytes)
             self.raft.config_appended(batch.index, self.host.monotonic_ms())
         elif isinstance(effect, ConfigChanged):
             self.host.members_changed(self)
@@ -587,7 +597,7 @@ class Member(Proposer):
                 self.raft.shorten(message, index - 1)
                 if index == message.prev_index + 1:
                     self._reading.append(node)
-                    self.log.read_entries(index, last, APPEND_BYTES, Fetch(self, node))
+                    self.host.pacer().want(Fetch(self, node, index, last))
             parts[0] = frames.raft_frame(self.group_id, wire.encode(message))
             self.host.send(node, parts)
 
@@ -717,13 +727,23 @@ class Member(Proposer):
 
 
 @final
-class Fetch(BatchReader):
+class Fetch(BatchReader, Paced):
     """Entries on their way from disk to a peer."""
 
-    def __init__(self, member: Member, node: str) -> None:
+    def __init__(self, member: Member, node: str, first_index: i64, last_index: i64) -> None:
         self._member = member
         self._node = node
+        self._first: i64 = first_index
+        self._last: i64 = last_index
+
+    def go(self) -> None:
+        """Read them."""
+        self._member.log.read_entries(self._first, self._last, READ_BYTES, self)
 
     def batches_read(self, batches: list[Batch], error: BaseException | None) -> None:
         """Hand them on."""
+        size: i64 = 0
+        for batch in batches:
+            size += batch.size()
+        self._member.host.pacer().done(size)
         self._member.fetched(self._node, batches, error)

@@ -8,7 +8,8 @@ octet, the snapshot's index (i64), and
     DONE    term i64, stamp i64, the payload: a snapshot as `revived.py` draws it
     LOST    nothing more will come: the sender has given up its own log meanwhile
 
-One part is out at a time, so a transfer takes little memory and yields to everything else.
+One part is out at a time, and parts are paced, so a transfer takes little memory and yields to
+everything else.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from warren.errors import Compacted, CorruptRecord
 from warren.log.listener import RawReader
 from warren.node import frames
 from warren.node.member import Member
+from warren.node.pacing import READ_BYTES, Paced
 from warren.node.revived import unwrap
 from warren.raft import wire
 from warren.raft.effects import AcceptSnapshot, SendSnapshot
@@ -35,7 +37,6 @@ LIVE: Final = 2
 DONE: Final = 3
 LOST: Final = 4
 
-PART_BYTES: Final = 1_048_576
 HEAD_BYTES: Final = frames.HEAD_BYTES + 9
 
 
@@ -60,15 +61,21 @@ class Outgoing:
 
 
 @final
-class PartReader(RawReader):
+class PartReader(RawReader, Paced):
     """A part of the live messages is read from disk."""
 
     def __init__(self, transfers: Transfers, outgoing: Outgoing) -> None:
         self._transfers = transfers
         self._outgoing = outgoing
 
+    def go(self) -> None:
+        """Read it."""
+        outgoing = self._outgoing
+        outgoing.member.log.read_live(outgoing.runs, READ_BYTES, self)
+
     def raw_read(self, data: bytes, next_message: int, error: BaseException | None) -> None:
         """Send it."""
+        self._outgoing.member.host.pacer().done(len(data))
         self._transfers.part_read(self._outgoing, data, next_message, error)
 
 
@@ -103,7 +110,7 @@ class Transfers:
         if not wanted:
             self._end(int(member.group_id), peer, True)
         elif outgoing.runs:
-            member.log.read_live(outgoing.runs, PART_BYTES, PartReader(self, outgoing))
+            self._cluster.pacer().want(PartReader(self, outgoing))
         else:
             writer = snapshot_frame(member.group_id, DONE, index)
             write_i64_le(writer, outgoing.offer.snapshot_term)

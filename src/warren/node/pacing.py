@@ -1,0 +1,60 @@
+"""Reads from disk for peers that are far behind, paced: catching up must not slow down what is new.
+
+All groups of a node share one allowance, so that it holds however many of them are behind. What a
+peer misses of the newest entries comes from memory and is not counted.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final, final
+
+from mypy_extensions import i64, mypyc_attr, trait
+
+READ_BYTES: Final = 1_048_576
+"""What one read asks for, and is counted as until it is known how much came."""
+BURST_BYTES: Final = 2 * READ_BYTES
+BYTES_PER_MS: Final = 40_000
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+@trait
+class Paced:
+    """A read of up to `READ_BYTES` for a peer; whoever began it calls `Pacer.done`."""
+
+    def go(self) -> None:
+        """Begin."""
+        raise AssertionError("a paced read defines go")
+
+
+@final
+class Pacer:
+    """Lets reads begin, at once or when earlier ones are paid for."""
+
+    def __init__(self, now_ms: i64) -> None:
+        self._waiting: deque[Paced] = deque()
+        self._left: i64 = BURST_BYTES
+        self._filled_ms: i64 = now_ms
+
+    def want(self, read: Paced) -> None:
+        """Have a read begun."""
+        self._waiting.append(read)
+        self._begin()
+
+    def done(self, size: i64) -> None:
+        """A read has ended, with so many bytes."""
+        self._left += READ_BYTES - size
+        self._begin()
+
+    def tick(self, now_ms: i64) -> None:
+        """Time has passed."""
+        self._left += (now_ms - self._filled_ms) * BYTES_PER_MS
+        if self._left > BURST_BYTES:
+            self._left = BURST_BYTES
+        self._filled_ms = now_ms
+        self._begin()
+
+    def _begin(self) -> None:
+        while self._waiting and self._left > 0:
+            self._left -= READ_BYTES
+            self._waiting.popleft().go()

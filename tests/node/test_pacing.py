@@ -1,0 +1,77 @@
+"""Reads for peers that are far behind: how many may go in a time."""
+
+from __future__ import annotations
+
+import pytest
+
+from warren.node.pacing import BURST_BYTES, BYTES_PER_MS, READ_BYTES, Paced, Pacer
+
+TICK_MS = 50
+
+
+class Read(Paced):
+    """Ends when it is told to."""
+
+    def __init__(self, pacer: Pacer, size: int, begun: list[Read]) -> None:
+        self.pacer = pacer
+        self.size = size
+        self.begun = begun
+
+    def go(self) -> None:
+        self.begun.append(self)
+
+
+def read_all(sizes: list[int], seconds: int) -> list[int]:
+    """Want all of it at once; gives the bytes read up to each second. Reads end at once."""
+    pacer = Pacer(0)
+    begun: list[Read] = []
+    for size in sizes:
+        pacer.want(Read(pacer, size, begun))
+    total = 0
+    seen = []
+    for now in range(0, 1_000 * seconds + 1, TICK_MS):
+        pacer.tick(now)
+        while begun:
+            read = begun.pop(0)
+            total += read.size
+            pacer.done(read.size)
+        if now and now % 1_000 == 0:
+            seen.append(total)
+    return seen
+
+
+@pytest.mark.parametrize("size", [READ_BYTES, READ_BYTES // 3, 2 * READ_BYTES])
+def test_long_reads_are_held_to_a_pace(size: int) -> None:
+    seen = read_all([size] * (400_000_000 // size), 5)
+    for second, total in enumerate(seen, 1):
+        wanted = second * 1_000 * BYTES_PER_MS
+        assert wanted - BURST_BYTES - size <= total <= wanted + BURST_BYTES + size
+
+
+def test_many_groups_with_little_to_read_do_not_wait() -> None:
+    (total,) = read_all([1_000] * 5_000, 1)
+    assert total == 5_000_000
+    pacer = Pacer(0)
+    begun: list[Read] = []
+    for _ in range(1_000):
+        pacer.want(Read(pacer, 100, begun))
+    ended = 0
+    while begun:
+        pacer.done(begun.pop().size)
+        ended += 1
+    assert ended == 1_000, "without any time passing"
+
+
+def test_reads_begin_in_order_and_one_at_least() -> None:
+    pacer = Pacer(0)
+    begun: list[Read] = []
+    reads = [Read(pacer, 50 * READ_BYTES, begun) for _ in range(4)]
+    for read in reads:
+        pacer.want(read)
+    assert begun == reads[:2]
+    # One that was far longer than it should be is paid for before the next begins.
+    pacer.done(50 * READ_BYTES)
+    pacer.tick(TICK_MS)
+    assert begun == reads[:2]
+    pacer.tick(1_300)
+    assert begun == reads[:3]
