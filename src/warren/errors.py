@@ -93,7 +93,7 @@ class ConsensusError(BrokerError):
 
 
 class ClusterError(BrokerError):
-    """The cluster does not take a node in, or does not let it go; the operator has to act."""
+    """The cluster does not take a node in, let it go, or let it go on; the operator has to act."""
 
 
 class ConfigError(BrokerError):

@@ -554,7 +554,7 @@ class Member(Proposer):
             self.machine.sessions_closed(closed)
             own = self.submissions.session
             if own in closed:
-                self.submissions.renew(own + 1)
+                self.submissions.next_epoch()
                 self.machine.session_renewed()
                 self._offer()
         elif batch.payload_size == 0 and batch.term == self.raft.term and self.raft.is_leader:
@@ -716,7 +716,7 @@ class Member(Proposer):
                 self.machine.skipped(submissions.applied(submissions.first()))
             if over:
                 # Closed meanwhile. What was not applied before that never was.
-                submissions.renew(submissions.session + 1)
+                submissions.next_epoch()
                 self.machine.session_renewed()
 
     def stop(self) -> None:

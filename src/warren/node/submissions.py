@@ -11,6 +11,8 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from warren.errors import ClusterError
+
 EPOCH_BITS: Final = 8
 """A node's life has so many bits of sessions in one group; each closing takes the next."""
 
@@ -84,13 +86,28 @@ class Submissions:
         return found.origin
 
     def renew(self, session: i64) -> None:
-        """The session was closed: what is left begins another one."""
+        """Another session is in force: what is left is submitted there."""
         self.session = session
         self.offered = 0
         self._last = 0
         for submission in self._waiting:
             self._last += 1
             submission.sequence = self._last
+
+    def next_epoch(self) -> None:
+        """The session was closed: what is left goes into the next one of this node's life.
+
+        Raises:
+            ClusterError: This life has had them all; one more would be a session of another life,
+                perhaps another node's. A restart gives the node new ones.
+        """
+        following = self.session + 1
+        if following & ((1 << EPOCH_BITS) - 1) == 0:
+            raise ClusterError(
+                f"other nodes gave this one up {1 << EPOCH_BITS} times since it started, which is "
+                "as often as it can come back without a restart: start it again"
+            )
+        self.renew(following)
 
     def first(self) -> i64:
         """The number of the oldest one; there is one."""

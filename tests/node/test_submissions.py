@@ -1,0 +1,28 @@
+"""What a node submits, and the sessions it does that in."""
+
+from __future__ import annotations
+
+import pytest
+
+from warren.errors import ClusterError
+from warren.node.submissions import EPOCH_BITS, Submissions
+
+LIFE = 7 << EPOCH_BITS
+
+
+@pytest.mark.rule("BEH-15")
+def test_a_life_keeps_to_its_own_sessions() -> None:
+    """What is left moves on each time the session is closed, until there is no session left."""
+    submissions = Submissions(LIFE)
+    for number in range(3):
+        submissions.add(0, 0, b"", b"%d" % number, None)
+    assert submissions.next_offer() is not None
+    for epoch in range(1, 1 << EPOCH_BITS):
+        submissions.next_epoch()
+        assert submissions.session == LIFE + epoch
+        assert [submissions.first(), len(submissions)] == [1, 3]
+        offered = submissions.next_offer()
+        assert offered is not None and (offered.sequence, offered.payload) == (1, b"0")
+    with pytest.raises(ClusterError, match="gave this one up 256 times.*start it again"):
+        submissions.next_epoch()
+    assert submissions.session >> EPOCH_BITS == LIFE >> EPOCH_BITS
