@@ -140,7 +140,7 @@ def test_restarts_in_any_order(cluster: Cluster) -> None:
         eventually(lambda node=node: ready(node, QUEUE) == before, WAIT_S)
     consumer = Consumer(nodes[2], QUEUE)
     consumer.start()
-    eventually(lambda: len(consumer.got) >= before, WAIT_S)
+    consumer.gets(before)
     consumer.stop()
     assert len({body for body, _ in consumer.got}) == before == len(consumer.got)
 

@@ -29,7 +29,7 @@ def test_a_queue_spans_three_nodes(cluster: Cluster) -> None:
     consumer.start()
     publisher.goes_on(500)
     publisher.stop()
-    eventually(lambda: len(consumer.got) >= publisher.sent, WAIT_S)
+    consumer.gets(publisher.sent)
     consumer.stop()
     check_books([publisher], [consumer])
     for node in nodes:
@@ -122,7 +122,7 @@ def test_a_lost_disk(cluster: Cluster) -> None:
     eventually(lambda: ready(lost, QUEUE) == publisher.sent, WAIT_S)
     consumer = Consumer(lost, QUEUE)
     consumer.start()
-    eventually(lambda: len(consumer.got) >= publisher.sent, WAIT_S)
+    consumer.gets(publisher.sent)
     consumer.stop()
     check_books([publisher], [consumer])
 

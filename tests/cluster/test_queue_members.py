@@ -77,7 +77,7 @@ def test_a_member_moves_to_another_node(cluster: Cluster) -> None:
     nodes[0].broker.kill()
     publisher.goes_on()
     publisher.stop()
-    eventually(lambda: len(consumer.got) >= publisher.sent, WAIT_S)
+    consumer.gets(publisher.sent)
     consumer.stop()
     check_books([publisher], [consumer])
     rows = {row["Node Name"][:2]: row for row in listed(fourth, "quorum_status", QUEUE)}
@@ -181,7 +181,7 @@ def test_leaders_are_spread(cluster: Cluster) -> None:
     again = queues(nodes[2], "transfer_leadership", "other", nodes[1].name)
     assert again.returncode == 1 and "already the leader of this queue" in again.stderr
     publisher.stop()
-    eventually(lambda: len(consumer.got) >= publisher.sent, WAIT_S)
+    consumer.gets(publisher.sent)
     consumer.stop()
     check_books([publisher], [consumer])
 
@@ -214,6 +214,6 @@ def test_a_lost_member_is_replaced(cluster: Cluster) -> None:
     done(nodes[0], "transfer_leadership", QUEUE, other.name)
     publisher.goes_on()
     publisher.stop()
-    eventually(lambda: len(consumer.got) >= publisher.sent, WAIT_S)
+    consumer.gets(publisher.sent)
     consumer.stop()
     check_books([publisher], [consumer])

@@ -140,6 +140,14 @@ class Consumer(threading.Thread):
         eventually(lambda: self.broken or len(self.got) >= wanted, WAIT_S)
         self.check()
 
+    def gets(self, count: int) -> None:
+        """Wait until it has so many, and never long for the next ones.
+
+        How many there are depends on how fast the machine was before.
+        """
+        while len(self.got) < count:
+            self.goes_on(min(200, count - len(self.got)))
+
     def check(self) -> None:
         """Its channel is open."""
         assert not self.broken and self.surprise is None, self.surprise
