@@ -93,6 +93,8 @@ class ClusterWorld(Stage):
         self._late: set[tuple[SimConnection, str]] = set()
         self._stirred: set[SimConnection] = set()
         self._replaced = False
+        # A method that finds no majority for half a minute ends its connection.
+        self.tolerated.add(541)
 
     # --- the run --------------------------------------------------------------------------------
 

@@ -86,6 +86,19 @@ class QueueMembers:
         text = f"waits for a majority of {', '.join(names)}"
         return f"{text}; not reached: {', '.join(missing)}" if missing else text
 
+    def majority_missing(self, queue: QueueRecord | None) -> str:
+        """That a queue, or the tables, have no leader, in few words; empty if they have."""
+        if queue is None:
+            raft = self._node.tables.member().raft
+            leader, names = raft.leader, [copy.node for copy in raft.members if copy.voter]
+        else:
+            leader, names = self.leader(queue), voters(queue)
+        if leader or not names:
+            return ""
+        running = self.running()
+        missing = [name for name in sorted(names) if name not in running]
+        return f"no majority without {', '.join(missing)}" if missing else "no majority"
+
     def leader(self, queue: QueueRecord) -> str:
         """The node that leads a queue; empty if none is known that runs."""
         member = self._member(queue)

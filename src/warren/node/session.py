@@ -19,6 +19,7 @@ from warren.metadata.machine import Outcome
 from warren.metadata.names import SERVER_NAME_RANDOM_BYTES, clean_name, server_name
 from warren.metadata.tables import VhostRecord
 from warren.node.tables import Change, Tables, VirtualHost
+from warren.node.timeouts import timed_out
 from warren.protocols.broker import (
     ALARM_DISK,
     Completion,
@@ -56,7 +57,7 @@ class TopologyChange(Change):
         self._session: VirtualHostSession = session
         self._request: spec.Method = request
         self._name: str = name
-        self._done: Completion = done
+        self.done: Completion = done
         self.messages: i64 = 0
 
     def applied(self, outcome: Outcome) -> None:
@@ -65,16 +66,16 @@ class TopologyChange(Change):
         session = self._session
         try:
             if isinstance(request, spec.QueueDeclare):
-                session.finish_declare(request, self._name, outcome.changed, self._done)
+                session.finish_declare(request, self._name, outcome.changed, self.done)
                 return
             if isinstance(request, spec.ExchangeDeclare) and not outcome.changed:
                 session.check_exchange(request, self._name)
         except ProtocolError as error:
             error.class_id = request.CLASS_ID
             error.method_id = request.METHOD_ID
-            self._done.refused(error)
+            self.done.refused(error)
             return
-        self._done.answered(Reply(0, self.messages))
+        self.done.answered(Reply(0, self.messages))
 
 
 @final
@@ -151,6 +152,7 @@ class VirtualHostSession(Session):
         self._user: str = login.user
         self._user_bytes: bytes = login.user.encode("utf-8", "surrogateescape")
         self._identity: i64 = identity
+        self._over: bool = False
 
     # Publishing.
 
@@ -287,6 +289,10 @@ class VirtualHostSession(Session):
         self, method: spec.QueueDeclare, name: str, created: bool, done: Completion
     ) -> None:
         """A declare is durable; if a queue of this name came first, is it the same?"""
+        if self._over and method.exclusive:
+            # It took so long that its connection has gone.
+            self._tables.delete_owned(self._name, self._identity)
+            return
         if not created:
             self._queue_command(method, name, True)
         self._declared(name, done)
@@ -380,9 +386,23 @@ class VirtualHostSession(Session):
         """The node's."""
         self._node.log_warning(text)
 
+    def timed_out(
+        self, request: spec.Method, name: str, queue: Queue | None, done: Completion
+    ) -> ConnectionException:
+        """Give a change up if that can still be, and say what there is no majority for."""
+        node = self._node
+        for submitted in self._tables.submitted():
+            change = submitted.change
+            if isinstance(change, TopologyChange) and change.done is done:
+                self._tables.withdraw(submitted)
+        record = None if queue is None else self._tables.machine.queue(self._name, queue.name)
+        reason = node.queue_members.majority_missing(record)
+        title = "" if queue is None else str(queue)
+        return timed_out(request, self._name, name, title, node.settings.node_name, reason)
+
     def removing(self) -> bool:
-        """The tables'."""
-        return self._tables.removals > 0
+        """The tables', unless they cannot be changed now: then nobody waits for it."""
+        return self._tables.removals > 0 and self._tables.member().raft.leader != ""
 
     def after_removals(self, channel: Confirming) -> None:
         """The tables'."""
@@ -390,6 +410,7 @@ class VirtualHostSession(Session):
 
     def closed(self) -> None:
         """Exclusive queues go with their connection (DUR-12)."""
+        self._over = True
         self._tables.delete_owned(self._name, self._identity)
 
     def _permit(self, permission: str, what: str, name: str) -> None:

@@ -56,6 +56,8 @@ class Submissions:
     def __init__(self, session: i64) -> None:
         self.session: i64 = session
         self.offered: i64 = 0
+        self._furthest: i64 = 0
+        """The newest one that any leader of this session was offered."""
         self._waiting: deque[Submission] = deque()
         self._last: i64 = 0
 
@@ -73,7 +75,25 @@ class Submissions:
             return None
         found = self._waiting[at]
         self.offered = found.sequence
+        self._furthest = max(self._furthest, found.sequence)
         return found
+
+    def origins(self) -> list[object | None]:
+        """Of all that wait, in their order."""
+        return [submission.origin for submission in self._waiting]
+
+    def withdraw(self, origin: object) -> bool:
+        """Give one up that nobody was ever offered; False if it may be done yet, or was."""
+        for at, submission in enumerate(self._waiting):
+            if submission.origin is origin:
+                if submission.sequence <= self._furthest:
+                    return False
+                del self._waiting[at]
+                self._last -= 1
+                for behind in range(at, len(self._waiting)):
+                    self._waiting[behind].sequence -= 1
+                return True
+        return False
 
     def offer_from(self, sequence: i64) -> None:
         """Offer again what has this number and all behind it."""
@@ -89,6 +109,7 @@ class Submissions:
         """Another session is in force: what is left is submitted there."""
         self.session = session
         self.offered = 0
+        self._furthest = 0
         self._last = 0
         for submission in self._waiting:
             self._last += 1

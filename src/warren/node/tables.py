@@ -152,6 +152,15 @@ class Tables(Machine):
         self._node.appended(True)
         self._node.needs_turn = True
 
+    def submitted(self) -> list[Submitted]:
+        """What this node wants changed and is not in force yet."""
+        origins = self._tables_member().submissions.origins()
+        return [origin for origin in origins if isinstance(origin, Submitted)]
+
+    def withdraw(self, submitted: Submitted) -> bool:
+        """Give a change up; False if it may come into force yet."""
+        return self._tables_member().submissions.withdraw(submitted)
+
     def announce(self) -> None:
         """Until the cluster knows this life of the node: say that it has begun."""
         node = self._node
@@ -184,6 +193,8 @@ class Tables(Machine):
         if member.group_id == METADATA_GROUP:
             self._announcing = False
             self.announce()
+            if not member.raft.leader:
+                self._let_go()
 
     def members_changed(self, member: Member) -> None:
         """Another configuration of a group is in force."""
@@ -352,10 +363,14 @@ class Tables(Machine):
         """One such queue is gone."""
         self.removals -= 1
         if self.removals == 0:
-            waiting = self.after_removals
-            self.after_removals = []
-            for channel in waiting:
-                channel.go_on()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Channels that wait for queues to be gone go on."""
+        waiting = self.after_removals
+        self.after_removals = []
+        for channel in waiting:
+            channel.go_on()
 
     def _tables_member(self) -> Member:
         member = self._member

@@ -6,7 +6,7 @@ from typing import Final, final
 
 from mypy_extensions import i64, trait
 
-from warren.errors import ProtocolError
+from warren.errors import ConnectionException, ProtocolError
 from warren.log.config import LogConfig
 from warren.protocols.amqp091.output import OutputHost
 from warren.queues.links import Waiter
@@ -84,6 +84,7 @@ class Settings:
         default_vhost, default_user, default_password: Made where the data directory is empty.
         loopback_users: Users that may connect from this machine only.
         quorum_size: How many members of a quorum queue vote where its declare says nothing.
+        majority_wait_ms: How long a client's method may wait for a majority before it is refused.
         leader_locator: Where the leader of such a queue begins; see `metadata.placement`.
         reconciles: Whether queues with too few members get more; see `node.reconcile`.
         reconcile_target: How many they are to have; 0 if only their arguments say so.
@@ -109,6 +110,7 @@ class Settings:
         self.default_password: str = "guest"
         self.loopback_users: list[str] = ["guest"]
         self.quorum_size: int = 3
+        self.majority_wait_ms: int = 30_000
         self.leader_locator: str = "client-local"
         self.reconciles: bool = False
         self.reconcile_target: int = 0
@@ -252,6 +254,19 @@ class Session:
     def log_warning(self, text: str) -> None:
         """Write to the node's log."""
         raise AssertionError("a session defines log_warning")
+
+    def timed_out(
+        self, request: spec.Method, name: str, queue: Queue | None, done: Completion
+    ) -> ConnectionException:
+        """The error for a method that waited too long for its cluster, or its queue.
+
+        Args:
+            request: The method.
+            name: The queue that it declares.
+            queue: The queue that it uses.
+            done: Whoever waits for it; is told no more, as far as that can be.
+        """
+        raise AssertionError("a session defines timed_out")
 
     def removing(self) -> bool:
         """Whether a queue is about to go because its consumers or its connection went."""

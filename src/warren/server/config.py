@@ -69,6 +69,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
         cluster_ssl_verify_names: Whether a node's certificate has to hold its name.
         quorum_cluster_size: How many members of a new quorum queue vote.
         queue_leader_locator: Where the leader of a new quorum queue begins.
+        metadata_store_default_timeout: Milliseconds that a client's method waits for a majority.
         reconciliation_enabled: Whether quorum queues with too few members get more by themselves.
         reconciliation_target_group_size: How many they are to have; 0 for what their arguments say.
         reconciliation_auto_remove: Whether members on nodes that left the cluster are removed. They
@@ -106,6 +107,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     cluster_ssl_verify_names: bool = False
     quorum_cluster_size: int = 3
     queue_leader_locator: str = "client-local"
+    metadata_store_default_timeout: int = 30_000
     reconciliation_enabled: bool = False
     reconciliation_target_group_size: int = 0
     reconciliation_auto_remove: bool = False
@@ -317,6 +319,9 @@ SETTINGS: Final = (
     Setting("quorum_cluster_size", "quorum_cluster_size", _whole(1, 255, "nodes"), "the same"),
     Setting("queue_leader_locator", "queue_leader_locator", _locator,
             "where the leader of a new quorum queue begins: client-local or balanced"),
+    Setting("metadata_store.khepri.default_timeout", "metadata_store_default_timeout",
+            _whole(1, YEAR_MS, "milliseconds"),
+            "milliseconds that a client's method waits for a majority before it is refused"),
     Setting(f"{_RECONCILIATION}.enabled", "reconciliation_enabled", _truth,
             "true: quorum queues with too few members get more by themselves"),
     Setting(f"{_RECONCILIATION}.target_group_size", "reconciliation_target_group_size",

@@ -454,6 +454,7 @@ def settings_from(config: ServerConfig) -> Settings:
     settings.cluster_port = config.cluster_port or CLUSTER_PORT_DEFAULT
     settings.quorum_size = config.quorum_cluster_size
     settings.leader_locator = config.queue_leader_locator
+    settings.majority_wait_ms = config.metadata_store_default_timeout
     settings.reconciles = config.reconciliation_enabled
     settings.reconcile_target = config.reconciliation_target_group_size
     settings.reconcile_interval_ms = config.reconciliation_interval

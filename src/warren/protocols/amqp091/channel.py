@@ -52,6 +52,7 @@ class Pending(Completion):
         self.link: ConsumerLink | None = None
         self.poll: PollLink | None = None
         self.name: str = ""
+        self.since_ms: i64 = -1
 
     def answered(self, reply: Reply) -> None:
         """The work is done."""
@@ -114,6 +115,7 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         self.replies: DirectReplies | None = None
         self._closing: bool = False
         self._ended: bool = False
+        self._pending: Pending | None = None
         self._deferred: list[bytes] = []
         self._deferred_bytes: i64 = 0
 
@@ -239,6 +241,7 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         """An answer is there: tell the client and go on."""
         if self._ended:
             return
+        self._pending = None
         try:
             methods.answer(self, pending, reply)
         except ChannelException as error:
@@ -253,10 +256,26 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         """A method that waited turned out to be an error."""
         if self._ended:
             return
+        self._pending = None
         if isinstance(error, ConnectionException):
-            self.connection.close(error.code, error.text)
+            self.connection.refuse(error)
         else:
             self.fail(error)
+
+    def tick(self, now_ms: i64) -> None:
+        """Nobody waits for ever for a majority that is not there; called about once a second."""
+        pending = self._pending
+        if pending is None or self._ended:
+            return
+        if pending.since_ms < 0:
+            pending.since_ms = now_ms
+        elif now_ms - pending.since_ms > self.connection.broker.settings.majority_wait_ms:
+            request = pending.request
+            if request.CLASS_ID in (40, 50) or isinstance(
+                request, (spec.BasicConsume, spec.BasicGet)
+            ):
+                error = self.session.timed_out(request, pending.name, pending.queue, pending)
+                self.refused(error)
 
     def go_on(self) -> None:
         """Take up what was put aside."""
@@ -400,7 +419,9 @@ class Channel(PublishOwner, LinkOwner, Confirming):
     def wait(self, request: spec.Method) -> Pending:
         """Set the channel aside until `request` is answered."""
         self.aside = True
-        return Pending(self, request)
+        pending = Pending(self, request)
+        self._pending = pending
+        return pending
 
     def queue_name(self, name: str) -> str:
         """A queue's name, where an empty one means the last declared (NAME-05)."""

@@ -161,6 +161,8 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
                 self._transport.abort()
                 self._end()
             return
+        for channel in list(self.channels.values()):
+            channel.tick(now_ms)
         sent = self.output.sent_bytes
         if sent != self._sent_bytes:
             self._sent_bytes = sent
@@ -186,6 +188,11 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
         elif self.state < OPEN:
             self._transport.close()
             self._end()
+
+    def refuse(self, error: ConnectionException) -> None:
+        """End it for what a method that had to wait came to."""
+        if self.state == OPEN:
+            self._fail(error)
 
     def set_writable(self, writable: bool) -> None:
         """The transport's buffer passed its high mark (False) or drained (True)."""
