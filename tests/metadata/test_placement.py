@@ -180,7 +180,7 @@ def declare(
     assert command is not None
     running = list(cluster.machine.nodes)
     seed = name.encode().rjust(16)
-    placement.place(command, cluster.machine, running, node, 3, CLIENT_LOCAL, group_id, seed)
+    placement.place(command, cluster.machine, running, node, 3, CLIENT_LOCAL, group_id, seed, {})
     assert cluster.apply(command).created_queue is not None
 
 
@@ -189,7 +189,7 @@ def test_leaders_and_voters_spread() -> None:
     arguments: Table = {"x-queue-type": "quorum", "x-queue-leader-locator": "balanced"}
     for number in range(40):
         declare(cluster, f"q{number}", arguments)
-    loads = placement.count_loads(cluster.machine)
+    loads = placement.count_loads(cluster.machine, {})
     assert loads.queues == 40
     assert sum(loads.leaders.values()) == 40
     assert all(9 <= loads.leaders[node] <= 11 for node in "abcd")
@@ -198,6 +198,16 @@ def test_leaders_and_voters_spread() -> None:
     queue = cluster.queue("q7")
     assert [member.node for member in queue.members] == list("abcd")
     assert {int(member.incarnation) for member in queue.members} == {int(queue.group_id)}
+
+
+@pytest.mark.rule("LEAD-04")
+def test_leaders_count_where_they_are_now() -> None:
+    """Not where they began; one that nobody has heard of counts there."""
+    cluster = Cluster(*"ab")
+    for name in ("q1", "q2", "q3"):
+        cluster.declare(name, "a", "AB")
+    moved = {int(cluster.queue(name).group_id): "b" for name in ("q1", "q3")}
+    assert placement.count_loads(cluster.machine, moved).leaders == {"a": 1, "b": 2}
 
 
 @pytest.mark.rule("LEAD-02")
@@ -226,8 +236,8 @@ def test_many_queues_are_not_counted_one_by_one() -> None:
     declare(cluster, "q", {"x-queue-type": "quorum"})
     for number in range(QUEUES_FOR_CHANCE - 2):
         cluster.declare(f"c{number}", "a")
-    assert placement.count_loads(cluster.machine).leaders == {"a": 1}
+    assert placement.count_loads(cluster.machine, {}).leaders == {"a": 1}
     cluster.declare("another", "a")
-    loads = placement.count_loads(cluster.machine)
+    loads = placement.count_loads(cluster.machine, {})
     assert loads.queues == QUEUES_FOR_CHANCE
     assert not loads.leaders

@@ -20,6 +20,7 @@ from warren.server.config import (
     build,
     parse_lines,
 )
+from warren.server.main import settings_from
 
 
 def config(text: str, **options: object) -> ServerConfig:
@@ -178,3 +179,39 @@ def test_help_does_not_load_the_broker() -> None:
         "assert 'asyncio' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.rule("CMR-05")
+@pytest.mark.rule("CMR-06")
+@pytest.mark.rule("CMR-07")
+@pytest.mark.rule("CMR-08")
+@pytest.mark.rule("CMR-09")
+def test_reconciliation_of_members() -> None:
+    """Five keys, with RabbitMQ's names and defaults."""
+    key = "quorum_queue.continuous_membership_reconciliation"
+    settings = settings_from(config(""))
+    assert (settings.reconciles, settings.reconcile_target) == (False, 0)
+    assert settings.reconcile_interval_ms == 3_600_000
+    assert settings.reconcile_trigger_ms == 10_000
+    settings = settings_from(
+        config(
+            f"""
+            {key}.enabled = true
+            {key}.target_group_size = 5
+            {key}.auto_remove = true
+            {key}.interval = 1000
+            {key}.trigger_interval = 20
+            """
+        )
+    )
+    assert (settings.reconciles, settings.reconcile_target) == (True, 5)
+    assert (settings.reconcile_interval_ms, settings.reconcile_trigger_ms) == (1_000, 20)
+    for name, value in (
+        ("enabled", "yes"),
+        ("target_group_size", "0"),
+        ("auto_remove", "1"),
+        ("interval", "0"),
+        ("trigger_interval", "-1"),
+    ):
+        with pytest.raises(ConfigError, match=f"{key}.{name} = {value}: allowed is"):
+            config(f"{key}.{name} = {value}")

@@ -49,8 +49,14 @@ class Loads:
         self.voters: dict[str, int] = {}
 
 
-def count_loads(machine: MetadataMachine) -> Loads:
-    """Loads as the tables know them: by the node that each queue's leader began on."""
+def count_loads(machine: MetadataMachine, leaders: dict[int, str]) -> Loads:
+    """What every node leads and votes in.
+
+    Args:
+        machine: The tables.
+        leaders: Who leads which group now, as far as that is known; else it counts for the node
+            that its leader began on.
+    """
     total = 0
     for tables in machine.vhosts.values():
         total += len(tables.queues)
@@ -61,7 +67,8 @@ def count_loads(machine: MetadataMachine) -> Loads:
         for queue in tables.queues.values():
             if not queue.members:
                 continue
-            loads.leaders[queue.node] = loads.leaders.get(queue.node, 0) + 1
+            leader = leaders.get(int(queue.group_id), queue.node)
+            loads.leaders[leader] = loads.leaders.get(leader, 0) + 1
             for member in queue.members:
                 if member.voter:
                     loads.voters[member.node] = loads.voters.get(member.node, 0) + 1
@@ -146,6 +153,7 @@ def place(
     default_locator: str,
     incarnation: i64,
     seed: bytes,
+    leaders: dict[int, str],
 ) -> None:
     """Say in a declare where the queue will live.
 
@@ -157,6 +165,7 @@ def place(
         running, declaring, seed: See `choose_members`.
         default_size, default_locator: What holds where the arguments say nothing.
         incarnation: Of each member; the queue is new, so that its group id may serve.
+        leaders: See `count_loads`.
     """
     command.node = declaring
     if command.kind != "quorum" or not machine.nodes:
@@ -167,7 +176,7 @@ def place(
         declaring,
         group_size(command.arguments, default_size),
         leader_locator(command.arguments, default_locator),
-        count_loads(machine),
+        count_loads(machine, leaders),
         seed,
     )
     command.members = [MemberRecord(node, incarnation, voter) for node, voter in members]

@@ -142,6 +142,14 @@ class Cluster(MemberHost):
             self._timed.pop(int(group_id), None)
             self._share_memory()
 
+    def leaders(self) -> dict[int, str]:
+        """Who leads each group, where that is known."""
+        found: dict[int, str] = {}
+        for group_id, member in self.members.items():
+            if member.raft.leader:
+                found[group_id] = member.raft.leader
+        return found
+
     def session_begun(self, session: i64) -> None:
         """This life of the node is known to the cluster."""
         self.session = session

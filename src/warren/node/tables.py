@@ -338,6 +338,7 @@ class Tables(Machine):
             node.settings.leader_locator,
             command.group_id,
             node.random.bytes(placement.SEED_BYTES),
+            node.cluster.leaders() if command.kind == "quorum" else {},
         )
 
     def delete_unused(self, queue: Queue) -> None:
