@@ -210,9 +210,9 @@ class Pair:
     def _link(self) -> None:
         for source, station in self.stations.items():
             for target in sorted(station.dialled):
-                other = self.stations[target]
+                other = self.stations.get(target)
                 key = (source, target)
-                if key in self.links or key in self.blocked:
+                if other is None or key in self.links or key in self.blocked:
                     continue
                 if station.alive and other.alive and source != target:
                     self.links[key] = deque()

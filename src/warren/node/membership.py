@@ -20,7 +20,7 @@ from warren.metadata import commands
 from warren.metadata.membership import node_with
 from warren.metadata.node_checks import check_add_node
 from warren.metadata.outcome import Outcome
-from warren.metadata.tables import MemberRecord
+from warren.metadata.tables import MemberRecord, QueueRecord
 from warren.node.member import Member
 from warren.node.tables import METADATA_GROUP, Change
 from warren.ports import PeerHello
@@ -231,23 +231,30 @@ class Membership:
 
     def _place_everywhere(self) -> None:
         """Every node holds every quorum queue: as a learner, where it does not vote."""
-        machine = self._node.tables.machine
-        for tables in machine.vhosts.values():
+        for tables in self._node.tables.machine.vhosts.values():
             for queue in tables.queues.values():
-                if queue.kind != "quorum":
-                    continue
-                missing = [name for name in machine.nodes if queue.member_on(name) is None]
-                if missing:
-                    members = list(queue.members)
-                    for name in missing:
-                        incarnation = self._node.tables.new_group()
-                        members.append(MemberRecord(name, incarnation, False))
-                    self._node.tables.submit(
-                        commands.SetMembers(
-                            queue.group_id, queue.vhost, queue.name, members, queue.revision
-                        ),
-                        None,
-                    )
+                self._place(queue)
+
+    def placed(self, queue: QueueRecord) -> None:
+        """A quorum queue is new, or has other members; a node may have come meanwhile."""
+        if self._node.tables.member().raft.is_leader:
+            self._place(queue)
+
+    def _place(self, queue: QueueRecord) -> None:
+        tables = self._node.tables
+        if queue.kind != "quorum":
+            return
+        missing = [name for name in tables.machine.nodes if queue.member_on(name) is None]
+        if missing:
+            members = list(queue.members)
+            for name in missing:
+                members.append(MemberRecord(name, tables.new_group(), False))
+            tables.submit(
+                commands.SetMembers(
+                    queue.group_id, queue.vhost, queue.name, members, queue.revision
+                ),
+                None,
+            )
 
     def tick(self) -> None:
         """Bring groups that this node leads nearer to what they should be."""

@@ -414,6 +414,7 @@ class Tables(Machine):
         if created is not None and not self._has(created):
             self._start(created)
         if created is not None and created.kind == "quorum":
+            self._node.membership.placed(created)
             self._node.reconciler.trigger()
         for record in outcome.deleted_queues:
             vhost = self.vhosts.get(record.vhost)
@@ -438,6 +439,7 @@ class Tables(Machine):
     def _members_set(self, record: QueueRecord) -> None:
         """A queue's members should be others."""
         self._node.membership.unsettle(int(record.group_id))
+        self._node.membership.placed(record)
         vhost = self.vhosts[record.vhost]
         if self._lacks(vhost, record):
             self._start(record)

@@ -1,0 +1,50 @@
+"""Every node gets a copy of every quorum queue, however changes of members overtake each other."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.node.pair import Pair
+from warren.metadata.commands import AddNode, DeclareQueue, SetMembers
+from warren.metadata.member_checks import delete_member
+from warren.metadata.tables import NO_OWNER, QueueRecord
+from warren.wire.amqp091.table import Table
+
+
+def record(pair: Pair, name: str) -> QueueRecord:
+    queue = pair.a.node.tables.machine.queue("/", name)
+    assert queue is not None
+    return queue
+
+
+def declare(pair: Pair, name: str) -> None:
+    """On `b`, with members on the nodes that it knows of just now."""
+    tables = pair.b.node.tables
+    arguments: Table = {"x-queue-type": "quorum"}
+    group_id = tables.new_group()
+    command = DeclareQueue("/", name, "quorum", True, False, NO_OWNER, arguments, group_id, "b")
+    tables.place(command)
+    tables.submit(command, None)
+
+
+@pytest.mark.rule("MEM-01")
+def test_a_node_comes_while_a_queue_is_declared() -> None:
+    pair = Pair()
+    pair.a.node.tables.submit(AddNode("c", b"c" * 16, "c", 1, 7), None)
+    declare(pair, "q")
+    pair.until(lambda: pair.a.node.tables.machine.queue("/", "q") is not None)
+    pair.until(lambda: len(record(pair, "q").members) == 3)
+    assert [row.voter for row in record(pair, "q").members] == [True, True, False]
+
+
+def test_a_node_comes_while_an_operator_changes_the_members() -> None:
+    pair = Pair()
+    declare(pair, "q")
+    pair.until(lambda: pair.a.node.tables.machine.queue("/", "q") is not None)
+    queue = record(pair, "q")
+    command = delete_member(queue, "b", ["a", "b"], False)
+    assert isinstance(command, SetMembers)
+    pair.a.node.tables.submit(AddNode("c", b"c" * 16, "c", 1, 7), None)
+    pair.a.node.tables.submit(command, None)
+    pair.until(lambda: len(record(pair, "q").members) == 3)
+    assert [row.voter for row in record(pair, "q").members] == [True, False, False]
