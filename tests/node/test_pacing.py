@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from warren.node.pacing import BURST_BYTES, BYTES_PER_MS, READ_BYTES, Paced, Pacer
+from warren.node.pacing import BURST_BYTES, BYTES_PER_MS, READ_BYTES, Pacer
 
 TICK_MS = 50
 
 
-class Read(Paced):
+class Read:
     """Ends when it is told to."""
 
     def __init__(self, pacer: Pacer, size: int, begun: list[Read]) -> None:
@@ -26,7 +26,7 @@ def read_all(sizes: list[int], seconds: int) -> list[int]:
     pacer = Pacer(0)
     begun: list[Read] = []
     for size in sizes:
-        pacer.want(Read(pacer, size, begun))
+        pacer.want(Read(pacer, size, begun).go)
     total = 0
     seen = []
     for now in range(0, 1_000 * seconds + 1, TICK_MS):
@@ -54,7 +54,7 @@ def test_many_groups_with_little_to_read_do_not_wait() -> None:
     pacer = Pacer(0)
     begun: list[Read] = []
     for _ in range(1_000):
-        pacer.want(Read(pacer, 100, begun))
+        pacer.want(Read(pacer, 100, begun).go)
     ended = 0
     while begun:
         pacer.done(begun.pop().size)
@@ -67,7 +67,7 @@ def test_reads_begin_in_order_and_one_at_least() -> None:
     begun: list[Read] = []
     reads = [Read(pacer, 50 * READ_BYTES, begun) for _ in range(4)]
     for read in reads:
-        pacer.want(read)
+        pacer.want(read.go)
     assert begun == reads[:2]
     # One that was far longer than it should be is paid for before the next begins.
     pacer.done(50 * READ_BYTES)

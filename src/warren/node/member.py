@@ -18,7 +18,7 @@ from warren.log.batch import KIND_COMMAND, KIND_SNAPSHOT, KIND_STATE, Batch
 from warren.log.group import GroupLog
 from warren.log.listener import BatchReader
 from warren.node import frames
-from warren.node.pacing import READ_BYTES, Paced, Pacer
+from warren.node.pacing import READ_BYTES, Pacer
 from warren.node.revived import (
     CLOSE,
     MEMBERS,
@@ -597,7 +597,7 @@ class Member(Proposer):
                 self.raft.shorten(message, index - 1)
                 if index == message.prev_index + 1:
                     self._reading.append(node)
-                    self.host.pacer().want(Fetch(self, node, index, last))
+                    self.host.pacer().want(Fetch(self, node, index, last).go)
             parts[0] = frames.raft_frame(self.group_id, wire.encode(message))
             self.host.send(node, parts)
 
@@ -727,7 +727,7 @@ class Member(Proposer):
 
 
 @final
-class Fetch(BatchReader, Paced):
+class Fetch(BatchReader):
     """Entries on their way from disk to a peer."""
 
     def __init__(self, member: Member, node: str, first_index: i64, last_index: i64) -> None:

@@ -7,9 +7,10 @@ peer misses of the newest entries comes from memory and is not counted.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Final, final
 
-from mypy_extensions import i64, mypyc_attr, trait
+from mypy_extensions import i64
 
 READ_BYTES: Final = 1_048_576
 """What one read asks for, and is counted as until it is known how much came."""
@@ -17,27 +18,17 @@ BURST_BYTES: Final = 2 * READ_BYTES
 BYTES_PER_MS: Final = 40_000
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
-@trait
-class Paced:
-    """A read of up to `READ_BYTES` for a peer; whoever began it calls `Pacer.done`."""
-
-    def go(self) -> None:
-        """Begin."""
-        raise AssertionError("a paced read defines go")
-
-
 @final
 class Pacer:
     """Lets reads begin, at once or when earlier ones are paid for."""
 
     def __init__(self, now_ms: i64) -> None:
-        self._waiting: deque[Paced] = deque()
+        self._waiting: deque[Callable[[], None]] = deque()
         self._left: i64 = BURST_BYTES
         self._filled_ms: i64 = now_ms
 
-    def want(self, read: Paced) -> None:
-        """Have a read begun."""
+    def want(self, read: Callable[[], None]) -> None:
+        """Call `read` when a read of up to `READ_BYTES` may begin; `done` follows when it ends."""
         self._waiting.append(read)
         self._begin()
 
@@ -57,4 +48,4 @@ class Pacer:
     def _begin(self) -> None:
         while self._waiting and self._left > 0:
             self._left -= READ_BYTES
-            self._waiting.popleft().go()
+            self._waiting.popleft()()

@@ -23,7 +23,7 @@ from warren.errors import Compacted, CorruptRecord
 from warren.log.listener import RawReader
 from warren.node import frames
 from warren.node.member import Member
-from warren.node.pacing import READ_BYTES, Paced
+from warren.node.pacing import READ_BYTES
 from warren.node.revived import unwrap
 from warren.raft import wire
 from warren.raft.effects import AcceptSnapshot, SendSnapshot
@@ -61,7 +61,7 @@ class Outgoing:
 
 
 @final
-class PartReader(RawReader, Paced):
+class PartReader(RawReader):
     """A part of the live messages is read from disk."""
 
     def __init__(self, transfers: Transfers, outgoing: Outgoing) -> None:
@@ -110,7 +110,7 @@ class Transfers:
         if not wanted:
             self._end(int(member.group_id), peer, True)
         elif outgoing.runs:
-            self._cluster.pacer().want(PartReader(self, outgoing))
+            self._cluster.pacer().want(PartReader(self, outgoing).go)
         else:
             writer = snapshot_frame(member.group_id, DONE, index)
             write_i64_le(writer, outgoing.offer.snapshot_term)
