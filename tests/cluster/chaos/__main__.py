@@ -60,8 +60,8 @@ def run(words: argparse.Namespace, lab: Lab, history: History) -> None:
         lab.declare(queue, voters)
     names = list(queues)
     work = Work(history, [node.address for node in lab.cluster.nodes], words.seed, words.pace)
-    publishers = start(work, PUBLISHERS, names, dice)
-    consumers = start(work, CONSUMERS, names, dice)
+    publishers = start(work, PUBLISHERS, names)
+    consumers = start(work, CONSUMERS, names)
     log = history.log("nemesis")
     fault = KINDS[words.fault](lab, dice, words.seconds)
     for cycle in range(words.cycles):
@@ -79,14 +79,12 @@ def run(words: argparse.Namespace, lab: Lab, history: History) -> None:
     finish(work, lab, publishers, consumers, names, log)
 
 
-def start(
-    work: Work, kinds: tuple[type, ...], queues: list[str], dice: random.Random
-) -> list[Client]:
-    """A client of every library for every queue."""
+def start(work: Work, kinds: tuple[type, ...], queues: list[str]) -> list[Client]:
+    """A client of every library for every queue, each at a node of its own."""
     made: list[Client] = []
     for queue in queues:
         for kind in kinds:
-            made.append(kind(work, f"{kind.__name__}-{queue}", queue, dice.randrange(99)))
+            made.append(kind(work, f"{kind.__name__}-{queue}", queue, len(made)))
             made[-1].start()
     return made
 

@@ -137,9 +137,8 @@ def judge(table: pa.Table) -> Verdict:
     )
     verdict.lost = confirmed.names(np.setdiff1d(confirmed.key, got.key))
     verdict.invented = got.names(np.setdiff1d(got.key, sent.key))
-    once = _counted(sent.key, lambda count: count == 1)
-    twice = _counted(got.key[~again], lambda count: count > 1)
-    verdict.doubled = got.names(np.intersect1d(once, twice))
+    again_published = _repeated(sent.key)
+    verdict.doubled = got.names(np.setdiff1d(_repeated(got.key[~again]), again_published))
     verdict.late = _late(got, again)
     surprises = rows("surprise", "info")
     for what in surprises["what"].to_pylist():
@@ -155,9 +154,10 @@ def judge(table: pa.Table) -> Verdict:
     return verdict
 
 
-def _counted(keys: np.ndarray, wanted: object) -> np.ndarray:
+def _repeated(keys: np.ndarray) -> np.ndarray:
+    """Those that are there more than once."""
     found, counts = np.unique(keys, return_counts=True)
-    return found[wanted(counts)]
+    return found[counts > 1]
 
 
 def _late(got: _Events, again: np.ndarray) -> list[str]:

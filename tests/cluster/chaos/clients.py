@@ -1,8 +1,10 @@
 """Clients that go on through every fault, and write down what happens to them.
 
 Each is a thread that connects, works until its connection is lost or does nothing for too long,
-and connects again, to another node if there is no getting through to that one. A connection is a
-process of its own in the history, and a publisher of its own: no message is published twice.
+and connects again, to another node if there is no getting through to its own. Publishers connect
+anew after a while in any case, so that they are where they belong when their node is back. A
+connection is a process of its own in the history, and a publisher of its own: no message is
+published twice.
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ HEARTBEAT_S = 5
 STALL_S = 10.0
 """A publisher without an answer for so long tries another node."""
 PAUSE_S = 0.2
+LIFE_S = 20.0
+"""A publisher's connection publishes for so long."""
 PREFETCH = 100
 BEHIND_MAX = 20_000
 """Publishers wait while so many confirmed messages were not delivered."""
@@ -73,7 +77,7 @@ class Client(threading.Thread):
         super().__init__(daemon=True, name=name)
         self.work, self.queue, self.end = work, queue, end
         self.done = 0
-        self.node = work.nodes[home % len(work.nodes)]
+        self.home = self.node = work.nodes[home % len(work.nodes)]
         self.log: Log = work.history.log(f"{name}.0")
         self.failure: BaseException | None = None
         self._dice = random.Random(f"{work.seed} {name}")
@@ -93,8 +97,8 @@ class Client(threading.Thread):
                 self.log = self.work.history.log(f"{self.name}.{self._lives}")
                 before = self.done
                 self.live()
-                if self.done == before:
-                    self.node = self._dice.choice(self.work.nodes)
+                lost = self.done == before
+                self.node = self._dice.choice(self.work.nodes) if lost else self.home
                 if not self.end.is_set():
                     self.end.wait(PAUSE_S)
         except BaseException as error:
@@ -138,9 +142,9 @@ class Publisher(Client):
 
     def may_send(self) -> int:
         """How many messages may be published now."""
-        if self.end.is_set() or self.work.waits():
-            return 0
         since_s = time.monotonic() - self._began
+        if self.end.is_set() or since_s > LIFE_S or self.work.waits():
+            return 0
         due = int(since_s * self.rate * self.work.pace) + 1 - self.sent
         return max(0, min(due, self.window - len(self.open)))
 
@@ -158,8 +162,9 @@ class Publisher(Client):
         return bool(self.open) and time.monotonic() - self._answered > STALL_S
 
     def finished(self) -> bool:
-        """Whether it is to end, and all is answered."""
-        return self.end.is_set() and not self.open
+        """Whether it is to end, or old, and all is answered."""
+        aged = time.monotonic() - self._began > LIFE_S
+        return (aged or self.end.is_set()) and not self.open
 
     def came_back(self, body: bytes) -> None:
         """A message was returned: no queue took it."""
