@@ -170,7 +170,14 @@ def check_books(publishers: list[Publisher], consumers: list[Consumer]) -> None:
                 if not redelivered and body.startswith(mark)
             ]
             late = [two for one, two in itertools.pairwise(numbers) if two < one]
-            assert not late, f"{late} of publisher {publisher.name} came late, of {len(numbers)}"
+            names = [mark + b"%d" % number for number in late]
+            everywhere = [
+                (place, place_in_row, *delivery)
+                for place, other in enumerate(consumers)
+                for place_in_row, delivery in enumerate(other.got)
+                if delivery[0] in names
+            ]
+            assert not late, f"late, of {len(numbers)}: (consumer, place, body, again) {everywhere}"
     sent = {
         b"%s:%d" % (publisher.name.encode(), number)
         for publisher in publishers
