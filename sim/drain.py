@@ -137,6 +137,7 @@ class Drain:
         assert node is not None
         return (
             not node.needs_turn
+            and not node.lingering
             and node.log.idle
             and world.executor.idle
             and not any(c.outbox or c.inbox for c in world.connections)

@@ -235,7 +235,7 @@ def half_is_enough() -> Mend:
 
 def never_silent() -> Mend:
     """A leader keeps asking peers that owe nothing."""
-    return replace(Progress, "outstanding", lambda peer: True)
+    return replace(Progress, "owes", lambda peer: True)
 
 
 def never_repeated() -> Mend:

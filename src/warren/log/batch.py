@@ -142,6 +142,8 @@ class Batch:
         self.resident = False
         """Whether the cache counts this batch; the cache's own mark."""
         self._ends = vec[i32]()
+        self._head = b""
+        """What `encode_head` gives, if `parts` has made it already."""
 
     def size(self) -> i64:
         """Bytes of the whole batch on disk."""
@@ -176,6 +178,8 @@ class Batch:
         """Header and lengths as they lie on disk, with the checksum over the whole batch."""
         if self.as_stored:
             return self.payload[self.lengths_at - HEADER_BYTES : self.payload_at]
+        if self._head:
+            return self._head
         writer = BytesWriter()
         write_i32_le(writer, i32(self.kind | FORMAT_VERSION << 16))
         write_i64_le(writer, self.group_id)
@@ -217,6 +221,14 @@ class Batch:
             start = self.lengths_at - HEADER_BYTES
             return self.payload[start : self.payload_at + self.payload_size]
         return self.encode_head() + self.body()
+
+    def parts(self) -> list[bytes]:
+        """What `encoded` gives, as buffers back to back; for batches that are sent and written."""
+        if self.as_stored:
+            return [self.encoded()]
+        if not self._head:
+            self._head = self.encode_head()
+        return [self._head, self.body()]
 
     def detach(self) -> None:
         """Give the batch its own copy of its bytes."""

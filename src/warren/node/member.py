@@ -54,7 +54,7 @@ from warren.raft.effects import (
 from warren.raft.following import SNAPSHOT_KEEPS_TAIL
 from warren.raft.members import Config
 from warren.raft.members import Member as Copy
-from warren.raft.messages import Append, SnapshotOffer
+from warren.raft.messages import SnapshotOffer
 from warren.raft.raft import Raft, Saved
 from warren.raft.state import Options
 
@@ -171,7 +171,8 @@ class Member(Proposer):
         self._asked: dict[int, tuple[int, int]] = {}
         """As leader: which sequence was asked for when which one came instead, by session."""
         self._frame = b""
-        """The append whose batches are being stored."""
+        """The append whose batches are being stored; they begin at `_frame_at`."""
+        self._frame_at: i64 = 0
         self._snapshot_index: i64 = 0
         self._pending_snapshot = b""
         self._taken_over: tuple[int, int, bytes] | None = None
@@ -231,6 +232,10 @@ class Member(Proposer):
         """Have an entry appended by whoever leads."""
         self.submissions.add(kind, count, lengths, payload, origin)
         self._offer()
+
+    def busy(self) -> bool:
+        """Whether a submission is under way: what comes meanwhile is better one entry than many."""
+        return len(self.submissions) > 0 and self.has_peers()
 
     def session(self) -> i64:
         """The session in force."""
@@ -366,7 +371,8 @@ class Member(Proposer):
             if self.log.incomplete and not isinstance(message, SnapshotOffer):
                 # The log was given up for a snapshot that is not all here yet.
                 return
-            self._frame = frame[end:] if isinstance(message, Append) else b""
+            self._frame = frame
+            self._frame_at = end
             self.raft.step(message, self.host.monotonic_ms())
             self.work()
             self._frame = b""
@@ -588,9 +594,8 @@ class Member(Proposer):
                         batch = fetched[at]
                 if batch is None:
                     break
-                data = batch.encoded()
-                parts.append(data)
-                size += len(data)
+                parts.extend(batch.parts())
+                size += batch.size()
                 index += 1
             if index <= message.last_index:
                 last = message.last_index
@@ -617,7 +622,7 @@ class Member(Proposer):
     def _store(self, effect: Store) -> None:
         """Append what the leader sent along."""
         data = self._frame
-        at: i64 = 0
+        at = self._frame_at
         index = effect.message.prev_index + 1
         while index <= effect.message.last_index:
             if index < effect.first_index:

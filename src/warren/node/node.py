@@ -104,6 +104,7 @@ class Node(Broker):
         self._waking: list[Confirming] = []
         self._snapshots_wanted: list[int] = []
         self._congested: list[Queue] = []
+        self._lingering: list[Queue] = []
         self._appended_urgent: bool = False
         self._alarms: i64 = 0
         self._greeting: bytes = b""
@@ -195,14 +196,16 @@ class Node(Broker):
             queue.dispatch()
 
     def linger_over(self) -> None:
-        """Send to disk what nobody waited for; called a moment after `lingering` was seen."""
+        """Let go what nobody waited for; called a moment after `lingering` was seen."""
         if self.lingering:
+            self._hurry_queues()
             self._flush_log()
 
     def tick_log(self) -> None:
         """Let the log look after its files; called some times a second."""
         self.cluster.tick()
         self.log.tick(self._clock.monotonic_ms())
+        self._hurry_queues()
         self._flush_log()
         self.needs_turn = True
 
@@ -231,6 +234,7 @@ class Node(Broker):
         """Write everything down for an orderly end; `close` follows when the disk is done."""
         for connection in list(self.connections.values()) + list(self._closing.values()):
             connection.lost()
+        self._hurry_queues()
         self.turn()
         self.tables.write_clean_snapshots()
         self.log.wind_down()
@@ -252,6 +256,20 @@ class Node(Broker):
             self._appended_urgent = True
         else:
             self.lingering = True
+
+    def queue_lingers(self, queue: Queue) -> None:
+        """A queue keeps settles that nobody waits for."""
+        self.lingering = True
+        if not queue.lingers:
+            queue.lingers = True
+            self._lingering.append(queue)
+
+    def _hurry_queues(self) -> None:
+        queues = self._lingering
+        self._lingering = []
+        for queue in queues:
+            queue.lingers = False
+            queue.hurry()
 
     def queue_congested(self, queue: Queue) -> None:
         """Publishers wait for a queue."""
@@ -399,7 +417,7 @@ class Node(Broker):
 
     def _flush_log(self) -> None:
         self._appended_urgent = False
-        self.lingering = False
+        self.lingering = len(self._lingering) > 0
         self.log.flush()
 
     def _relieve(self) -> None:

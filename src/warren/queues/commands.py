@@ -50,6 +50,8 @@ EXPIRE: Final = 14
 CONFIG: Final = 15
 FREE: Final = 16
 
+SETTLE_BYTES: Final = 25
+
 
 def attach(out: BytesWriter, consumer: i64, credit: i64, priority: i64) -> None:
     """A consumer arrives."""

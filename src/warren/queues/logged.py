@@ -115,12 +115,15 @@ class LoggedQueue(Queue):
         self.unwritten_bytes += self._pending_bytes
         self.seen_messages += self._pending
         self.seen_bytes += self._pending_bytes
+        self._forget_gathered()
+        return gathered
+
+    def _forget_gathered(self) -> None:
         self._parts = []
         self._lengths = []
         self._runs = []
         self._pending = 0
         self._pending_bytes = 0
-        return gathered
 
     def _confirm(self, size: i64, runs: list[PublishRun]) -> None:
         """Messages of this size are durable: their publishers are told, if they still wait."""

@@ -22,6 +22,8 @@ from warren.queues.publishing import PublishRun
 SEAL_BYTES: Final = 262_144
 """A record batch is sealed when its records pass this size, whatever the turn still brings."""
 
+NOT_SETTLED: Final = -1
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Host:
@@ -38,6 +40,10 @@ class Host:
     def appended(self, urgent: bool) -> None:
         """The queue appended to the log; somebody waits for that to be durable, if urgent."""
         raise AssertionError("a host defines appended")
+
+    def queue_lingers(self, queue: Queue) -> None:
+        """The queue keeps settles that nobody waits for; call `hurry` a moment later."""
+        raise AssertionError("a host defines queue_lingers")
 
     def queue_congested(self, queue: Queue) -> None:
         """Publishers wait for this queue; look after it at each turn and tick."""
@@ -69,6 +75,7 @@ class Queue:
         exclusive_consumer: Whether its only consumer asked to be the only one.
         published, delivered: Messages so far, for metrics.
         held_back: Publishers that wait until this queue is congested no more.
+        lingers: Whether the node is going to call `hurry`.
     """
 
     def __init__(self, host: Host, vhost: str, name: str, kind: str, fifo: Fifo) -> None:
@@ -86,6 +93,7 @@ class Queue:
         self.published: i64 = 0
         self.delivered: i64 = 0
         self.held_back: list[FlowControlled] = []
+        self.lingers: bool = False
         self._next_consumer: i64 = 1
         self._parts: list[bytes] = []
         self._lengths: list[bytes] = []
@@ -96,7 +104,12 @@ class Queue:
         self._commands: BytesWriter = BytesWriter()
         self._pending_commands: bool = False
         self._urgent: bool = False
-        """Whether among the pending commands are others than settles."""
+        """Whether somebody waits for the pending commands."""
+        self._run_consumer: i64 = 0
+        self._run_first: i64 = 0
+        self._run_behind: i64 = 0
+        self._run_end: i64 = NOT_SETTLED
+        """Where among the pending commands the newest settle ends, which may yet grow."""
 
     # For channels.
 
@@ -167,7 +180,19 @@ class Queue:
 
     def settle(self, consumer_id: i64, first: i64, last: i64) -> None:
         """Message ids of a consumer are done with."""
-        commands.settle(self._commands, consumer_id, first, last)
+        out = self._commands
+        if (
+            len(out) == self._run_end
+            and consumer_id == self._run_consumer
+            and first == self._run_behind
+        ):
+            out.truncate(self._run_end - commands.SETTLE_BYTES)
+        else:
+            self._run_consumer = consumer_id
+            self._run_first = first
+        commands.settle(out, consumer_id, self._run_first, last)
+        self._run_behind = last + 1
+        self._run_end = len(out)
         self._pending_commands = True
         self._mark()
 
@@ -250,6 +275,12 @@ class Queue:
         if self._pending_commands:
             self._seal_commands(None)
 
+    def hurry(self) -> None:
+        """Seal in this turn what was kept for a moment."""
+        if self._pending_commands and not self.deleted:
+            self._urgent = True
+            self._mark()
+
     def dispatch(self) -> None:
         """Pass on what the machine handed out."""
         fifo = self.fifo
@@ -331,6 +362,7 @@ class Queue:
     def _take_commands(self) -> bytes:
         payload = self._commands.getvalue()
         self._commands = BytesWriter()
+        self._run_end = NOT_SETTLED
         self._pending_commands = False
         self._urgent = False
         return payload

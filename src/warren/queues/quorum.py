@@ -78,10 +78,37 @@ class QuorumQueue(LoggedQueue, Machine):
         """Write the machine's state, as of the last applied entry, into the log."""
         self._group().snapshot()
 
+    def close(self) -> None:
+        """The queue was deleted; messages that it would have had count as safe (as RabbitMQ)."""
+        super().close()
+        for run in self._runs:
+            run.safe()
+        self._forget_gathered()
+
     def expire_groups(self, now_ms: i64) -> None:
         """The leader minds the leases of readers."""
         if self._group().leads():
             super().expire_groups(now_ms)
+
+    def settle(self, consumer_id: i64, first: i64, last: i64) -> None:
+        """Message ids of a consumer are done with; one with little credit left waits for more."""
+        consumer = self.fifo.consumers.get(consumer_id)
+        if consumer is not None and consumer.credit < consumer.held:
+            self._urgent = True
+        super().settle(consumer_id, first, last)
+
+    def seal(self) -> None:
+        """Submit what was gathered, unless it is better to gather more.
+
+        That is while something is under way, since an entry costs all members much the same
+        whatever its size, and for settles that nobody waits for, which are kept for a moment.
+        """
+        if self._group().busy():
+            return
+        if self._pending > 0 or self._urgent or self.fifo.ready_count() > 0:
+            super().seal()
+        elif self._pending_commands:
+            self.host.queue_lingers(self)
 
     def dispatch(self) -> None:
         """Pass on what the machine handed to consumers of this node."""
@@ -194,6 +221,7 @@ class QuorumQueue(LoggedQueue, Machine):
             origin.answered(Reply())
         elif isinstance(origin, Gathered):
             self._confirm(len(origin.payload), origin.runs)
+        self._mark()
 
     def abandoned(self, origin: object | None) -> None:
         """The queue was deleted; messages that it would have had count as safe (as RabbitMQ)."""
@@ -219,9 +247,7 @@ class QuorumQueue(LoggedQueue, Machine):
         )
 
     def _seal_commands(self, waiter: Waiter | None) -> None:
-        # Settles alone change nothing that anybody sees while no message waits for their credit.
-        urgent = self._urgent or waiter is not None or self.fifo.ready_count() > 0
-        self.host.appended(urgent)
+        self.host.appended(True)
         self._group().submit(KIND_COMMAND, 0, b"", self._take_commands(), waiter)
 
     def _unlink(self, consumer_id: i64) -> None:

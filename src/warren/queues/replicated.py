@@ -76,6 +76,10 @@ class Proposer:
         """Whether this node is where the group's decisions are made."""
         raise AssertionError("a proposer defines leads")
 
+    def busy(self) -> bool:
+        """Whether to gather more before the next submission; it is over when one is applied."""
+        raise AssertionError("a proposer defines busy")
+
     def snapshot(self) -> None:
         """Write the machine's state into the log."""
         raise AssertionError("a proposer defines snapshot")

@@ -66,6 +66,8 @@ def append(state: State, message: Append) -> None:
     if commit > state.commit_index:
         state.commit_index = commit
         state.announce_commit()
+    if message.quiet:
+        return
     if first > message.last_index or state.persisted_index >= message.last_index:
         _accept(state, message.prev_index)
 

@@ -109,6 +109,8 @@ def next_append(state: State, peer: Progress) -> Append | None:
     if last > prev:
         log.cut(prev + 1, last, message.firsts, message.terms)
         message.configs = state.configs.between(prev + 1, last)
+    elif peer.mode == REPLICATE and not peer.ping and state.leaving_ms < 0:
+        message.quiet = True
     peer.ping = False
     peer.sent_commit = state.commit_index
     if peer.mode == PROBE:
@@ -116,7 +118,10 @@ def next_append(state: State, peer: Progress) -> Append | None:
     elif last > prev:
         peer.next_index = last + 1
         peer.inflight.append(last)
-    _expect_answer(state, peer)
+    if message.quiet:
+        _ask_later(state, peer)
+    else:
+        _expect_answer(state, peer)
     return message
 
 
@@ -177,9 +182,13 @@ def snapshot_sent(state: State, peer: Progress, index: i64, done: bool) -> None:
         _expect_answer(state, peer)
 
 
-def _expect_answer(state: State, peer: Progress) -> None:
+def _ask_later(state: State, peer: Progress) -> None:
     if peer.resend_ms < 0:
         peer.resend_ms = state.now_ms + state.options.resend_ms
+
+
+def _expect_answer(state: State, peer: Progress) -> None:
+    _ask_later(state, peer)
     if peer.silent_ms < 0:
         peer.silent_ms = state.now_ms
 
@@ -188,8 +197,11 @@ def heard(state: State, peer: Progress) -> None:
     """The peer said something: it is alive, and is given time for what it still owes."""
     peer.silent_ms = -1
     peer.resend_ms = -1
-    if peer.outstanding():
+    if peer.owes():
         _expect_answer(state, peer)
+    elif peer.sent_commit > peer.acked_commit:
+        # It was told quietly, and says that it knows with its next answer.
+        _ask_later(state, peer)
 
 
 # --- answers ------------------------------------------------------------------------------------

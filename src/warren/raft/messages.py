@@ -104,6 +104,7 @@ class Append(Message):
         commit_index: The leader's commit index.
         firsts, terms: The entries' terms as runs, `firsts[0]` being `prev_index + 1`.
         configs: Configurations among the entries, by index.
+        quiet: It brings nothing but a commit index, and needs no answer if it is accepted.
     """
 
     def __init__(
@@ -126,6 +127,7 @@ class Append(Message):
         self.firsts: list[int] = []
         self.terms: list[int] = []
         self.configs: list[Config] = []
+        self.quiet = False
 
     def cut(self, last_index: i64) -> None:
         """Leave out the entries behind `last_index`. For `Raft.shorten`."""

@@ -85,14 +85,9 @@ class Progress:
         if count > 0:
             del self.inflight[:count]
 
-    def outstanding(self) -> bool:
+    def owes(self) -> bool:
         """Whether the peer owes an answer."""
-        return (
-            self.asked
-            or len(self.inflight) > 0
-            or self.sent_commit > self.acked_commit
-            or self.sent_round > self.acked_round
-        )
+        return self.asked or len(self.inflight) > 0 or self.sent_round > self.acked_round
 
     def forget(self) -> None:
         """The peer's node is gone: it owes nothing now."""

@@ -14,7 +14,7 @@ Members are their number (16 bits), and for each its name, incarnation and flag 
     2 PreVoteReply   flag granted, flag removed, leader (may be empty), its incarnation
     3 Vote           last_index, last_term
     4 VoteReply      flag granted
-    5 Append         prev_index, prev_term, last_index, commit_index,
+    5 Append         flag quiet, prev_index, prev_term, last_index, commit_index,
                      number of runs (32 bits), for each run its first index and its term,
                      number of configurations (32 bits), for each its index and members
     6 AppendReply    flag accepted, prev_index, match_index, received_index, commit_index,
@@ -148,6 +148,7 @@ def _head(writer: BytesWriter, kind: int, message: Message) -> None:
 
 
 def _append(writer: BytesWriter, message: Append) -> None:
+    writer.append(1 if message.quiet else 0)
     write_i64_le(writer, message.prev_index)
     write_i64_le(writer, message.prev_term)
     write_i64_le(writer, message.last_index)
@@ -288,6 +289,7 @@ def _read_append(
     target_incarnation: i64,
     term: i64,
 ) -> Append:
+    quiet = reader.flag()
     prev_index = reader.number()
     prev_term = reader.number()
     last_index = reader.number()
@@ -303,6 +305,7 @@ def _read_append(
         last_index,
         commit_index,
     )
+    message.quiet = quiet
     if last_index < prev_index:
         reader.fail("entries end before they begin")
     runs = reader.count(RUN_BYTES)

@@ -326,6 +326,7 @@ class Server:
         self._linger_planned = False
         if not self._closed:
             self.guarded(self.node.linger_over)
+            self.after_event()
 
     def _after_jobs(self) -> None:
         self.guarded(self.node.turn)
