@@ -108,3 +108,14 @@ def test_settles_go_at_once_when_messages_wait_for_credit() -> None:
         for each in (publisher, client):
             exchange(pair, each)
     assert len(client.messages) == 4
+
+
+def test_messages_do_not_overtake_settles() -> None:
+    """Whoever sees a publish confirmed may count on what was acknowledged before it."""
+    pair, client, queue = with_queue()
+    consuming(pair, client, 1, prefetch=100)
+    publish(pair, client, 1)
+    client.ack(client.messages[0].tag)
+    publish(pair, client, 1)
+    pair.until(lambda: 3 in client.acked)
+    assert queue.fifo.held_count() == 2

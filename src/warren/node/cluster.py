@@ -199,7 +199,7 @@ class Cluster(MemberHost):
         """Mind time; to be called every 50 ms or so."""
         now = self.monotonic_ms()
         for peer, number in self.detector.tick(now):
-            self.peers.send(peer, [bytes([PING]) + number])
+            self.send(peer, [bytes([PING]) + number])
         self._heed()
         self._pacer.tick(now)
         self._node.membership.tick()
@@ -334,7 +334,7 @@ class Cluster(MemberHost):
             elif kind >= frames.RAFT:
                 self._about_group(peer, message, kind)
             elif kind == PING:
-                self.peers.send(peer, [bytes([PONG]) + message[1:]])
+                self.send(peer, [bytes([PONG]) + message[1:]])
             elif kind == PONG:
                 pass
             elif kind >= TRANSFER:

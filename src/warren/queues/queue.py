@@ -163,6 +163,7 @@ class Queue:
             priority: Higher ones are served first.
             limiter: Shared limit of its channel, where the type honours one.
         """
+        self._before_asking()
         self.links[consumer_id] = link
         if credit <= 0:
             credit = self.unlimited_credit()
@@ -220,16 +221,19 @@ class Queue:
 
     def get(self, consumer_id: i64, waiter: Waiter) -> None:
         """Ask for one message; the reply's delivery is None if there is none."""
+        self._before_asking()
         commands.get(self._commands, consumer_id)
         self._ask(waiter)
 
     def purge(self, waiter: Waiter) -> None:
         """Drop all ready messages; the reply's `a` is how many."""
+        self._before_asking()
         commands.purge(self._commands)
         self._ask(waiter)
 
     def ask(self, command: bytes, waiter: Waiter) -> None:
         """Submit an encoded command that wants an answer."""
+        self._before_asking()
         self._commands.write(command)
         self._ask(waiter)
 
@@ -351,6 +355,9 @@ class Queue:
         self._pending_commands = True
         self._urgent = True
         self._mark()
+
+    def _before_asking(self) -> None:
+        """A command that somebody waits for is about to be written."""
 
     def _ask(self, waiter: Waiter) -> None:
         """Seal everything so far with the command just written, which `waiter` waits for."""

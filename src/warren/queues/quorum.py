@@ -240,7 +240,14 @@ class QuorumQueue(LoggedQueue, Machine):
     def _session(self) -> i64:
         return 0 if self.group is None else self.group.session()
 
+    def _before_asking(self) -> None:
+        if self._pending > 0:
+            self._seal_messages()
+
     def _seal_messages(self) -> None:
+        if self._pending_commands:
+            # They may be older than the messages: whoever sees those confirmed counts on them.
+            self._seal_commands(None)
         gathered = self._take_messages()
         self._group().submit(
             gathered.kind, gathered.count, gathered.lengths, gathered.payload, gathered

@@ -263,6 +263,8 @@ class Server:
             if node.membership.joining():
                 dial_contacts(self._config, self.network)
         self.network.hand_to(NodeLinks(self))
+        # The node asks for a turn whenever it sends, and its turns end with a flush.
+        self.network.flushed_by_turns = True
         self.network.operators = NodeOperators(self)
 
     async def _listen_for_nodes(self) -> None:

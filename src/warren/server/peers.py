@@ -53,6 +53,7 @@ class PeerNetwork:
         listener: Who is told; to be set before the loop runs.
         operators: Who answers operators.
         refused_by: Nodes that proved who they are and did not want the link, by its label.
+        flushed_by_turns: Whether each event that sends is followed by a `flush` anyway.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class PeerNetwork:
         self._incoming: dict[str, PeerLink] = {}
         self._diallers: dict[str, _Dialler] = {}
         self.refused_by: dict[str, PeerHello] = {}
+        self.flushed_by_turns = False
         self._contacts: list[_Dialler] = []
         self._operators: set[PeerLink] = set()
         self._strangers: dict[PeerLink, asyncio.Task[None]] = {}
@@ -110,7 +112,7 @@ class PeerNetwork:
         if not link.queued:
             link.queued = True
             self._dirty.append(link)
-            if not self._flush_planned:
+            if not self._flush_planned and not self.flushed_by_turns:
                 self._flush_planned = True
                 self.loop.call_soon(self.flush)
         if not link.send(message):
