@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.node.pair import Client, Pair
+from warren.log.batch import KIND_COMMAND, KIND_MESSAGES
 from warren.wire.amqp091 import spec
 
 
@@ -117,5 +118,9 @@ def test_messages_do_not_overtake_settles() -> None:
     publish(pair, client, 1)
     client.ack(client.messages[0].tag)
     publish(pair, client, 1)
-    pair.until(lambda: 3 in client.acked)
-    assert queue.fifo.held_count() == 2
+    pair.until(lambda: 3 in client.acked and not queue.group.busy())
+    last = queue.log.last_index
+    assert [queue.log.recent(last - 1).kind, queue.log.recent(last).kind] == [
+        KIND_COMMAND,
+        KIND_MESSAGES,
+    ]
