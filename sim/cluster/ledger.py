@@ -28,7 +28,7 @@ from warren.metadata.machine import MetadataMachine
 from warren.node.member import Member
 from warren.node.node import Node
 from warren.node.replay import replay
-from warren.node.revived import RAFT_SESSION, closed_sessions
+from warren.node.revived import RAFT_SESSION, closed_sessions, is_members
 from warren.node.tables import METADATA_GROUP
 from warren.queues.fifo import Fifo
 
@@ -271,6 +271,8 @@ class Ledger:
             return
         self._world.count("committed entries")
         closed = group.append(entry, self._world.messages)
+        if entry[1] == RAFT_SESSION and is_members(batch_of(entry)):
+            self._world.count("members changed")
         if closed:
             self._world.count("sessions closed", len(closed))
             self._world.closed(group.id, index, closed)

@@ -183,6 +183,7 @@ class ClusterTroubles:
                 return
         if command is not None:
             world.say("%s: %s %s a vote in %s", site.name, name, word, queue.name)
+            world.count("votes moved")
             world.submit(site, command)
 
     # --- the network ----------------------------------------------------------------------------

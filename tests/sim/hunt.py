@@ -52,7 +52,8 @@ def hunt(plant: Callable[[], Mend], seeds: Iterable[int], cluster: bool) -> Find
 def main() -> None:
     """Hunt each bug from the first seed on, and print a row a bug."""
     names = sys.argv[1:]
-    for plants, cluster in ((planted.PLANTED, False), (planted_cluster.PLANTED, True)):
+    in_clusters = (*planted_cluster.PLANTED, *planted_cluster.RARE)
+    for plants, cluster in ((tuple(planted.PLANTED), False), (in_clusters, True)):
         for plant in plants:
             if not names or plant.__name__ in names:
                 found = hunt(plant, range(1, SEEDS_MAX + 1), cluster)
