@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from warren.raft import effects as fx
 from warren.raft import messages as ms
 from warren.raft.members import Member
 from warren.raft.raft import Options, Raft, Saved
@@ -75,6 +76,22 @@ def test_a_leader_that_is_back_is_waited_for() -> None:
         assert raft.leader == "a" and raft.deadline_ms >= 2_000 + TURN_MS
         raft.step(ms.Append("a", 1, raft.state.node, 1, 3, 0, 0, 0, 0), 2_010)
         assert raft.deadline_ms == -1
+
+
+def test_a_new_group_is_led_without_asking() -> None:
+    """There is no leader that could be disturbed; behind that, whoever stands asks first."""
+    raft = group("abc")["b"]
+    raft.stand(5)
+    states = [effect for effect in raft.effects if isinstance(effect, fx.PersistState)]
+    assert [(state.term, state.voted_for) for state in states] == [(1, "b")]
+    raft.state_persisted(states[0].sequence, 6)
+    asked = [effect.message for effect in raft.effects if isinstance(effect, fx.Send)]
+    assert [type(message) for message in asked] == [ms.Vote, ms.Vote]
+    for raft in led("abc", "a").values():
+        raft.peer_down("a", 1_000)
+        raft.effects.clear()
+        raft.stand(1_000)
+        assert not raft.effects
 
 
 def test_a_start_leaves_time_to_a_leader_and_to_links() -> None:

@@ -218,11 +218,8 @@ class Member(Proposer):
 
     def campaign(self) -> None:
         """Stand for election now: the group is new, and this is the node to lead it."""
-        now = self.host.monotonic_ms()
-        if self.raft.deadline_ms > now:
-            self.raft.state.election_ms = now
-            self.raft.tick(now)
-            self.work()
+        self.raft.stand(self.host.monotonic_ms())
+        self.work()
 
     # --- what the node submits ------------------------------------------------------------------
 

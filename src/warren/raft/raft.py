@@ -215,6 +215,17 @@ class Raft:
         election.start(self.state)
         self.state.end_call()
 
+    def stand(self, now_ms: i64) -> None:
+        """Stand for election at once and without asking, in a group that was never led.
+
+        There is no leader to disturb. Does nothing where somebody else was quicker.
+        """
+        self._see(now_ms)
+        state = self.state
+        if state.term == 0 and state.is_voter() and state.vouches():
+            election.campaign(state)
+            state.end_call()
+
     def tick(self, now_ms: i64) -> None:
         """Time has passed. Early calls do nothing."""
         self._see(now_ms)
