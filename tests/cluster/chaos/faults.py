@@ -47,7 +47,8 @@ class Kill(Fault):
 
         def restart() -> None:
             wait_s(seconds)
-            node.broker.start()
+            # The cluster has to be whole soon after; nobody waits for this node alone.
+            node.broker.launch()
 
         return f"kill {node.name}{' (leader)' if node is leader else ''}", restart
 
