@@ -27,6 +27,9 @@ from warren.queues.replicated import COUNTER_BITS, Machine, Proposer
 PREFETCH_UNLIMITED: Final = 2_000
 """Messages in flight to a consumer without a prefetch limit, as RabbitMQ has it (2.4)."""
 
+GATHER_BYTES: Final = 16_384
+"""Messages of this size are an entry of their own at once: it costs little more than its bytes."""
+
 
 @final
 class QuorumQueue(LoggedQueue, Machine):
@@ -100,12 +103,16 @@ class QuorumQueue(LoggedQueue, Machine):
     def seal(self) -> None:
         """Submit what was gathered, unless it is better to gather more.
 
-        That is while something is under way, since an entry costs all members much the same
-        whatever its size, and for settles that nobody waits for, which are kept for a moment.
+        That is for few messages while something is under way, since an entry costs all members
+        much the same whatever its size, and for settles that nobody waits for, which are kept for
+        a moment.
         """
-        if self._group().busy():
+        awaited = self._pending_commands and (self._urgent or self.fifo.ready_count() > 0)
+        if awaited or self._pending_bytes >= GATHER_BYTES:
+            super().seal()
+        elif self._group().busy():
             return
-        if self._pending > 0 or self._urgent or self.fifo.ready_count() > 0:
+        elif self._pending > 0:
             super().seal()
         elif self._pending_commands:
             self.host.queue_lingers(self)
