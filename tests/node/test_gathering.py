@@ -124,3 +124,15 @@ def test_messages_do_not_overtake_settles() -> None:
         KIND_COMMAND,
         KIND_MESSAGES,
     ]
+
+
+def test_what_comes_while_the_lead_is_handed_over_in_vain_is_asked_for() -> None:
+    pair, client, queue = with_queue()
+    group = pair.a.queue("q").group
+    assert group.raft.transfer("b", pair.a.node.monotonic_ms()) == ""
+    group.work()
+    # The word that `b` is to lead gets lost.
+    pair.links["a", "b"].clear()
+    publish(pair, client, 1)
+    pair.until(lambda: client.acked == {1})
+    assert group.leads() and queue.ready_count() == 1

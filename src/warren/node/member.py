@@ -170,6 +170,8 @@ class Member(Proposer):
         """As leader: the next sequence of each session, 0 if it is closed."""
         self._asked: dict[int, tuple[int, int]] = {}
         """As leader: which sequence was asked for when which one came instead, by session."""
+        self._declined: dict[str, int] = {}
+        """As leader that takes no commands now: the sessions of nodes that had some, by node."""
         self._frame = b""
         """The append whose batches are being stored; they begin at `_frame_at`."""
         self._frame_at: i64 = 0
@@ -385,6 +387,8 @@ class Member(Proposer):
     def _submitted(self, node: str, session: i64, submission: Submission) -> None:
         """Another node wants an entry appended."""
         if not self.raft.can_propose():
+            if self.raft.is_leader:
+                self._declined[node] = session
             return
         expected = self._expected.get(session, 1)
         if submission.sequence == expected:
@@ -508,11 +512,23 @@ class Member(Proposer):
             self._offered_snapshot(effect)
         elif isinstance(effect, TransferDone) or isinstance(effect, TransferFailed):
             self._offer()
+            self._ask_declined()
+
+    def _ask_declined(self) -> None:
+        """The lead was not handed over after all: ask for what came meanwhile."""
+        if self.raft.can_propose():
+            declined = self._declined
+            self._declined = {}
+            for node, session in declined.items():
+                expected = self._expected.get(session, 1)
+                if expected > 0:
+                    self.host.send(node, [frames.expect_frame(self.group_id, session, expected)])
 
     def _lead(self) -> None:
         """Learn from the log which submissions it holds; all of them will be committed."""
         self._expected = {}
         self._asked = {}
+        self._declined = {}
         self._read.clear()
         for session, sequence in self.sessions.items():
             self._expected[session] = sequence + 1 if sequence >= 0 else 0
