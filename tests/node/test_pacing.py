@@ -21,7 +21,7 @@ class Read:
         self.begun.append(self)
 
 
-def read_all(sizes: list[int], seconds: int) -> list[int]:
+def read_all(sizes: list[int], seconds: int, written_per_ms: int = 0) -> list[int]:
     """Want all of it at once; gives the bytes read up to each second. Reads end at once."""
     pacer = Pacer(0)
     begun: list[Read] = []
@@ -30,7 +30,7 @@ def read_all(sizes: list[int], seconds: int) -> list[int]:
     total = 0
     seen = []
     for now in range(0, 1_000 * seconds + 1, TICK_MS):
-        pacer.tick(now)
+        pacer.tick(now, now * written_per_ms)
         while begun:
             read = begun.pop(0)
             total += read.size
@@ -46,6 +46,14 @@ def test_long_reads_are_held_to_a_pace(size: int) -> None:
     for second, total in enumerate(seen, 1):
         wanted = second * 1_000 * BYTES_PER_MS
         assert wanted - BURST_BYTES - size <= total <= wanted + BURST_BYTES + size
+
+
+def test_the_pace_is_above_that_of_what_is_new() -> None:
+    """Else a peer would fall further behind the longer it is sent what it misses."""
+    written = 3 * BYTES_PER_MS
+    (total, _) = read_all([READ_BYTES] * 400, 2, written)
+    assert 1.8 * 1_000 * written <= total <= 2.2 * 1_000 * written
+    assert read_all([READ_BYTES] * 400, 1, BYTES_PER_MS // 4) == read_all([READ_BYTES] * 400, 1)
 
 
 def test_many_groups_with_little_to_read_do_not_wait() -> None:
@@ -71,7 +79,7 @@ def test_reads_begin_in_order_and_one_at_least() -> None:
     assert begun == reads[:2]
     # One that was far longer than it should be is paid for before the next begins.
     pacer.done(50 * READ_BYTES)
-    pacer.tick(TICK_MS)
+    pacer.tick(TICK_MS, 0)
     assert begun == reads[:2]
-    pacer.tick(1_300)
+    pacer.tick(1_300, 0)
     assert begun == reads[:3]

@@ -87,6 +87,11 @@ class Log:
         return self._writer().full
 
     @property
+    def written_bytes(self) -> i64:
+        """How much was written and synced in this life, for the pace of what may wait."""
+        return self._writer().written_bytes
+
+    @property
     def idle(self) -> bool:
         """Whether nothing is gathered and no write is under way."""
         return self._writer().idle

@@ -229,6 +229,7 @@ class Wal:
     Attributes:
         file: The file being written.
         round_number: Number of the newest durable round.
+        written_bytes: Size of all rounds of this life.
         full: Whether publishes have to be refused for lack of space.
     """
 
@@ -238,6 +239,7 @@ class Wal:
         self.keeper: FileKeeper | None = None
         self.file = file
         self.round_number: i64 = round_number
+        self.written_bytes: i64 = 0
         self.chunk: i64 = store.config.reserve_bytes
         self.free_limit: i64 = store.config.disk_free_limit_bytes
         self.full = False
@@ -350,6 +352,7 @@ class Wal:
         if job.looked:
             self._note_space(job.space)
         self.round_number = job.number
+        self.written_bytes += job.size
         self.file.end = job.end
         self._sealed = not job.batches
         self._written_since_tick = True

@@ -201,7 +201,7 @@ class Cluster(MemberHost):
         for peer, number in self.detector.tick(now):
             self.send(peer, [bytes([PING]) + number])
         self._heed()
-        self._pacer.tick(now)
+        self._pacer.tick(now, self._node.log.written_bytes)
         self._node.membership.tick()
         self._node.reconciler.tick(now)
         self._node.remotes.tick()
@@ -411,6 +411,10 @@ class Cluster(MemberHost):
     def pacer(self) -> Pacer:
         """Who lets reads for peers begin."""
         return self._pacer
+
+    def short_of_disk(self) -> bool:
+        """Whether publishes are refused for lack of space."""
+        return self._node.log.full
 
 
 @final

@@ -121,6 +121,10 @@ class MemberHost:
         """Who lets reads for peers begin."""
         raise AssertionError("a host defines pacer")
 
+    def short_of_disk(self) -> bool:
+        """Whether space matters more than anything that could wait."""
+        raise AssertionError("a host defines short_of_disk")
+
 
 @final
 class StateSaved:
@@ -431,6 +435,8 @@ class Member(Proposer):
         # the log asks again.
         if self.log.incomplete or not 0 < self.applied_index <= self.raft.commit_index:
             return
+        if self._somebody_catches_up() and not self.host.short_of_disk():
+            return
         members = self.raft.config_at(self.applied_index).members
         first = self._entries[0].first if self._entries else self.log.next_message
         payload = wrap(first, members, self.sessions, self.machine.state())
@@ -439,6 +445,18 @@ class Member(Proposer):
         self._pending_snapshot = payload
         self.memory.members = members
         self.save_memory(None)
+
+    def _somebody_catches_up(self) -> bool:
+        """Whether a peer is being sent what the next snapshot would take away.
+
+        It would have to begin anew with that one, and under load never come to an end.
+        """
+        raft = self.raft
+        for copy in raft.members:
+            index = raft.sends_next(copy.node)
+            if 0 <= index <= raft.last_index and self.log.recent(index) is None:
+                return True
+        return False
 
     def save_memory(self, origin: StateSaved | None) -> None:
         """Write the STATE record."""

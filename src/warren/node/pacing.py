@@ -16,6 +16,7 @@ READ_BYTES: Final = 1_048_576
 """What one read asks for, and is counted as until it is known how much came."""
 BURST_BYTES: Final = 2 * READ_BYTES
 BYTES_PER_MS: Final = 40_000
+"""The pace; twice what is newly written where that is more, or peers would never catch up."""
 
 
 @final
@@ -26,6 +27,7 @@ class Pacer:
         self._waiting: deque[Callable[[], None]] = deque()
         self._left: i64 = BURST_BYTES
         self._filled_ms: i64 = now_ms
+        self._written_bytes: i64 = 0
 
     def want(self, read: Callable[[], None]) -> None:
         """Call `read` when a read of up to `READ_BYTES` may begin; `done` follows when it ends."""
@@ -37,12 +39,13 @@ class Pacer:
         self._left += READ_BYTES - size
         self._begin()
 
-    def tick(self, now_ms: i64) -> None:
-        """Time has passed."""
-        self._left += (now_ms - self._filled_ms) * BYTES_PER_MS
-        if self._left > BURST_BYTES:
-            self._left = BURST_BYTES
+    def tick(self, now_ms: i64, written_bytes: i64) -> None:
+        """Time has passed, and so many bytes were newly written in this life."""
+        granted = (now_ms - self._filled_ms) * BYTES_PER_MS
+        granted = max(granted, 2 * (written_bytes - self._written_bytes))
+        self._left = min(self._left + granted, max(granted, i64(BURST_BYTES)))
         self._filled_ms = now_ms
+        self._written_bytes = written_bytes
         self._begin()
 
     def _begin(self) -> None:

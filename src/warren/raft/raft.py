@@ -37,7 +37,7 @@ from warren.raft.messages import (
     Vote,
     VoteReply,
 )
-from warren.raft.progress import REPLICATE, Progress
+from warren.raft.progress import PROBE, REPLICATE, SNAPSHOT, Progress
 from warren.raft.runs import TermRuns
 from warren.raft.state import LEADER, ROLE_NAMES, Options, State
 
@@ -193,6 +193,18 @@ class Raft:
         if peer is None or peer.mode != REPLICATE:
             return -1
         return self.state.log.last_index - peer.match_index
+
+    def sends_next(self, node: str) -> i64:
+        """The next entry that a peer whose node is up is to be sent; -1 if that is not known."""
+        peer = self._peer_on(node)
+        if peer is None or not peer.up:
+            return -1
+        behind_snapshot = peer.snapshot_index + 1
+        if peer.mode == SNAPSHOT:
+            return behind_snapshot
+        if peer.mode == PROBE and (behind_snapshot == 1 or peer.next_index != behind_snapshot):
+            return -1
+        return peer.next_index
 
     def ready_to_promote(self, node: str) -> bool:
         """Whether a learner has caught up: it would not hold up a commit as a voter."""
