@@ -220,3 +220,18 @@ def test_what_a_leader_may_have_heard_of_is_not_given_up() -> None:
     refusal(pair, client, declare("q"))
     pair.deaf.clear()
     pair.until(lambda: "q" in pair.a.node.tables.machine.vhosts["/"].queues)
+
+
+def test_a_machine_that_slept_refuses_nothing() -> None:
+    """What a method waited for may be there in a moment: that time was nobody's."""
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    pair.a.hold_disk = True
+    client.send(declare("q"))
+    pass_time(pair, 2_000)
+    pair.clock.advance(3_600_000)
+    pass_time(pair, 2_000)
+    assert not client.methods
+    pair.a.hold_disk = False
+    pair.until(lambda: bool(client.methods))
+    assert isinstance(client.methods[-1], spec.QueueDeclareOk)

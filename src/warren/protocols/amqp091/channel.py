@@ -40,6 +40,9 @@ BASIC_NACK: Final = 0x003C0078
 CHANNEL_CLOSE: Final = 0x00140028
 CHANNEL_CLOSE_OK: Final = 0x00140029
 
+TICK_MS_MAX: Final = 2_000
+"""What a tick counts for at most, towards the time that a method has waited."""
+
 
 @final
 class Pending(Completion):
@@ -52,7 +55,8 @@ class Pending(Completion):
         self.link: ConsumerLink | None = None
         self.poll: PollLink | None = None
         self.name: str = ""
-        self.since_ms: i64 = -1
+        self.waited_ms: i64 = 0
+        self.seen_ms: i64 = -1
 
     def answered(self, reply: Reply) -> None:
         """The work is done."""
@@ -267,9 +271,11 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         pending = self._pending
         if pending is None or self._ended:
             return
-        if pending.since_ms < 0:
-            pending.since_ms = now_ms
-        elif now_ms - pending.since_ms > self.connection.broker.settings.majority_wait_ms:
+        if pending.seen_ms >= 0:
+            # A node that stood still for longer first has to do what was due meanwhile.
+            pending.waited_ms += min(now_ms - pending.seen_ms, TICK_MS_MAX)
+        pending.seen_ms = now_ms
+        if pending.waited_ms > self.connection.broker.settings.majority_wait_ms:
             request = pending.request
             if request.CLASS_ID in (40, 50) or isinstance(
                 request, (spec.BasicConsume, spec.BasicGet)
