@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, final
 
 from sim.actors import Actor, ignore
@@ -154,8 +155,7 @@ class Receiver(Actor):
                 self.send(spec.BasicReject(tag, True))
             else:
                 self.send(spec.BasicNack(tag, way == "nack-multiple", True))
-            for copy in copies:
-                copy.holder = None
+            self._let_go(copies)
             self.world.count("returned", len(copies))
 
     def settle_all(self) -> None:
@@ -176,11 +176,16 @@ class Receiver(Actor):
             later.add(copy)
         return found[::-1]
 
+    def _let_go(self, copies: Iterable[Copy]) -> None:
+        """These are nobody's, except what was taken back meanwhile and given to another."""
+        for copy in copies:
+            if copy.holder is self.holder:
+                copy.holder = None
+
     def recover(self) -> None:
         """Give everything back with `basic.recover`."""
         self.world.say("%s recovers", self.name)
-        for copy in self.held.values():
-            copy.holder = None
+        self._let_go(self.held.values())
         self.held = {}
         self._giving_back = True
         self.call(spec.BasicRecover(True), self._recovered)
@@ -294,8 +299,7 @@ class Consumer(Receiver):
             if not self.queue.volatile:
                 raise Violation(f"{self.name}: cancelled, though its queue was not deleted")
             self._tag = ""
-            for copy in self.held.values():
-                copy.holder = None
+            self._let_go(self.held.values())
         else:
             super().pushed(method, content)
 

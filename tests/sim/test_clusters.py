@@ -21,6 +21,7 @@ FAILED_BEFORE = {
     94: 300,  # submissions of a closed session were doubled behind a snapshot
     108: 300,  # a machine was lost for good while a group could not spare it
     118: 1_000,  # files went whose entries were void only by a mark that was not durable
+    50117: 1_000,  # a nack of what was taken back counted as giving up what another one held
 }
 """Seeds that found something once, and the operations of those runs."""
 
