@@ -30,23 +30,36 @@ class DeliveryChecker(Checker):
 
     def delivered(self, copy: Copy, redelivered: bool, holder: Holder) -> None:
         """Check one delivery against all that is known of its message."""
-        message, queue = copy.message, copy.queue
         life = self.world.life
-        if message.status in (RETURNED, ROLLED_BACK, UNCOMMITTED) or message.life < 0:
-            raise Violation(f"{message} came out of queue {queue.name}")
-        if message.life != life and not copy.survives_restart():
-            raise Violation(f"{message} outlived its process in queue {queue.name}")
-        before = copy.holder
-        if before is not None and before.alive:
-            raise Violation(
-                f"{message} of queue {queue.name} was given to {holder.name} while {before.name} "
-                "holds it"
-            )
-        if copy.seen > 0 and not redelivered:
-            raise Violation(
-                f"{message} of queue {queue.name} came again to {holder.name} without redelivered"
-            )
-        if copy.settled == SETTLED_FOR_GOOD or (
+        if 0 <= copy.message.life != life and not copy.survives_restart():
+            raise Violation(f"{copy.message} outlived its process in queue {copy.queue.name}")
+        done = copy.settled == SETTLED_FOR_GOOD or (
             copy.settled == SETTLED and copy.settled_life == life
-        ):
-            raise Violation(f"{message} of queue {queue.name} came again after it was settled")
+        )
+        check_delivery(copy, redelivered, holder, done)
+
+
+def check_delivery(copy: Copy, redelivered: bool, holder: Holder, done: bool) -> None:
+    """What holds for every delivery, of one node or a cluster.
+
+    Args:
+        holder: Who is given it.
+        done: Whether it was settled, and no end of a process can have undone that.
+
+    Raises:
+        Violation: It is one that must not be.
+    """
+    message, name = copy.message, copy.queue.name
+    if message.status in (RETURNED, ROLLED_BACK, UNCOMMITTED) or message.life < 0:
+        raise Violation(f"{message} came out of queue {name}")
+    before = copy.holder
+    if before is not None and before.alive:
+        raise Violation(
+            f"{message} of queue {name} was given to {holder.name} while {before.name} holds it"
+        )
+    if copy.seen > 0 and not redelivered:
+        raise Violation(
+            f"{message} of queue {name} came again to {holder.name} without redelivered"
+        )
+    if done:
+        raise Violation(f"{message} of queue {name} came again after it was settled")

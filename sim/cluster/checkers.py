@@ -11,14 +11,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, final
 
 from sim.checkers import Checker
+from sim.checkers.delivery import check_delivery
 from sim.model import (
     CONFIRMED,
-    RETURNED,
-    ROLLED_BACK,
     SETTLED,
     SETTLED_FOR_GOOD,
     SETTLED_MAYBE,
-    UNCOMMITTED,
     WAITING,
     Copy,
     Holder,
@@ -36,21 +34,7 @@ class ClusterDeliveryChecker(Checker):
 
     def delivered(self, copy: Copy, redelivered: bool, holder: Holder) -> None:
         """Check one delivery against all that is known of its message."""
-        message, queue = copy.message, copy.queue
-        if message.status in (RETURNED, ROLLED_BACK, UNCOMMITTED) or message.life < 0:
-            raise Violation(f"{message} came out of queue {queue.name}")
-        before = copy.holder
-        if before is not None and before.alive:
-            raise Violation(
-                f"{message} of queue {queue.name} was given to {holder.name} while {before.name} "
-                "holds it"
-            )
-        if copy.seen > 0 and not redelivered:
-            raise Violation(
-                f"{message} of queue {queue.name} came again to {holder.name} without redelivered"
-            )
-        if copy.settled in (SETTLED, SETTLED_FOR_GOOD):
-            raise Violation(f"{message} of queue {queue.name} came again after it was settled")
+        check_delivery(copy, redelivered, holder, copy.settled in (SETTLED, SETTLED_FOR_GOOD))
 
 
 @final
