@@ -107,7 +107,7 @@ class Client(threading.Thread):
 
     def live(self) -> None:
         """Connect and work until the connection is lost."""
-        raise NotImplementedError
+        raise AssertionError("a client defines live")
 
     def surprised(self, what: object) -> None:
         """A channel or connection was closed for some reason."""

@@ -27,7 +27,7 @@ class Fault:
 
     def strike(self, leader: Node) -> tuple[str, Callable[[], None]]:
         """Begin; gives what was done, and how to end it."""
-        raise NotImplementedError
+        raise AssertionError("a fault defines strike")
 
     def victim(self, leader: Node) -> Node:
         """The leader half of the time, else any other node."""
