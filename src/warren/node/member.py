@@ -23,6 +23,7 @@ from warren.node.revived import (
     CLOSE,
     MEMBERS,
     RAFT_SESSION,
+    Memory,
     Revived,
     closed_sessions,
     is_alone,
@@ -130,7 +131,8 @@ class MemberHost:
 class StateSaved:
     """Marks a STATE record that Raft waits for."""
 
-    def __init__(self, sequence: i64) -> None:
+    def __init__(self, raft: Raft, sequence: i64) -> None:
+        self.raft: Raft = raft
         self.sequence: i64 = sequence
 
 
@@ -413,7 +415,7 @@ class Member(Proposer):
         now = self.host.monotonic_ms()
         if batch.kind == KIND_STATE:
             saved = batch.origin
-            if isinstance(saved, StateSaved):
+            if isinstance(saved, StateSaved) and saved.raft is self.raft:
                 self.raft.state_persisted(saved.sequence, now)
         elif batch.kind == KIND_SNAPSHOT:
             if self._taken_over is not None:
@@ -504,7 +506,7 @@ class Member(Proposer):
             memory.term = effect.term
             memory.voted_for = effect.voted_for
             memory.voted_incarnation = effect.voted_incarnation
-            self.save_memory(StateSaved(effect.sequence))
+            self.save_memory(StateSaved(self.raft, effect.sequence))
         elif isinstance(effect, Truncate):
             self.log.truncate_from(effect.from_index)
             while self._entries and self._entries[-1].index >= effect.from_index:
@@ -725,8 +727,22 @@ class Member(Proposer):
 
         What this member ever acknowledged is below that snapshot, which a majority without it has.
         """
-        if not self.log.incomplete or self._taken_over is not None:
-            return
+        if self.log.incomplete and self._taken_over is None:
+            self._begin_empty()
+
+    def begin_as(self, incarnation: i64) -> None:
+        """Drop all that is here, and begin as another copy, which others have to bring up."""
+        self.memory = Memory(incarnation, [])
+        self._committed = 0
+        # Written before the log is dropped: entries under a new incarnation do no harm, but an old
+        # one without what it acknowledged does (rule 15).
+        self.save_memory(None)
+        self.log.reset_for_install()
+        self._taken_over = None
+        self._begin_empty()
+
+    def _begin_empty(self) -> None:
+        """Go on without any entry."""
         self.log.begin_empty()
         self._entries.clear()
         self.applied_index = 0

@@ -16,7 +16,8 @@ from warren.metadata.machine import MetadataMachine
 from warren.metadata.outcome import Outcome
 from warren.metadata.passwords import SALT_BYTES
 from warren.metadata.permissions import Authority, first_commands
-from warren.metadata.tables import LIFE_SHIFT, MemberRecord, QueueRecord
+from warren.metadata.tables import LIFE_SHIFT, QueueRecord
+from warren.node import copies
 from warren.node.member import Member
 from warren.node.revived import RAFT_SESSION, Memory, Revived
 from warren.protocols.broker import ALARM_DISK, Confirming
@@ -24,7 +25,6 @@ from warren.queues.classic import ClassicQueue
 from warren.queues.fifo import Fifo
 from warren.queues.logged import LoggedQueue
 from warren.queues.queue import Queue
-from warren.queues.quorum import QuorumQueue
 from warren.queues.remote import RemoteQueue
 from warren.queues.replicated import Machine
 from warren.queues.transient import TransientQueue
@@ -39,9 +39,6 @@ METADATA_GROUP: Final = 1
 
 COMMAND_KIND: Final = b"\x05"
 """Before a command that belongs to no session, between nodes; see `membership`."""
-
-DELIVERY_LIMIT: Final = 20
-"""Returns a message in a quorum queue survives (POI-03)."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -190,6 +187,10 @@ class Tables(Machine):
     def leadership(self, member: Member) -> None:
         """Who leads a group is known anew."""
         self._node.membership.unsettle(int(member.group_id))
+        queue = self.logged.get(int(member.group_id))
+        record = None if queue is None else self.machine.queue(queue.vhost, queue.name)
+        if record is not None and record.group_id == member.group_id:
+            copies.replace(self._node, record)
         if member.group_id == METADATA_GROUP:
             self._announcing = False
             self.announce()
@@ -289,6 +290,8 @@ class Tables(Machine):
             for record in tables.queues.values():
                 if self._lacks(vhost, record):
                     self._start(record)
+                else:
+                    copies.replace(self._node, record)
         self._node.cluster.watch_nodes()
         own = self.machine.nodes.get(self._node.settings.node_name)
         if own is not None and own.nonce == self._node.nonce:
@@ -393,6 +396,7 @@ class Tables(Machine):
         for tables in self.machine.vhosts.values():
             for record in tables.queues.values():
                 known[int(record.group_id)] = True
+                copies.replace(node, record)
         for group_id in node.log.group_ids():
             if group_id not in known:
                 node.log.drop(group_id)
@@ -443,25 +447,15 @@ class Tables(Machine):
         vhost = self.vhosts[record.vhost]
         if self._lacks(vhost, record):
             self._start(record)
+        else:
+            copies.replace(self._node, record)
 
     def _lacks(self, vhost: VirtualHost, record: QueueRecord) -> bool:
         """Whether a queue is not here, or a quorum queue only as one that has no member here."""
         queue = vhost.queues.get(record.name)
         if queue is None or record.kind != "quorum" or not isinstance(queue, RemoteQueue):
             return queue is None
-        return self._copy_here(record) is not None
-
-    def _copy_here(self, record: QueueRecord) -> MemberRecord | None:
-        """The copy of a quorum queue that this node has to keep.
-
-        None also where the tables, while they are replayed, name the copy that a node of this name
-        had on a disk that was lost: an empty one must not come back in its place (rule 15).
-        """
-        name = self._node.settings.node_name
-        own = self.machine.nodes.get(name)
-        if own is None or own.uid != self._node.uid:
-            return None
-        return record.member_on(name)
+        return copies.copy_here(self._node, record) is not None
 
     def _start(self, record: QueueRecord) -> None:
         """Create a queue's object, with the machine that the log replayed if there was one."""
@@ -469,10 +463,10 @@ class Tables(Machine):
         replayer = self._replayer
         name = self._node.settings.node_name
         if record.kind == "quorum":
-            if self._copy_here(record) is None:
+            if copies.copy_here(self._node, record) is None:
                 queue = self._start_remote(record)
             else:
-                queue = self._start_quorum(record, replayer)
+                queue = copies.start(self._node, record, replayer)
         elif record.node != name:
             queue = self._start_remote(record)
         elif not record.durable:
@@ -518,45 +512,6 @@ class Tables(Machine):
             queue.recovered(replayer.clean.get(group_id, False))
         else:
             queue.configure()
-        return queue
-
-    def _start_quorum(self, record: QueueRecord, replayer: NodeReplayer | None) -> Queue:
-        node = self._node
-        group_id = int(record.group_id)
-        fifo: Fifo | None = None
-        revived: Revived | None = None
-        if replayer is not None:
-            fifo = replayer.machines.get(group_id)
-            revived = replayer.groups.get(group_id)
-        fresh = revived is None
-        if fifo is None:
-            # As a replay would make it; the first entry sets it up.
-            fifo = Fifo(-1, False)
-        if revived is None:
-            own = self._copy_here(record)
-            assert own is not None, "only members start a quorum queue"
-            copies: list[Copy] = []
-            if own.incarnation == record.group_id:
-                # One of the first members; a later one learns from the leader who there is.
-                copies = [
-                    Copy(row.node, row.incarnation, row.voter)
-                    for row in record.members
-                    if row.incarnation == record.group_id
-                ]
-            revived = Revived(Memory(own.incarnation, copies))
-        queue = QuorumQueue(node, record.vhost, record.name, node.log.group(group_id), fifo)
-        member = node.cluster.add(node.log.group(group_id), queue, revived)
-        queue.group = member
-        self.logged[group_id] = queue
-        if replayer is not None:
-            queue.seen_messages, queue.seen_bytes = replayer.seen.get(group_id, (0, 0))
-        if fresh:
-            member.save_memory(None)
-            if record.node == node.settings.node_name:
-                queue.configure(DELIVERY_LIMIT)
-        node.cluster.start(member)
-        if fresh and record.node == node.settings.node_name:
-            member.campaign()
         return queue
 
     def _stop(self, vhost: VirtualHost, record: QueueRecord) -> None:

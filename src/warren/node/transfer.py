@@ -183,6 +183,13 @@ class Transfers:
             self._cluster.send(key[1], [frame.getvalue()])
             self._end(group_id, key[1], False)
 
+    def begun_anew(self, group_id: int) -> None:
+        """A copy here was dropped: what was sent of it ends, and what was sent to it is not for
+        the one that comes in its place.
+        """
+        self._withdraw(group_id)
+        self._offers.pop(group_id, None)
+
     def _answer(self, group_id: i64, offer: SnapshotOffer, wanted: bool) -> bool:
         writer = snapshot_frame(group_id, READY, offer.index)
         writer.append(u8(1 if wanted else 0))

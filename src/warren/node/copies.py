@@ -1,0 +1,101 @@
+"""This node's copies of quorum queues: as the log brings them back, new, or in another one's place.
+
+A copy goes by the incarnation on its disk, whatever the tables say. Behind a start those are older
+than the disk for a moment, since what is committed of them has to be heard anew; so a copy is held
+against them only once they know this life of the node.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from warren.metadata.tables import MemberRecord, QueueRecord
+from warren.node.revived import Memory, Revived
+from warren.queues.fifo import Fifo
+from warren.queues.queue import Queue
+from warren.queues.quorum import QuorumQueue
+from warren.raft.members import Member as Copy
+
+if TYPE_CHECKING:
+    from warren.node.node import Node
+    from warren.node.replay import NodeReplayer
+
+DELIVERY_LIMIT: Final = 20
+"""Returns a message in a quorum queue survives (POI-03)."""
+
+
+def copy_here(node: Node, record: QueueRecord) -> MemberRecord | None:
+    """The copy of a quorum queue that a node has to keep.
+
+    None also where the tables, while they are replayed, name the copy that a node of this name had
+    on a disk that was lost: an empty one must not come back in its place (rule 15).
+    """
+    name = node.settings.node_name
+    own = node.tables.machine.nodes.get(name)
+    if own is None or own.uid != node.uid:
+        return None
+    return record.member_on(name)
+
+
+def start(node: Node, record: QueueRecord, replayer: NodeReplayer | None) -> Queue:
+    """Create a node's copy, with what the log replayed of it if there was one."""
+    group_id = int(record.group_id)
+    fifo: Fifo | None = None
+    revived: Revived | None = None
+    if replayer is not None:
+        fifo = replayer.machines.get(group_id)
+        revived = replayer.groups.get(group_id)
+    fresh = revived is None
+    if fifo is None:
+        # As a replay would make it; the first entry sets it up.
+        fifo = Fifo(-1, False)
+    if revived is None:
+        revived = Revived(_first_memory(node, record))
+    queue = QuorumQueue(node, record.vhost, record.name, node.log.group(group_id), fifo)
+    member = node.cluster.add(node.log.group(group_id), queue, revived)
+    queue.group = member
+    node.tables.logged[group_id] = queue
+    if replayer is not None:
+        queue.seen_messages, queue.seen_bytes = replayer.seen.get(group_id, (0, 0))
+    if fresh:
+        member.save_memory(None)
+        if record.node == node.settings.node_name:
+            queue.configure(DELIVERY_LIMIT)
+    node.cluster.start(member)
+    if fresh and record.node == node.settings.node_name:
+        member.campaign()
+    return queue
+
+
+def _first_memory(node: Node, record: QueueRecord) -> Memory:
+    """What a copy begins with that has nothing on disk."""
+    own = copy_here(node, record)
+    assert own is not None, "only members start a quorum queue"
+    if own.incarnation != record.group_id:
+        # A later one learns from the leader who there is.
+        return Memory(own.incarnation, [])
+    first: list[Copy] = []
+    for row in record.members:
+        if row.incarnation == record.group_id:
+            first.append(Copy(row.node, row.incarnation, row.voter))
+    return Memory(own.incarnation, first)
+
+
+def replace(node: Node, record: QueueRecord) -> None:
+    """Drop a copy that the tables name no more, and begin the one that is to be in its place.
+
+    One that leads goes on until it has handed its place over.
+    """
+    member = node.cluster.members.get(int(record.group_id))
+    own = copy_here(node, record)
+    if not node.cluster.session or member is None or own is None:
+        return
+    if member.memory.incarnation == own.incarnation or member.raft.is_leader:
+        return
+    node.log_warning(
+        f"the copy of queue '{record.name}' in vhost '{record.vhost}' that this node had was "
+        "replaced while the node was away: it is dropped, and the new one gets everything from "
+        "the leader"
+    )
+    node.cluster.transfers.begun_anew(int(record.group_id))
+    member.begin_as(own.incarnation)

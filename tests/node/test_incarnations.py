@@ -1,0 +1,154 @@
+"""What a disk holds of a copy that is no more never comes back as another one (rule 15)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.node.pair import Client, Pair, Station
+from warren.metadata.commands import DeleteQueue, SetMembers
+from warren.metadata.tables import MemberRecord, QueueRecord
+from warren.node.member import Member
+from warren.wire.amqp091 import spec
+
+QUEUE = "orders"
+
+
+def three() -> Pair:
+    """Nodes a, b and c; all three vote in a queue with some messages."""
+    pair = Pair()
+    pair.add("c")
+    client = pair.a.client()
+    assert isinstance(client.declare(QUEUE, kind="quorum"), spec.QueueDeclareOk)
+    publish(pair, client, 5)
+    return pair
+
+
+def publish(pair: Pair, client: Client, count: int) -> None:
+    """Messages that everybody who runs has."""
+    if not client.published:
+        client.call(spec.ConfirmSelect(False))
+    for number in range(client.published + 1, client.published + count + 1):
+        client.publish(QUEUE, b"%d" % number)
+    pair.until(lambda: len(client.acked) == client.published)
+
+
+def record(station: Station) -> QueueRecord:
+    queue = station.node.tables.machine.queue("/", QUEUE)
+    assert queue is not None
+    return queue
+
+
+def copy_on(station: Station) -> Member:
+    """A node's copy of the queue."""
+    return station.node.cluster.members[int(record(station).group_id)]
+
+
+def set_members(pair: Pair, members: list[MemberRecord]) -> None:
+    """Have the tables say where the copies are."""
+    queue = record(pair.a)
+    revision = queue.revision
+    command = SetMembers(queue.group_id, "/", QUEUE, members, revision)
+    pair.a.node.tables.submit(command, None)
+    pair.until(lambda: record(pair.a).revision > revision)
+
+
+def replaced(pair: Pair, node: str) -> int:
+    """Take a node's copy away and give it another one; its incarnation."""
+    set_members(pair, [row for row in record(pair.a).members if row.node != node])
+    pair.until(lambda: record(pair.a).member_on(node) is not None)
+    rows = record(pair.a).members
+    incarnation = next(int(row.incarnation) for row in rows if row.node == node)
+    set_members(pair, [MemberRecord(row.node, row.incarnation, True) for row in rows])
+    return incarnation
+
+
+def counts(pair: Pair, node: str, incarnation: int) -> bool:
+    """Whether all that run know that this copy votes, and that it is committed."""
+    for station in pair.stations.values():
+        if station.alive:
+            raft = copy_on(station).raft
+            config = raft.state.config()
+            if not config.has_voter(node, incarnation) or config.index > raft.commit_index:
+                return False
+    return True
+
+
+@pytest.mark.rule("MEM-02", "MEM-03", "MEM-09")
+def test_a_copy_that_was_replaced_while_its_node_was_down() -> None:
+    """It begins with nothing, says so, and gets everything from the leader."""
+    pair = three()
+    client = pair.a.client()
+    before = copy_on(pair.stations["c"]).memory
+    pair.stations["c"].kill()
+    publish(pair, client, 3)
+    incarnation = replaced(pair, "c")
+    assert incarnation != before.incarnation
+    pair.stations["c"].start()
+    pair.until(lambda: counts(pair, "c", incarnation))
+    assert copy_on(pair.stations["c"]).memory.incarnation == incarnation
+    said = "the copy of queue 'orders' in vhost '/' that this node had was replaced"
+    assert any(said in text for text in pair.stations["c"].warnings)
+    # With the leader gone, it takes the new copy for a majority: nothing may be missing there.
+    pair.until(lambda: copy_on(pair.stations["c"]).applied_index == copy_on(pair.a).applied_index)
+    pair.a.kill()
+    other = pair.stations["c"].client()
+    publish(pair, other, 1)
+    got = [other.get(QUEUE) for _ in range(9)]
+    assert [message.body for message in got if message is not None] == [
+        *(b"%d" % number for number in range(1, 6)),
+        *(b"%d" % number for number in range(1, 4)),
+        b"1",
+    ]
+
+
+def test_a_copy_that_is_new_stays_whatever_older_tables_say() -> None:
+    """Behind a start the tables are older for a moment; what was acknowledged is kept."""
+    pair = three()
+    station = pair.stations["c"]
+    # What a start has of the tables, before it hears from others, is this.
+    station.node.tables.snapshot()
+    pair.until(lambda: bool(station.node.tables.member().snapshot_payload))
+    station.kill()
+    incarnation = replaced(pair, "c")
+    station.start()
+    pair.until(lambda: counts(pair, "c", incarnation))
+    publish(pair, pair.a.client(), 3)
+    pair.until(lambda: copy_on(station).applied_index == copy_on(pair.a).applied_index)
+    last = int(copy_on(station).raft.last_index)
+    pair.until(lambda: copy_on(station).log.persisted_index == last)
+    for other in (pair.a, pair.b, station):
+        other.kill()
+    # What is committed nobody can tell it now.
+    station.warnings.clear()
+    station.start()
+    own = record(station).member_on("c")
+    assert own is not None and own.incarnation != incarnation, "the tables here are older"
+    pair.settle()
+    assert copy_on(station).memory.incarnation == incarnation
+    assert copy_on(station).raft.last_index >= last
+    pair.a.start()
+    pair.until(lambda: station.node.ready)
+    assert copy_on(station).memory.incarnation == incarnation
+    assert copy_on(station).raft.last_index >= last
+    assert not any("was replaced" in text for text in station.warnings)
+
+
+def test_a_queue_declared_again_while_its_node_was_down() -> None:
+    """It is another queue: nothing of the one before comes back, on no node."""
+    pair = three()
+    station = pair.stations["c"]
+    before = int(record(pair.a).group_id)
+    station.kill()
+    pair.a.node.tables.submit(DeleteQueue("/", QUEUE, before, True), None)
+    client = pair.a.client()
+    pair.until(lambda: pair.a.node.tables.machine.queue("/", QUEUE) is None)
+    assert isinstance(client.declare(QUEUE, kind="quorum"), spec.QueueDeclareOk)
+    publish(pair, client, 2)
+    station.start()
+    pair.until(lambda: station.node.ready)
+    assert before not in station.node.cluster.members
+    assert before not in station.node.log.group_ids()
+    pair.until(lambda: copy_on(station).applied_index == copy_on(pair.a).applied_index)
+    other = station.client()
+    got = [other.get(QUEUE) for _ in range(3)]
+    assert [message.body for message in got if message is not None] == [b"1", b"2"]
