@@ -205,6 +205,7 @@ class Cluster(MemberHost):
         self._node.membership.tick()
         self._node.reconciler.tick(now)
         self._node.remotes.tick()
+        self.transfers.tick(now)
         for member in list(self._timed.values()):
             deadline = member.raft.deadline_ms
             if 0 <= deadline <= now and not member.log.incomplete:

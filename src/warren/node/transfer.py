@@ -9,7 +9,8 @@ octet, the snapshot's index (i64), and
     LOST    nothing more will come: the sender has given up its own log meanwhile
 
 One part is out at a time, and parts are paced, so a transfer takes little memory and yields to
-everything else.
+everything else. An offer or a part that is never answered is given up after `ANSWER_MS`, and the
+leader offers anew: a node that does not have the group yet, for one, keeps an offer for a while only.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ LIVE: Final = 2
 DONE: Final = 3
 LOST: Final = 4
 
+ANSWER_MS: Final = 5_000
+"""A receiver that owes a READY for so long has never got what it was sent."""
 HEAD_BYTES: Final = frames.HEAD_BYTES + 9
 
 
@@ -50,13 +53,19 @@ def snapshot_frame(group_id: i64, what: i64, index: i64) -> BytesWriter:
 
 @final
 class Outgoing:
-    """One snapshot for one peer."""
+    """One snapshot for one peer.
 
-    def __init__(self, member: Member, offer: SnapshotOffer) -> None:
+    Attributes:
+        asked_ms: When the peer was sent what it has to answer; -1 while a part is being read.
+        over: It has ended; a part that was being read is not wanted any more.
+    """
+
+    def __init__(self, member: Member, offer: SnapshotOffer, now_ms: i64) -> None:
         self.member = member
         self.offer = offer
         self.payload = member.snapshot_payload
         self.runs = member.machine.live_in(unwrap(self.payload).state)
+        self.asked_ms: i64 = now_ms
         self.over = False
 
 
@@ -97,7 +106,8 @@ class Transfers:
         before = self._outgoing.get((int(member.group_id), offer.target))
         if before is not None:
             before.over = True
-        self._outgoing[int(member.group_id), offer.target] = Outgoing(member, offer)
+        outgoing = Outgoing(member, offer, self._cluster.monotonic_ms())
+        self._outgoing[int(member.group_id), offer.target] = outgoing
         frame = frames.raft_frame(member.group_id, wire.encode(offer))
         if not self._cluster.send(offer.target, [frame]):
             self._end(int(member.group_id), offer.target, False)
@@ -109,7 +119,11 @@ class Transfers:
             return
         if not wanted:
             self._end(int(member.group_id), peer, True)
+        elif outgoing.asked_ms < 0:
+            # An answer to an earlier offer of the same; the part that is being read answers both.
+            return
         elif outgoing.runs:
+            outgoing.asked_ms = -1
             self._cluster.pacer().want(PartReader(self, outgoing).go)
         else:
             writer = snapshot_frame(member.group_id, DONE, index)
@@ -136,6 +150,7 @@ class Transfers:
             if last >= next_message:
                 left.append((max(first, next_message), last))
         outgoing.runs = left
+        outgoing.asked_ms = self._cluster.monotonic_ms()
         writer = snapshot_frame(outgoing.member.group_id, LIVE, offer.index)
         self._cluster.send(offer.target, [writer.getvalue(), data])
 
@@ -146,6 +161,12 @@ class Transfers:
             member = outgoing.member
             member.raft.snapshot_sent(outgoing.offer, done, self._cluster.monotonic_ms())
             self._cluster.member_dirty(member)
+
+    def tick(self, now_ms: i64) -> None:
+        """Time has passed: give up what no answer came to."""
+        for (group_id, target), outgoing in list(self._outgoing.items()):
+            if 0 <= outgoing.asked_ms <= now_ms - ANSWER_MS:
+                self._end(group_id, target, False)
 
     def broken(self, peer: str) -> None:
         """The link is gone, and with it what was under way to a peer."""
