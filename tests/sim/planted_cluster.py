@@ -228,7 +228,7 @@ def unchecked_bodies() -> Mend:
 
 
 PLANTED = {
-    unpersisted_vote: 44,
+    unpersisted_vote: 326,
     blind_vote: 2,
     early_apply: 11,
     confirms_at_submit: 1,

@@ -9,8 +9,8 @@ octet, the snapshot's index (i64), and
     LOST    nothing more will come: the sender has given up its own log meanwhile
 
 One part is out at a time, and parts are paced, so a transfer takes little memory and yields to
-everything else. An offer or a part that is never answered is given up after `ANSWER_MS`, and the
-leader offers anew: a node that does not have the group yet, for one, keeps an offer for a while only.
+everything else. What is not answered within `ANSWER_MS` is given up, and the leader offers anew: a
+node that does not have the group yet, for one, keeps an offer for a while only.
 """
 
 from __future__ import annotations
