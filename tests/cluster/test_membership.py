@@ -127,6 +127,44 @@ def test_a_lost_disk(cluster: Cluster) -> None:
     check_books([publisher], [consumer])
 
 
+def test_a_lost_log(cluster: Cluster) -> None:
+    """A directory that lost its log, and not the node's identity, is as good as a lost disk."""
+    nodes = cluster.start(2)
+    lost = nodes[1]
+    assert lost.broker.stop() == 0
+    shutil.rmtree(lost.folder / "log")
+    assert lost.broker.launch().wait(WAIT_S) == 2
+    assert "is in a cluster, and the node's log there is gone" in lost.broker.log_text()
+    assert not (lost.folder / "log").exists()
+    lost.broker.kill()
+
+
+def test_who_began_a_cluster_and_left_begins_no_other(cluster: Cluster) -> None:
+    """Its old data directory makes it no node, with others or without."""
+    nodes = cluster.start(2)
+    founder, other = nodes
+    declare(other, QUEUE)
+    left = founder.warren("leave")
+    assert left.returncode == 0, left.stderr
+    eventually(lambda: not founder.broker.running, WAIT_S)
+    assert founder.broker.stop() == 0
+    declare(other, "more")
+    for words in ([], ["--join", other.contact]):
+        founder.broker.options += words
+        founder.broker.launch()
+        founder.says("the cluster does not know the node: it left or was forgotten")
+        founder.broker.kill()
+    other.broker.kill()
+    founder.broker.launch()
+    founder.says("waiting for a majority of")
+    with pytest.raises(OSError):
+        socket.create_connection(founder.address, 1)
+    founder.broker.kill()
+    other.broker.start()
+    declare(other, "later")
+    assert [row["name"] for row in other.status()["nodes"]] == [other.name]
+
+
 def test_forget_and_leave(cluster: Cluster) -> None:
     """A running node is not forgotten; it can leave. What left does not come back by itself."""
     nodes = cluster.start(3)

@@ -107,12 +107,13 @@ def begin_life(data_dir: str, name: str, address: tuple[str, int]) -> Identity:
     whole, and before other nodes hear of this start.
 
     Raises:
-        StorageError: The file is damaged, missing beside a log, or belongs to a node of another
-            name in a cluster.
+        StorageError: The file is damaged, missing beside a log, without a log although its node is
+            in a cluster, or belongs to a node of another name in a cluster.
     """
     identity = read_identity(data_dir)
+    has_log = (Path(data_dir) / MANIFEST_PATH).exists()
     if identity is None:
-        if (Path(data_dir) / MANIFEST_PATH).exists():
+        if has_log:
             raise StorageError(
                 f"{data_dir} holds a node's log and no file '{NODE_FILE}'; "
                 "restore that file from a copy, or begin with an empty directory"
@@ -122,6 +123,13 @@ def begin_life(data_dir: str, name: str, address: tuple[str, int]) -> Identity:
         raise StorageError(
             f"{data_dir} belongs to node {identity.name}, not {name}: a node cannot change its "
             f"name; start it with --node-name {identity.name}"
+        )
+    elif identity.cluster_id and not has_log:
+        # An empty disk under an old identity would take back what it acknowledged (rule 15).
+        raise StorageError(
+            f"{data_dir} is that of node {name}, which is in a cluster, and the node's log there "
+            "is gone; restore the directory from a copy, or begin with an empty one, where there "
+            f"are other nodes behind 'warren cluster forget {name}'"
         )
     identity.name = name
     identity.address = address
