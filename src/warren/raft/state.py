@@ -47,7 +47,8 @@ class Options:
     Attributes:
         election_timeout_ms: A leader without a majority steps down after this; elections are
             retried after one to two of it; a transfer of leadership fails after it.
-        turn_ms: Voters that lost their leader stand one after another, so far apart.
+        turn_ms: Voters that lost their leader stand one after another, so far apart; the first
+            of them after a third of it.
         resend_ms: An unanswered message is repeated after this.
         entries_max: Batches in one append.
         inflight_max: Appends to one peer that are out at a time.
@@ -59,7 +60,7 @@ class Options:
         resend_ms: i64 = 300,
         entries_max: i64 = 256,
         inflight_max: i64 = 16,
-        turn_ms: i64 = 100,
+        turn_ms: i64 = 60,
     ) -> None:
         assert 0 < resend_ms < election_timeout_ms and entries_max > 0 and inflight_max > 0
         assert 0 < turn_ms < election_timeout_ms
@@ -345,7 +346,9 @@ class State:
             self.election_ms = -1
         elif self.election_ms < 0:
             if self.leader == "" or self.leader in self.down:
-                self.election_ms = self.now_ms + 1 + self.turn_wait_ms()
+                # The others notice a moment sooner or later, and trust their leader till then.
+                moment = self.options.turn_ms // 3
+                self.election_ms = self.now_ms + moment + self.turn_wait_ms()
             else:
                 # Its node is there again: it may well lead still.
                 self.stand_some_time()
