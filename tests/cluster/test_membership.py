@@ -149,10 +149,12 @@ def test_who_began_a_cluster_and_left_begins_no_other(cluster: Cluster) -> None:
     eventually(lambda: not founder.broker.running, WAIT_S)
     assert founder.broker.stop() == 0
     declare(other, "more")
+    refused = "the cluster does not know the node: it left or was forgotten"
     for words in ([], ["--join", other.contact]):
+        said = founder.broker.log_text().count(refused)
         founder.broker.options += words
         founder.broker.launch()
-        founder.says("the cluster does not know the node: it left or was forgotten")
+        eventually(lambda said=said: founder.broker.log_text().count(refused) > said, WAIT_S)
         founder.broker.kill()
     other.broker.kill()
     founder.broker.launch()
@@ -200,11 +202,14 @@ def test_the_only_voter(cluster: Cluster) -> None:
     seen_by(nodes[0], QUEUE)
     refused = nodes[2].warren("leave")
     assert refused.returncode == 1 and "only voting member of 1 quorum queue" in refused.stderr
+    assert "by force, which deletes them" in refused.stderr
     assert nodes[2].broker.running
     left = nodes[2].warren("leave", "--force")
     assert left.returncode == 0, left.stderr
     eventually(lambda: not nodes[2].broker.running, WAIT_S)
     assert nodes[2].broker.stop() == 0
+    eventually(lambda: ready(nodes[0], QUEUE) == -1, WAIT_S)
+    declare(nodes[0], QUEUE)
 
 
 def test_a_list_of_nodes(cluster: Cluster) -> None:

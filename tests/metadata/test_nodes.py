@@ -229,10 +229,9 @@ def test_a_last_voter_is_removed_by_force_only() -> None:
     cluster.declare("q", "b", "Ba")
     assert not cluster.apply(commands.RemoveNode("b")).changed
     outcome = cluster.apply(commands.RemoveNode("b", True))
-    assert names(outcome.deleted_queues) == ["alone"]
-    assert names(outcome.members_changed) == ["q"]
-    assert cluster.members("q") == "a"
-    assert cluster.queue("q").node == "a"
+    # A copy that does not vote is none that could lead.
+    assert names(outcome.deleted_queues) == ["alone", "q"]
+    assert not outcome.members_changed
 
 
 # --- checks -------------------------------------------------------------------------------------

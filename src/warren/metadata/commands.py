@@ -365,7 +365,8 @@ class RemoveNode(Command):
     The last node stays.
 
     Attributes:
-        force: Even if it takes the last voter of a quorum queue away; else nothing changes then.
+        force: Even if it takes the last voter of a quorum queue away, which goes then; else nothing
+            changes in that case.
     """
 
     def __init__(self, name: str, force: bool = False) -> None:

@@ -112,10 +112,11 @@ def remove_node(
     for tables in vhosts.values():
         for queue in list(tables.queues.values()):
             left = [member for member in queue.members if member.node != name]
-            if left:
+            if votes_somewhere(left):
                 if len(left) < len(queue.members):
                     replace_members(queue, left, outcome)
             elif queue.members or queue.node == name:
+                # Nobody could ever lead it again.
                 remove_queue(tables, queue, outcome)
 
 
@@ -163,13 +164,16 @@ def known_members(
     nodes: dict[str, NodeRecord], members: list[MemberRecord]
 ) -> list[MemberRecord] | None:
     """Those on nodes that are still there; None if none of them votes."""
-    known: list[MemberRecord] = []
-    votes = False
+    known = [member for member in members if member.node in nodes]
+    return known if votes_somewhere(known) else None
+
+
+def votes_somewhere(members: list[MemberRecord]) -> bool:
+    """Whether there is a voter among some members."""
     for member in members:
-        if member.node in nodes:
-            known.append(member)
-            votes = votes or member.voter
-    return known if votes else None
+        if member.voter:
+            return True
+    return False
 
 
 def is_late(nodes: dict[str, NodeRecord], command: DeclareQueue) -> bool:

@@ -53,13 +53,18 @@ def check_majorities(machine: MetadataMachine, name: str, running: list[str]) ->
     count = 0
     for tables in machine.vhosts.values():
         for queue in tables.queues.values():
-            if voters(queue) not in ([], [name]) and majority_lost(queue, name, running):
+            voting = voters(queue)
+            # Its members take a majority with the node to have it removed, and one without it then.
+            if voting not in ([], [name]) and (
+                majority_lost(queue, "", running) or majority_lost(queue, name, running)
+            ):
                 count += 1
                 lost = lost or f"'{queue.name}' in vhost '{queue.vhost}'"
     if count:
         raise ClusterError(
-            f"without node '{name}', {count} quorum queue(s) have no majority of running nodes, "
-            f"among them {lost}: start the nodes that are down, or remove the node by force"
+            f"to go on without node '{name}', {count} quorum queue(s) have no majority of running "
+            f"nodes, among them {lost}: start the nodes that are down; by force the node goes all "
+            "the same, and these queues answer with 541 until they are deleted"
         )
 
 
@@ -71,7 +76,7 @@ def check_remove_node(
     Args:
         running: Whether it is up.
         leaving: Whether it asks for it itself.
-        force: Take quorum queues their last voter, if that is there.
+        force: Delete quorum queues that have their last voter there.
 
     Raises:
         ClusterError: It is not in the cluster, the last one, needed, or running and not leaving.
@@ -89,6 +94,6 @@ def check_remove_node(
             raise ClusterError(
                 f"node '{name}' has the only voting member of {len(needed)} quorum queue(s), among "
                 f"them '{first.name}' in vhost '{first.vhost}': give them other members first, or "
-                "remove the node by force"
+                "remove the node by force, which deletes them with their messages"
             )
     return RemoveNode(name, force)

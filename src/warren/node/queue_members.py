@@ -92,7 +92,11 @@ class QueueMembers:
             raft = self._node.tables.member().raft
             leader, names = raft.leader, [copy.node for copy in raft.members if copy.voter]
         else:
+            member = self._member(queue)
             leader, names = self.leader(queue), voters(queue)
+            if member is not None:
+                # Those of the group itself: one that is to vote no more counts until it is out.
+                names = [copy.node for copy in member.raft.members if copy.voter]
         if leader or not names:
             return ""
         running = self.running()

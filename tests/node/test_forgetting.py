@@ -1,0 +1,108 @@
+"""Nodes that are forgotten, and what becomes of quorum queues that needed them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.node.pair import Client, Pair
+from tests.node.test_minority import WAIT_MS, pass_time, refusal
+from warren.errors import ClusterError
+from warren.metadata.commands import RemoveNode
+from warren.metadata.member_checks import voters
+from warren.metadata.node_checks import check_majorities, check_remove_node
+from warren.protocols.broker import Settings
+from warren.wire.amqp091 import spec
+
+QUEUE = "orders"
+
+
+def declare(size: int) -> spec.QueueDeclare:
+    arguments = {"x-queue-type": "quorum", "x-quorum-initial-group-size": size}
+    return spec.QueueDeclare(0, QUEUE, False, True, False, False, False, arguments)
+
+
+def three(size: int) -> tuple[Pair, list[str]]:
+    """Nodes a, b and c with a queue of so many members; who they are, its own node first."""
+
+    def configure(settings: Settings) -> None:
+        settings.majority_wait_ms = WAIT_MS
+
+    pair = Pair(configure=configure)
+    pair.add("c")
+    assert isinstance(pair.a.client().call(declare(size)), spec.QueueDeclareOk)
+    queue = pair.a.node.tables.machine.queue("/", QUEUE)
+    assert queue is not None
+    return pair, sorted(voters(queue), key=lambda name: name != "a")
+
+
+def forget(pair: Pair, name: str) -> None:
+    """By force, from node b or c: the one that is left."""
+    left = next(station for key, station in pair.stations.items() if key != name and station.alive)
+    left.node.tables.submit(RemoveNode(name, True), None)
+    for station in pair.stations.values():
+        if station.alive:
+            pair.until(lambda station=station: name not in station.node.tables.machine.nodes)
+
+
+def works(pair: Pair, client: Client, size: int = 2) -> None:
+    """The queue can be declared, and used."""
+    assert isinstance(client.call(declare(size)), spec.QueueDeclareOk)
+    client.call(spec.ConfirmSelect(False))
+    client.publish(QUEUE, b"new")
+    pair.until(lambda: client.acked == {1})
+    got = client.get(QUEUE)
+    assert got is not None and got.body == b"new"
+
+
+@pytest.mark.rule("MEM-06", "MEM-07")
+def test_a_queue_whose_only_member_is_forgotten_is_gone() -> None:
+    """It was told that force would delete it; nothing of it is left that could hang."""
+    pair, names = three(1)
+    assert names == ["a"]
+    client = pair.b.client()
+    assert isinstance(client.consume(QUEUE), spec.BasicConsumeOk)
+    pair.a.kill()
+    machine = pair.b.node.tables.machine
+    pair.until(lambda: "a" not in pair.b.node.queue_members.running())
+    with pytest.raises(ClusterError, match="by force, which deletes them with their messages"):
+        check_remove_node(machine, "a", False)
+    forget(pair, "a")
+    pair.until(lambda: any(isinstance(one, spec.BasicCancel) for one in client.methods))
+    assert machine.queue("/", QUEUE) is None
+    works(pair, client)
+
+
+@pytest.mark.rule("MEM-06", "MEM-07")
+def test_a_queue_that_loses_its_majority_by_force_says_so_and_can_be_deleted() -> None:
+    """Half of two members is no majority, even if the other one is to be forgotten."""
+    pair, (_, gone) = three(2)
+    pair.stations[gone].kill()
+    running = pair.a.node.queue_members.running
+    pair.until(lambda: gone not in running())
+    machine = pair.a.node.tables.machine
+    with pytest.raises(ClusterError, match="1 quorum queue.s. have no majority of running .*541"):
+        check_majorities(machine, gone, running())
+    forget(pair, gone)
+    answer = refusal(pair, pair.a.client(), spec.BasicGet(0, QUEUE, False))
+    assert answer.reply_text.endswith(f"timeout; no majority without {gone}")
+    publisher = pair.a.client()
+    publisher.call(spec.ConfirmSelect(False))
+    publisher.publish(QUEUE, b"1")
+    pass_time(pair, WAIT_MS)
+    assert not publisher.acked and not publisher.nacked
+    client = pair.a.client()
+    deleted = client.call(spec.QueueDelete(0, QUEUE, False, False, False))
+    assert isinstance(deleted, spec.QueueDeleteOk)
+    works(pair, client)
+
+
+@pytest.mark.rule("MEM-07")
+def test_a_queue_with_a_majority_goes_on() -> None:
+    pair, names = three(3)
+    pair.a.kill()
+    running = pair.b.node.queue_members.running
+    pair.until(lambda: "a" not in running())
+    check_majorities(pair.b.node.tables.machine, "a", running())
+    forget(pair, "a")
+    assert len(names) == 3
+    works(pair, pair.b.client(), 3)
