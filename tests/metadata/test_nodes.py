@@ -88,6 +88,27 @@ def test_an_announcement_counts_once_and_for_its_own_node_only() -> None:
     assert cluster.machine.nodes["a"].session == session
 
 
+def test_a_life_gets_further_sessions() -> None:
+    """Its own first ones stay its own; a command that comes twice counts once."""
+    cluster = Cluster("a", "b")
+    cluster.up("a", b"n")
+    node = cluster.machine.nodes["a"]
+    began = int(node.session)
+    more = commands.MoreSessions("a", b"n", began)
+    outcome = cluster.apply(more)
+    assert outcome.more_sessions is node and outcome.node_up is None
+    assert (node.session, node.newest) == (began, cluster.machine.applied_index)
+    assert not cluster.apply(more).changed
+    assert not cluster.apply(commands.MoreSessions("a", b"m", int(node.newest))).changed
+    assert not cluster.apply(commands.MoreSessions("d", b"n", 0)).changed
+    cluster.declare("mine", "a", owner=7, session=began)
+    restored = MetadataMachine()
+    restored.restore(cluster.machine.snapshot())
+    assert restored.nodes["a"].newest == node.newest > node.session
+    cluster.up("a", b"o")
+    assert node.newest == node.session > began
+
+
 @pytest.mark.rule("DUR-02")
 def test_what_ended_with_a_nodes_process_goes_when_it_is_up_again() -> None:
     cluster = Cluster("a", "b", "c")

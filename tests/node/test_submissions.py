@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from warren.errors import ClusterError
-from warren.node.submissions import EPOCH_BITS, Submissions
+from warren.node.submissions import EPOCH_BITS, EPOCHS_ENOUGH, Submissions
 
 LIFE = 7 << EPOCH_BITS
 
@@ -18,11 +18,15 @@ def test_a_life_keeps_to_its_own_sessions() -> None:
         submissions.add(0, 0, b"", b"%d" % number, None)
     assert submissions.next_offer() is not None
     for epoch in range(1, 1 << EPOCH_BITS):
-        submissions.next_epoch()
+        submissions.next_epoch(7)
         assert submissions.session == LIFE + epoch
         assert [submissions.first(), len(submissions)] == [1, 3]
         offered = submissions.next_offer()
         assert offered is not None and (offered.sequence, offered.payload) == (1, b"0")
+        assert submissions.runs_out() == (epoch >= EPOCHS_ENOUGH)
     with pytest.raises(ClusterError, match="gave this one up 256 times.*start it again"):
-        submissions.next_epoch()
+        submissions.next_epoch(7)
     assert submissions.session >> EPOCH_BITS == LIFE >> EPOCH_BITS
+    submissions.next_epoch(9)
+    assert (submissions.session, submissions.first()) == (9 << EPOCH_BITS, 1)
+    assert not submissions.runs_out()

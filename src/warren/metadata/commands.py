@@ -444,6 +444,26 @@ class SetMembers(Command):
         ]
 
 
+@final
+class MoreSessions(Command):
+    """Give a node further sessions in its present life.
+
+    Attributes:
+        nonce: That of its life.
+        newest: What gave it sessions last. If it is something else by now, nothing changes.
+    """
+
+    def __init__(self, name: str, nonce: bytes, newest: i64) -> None:
+        super().__init__(True)
+        self.name: str = name
+        self.nonce: bytes = nonce
+        self.newest: i64 = newest
+
+    def fields(self) -> list[Any]:
+        """See `Command`."""
+        return [20, self.name, self.nonce, self.newest]
+
+
 def member_rows(members: list[MemberRecord]) -> list[Any]:
     """Members as the log and snapshots hold them."""
     return [[member.node, member.incarnation, member.voter] for member in members]
@@ -514,6 +534,8 @@ def _decode_about_nodes(tag: int, f: list[Any]) -> Command:
         return NodeUp(f[0], f[1], f[2])
     if tag == 18:
         return NodeMoved(f[0], f[1], f[2])
+    if tag == 20:
+        return MoreSessions(f[0], f[1], f[2])
     assert tag == 19, tag
     return SetMembers(f[0], f[1], f[2], read_members(f[3]), f[4])
 

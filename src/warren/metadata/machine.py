@@ -42,6 +42,7 @@ from warren.metadata.commands import (
     DeleteUser,
     DeleteVhost,
     DropTransient,
+    MoreSessions,
     NodeMoved,
     NodeUp,
     RemoveNode,
@@ -56,6 +57,7 @@ from warren.metadata.membership import (
     first_leader,
     is_late,
     known_members,
+    more_sessions,
     node_moved,
     node_up,
     remove_node,
@@ -175,6 +177,8 @@ class MetadataMachine:
             remove_node(self.nodes, self.vhosts, command, outcome)
         elif isinstance(command, NodeMoved):
             node_moved(self.nodes, command, outcome)
+        elif isinstance(command, MoreSessions):
+            more_sessions(self.nodes, index, command, outcome)
         elif isinstance(command, BeginCluster):
             if not self.cluster_id:
                 self.cluster_id = command.cluster_id

@@ -5,7 +5,14 @@ from __future__ import annotations
 from mypy_extensions import i64
 
 from warren.metadata.changes import remove_exchange, remove_queue
-from warren.metadata.commands import AddNode, DeclareQueue, NodeMoved, NodeUp, RemoveNode
+from warren.metadata.commands import (
+    AddNode,
+    DeclareQueue,
+    MoreSessions,
+    NodeMoved,
+    NodeUp,
+    RemoveNode,
+)
 from warren.metadata.outcome import Outcome
 from warren.metadata.tables import (
     LIFE_SHIFT,
@@ -75,6 +82,7 @@ def node_up(
     if node is None or node.uid != command.uid or node.nonce == command.nonce:
         return
     node.session = index
+    node.newest = index
     node.nonce = command.nonce
     outcome.changed = True
     outcome.node_up = node
@@ -84,6 +92,17 @@ def node_up(
                 remove_queue(tables, queue, outcome)
         if len(nodes) == 1:
             drop_transient_exchanges(tables, outcome)
+
+
+def more_sessions(
+    nodes: dict[str, NodeRecord], index: i64, command: MoreSessions, outcome: Outcome
+) -> None:
+    """Apply `MoreSessions`."""
+    node = nodes.get(command.name)
+    if node is not None and node.nonce == command.nonce and node.newest == command.newest:
+        node.newest = index
+        outcome.changed = True
+        outcome.more_sessions = node
 
 
 def drop_transient_exchanges(tables: VhostRecord, outcome: Outcome) -> None:

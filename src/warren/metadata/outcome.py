@@ -19,6 +19,7 @@ class Outcome:
         nodes_changed: A node came, went, or has another address or incarnation.
         node_up: The node that began a new life. If it is this node, and the nonce not that of this
             process, a late announcement of an earlier process came through: announce it again.
+        more_sessions: The node that got further sessions for its present life.
         members_changed: Queues whose members are others than before.
     """
 
@@ -29,4 +30,5 @@ class Outcome:
         self.deleted_exchanges: list[ExchangeRecord] = []
         self.nodes_changed: bool = False
         self.node_up: NodeRecord | None = None
+        self.more_sessions: NodeRecord | None = None
         self.members_changed: list[QueueRecord] = []

@@ -29,6 +29,7 @@ def node_row(node: NodeRecord) -> list[Any]:
         node.incarnation,
         node.session,
         node.nonce,
+        node.newest,
     ]
 
 
@@ -37,6 +38,8 @@ def read_node(row: list[Any]) -> NodeRecord:
     node = NodeRecord(row[0], row[1], row[2], row[3], row[4])
     node.session = row[5]
     node.nonce = row[6]
+    # Older snapshots have only what began the life.
+    node.newest = row[7] if len(row) > 7 else row[5]
     return node
 
 

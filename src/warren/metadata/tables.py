@@ -37,6 +37,7 @@ class NodeRecord:
         host, port: Where its cluster listener is reached.
         incarnation: Of its member of the tables' group.
         session: Log index of the `NodeUp` that began its present life, 0 before the first.
+        newest: Log index of what gave it sessions last: that `NodeUp`, or a `MoreSessions`.
         nonce: What that life drew to know its own `NodeUp` by.
     """
 
@@ -47,6 +48,7 @@ class NodeRecord:
         self.port: int = port
         self.incarnation: i64 = incarnation
         self.session: i64 = 0
+        self.newest: i64 = 0
         self.nonce: bytes = b""
 
 

@@ -76,6 +76,8 @@ class Cluster(MemberHost):
     Attributes:
         name: This node's name.
         session: Index of the entry that announced this life of the node; 0 before it is applied.
+        newest: Index of the entry that gave it sessions last, that one or a later one.
+        wants_sessions: Whether few of those are left in some group.
         members: This node's members, by group.
         detector: Which other nodes are believed to be alive.
     """
@@ -84,6 +86,8 @@ class Cluster(MemberHost):
         self.name: str = name
         self.recent_bytes: int = RECENT_BYTES_MAX
         self.session: i64 = 0
+        self.newest: i64 = 0
+        self.wants_sessions: bool = False
         self.members: dict[int, Member] = {}
         self.peers: Peers = peers
         self.detector: Detector = Detector(DetectorOptions(), node.monotonic_ms())
@@ -103,7 +107,7 @@ class Cluster(MemberHost):
     def add(self, log: GroupLog, machine: Machine, revived: Revived) -> Member:
         """This node's member of a group."""
         seed = int.from_bytes(self._node.random.bytes(7), "little")
-        member = Member(self, log, machine, revived, self.session, self._options, seed)
+        member = Member(self, log, machine, revived, self.newest, self._options, seed)
         self.members[int(log.id)] = member
         self._share_memory()
         return member
@@ -153,9 +157,15 @@ class Cluster(MemberHost):
     def session_begun(self, session: i64) -> None:
         """This life of the node is known to the cluster."""
         self.session = session
+        self.newest = max(session, self.newest)
         for member in self.members.values():
-            member.set_session(session)
+            member.set_session(self.newest)
         self.work()
+
+    def sessions_given(self, newest: i64) -> None:
+        """The tables gave this node further sessions; each group takes one when it needs it."""
+        self.newest = newest
+        self.wants_sessions = False
 
     def taken_over(self) -> bool:
         """Whether every group that is this node's alone goes on from where its last life ended."""
@@ -386,12 +396,18 @@ class Cluster(MemberHost):
     def session_over(self, session: i64) -> bool:
         """Whether the node of a session is gone, or lives another life."""
         life = session >> EPOCH_BITS
-        if life == self.session:
+        if life in (self.session, self.newest):
             return False
         for name, record in self._node.tables.machine.nodes.items():
-            if record.session == life:
+            if life in (record.session, record.newest):
                 return name != self.name and self.detector.suspected(name)
         return True
+
+    def session_closed(self, member: Member) -> i64:
+        """This node goes on in a group with another session."""
+        if member.submissions.runs_out() and member.session() >> EPOCH_BITS == self.newest:
+            self.wants_sessions = True
+        return self.newest
 
     def leadership(self, member: Member) -> None:
         """Who leads a group is known anew."""

@@ -102,6 +102,10 @@ class MemberHost:
         """Whether the node that a session belongs to is gone, or lives another life."""
         raise AssertionError("a host defines session_over")
 
+    def session_closed(self, member: Member) -> i64:
+        """This node's session in a group was closed; what the tables gave it last, for another."""
+        raise AssertionError("a host defines session_closed")
+
     def leadership(self, member: Member) -> None:
         """A member leads now, or does no more, or knows another leader."""
         raise AssertionError("a host defines leadership")
@@ -593,7 +597,7 @@ class Member(Proposer):
             self.machine.sessions_closed(closed)
             own = self.submissions.session
             if own in closed:
-                self.submissions.next_epoch()
+                self.submissions.next_epoch(self.host.session_closed(self))
                 self.machine.session_renewed()
                 self._offer()
         elif batch.payload_size == 0 and batch.term == self.raft.term and self.raft.is_leader:
@@ -768,7 +772,7 @@ class Member(Proposer):
                 self.machine.skipped(submissions.applied(submissions.first()))
             if over:
                 # Closed meanwhile. What was not applied before that never was.
-                submissions.next_epoch()
+                submissions.next_epoch(self.host.session_closed(self))
                 self.machine.session_renewed()
 
     def stop(self) -> None:

@@ -14,7 +14,10 @@ from mypy_extensions import i64
 from warren.errors import ClusterError
 
 EPOCH_BITS: Final = 8
-"""A node's life has so many bits of sessions in one group; each closing takes the next."""
+"""What the tables give a node has so many bits of sessions in one group; each closing takes the
+next."""
+EPOCHS_ENOUGH: Final = 128
+"""Behind so many the node asks the tables for further ones."""
 
 
 @final
@@ -115,20 +118,30 @@ class Submissions:
             self._last += 1
             submission.sequence = self._last
 
-    def next_epoch(self) -> None:
+    def next_epoch(self, newest: i64) -> None:
         """The session was closed: what is left goes into the next one of this node's life.
 
+        Args:
+            newest: What the tables gave the node last; its sessions come before further ones of
+                what they gave it earlier.
+
         Raises:
-            ClusterError: This life has had them all; one more would be a session of another life,
-                perhaps another node's. A restart gives the node new ones.
+            ClusterError: There is none left; one more would be a session of another life, perhaps
+                another node's. The tables could not be asked all the while: a restart helps.
         """
         following = self.session + 1
-        if following & ((1 << EPOCH_BITS) - 1) == 0:
+        if newest > self.session >> EPOCH_BITS:
+            following = newest << EPOCH_BITS
+        elif following & ((1 << EPOCH_BITS) - 1) == 0:
             raise ClusterError(
-                f"other nodes gave this one up {1 << EPOCH_BITS} times since it started, which is "
-                "as often as it can come back without a restart: start it again"
+                f"other nodes gave this one up {1 << EPOCH_BITS} times, and the cluster had no "
+                "majority to let it go on meanwhile: start it again"
             )
         self.renew(following)
+
+    def runs_out(self) -> bool:
+        """Whether there are few sessions left."""
+        return self.session & ((1 << EPOCH_BITS) - 1) >= EPOCHS_ENOUGH
 
     def first(self) -> i64:
         """The number of the oldest one; there is one."""

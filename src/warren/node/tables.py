@@ -178,11 +178,25 @@ class Tables(Machine):
                 member.memory.incarnation,
             )
             member.submit_plain(commands.encode(add))
-        up = commands.encode(commands.NodeUp(settings.node_name, node.uid, node.nonce))
+        if member.raft.is_leader or settings.node_name in machine.nodes:
+            up = commands.NodeUp(settings.node_name, node.uid, node.nonce)
+            self._announcing = self._have_done(up)
+
+    def _have_done(self, command: commands.Command) -> bool:
+        """Have the leader log a command, which may get lost; whether it was sent off."""
+        member = self._tables_member()
+        payload = commands.encode(command)
         if member.raft.is_leader:
-            self._announcing = member.submit_plain(up)
-        elif settings.node_name in machine.nodes:
-            self._announcing = node.cluster.send(member.raft.leader, [COMMAND_KIND, up])
+            return member.submit_plain(payload)
+        leader = member.raft.leader
+        return leader != "" and self._node.cluster.send(leader, [COMMAND_KIND, payload])
+
+    def _ask_for_sessions(self) -> None:
+        """Until the tables give this life of the node further sessions: ask, if it needs some."""
+        cluster = self._node.cluster
+        if cluster.wants_sessions:
+            name = self._node.settings.node_name
+            self._have_done(commands.MoreSessions(name, self._node.nonce, cluster.newest))
 
     def leadership(self, member: Member) -> None:
         """Who leads a group is known anew."""
@@ -194,6 +208,7 @@ class Tables(Machine):
         if member.group_id == METADATA_GROUP:
             self._announcing = False
             self.announce()
+            self._ask_for_sessions()
             if not member.raft.leader:
                 self._let_go()
 
@@ -241,6 +256,7 @@ class Tables(Machine):
                 queue.expire_groups(now_ms)
         self._announcing = False
         self.announce()
+        self._ask_for_sessions()
 
     # The machine.
 
@@ -296,6 +312,7 @@ class Tables(Machine):
         own = self.machine.nodes.get(self._node.settings.node_name)
         if own is not None and own.nonce == self._node.nonce:
             self._begin_session(own.session)
+            self._node.cluster.sessions_given(own.newest)
         self._node.membership.nodes_changed()
         self._node.reconciler.nodes_changed()
         for group_id in self.logged:
@@ -438,6 +455,12 @@ class Tables(Machine):
         if up is not None:
             if up.name == self._node.settings.node_name and up.nonce == self._node.nonce:
                 self._begin_session(index)
+            self._node.cluster.close_sessions()
+        given = outcome.more_sessions
+        if given is not None:
+            if given.name == self._node.settings.node_name:
+                self._node.cluster.sessions_given(index)
+            # What it was given before the last time is over, except what began its life.
             self._node.cluster.close_sessions()
 
     def _members_set(self, record: QueueRecord) -> None:

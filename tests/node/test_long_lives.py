@@ -1,0 +1,82 @@
+"""A node that is cut off again and again, and never started anew."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.node.pair import Pair
+from warren.metadata.tables import QueueRecord
+from warren.node.submissions import EPOCH_BITS
+from warren.wire.amqp091 import spec
+
+QUEUE = "orders"
+TIMES = (1 << EPOCH_BITS) + 44
+
+
+@pytest.mark.rule("BEH-15")
+def test_being_cut_off_three_hundred_times() -> None:
+    """Each time its session is closed. It lives, and loses, doubles and reorders nothing."""
+    pair = Pair()
+    station = pair.add("c")
+    client = station.client()
+    assert isinstance(client.declare(QUEUE, kind="quorum"), spec.QueueDeclareOk)
+    client.call(spec.ConfirmSelect(False))
+    consumer = station.client()
+    assert isinstance(consumer.declare("other", kind="quorum"), spec.QueueDeclareOk)
+    assert isinstance(consumer.consume("other"), spec.BasicConsumeOk)
+    owned = station.client()
+    assert isinstance(owned.declare("mine", exclusive=True), spec.QueueDeclareOk)
+    group = station.queue(QUEUE).group
+    used = {int(group.session())}
+    machine = pair.a.node.tables.machine
+    for number in range(1, TIMES + 1):
+        for other in ("a", "b"):
+            for link in ((other, "c"), ("c", other)):
+                pair.blocked.add(link)
+                pair.cut(*link)
+        client.publish(QUEUE, b"%d" % number)
+        before = int(group.session())
+        pair.until(lambda before=before: over(pair, before))
+        pair.blocked.clear()
+        pair.until(lambda number=number: len(client.acked) == number)
+        pair.until(lambda before=before: int(group.session()) != before)
+        assert int(group.session()) not in used
+        used.add(int(group.session()))
+        station.node.tick(0)
+        # There is time for the tables, too, until the next time.
+        pair.settle(3)
+        pair.until(lambda: machine.applied_index == station.node.tables.machine.applied_index)
+    assert len({session >> EPOCH_BITS for session in used}) > 1
+    assert machine.nodes["c"].newest > machine.nodes["c"].session
+    # Its process is the same: what ends with that is still there.
+    assert machine.queue("/", "mine") is not None
+    assert isinstance(owned.declare("mine", passive=True), spec.QueueDeclareOk)
+    # So is its consumer, under its newest name.
+    pair.a.client().publish("other", b"late")
+    pair.until(lambda: consumer.bodies() == [b"late"])
+    consumer.ack(1)
+    pair.until(lambda: pair.a.queue("other").fifo.held_count() == 0)
+    reader = pair.a.client()
+    bodies: list[bytes] = []
+    pair.until(lambda: pair.a.queue(QUEUE).ready_count() == TIMES)
+    for _ in range(TIMES):
+        got = reader.get(QUEUE)
+        assert got is not None
+        bodies.append(got.body)
+    assert bodies == [b"%d" % number for number in range(1, TIMES + 1)]
+    assert reader.get(QUEUE) is None
+
+
+def record(pair: Pair) -> QueueRecord:
+    queue = pair.a.node.tables.machine.queue("/", QUEUE)
+    assert queue is not None
+    return queue
+
+
+def over(pair: Pair, session: int) -> bool:
+    """Whether the leader has closed a session."""
+    for station in (pair.a, pair.b):
+        member = station.node.cluster.members[int(record(pair).group_id)]
+        if member.raft.is_leader and member.sessions.get(session, 0) < 0:
+            return True
+    return False
