@@ -106,6 +106,27 @@ def test_damage_in_a_closed_file_is_told_when_it_is_read() -> None:
         world.fetch(1, extents.first_message, extents.first_message, 1)
 
 
+HEADER_FLIPS = {"kind": (12, 0x02), "group": (16, 0x02), "index": (24, 0x40), "first": (40, 0x40)}
+"""A bit each that makes a batch look like one that nobody has to read or to keep."""
+
+
+@pytest.mark.parametrize("field", HEADER_FLIPS)
+def test_a_batch_whose_header_is_damaged_is_not_passed_over(field: str) -> None:
+    """Neither by who reads it, nor by a rewrite of its file, which would lose it for good."""
+    at, bit = HEADER_FLIPS[field]
+    world = with_closed_files()
+    extents = world.log._store.files[1].groups[1]
+    first = extents.first_message
+    world.disk.flip("log/00000002.log", extents.offsets[0] + at, bit)
+    world.start()
+    with pytest.raises(CorruptRecord, match="checksum"):
+        world.fetch(1, first, first, 1)
+    world.settle(1, [number for number in world.machines[1].live if number != first])
+    world.settle_down()
+    assert "00000002.log" in str(world.damages[0])
+    assert world.disk.exists("log/00000002.log")
+
+
 def test_a_truncated_closed_file_is_told() -> None:
     world = with_closed_files()
     world.disk.remove("log/00000002.idx")

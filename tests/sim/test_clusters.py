@@ -22,6 +22,7 @@ FAILED_BEFORE = {
     108: 300,  # a machine was lost for good while a group could not spare it
     118: 1_000,  # files went whose entries were void only by a mark that was not durable
     50117: 1_000,  # a nack of what was taken back counted as giving up what another one held
+    60805: 1_000,  # a batch with a flipped bit in its header was passed over by a rewrite
     50408: 1_000,  # an offered snapshot came before its group did, and was never offered again
 }
 """Seeds that found something once, and the operations of those runs."""

@@ -136,7 +136,7 @@ class Copier:
         data = source.handle.read(offset, size)
         if walk(data, offset, 0, self._header, source.path) != 0:
             raise CorruptRecord(source.path, offset, "no batch begins here")
-        self._take(data, 0, offset, source, file)
+        self._take(data, 0, file)
 
     def _copy_extent(self, part: CopyPart, at: i64, turn: i64, file: LogFile) -> None:
         extents = part.extents
@@ -158,17 +158,15 @@ class Copier:
             ):
                 while turn < len(runs) and runs[turn][1] < header.first:
                     turn += 1
-                self._take_live(data, place, base, runs, turn, source, file)
+                self._take_live(data, place, runs, turn, file)
             place = walk(data, base, place + size, header, source.path)
 
     def _take_live(
         self,
         data: bytes,
         at: i64,
-        base: i64,
         runs: list[tuple[int, int]],
         turn: i64,
-        source: LogFile,
         file: LogFile,
     ) -> None:
         """Copy the live part of the message batch in the header: all, some runs, or nothing."""
@@ -178,22 +176,17 @@ class Copier:
         if turn == len(runs) or runs[turn][0] > last:
             return
         if runs[turn][0] <= first and runs[turn][1] >= last:
-            self._take(data, at, base + at, source, file)
+            self._take(data, at, file)
             return
-        if not header.checksum_holds(data, at):
-            raise CorruptRecord(source.path, base + at, "the checksum does not match")
         whole = header.batch(None, data, at)
         while turn < len(runs) and runs[turn][0] <= last:
             part = narrowed(whole, max(i64(runs[turn][0]), first), min(i64(runs[turn][1]), last))
             self._add(part, part.encode_head(), file)
             turn += 1
 
-    def _take(self, data: bytes, at: i64, offset: i64, source: LogFile, file: LogFile) -> None:
+    def _take(self, data: bytes, at: i64, file: LogFile) -> None:
         """Copy the batch in the header as it is."""
-        header = self._header
-        if not header.checksum_holds(data, at):
-            raise CorruptRecord(source.path, offset, "the checksum does not match")
-        batch = header.batch(None, data, at)
+        batch = self._header.batch(None, data, at)
         self._add(batch, data[at : batch.payload_at], file)
 
     def _add(self, batch: Batch, head: bytes, file: LogFile) -> None:

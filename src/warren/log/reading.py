@@ -32,6 +32,9 @@ class Span:
 def walk(data: bytes, base: i64, at: i64, header: Header, path: str) -> i64:
     """Step to the next batch in bytes of a log file, over the padding between rounds.
 
+    Each one's checksum is looked at, whoever's it is: a damaged header may name another group or
+    other messages, and what it hides would be passed over as if it did not matter.
+
     Args:
         data: The bytes.
         base: Offset in the file at which they start.
@@ -43,7 +46,7 @@ def walk(data: bytes, base: i64, at: i64, header: Header, path: str) -> i64:
         Where the batch starts; -1 if none does.
 
     Raises:
-        CorruptRecord: Neither a batch nor padding is there.
+        CorruptRecord: Neither a whole batch nor padding is there.
     """
     end: i64 = len(data)
     if at < end and data[at] == 0:
@@ -54,6 +57,8 @@ def walk(data: bytes, base: i64, at: i64, header: Header, path: str) -> i64:
     problem = header.load(data, at, end)
     if problem:
         raise CorruptRecord(path, base + at, problem)
+    if not header.checksum_holds(data, at):
+        raise CorruptRecord(path, base + at, "the checksum does not match")
     return at
 
 
@@ -97,8 +102,6 @@ def take(
                 hit = header.first + header.count > low and header.first <= high
                 hit = hit and header.kind != KIND_COMMAND
             if hit and not is_void(span.marks, span.hidden_from, header.index, span.offset + at):
-                if not header.checksum_holds(data, at):
-                    raise CorruptRecord(path, span.offset + at, "the checksum does not match")
                 found.append(header.batch(group, data, at))
                 own += header.size
         at = walk(data, span.offset, at + header.size, header, path)
