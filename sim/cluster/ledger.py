@@ -245,6 +245,7 @@ class Ledger:
                     self._world.count("groups with holes")
                     self._world.say("group %d: entry %d cannot be seen", group_id, index)
                     group.holed = True
+                    self._world.unseen(group_id)
                     return
             if entry is not None:
                 self._take(site, group, index, entry)

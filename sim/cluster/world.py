@@ -91,6 +91,7 @@ class ClusterWorld(Stage):
         self._sessions: dict[int, tuple[str, int]] = {}
         self._doubts: dict[tuple[str, int], Doubt] = {}
         self._late: set[tuple[SimConnection, str]] = set()
+        self._unseen: set[str] = set()
         self._stirred: set[SimConnection] = set()
         self._replaced = False
         # A method that finds no majority for half a minute ends its connection.
@@ -302,11 +303,15 @@ class ClusterWorld(Stage):
             self._doubts[name, group_id] = Doubt(index)
             self.durability.over(name, queue)
             for receiver in self._receivers(name, queue):
-                receiver.void |= set(receiver.held)
-                holder = receiver.holder
-                for copy in receiver.queue.copies:
-                    if copy.holder is holder:
-                        copy.holder = None
+                _take_back(receiver)
+
+    def unseen(self, group_id: int) -> None:
+        """From here on it cannot be told which sessions of a group are over."""
+        queue = self._queue_name(group_id)
+        self._unseen.add(queue)
+        for name in self.sites:
+            for receiver in self._receivers(name, queue):
+                _take_back(receiver)
 
     def _queue_name(self, group_id: int) -> str:
         for site in self.running():
@@ -342,7 +347,7 @@ class ClusterWorld(Stage):
         if connection is None:
             return False
         name = receiver.queue.name
-        if (connection, name) in self._late:
+        if name in self._unseen or (connection, name) in self._late:
             return True
         return any(
             key[0] == connection.site and self._queue_name(key[1]) == name for key in self._doubts
@@ -465,3 +470,11 @@ class ClusterWorld(Stage):
     def now_ms(self) -> int:
         """Virtual time."""
         return self.schedule.now_us // MS
+
+
+def _take_back(receiver: Receiver) -> None:
+    """What a receiver holds may be given to others."""
+    receiver.void |= set(receiver.held)
+    for copy in receiver.queue.copies:
+        if copy.holder is receiver.holder:
+            copy.holder = None
