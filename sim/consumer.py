@@ -168,13 +168,10 @@ class Receiver(Actor):
         copies = [(tag, self.held.pop(tag)) for tag in tags]
         if not self.void:
             return [copy for _, copy in copies]
-        found: list[Copy] = []
-        later = set(self.held.values())
-        for tag, copy in reversed(copies):
-            if tag not in self.void or copy not in later:
-                found.append(copy)
-            later.add(copy)
-        return found[::-1]
+        newest: dict[Copy, int] = {}
+        for tag, copy in (*self.held.items(), *copies):
+            newest[copy] = max(tag, newest.get(copy, 0))
+        return [copy for tag, copy in copies if tag not in self.void or newest[copy] == tag]
 
     def _let_go(self, copies: Iterable[Copy]) -> None:
         """These are nobody's, except what was taken back meanwhile and given to another."""
