@@ -7,6 +7,7 @@ import pytest
 from tests.node.pair import Pair
 from warren.metadata.tables import QueueRecord
 from warren.node.submissions import EPOCH_BITS
+from warren.queues.numbers import Numbers
 from warren.wire.amqp091 import spec
 
 QUEUE = "orders"
@@ -80,3 +81,29 @@ def over(pair: Pair, session: int) -> bool:
         if member.raft.is_leader and member.sessions.get(session, 0) < 0:
             return True
     return False
+
+
+def test_consumers_beyond_what_ids_can_count() -> None:
+    """Ids are used again, but never one that somebody has; nothing reaches another's consumer."""
+    pair = Pair()
+    holder = pair.b.client()
+    assert isinstance(holder.declare(QUEUE, kind="quorum"), spec.QueueDeclareOk)
+    pair.b.queue(QUEUE).numbers = Numbers(3)
+    assert isinstance(holder.consume(QUEUE), spec.BasicConsumeOk)
+    for _ in range(10):
+        visitor = pair.b.client()
+        assert isinstance(visitor.consume(QUEUE), spec.BasicConsumeOk)
+        visitor.vanish()
+    pair.until(lambda: pair.b.queue(QUEUE).consumer_count() == 1)
+    poller = pair.b.client()
+    assert poller.get(QUEUE) is None
+    third = pair.b.client()
+    assert isinstance(third.consume(QUEUE), spec.BasicConsumeOk)
+    refused = pair.b.client().consume(QUEUE)
+    assert isinstance(refused, spec.ConnectionClose) and refused.reply_code == 506
+    third.vanish()
+    for number in range(3):
+        holder.publish(QUEUE, b"%d" % number)
+    pair.until(lambda: holder.bodies() == [b"0", b"1", b"2"])
+    holder.ack(3, multiple=True)
+    pair.until(lambda: pair.a.queue(QUEUE).fifo.held_count() == 0)

@@ -21,11 +21,14 @@ from warren.queues.consumers import Limiter
 from warren.queues.fifo import Fifo
 from warren.queues.links import Delivery, Link, Reply, Waiter
 from warren.queues.logged import Gathered, LoggedQueue
+from warren.queues.numbers import Numbers
 from warren.queues.queue import Host
 from warren.queues.replicated import COUNTER_BITS, Machine, Proposer
 
 PREFETCH_UNLIMITED: Final = 2_000
 """Messages in flight to a consumer without a prefetch limit, as RabbitMQ has it (2.4)."""
+
+COUNTER_MAX: Final = (1 << COUNTER_BITS) - 1
 
 GATHER_BYTES: Final = 16_384
 """Messages of this size are an entry of their own at once: it costs little more than its bytes."""
@@ -33,13 +36,18 @@ GATHER_BYTES: Final = 16_384
 
 @final
 class QuorumQueue(LoggedQueue, Machine):
-    """This node's copy of a quorum queue."""
+    """This node's copy of a quorum queue.
+
+    Attributes:
+        numbers: Of this node's consumers in its present session, behind which they stand in ids.
+    """
 
     def __init__(self, host: Host, vhost: str, name: str, log: GroupLog, fifo: Fifo) -> None:
         super().__init__(host, vhost, name, "quorum", fifo, log)
         self.group: Proposer | None = None
         self._handed: dict[int, int] = {}
         """The next message id of each consumer of this node."""
+        self.numbers: Numbers = Numbers(COUNTER_MAX)
         self._terms: dict[int, tuple[int, int]] = {}
         """Credit and priority of each consumer of this node."""
 
@@ -49,7 +57,13 @@ class QuorumQueue(LoggedQueue, Machine):
 
     def new_consumer(self) -> i64:
         """An id that names this node's session, so that all members know whose consumer it is."""
-        return (self._session() << COUNTER_BITS) + super().new_consumer()
+        return (self._session() << COUNTER_BITS) + self.numbers.take()
+
+    def down(self, consumer_id: i64) -> None:
+        """A consumer's channel is gone, so that its number may be given again."""
+        super().down(consumer_id)
+        if self.current(consumer_id):
+            self.numbers.give_back(consumer_id & COUNTER_MAX)
 
     def current(self, consumer_id: i64) -> bool:
         """Whether this node's session is still the one that a consumer is named after."""
@@ -211,6 +225,7 @@ class QuorumQueue(LoggedQueue, Machine):
         self.links = {}
         self._handed = {}
         self._terms = {}
+        self.numbers.clear()
         for consumer_id, link in links.items():
             credit, priority = terms[consumer_id]
             renewed = self.new_consumer()
