@@ -7,6 +7,7 @@ import pytest
 from sim.cluster.ledger import batch_of
 from sim.cluster.site import Site
 from sim.cluster.world import ClusterWorld
+from warren.metadata.commands import DeclareVhost
 from warren.node import transfer
 from warren.node.frames import HEAD_BYTES, SNAPSHOT, raft_frame
 from warren.node.member import Member
@@ -62,12 +63,12 @@ def test_who_gives_up_its_log_sends_no_snapshot_of_it() -> None:
     index = int(member.log.snapshot_index)
     transfers.send(member, SendSnapshot(offer(member, "n1", "n3", index)))
     given = offer(member, "n2", "n1", int(member.log.last_index) + 9)
-    transfers.accept(member, AcceptSnapshot(given), True)
+    transfers.accept(member, AcceptSnapshot(given))
     last = site.peers.links["n3"].queue[-1]
     assert (last[0], last[HEAD_BYTES]) == (SNAPSHOT, transfer.LOST)
     assert int.from_bytes(last[HEAD_BYTES + 1 :], "little") == index
     # An answer that comes late has nothing sent.
-    late = transfer.snapshot_frame(METADATA_GROUP, transfer.READY, index).getvalue() + b"\x01"
+    late = transfer.snapshot_frame(METADATA_GROUP, transfer.READY, index).getvalue()
     transfers.received("n3", member, late)
     assert site.peers.links["n3"].queue[-1] is last
 
@@ -81,7 +82,7 @@ def test_who_gets_no_more_of_a_snapshot_begins_with_nothing() -> None:
     member = tables_of(site)
     transfers = site.node.cluster.transfers
     given = offer(member, "n2", "n3", int(member.log.last_index) + 9)
-    transfers.accept(member, AcceptSnapshot(given), True)
+    transfers.accept(member, AcceptSnapshot(given))
     assert member.log.incomplete
     lost = transfer.snapshot_frame(METADATA_GROUP, transfer.LOST, given.index).getvalue()
     transfers.received("n2", member, lost)
@@ -113,7 +114,7 @@ def test_an_offer_is_taken_only_if_that_can_be_said() -> None:
     member = tables_of(site)
     given = offer(member, "n2", "n3", int(member.log.last_index) + 9)
     site.peers.forget("n2")
-    site.node.cluster.transfers.accept(member, AcceptSnapshot(given), True)
+    site.node.cluster.transfers.accept(member, AcceptSnapshot(given))
     assert not member.log.incomplete
 
 
@@ -134,3 +135,27 @@ def test_tables_stay_in_force_while_their_log_begins_anew() -> None:
         if batch.session != RAFT_SESSION:
             tables.apply(batch, None)
     assert tables.machine.snapshot() == tables.state() == before
+
+
+@pytest.mark.rule("QQ-27")
+def test_a_handover_that_fails_keeps_no_session_open() -> None:
+    """A node that went meanwhile would hold what its consumers had for as long as that leads."""
+    world = formed()
+    leading = next(site for site in world.running() if tables_of(site).leads())
+    other, gone = (site for site in world.running() if site is not leading)
+    member, session = tables_of(leading), tables_of(gone).session()
+    world.until(5_000, "no votes", lambda: all(copy.voter for copy in member.raft.members))
+    world.submit(gone, DeclareVhost("theirs"))
+    world.until(5_000, "nothing comes of it", lambda: int(session) in member._expected)
+    # Whoever shall lead does not hear of it.
+    world.network.blocked.add((leading.name, other.name))
+    leading.guarded(leading.life, lambda: assert_begun(member, other.name))
+    gone.lost = True
+    gone.kill()
+    world.until(3_000, "the session stays open", lambda: member._expected[int(session)] == 0)
+
+
+def assert_begun(member: Member, node: str) -> None:
+    """Have another node lead."""
+    assert member.raft.transfer(node, member.host.monotonic_ms()) == ""
+    member.work()

@@ -432,6 +432,20 @@ def test_rule_17_a_log_that_contradicts_the_snapshot_is_dropped() -> None:
     assert raft.last_index == 5
 
 
+def test_rule_17_a_snapshot_of_what_is_here_is_not_taken() -> None:
+    """Nor does the log count as compacted: the member has no such snapshot to offer to others."""
+    raft = member(runs=[(1, 2)], last=5, term=2)
+    drained(raft)
+    raft.step(ms.SnapshotOffer("a", 1, "b", 1, 2, 4, 2, ABC), 1)
+    effects = list(raft.effects)
+    assert not any(isinstance(effect, fx.AcceptSnapshot) for effect in effects)
+    assert [effect.index for effect in effects if isinstance(effect, fx.Committed)] == [4]
+    (answer,) = sent(raft, ms.AppendReply)
+    assert isinstance(answer, ms.AppendReply)
+    assert (answer.accepted, answer.match_index) == (True, 4)
+    assert (raft.commit_index, raft.state.log.snapshot_index) == (4, 0)
+
+
 # --- rules 20, 23, 24 -----------------------------------------------------------------------------
 
 

@@ -421,9 +421,9 @@ class Cluster(MemberHost):
         """A peer needs the newest snapshot."""
         self.transfers.send(member, effect)
 
-    def accept_snapshot(self, member: Member, effect: AcceptSnapshot, wanted: bool) -> None:
+    def accept_snapshot(self, member: Member, effect: AcceptSnapshot) -> None:
         """The leader offers one."""
-        self.transfers.accept(member, effect, wanted)
+        self.transfers.accept(member, effect)
 
     def pacer(self) -> Pacer:
         """Who lets reads for peers begin."""

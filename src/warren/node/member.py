@@ -52,7 +52,6 @@ from warren.raft.effects import (
     TransferFailed,
     Truncate,
 )
-from warren.raft.following import SNAPSHOT_KEEPS_TAIL
 from warren.raft.members import Config
 from warren.raft.members import Member as Copy
 from warren.raft.messages import SnapshotOffer
@@ -118,8 +117,8 @@ class MemberHost:
         """A peer needs the newest snapshot."""
         raise AssertionError("a host defines send_snapshot")
 
-    def accept_snapshot(self, member: Member, effect: AcceptSnapshot, wanted: bool) -> None:
-        """The leader offers one; not wanted if all of it is here."""
+    def accept_snapshot(self, member: Member, effect: AcceptSnapshot) -> None:
+        """The leader offers one that is to be taken over."""
         raise AssertionError("a host defines accept_snapshot")
 
     def pacer(self) -> Pacer:
@@ -533,10 +532,12 @@ class Member(Proposer):
         elif isinstance(effect, SendSnapshot):
             self.host.send_snapshot(self, effect)
         elif isinstance(effect, AcceptSnapshot):
-            self._offered_snapshot(effect)
+            self.host.accept_snapshot(self, effect)
         elif isinstance(effect, TransferDone) or isinstance(effect, TransferFailed):
             self._offer()
             self._ask_declined()
+            # Nodes may have gone meanwhile.
+            self.close_sessions()
 
     def _ask_declined(self) -> None:
         """The lead was not handed over after all: ask for what came meanwhile."""
@@ -675,20 +676,6 @@ class Member(Proposer):
         return i64(read_i32_le(data, at + 4))
 
     # --- snapshots from a leader ----------------------------------------------------------------
-
-    def _offered_snapshot(self, effect: AcceptSnapshot) -> None:
-        offer = effect.offer
-        if self.raft.state.log.term_at(offer.index) == offer.snapshot_term:
-            # All of it is here already; only the word that it is committed was missing.
-            result = self.raft.snapshot_installed(
-                offer.index, offer.snapshot_term, offer.members, self.host.monotonic_ms()
-            )
-            assert result == SNAPSHOT_KEEPS_TAIL
-            self._committed = max(self._committed, offer.index)
-            self._apply()
-            self.host.accept_snapshot(self, effect, False)
-        else:
-            self.host.accept_snapshot(self, effect, True)
 
     def prepare_install(self, members: list[Copy]) -> None:
         """Give the log up for a leader's snapshot.

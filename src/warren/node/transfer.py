@@ -3,7 +3,7 @@
 The sender offers (a message of Raft). What follows are SNAPSHOT frames: behind kind and group an
 octet, the snapshot's index (i64), and
 
-    READY   wanted u8: go on with the next part, or leave it: it is not wanted (receiver to sender)
+    READY   go on with the next part (receiver to sender)
     LIVE    whole message batches
     DONE    term i64, stamp i64, the payload: a snapshot as `revived.py` draws it
     LOST    nothing more will come: the sender has given up its own log meanwhile
@@ -112,17 +112,15 @@ class Transfers:
         if not self._cluster.send(offer.target, [frame]):
             self._end(int(member.group_id), offer.target, False)
 
-    def _ready(self, peer: str, member: Member, index: i64, wanted: bool) -> None:
+    def _ready(self, peer: str, member: Member, index: i64) -> None:
         key = (int(member.group_id), peer)
         outgoing = self._outgoing.get(key)
         if outgoing is None or outgoing.offer.index != index:
             return
-        if not wanted:
-            self._end(int(member.group_id), peer, True)
-        elif outgoing.asked_ms < 0:
+        if outgoing.asked_ms < 0:
             # An answer to an earlier offer of the same; the part that is being read answers both.
             return
-        elif outgoing.runs:
+        if outgoing.runs:
             outgoing.asked_ms = -1
             self._cluster.pacer().want(PartReader(self, outgoing).go)
         else:
@@ -188,11 +186,11 @@ class Transfers:
 
     # --- receiving ------------------------------------------------------------------------------
 
-    def accept(self, member: Member, effect: AcceptSnapshot, wanted: bool) -> None:
-        """The leader offers a snapshot; take it over unless all of it is here."""
+    def accept(self, member: Member, effect: AcceptSnapshot) -> None:
+        """The leader offers a snapshot; take it over."""
         offer = effect.offer
         # A leader that cannot hear the answer offers again once there is a link to it.
-        if self._answer(member.group_id, offer, wanted) and wanted:
+        if self._answer(member.group_id, offer):
             self._withdraw(int(member.group_id))
             self._offers[int(member.group_id)] = offer
             member.prepare_install(offer.members)
@@ -211,9 +209,8 @@ class Transfers:
         self._withdraw(group_id)
         self._offers.pop(group_id, None)
 
-    def _answer(self, group_id: i64, offer: SnapshotOffer, wanted: bool) -> bool:
+    def _answer(self, group_id: i64, offer: SnapshotOffer) -> bool:
         writer = snapshot_frame(group_id, READY, offer.index)
-        writer.append(u8(1 if wanted else 0))
         return self._cluster.send(offer.sender, [writer.getvalue()])
 
     def received(self, peer: str, member: Member, frame: bytes) -> None:
@@ -227,7 +224,7 @@ class Transfers:
         what: i64 = frame[frames.HEAD_BYTES]
         index = read_i64_le(frame, frames.HEAD_BYTES + 1)
         if what == READY:
-            self._ready(peer, member, index, frame[HEAD_BYTES:] == b"\x01")
+            self._ready(peer, member, index)
             return
         offer = self._offers.get(int(member.group_id))
         if offer is None or offer.index != index or offer.sender != peer:
@@ -237,7 +234,7 @@ class Transfers:
             while at < len(frame):
                 at += member.log.store_live(frame, at).size()
             self._cluster.appended(True)
-            self._answer(member.group_id, offer, True)
+            self._answer(member.group_id, offer)
         elif what == LOST:
             del self._offers[int(member.group_id)]
             member.give_up_install()

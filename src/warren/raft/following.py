@@ -174,12 +174,22 @@ def offered(state: State, message: SnapshotOffer) -> None:
         state.send_held(reply(state, message.sender, message.sender_incarnation))
         return
     hear(state, message.sender, message.sender_incarnation, message.term)
-    if message.index <= state.commit_index:
+    if message.index <= state.commit_index or _has_all(state, message):
+        # The log stays as it is: compacted, it would have this member offer others a snapshot of
+        # that index, which it has not got.
+        if state.commit_index < message.index:
+            state.commit_index = message.index
+            state.announce_commit()
         if state.validated_index < state.commit_index:
             state.validated_index = state.commit_index
         _accept(state, 0)
         return
     state.effects.append(AcceptSnapshot(message))
+
+
+def _has_all(state: State, message: SnapshotOffer) -> bool:
+    """Whether the log has the snapshot's last entry, and so all that it covers (rule 5)."""
+    return state.log.term_at(message.index) == message.snapshot_term
 
 
 def installed(state: State, index: i64, term: i64, members: list[Member]) -> int:
