@@ -10,6 +10,8 @@
   before.
 - What is confirmed is committed.
 
+What members vouch for is in `vouching`.
+
 Source: reliability rules 1 to 7, 15, 25; goals 1, 9, 12 and 13.
 """
 
@@ -20,6 +22,7 @@ import zlib
 from typing import TYPE_CHECKING, Final, final
 
 from sim.checkers.replay import describe as describe_fifo
+from sim.cluster.vouching import Vouching
 from sim.journal import scan
 from sim.model import Message, Violation
 from warren.log.batch import KIND_COMMAND, Batch, Header
@@ -177,17 +180,24 @@ class Ledger:
         self._world = world
         self.groups: dict[int, Group] = {}
         self._leaders: dict[tuple[int, int], str] = {}
+        self._vouching = Vouching()
         self._seen: dict[str, dict[int, Seen]] = {}
 
     def began(self, site: Site) -> None:
         """A process has begun."""
         self._seen[site.name] = {}
+        self._vouching.began(site)
+
+    def ending(self, site: Site) -> None:
+        """A process is about to be gone."""
+        self._vouching.ended(site)
 
     def watch(self, site: Site) -> None:
         """Look at what an event has changed."""
         node = site.node
         assert node is not None
         seen = self._seen[site.name]
+        self._vouching.watch(site)
         for group_id, member in node.cluster.members.items():
             known = seen.get(group_id)
             if known is None or known.member is not member:
@@ -271,6 +281,7 @@ class Ledger:
                 )
             return
         self._world.count("committed entries")
+        self._vouching.check_committed(group.id, index, entry[0])
         closed = group.append(entry, self._world.messages)
         if entry[1] == RAFT_SESSION and is_members(batch_of(entry)):
             self._world.count("members changed")

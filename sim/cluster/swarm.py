@@ -82,7 +82,7 @@ class ClusterOptions:
         self._random = random
         self.size = random.choice((3, 3, 3, 5))
         self.faults = {name: random.randrange(1, 6) for name in FAULTS if random.random() < 0.4}
-        self.fault_us = random.choice((100, 300, 1_000)) * MS
+        self.fault_us = random.choice((30, 100, 300)) * MS
         self.gap_us = random.choice((2, 6, 15)) * MS
         self.delay_us = random.choice((100, 1_000, 5_000))
         self.jitter_us = random.choice((100, 2_000, 30_000))

@@ -206,6 +206,7 @@ class ClusterWorld(Stage):
 
     def ending(self, site: Site) -> None:
         """A node is about to be gone; its clients look at what it still had to say."""
+        self.ledger.ending(site)
         for key in list(self._doubts):
             if key[0] == site.name:
                 del self._doubts[key]

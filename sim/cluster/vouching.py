@@ -1,0 +1,126 @@
+"""What members vouch for: they keep it through every crash, and a majority has what is committed.
+
+- Term, vote and entries that a member counts as durable are there when its node starts again,
+  whatever the power did meanwhile.
+- When an entry is seen to be committed, a majority of the voters has it on disk, by a configuration
+  that was in force.
+
+Source: reliability rules 1, 2, 12 to 14, 20; goal 9.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from sim.model import Violation
+from warren.raft.state import State
+
+if TYPE_CHECKING:
+    from sim.cluster.site import Site
+    from warren.raft.members import Config
+
+Entry = tuple[int, int]
+"""Index and term."""
+
+
+@final
+class Vouched:
+    """What a member had on disk when its process ended."""
+
+    def __init__(self, state: State, giving_up: bool) -> None:
+        self.incarnation = int(state.incarnation)
+        known = state.state_persisted >= state.state_sequence
+        self.term = int(state.term) if known else 0
+        self.vote = state.voted_for if known else ""
+        index = int(state.persisted_index)
+        self.last = (0, 0) if giving_up else (index, int(state.log.term_at(index)))
+
+
+@final
+class Vouching:
+    """See the module's head."""
+
+    def __init__(self) -> None:
+        self._states: dict[int, dict[str, State]] = {}
+        """The newest state of each copy, of those that are gone too, by group and node."""
+        self._rotten: set[str] = set()
+        self._vouched: dict[str, dict[int, Vouched]] = {}
+
+    def ended(self, site: Site) -> None:
+        """A process is about to be gone."""
+        node = site.node
+        assert node is not None
+        if site.rotten:
+            self._rotten.add(site.name)
+        if site.name not in self._vouched:
+            # Otherwise it has not recovered yet since it vouched for something.
+            self._vouched[site.name] = {
+                int(group_id): Vouched(member.raft.state, bool(member.log.incomplete))
+                for group_id, member in node.cluster.members.items()
+            }
+
+    def began(self, site: Site) -> None:
+        """A process has recovered.
+
+        Raises:
+            Violation: It lacks what its last life had vouched for.
+        """
+        node = site.node
+        assert node is not None
+        before = self._vouched.pop(site.name, {})
+        for group_id, member in node.cluster.members.items():
+            state = member.raft.state
+            vouched = before.get(int(group_id))
+            if vouched is None or vouched.incarnation != state.incarnation or site.rotten:
+                continue
+            self._compare(f"group {group_id}: {site.name}", state, vouched)
+
+    @staticmethod
+    def _compare(who: str, state: State, vouched: Vouched) -> None:
+        if state.term < vouched.term:
+            raise Violation(f"{who} forgot term {vouched.term}, it is in {state.term} again")
+        if state.term == vouched.term and vouched.vote not in ("", state.voted_for):
+            raise Violation(f"{who} forgot its vote for {vouched.vote} in term {vouched.term}")
+        index, term = vouched.last
+        if not has(state, index, term):
+            raise Violation(f"{who} lost entry {index} of term {term}, which it had on disk")
+
+    def watch(self, site: Site) -> None:
+        """An event was handled by a node."""
+        node = site.node
+        assert node is not None
+        for group_id, member in node.cluster.members.items():
+            self._states.setdefault(int(group_id), {})[site.name] = member.raft.state
+
+    def check_committed(self, group_id: int, index: int, term: int) -> None:
+        """An entry is seen to be committed.
+
+        Raises:
+            Violation: No majority has it on disk.
+        """
+        states = self._states[group_id]
+        having = {
+            (name, int(state.incarnation))
+            for name, state in states.items()
+            if name in self._rotten or (state.persisted_index >= index and has(state, index, term))
+        }
+        for state in states.values():
+            for config in state.configs._history:
+                if decides(config, having):
+                    return
+        names = ", ".join(sorted(name for name, _ in having)) or "nobody"
+        raise Violation(
+            f"group {group_id}: entry {index} of term {term} is applied while only {names} "
+            "has it on disk"
+        )
+
+
+def has(state: State, index: int, term: int) -> bool:
+    """Whether a log has an entry, or a snapshot that covers it."""
+    return index <= state.log.snapshot_index or state.log.term_at(index) == term
+
+
+def decides(config: Config, having: set[tuple[str, int]]) -> bool:
+    """Whether those that have something are a majority of a configuration's voters."""
+    voters = [(each.node, int(each.incarnation)) for each in config.members if each.voter]
+    return len(having.intersection(voters)) > len(voters) // 2
