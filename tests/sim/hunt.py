@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from sim.runner import run_seed
-from tests.sim import planted, planted_cluster
+from tests.sim import planted, planted_cluster, planted_raft
 from tests.sim.planted import Mend
 
 SEEDS_MAX = 1_000
@@ -52,8 +52,13 @@ def hunt(plant: Callable[[], Mend], seeds: Iterable[int], cluster: bool) -> Find
 def main() -> None:
     """Hunt each bug from the first seed on, and print a row a bug."""
     names = sys.argv[1:]
-    in_clusters = (*planted_cluster.PLANTED, *planted_cluster.RARE)
-    for plants, cluster in ((tuple(planted.PLANTED), False), (in_clusters, True)):
+    for plants, cluster in (
+        (planted.PLANTED, False),
+        (planted_cluster.PLANTED, True),
+        (planted_raft.PLANTED, True),
+        (planted_cluster.RARE, True),
+        (planted_raft.RARE, True),
+    ):
         for plant in plants:
             if not names or plant.__name__ in names:
                 found = hunt(plant, range(1, SEEDS_MAX + 1), cluster)

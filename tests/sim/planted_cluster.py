@@ -11,8 +11,8 @@ from warren.log.batch import Header
 from warren.node import cluster, member, replay, revived, submissions, tables, transfer
 from warren.protocols.amqp091 import channel
 from warren.queues import fifo, quorum
+from warren.queues.links import Reply
 from warren.queues.runs import RunQueue
-from warren.raft import leading, state
 from warren.raft.effects import Truncate
 
 
@@ -29,11 +29,6 @@ def unpersisted_vote() -> Mend:
     return replace(member.Member, "save_memory", save)
 
 
-def blind_vote() -> Mend:
-    """A vote is given to whoever asks, whatever its log holds."""
-    return replace(state.State, "may_win", lambda *_: True)
-
-
 def early_apply() -> Mend:
     """A leader applies what it has appended, before anybody has it on disk."""
 
@@ -44,17 +39,6 @@ def early_apply() -> Mend:
 
     original = member.Member._append
     return replace(member.Member, "_append", append)
-
-
-def counts_memory() -> Mend:
-    """A leader counts its own entries before they are durable."""
-
-    def advance(raft: Any) -> None:
-        raft.persisted_index = raft.log.last_index
-        original(raft)
-
-    original = leading.advance_commit
-    return replace(leading, "advance_commit", advance)
 
 
 def confirms_at_submit() -> Mend:
@@ -227,32 +211,96 @@ def unchecked_bodies() -> Mend:
     return replace(reading, "Header", Trusting)
 
 
+def kept_by_the_gone() -> Mend:
+    """What consumers of a closed session held does not return."""
+
+    def down_all(machine: Any, consumer_ids: list[int]) -> None:
+        for consumer_id in consumer_ids:
+            machine.consumers[consumer_id].active = False
+
+    return replace(fifo.Fifo, "down_all", down_all)
+
+
+def returns_unmarked() -> Mend:
+    """What consumers of a closed session held comes again as if for the first time."""
+
+    def take_back(machine: Any, consumer_id: int) -> Any:
+        runs = original(machine, consumer_id)
+        for run in runs:
+            run.acquired = 0
+        return runs
+
+    original = fifo.Fifo._take_back
+    return replace(fifo.Fifo, "_take_back", take_back)
+
+
+def snapshot_without_a_run() -> Mend:
+    """A snapshot for another node leaves the last of its live messages out."""
+
+    def live_in(queue: Any, state: bytes) -> Any:
+        return original(queue, state)[:-1]
+
+    original = quorum.QuorumQueue.live_in
+    return replace(quorum.QuorumQueue, "live_in", live_in)
+
+
+def dropped_with_the_session() -> Mend:
+    """What a node had under way when its session was closed is not submitted again."""
+
+    def next_epoch(own: Any) -> None:
+        own.take_all()
+        original(own)
+
+    original = submissions.Submissions.next_epoch
+    return replace(submissions.Submissions, "next_epoch", next_epoch)
+
+
+def unattached_again() -> Mend:
+    """A node whose session was closed does not attach its consumers in the next."""
+    return replace(quorum.QuorumQueue, "session_renewed", lambda queue: None)
+
+
+def stale_get() -> Mend:
+    """A node answers `basic.get` from its own copy, without asking the group."""
+
+    def get(queue: Any, consumer_id: int, waiter: Any) -> None:
+        reply = Reply()
+        reply.delivery = queue.fifo.get(consumer_id)
+        waiter.answered(reply)
+
+    return replace(quorum.QuorumQueue, "get", get)
+
+
 PLANTED = {
-    unpersisted_vote: 326,
-    blind_vote: 2,
-    early_apply: 11,
+    unpersisted_vote: 1,
+    early_apply: 1,
     confirms_at_submit: 1,
-    lost_resend: 2,
-    unchecked_sequence: 3,
+    lost_resend: 1,
+    unchecked_sequence: 2,
     open_sessions: 1,
-    reopened_sessions: 5,
-    snapshot_without_sessions: 5,
+    reopened_sessions: 2,
+    ignored_truncation: 7,
+    snapshot_without_sessions: 8,
     added_restore: 2,
     forgotten_pending: 1,
     followers_hand_out_nothing: 1,
     unheard_restart: 1,
     replays_closed: 1,
+    kept_by_the_gone: 1,
+    returns_unmarked: 1,
+    snapshot_without_a_run: 3,
+    dropped_with_the_session: 24,
+    stale_get: 8,
 }
 """With each bug the first seed that found it, last time somebody looked; see `hunt`."""
 
 RARE = (
-    counts_memory,
-    ignored_truncation,
     stale_holders,
     silent_transfer,
     alone_again,
     waits_for_overtaken,
     clears_by_pending_marks,
     unchecked_bodies,
+    unattached_again,
 )
 """It takes more seeds to find these than a test has time for; `hunt` does."""

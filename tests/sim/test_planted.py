@@ -8,7 +8,7 @@ from itertools import chain
 import pytest
 
 import warren
-from tests.sim import planted, planted_cluster
+from tests.sim import planted, planted_cluster, planted_raft
 from tests.sim.hunt import SEEDS_MAX, hunt
 from tests.sim.planted import Mend
 
@@ -16,6 +16,8 @@ pytestmark = pytest.mark.skipif(
     warren.COMPILED,
     reason="bugs are planted in the uncompiled modules",
 )
+
+IN_CLUSTERS = {**planted_cluster.PLANTED, **planted_raft.PLANTED}
 
 
 @pytest.mark.parametrize("plant", planted.PLANTED, ids=lambda plant: plant.__name__)
@@ -26,9 +28,9 @@ def test_planted_bug_is_found(plant: Callable[[], Mend]) -> None:
     assert found is not None, f"{SEEDS_MAX} seeds did not find it"
 
 
-@pytest.mark.parametrize("plant", planted_cluster.PLANTED, ids=lambda plant: plant.__name__)
+@pytest.mark.parametrize("plant", IN_CLUSTERS, ids=lambda plant: plant.__name__)
 def test_planted_bug_of_clusters_is_found(plant: Callable[[], Mend]) -> None:
     """The same for a bug between nodes."""
-    first = planted_cluster.PLANTED[plant]
+    first = IN_CLUSTERS[plant]
     found = hunt(plant, chain([first], range(1, SEEDS_MAX + 1)), True)
     assert found is not None, f"{SEEDS_MAX} seeds did not find it"

@@ -1,0 +1,240 @@
+"""Bugs put into the consensus of a cluster's nodes on purpose, for the simulator to find."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.sim.planted import Mend, replace
+from warren.raft import election, following, leading, state
+from warren.raft.members import Member
+from warren.raft.raft import Raft
+
+
+def blind_vote() -> Mend:
+    """A vote is given to whoever asks, whatever its log holds."""
+    return replace(state.State, "may_win", lambda *_: True)
+
+
+def votes_twice() -> Mend:
+    """A voter forgets within a term whom it voted for."""
+
+    def asked(voter: Any, message: Any) -> None:
+        voter.voted_for = ""
+        original(voter, message)
+
+    original = election.asked
+    return replace(election, "asked", asked)
+
+
+def counts_memory() -> Mend:
+    """A leader counts its own entries before they are durable."""
+
+    def advance(leader: Any) -> None:
+        leader.persisted_index = leader.log.last_index
+        original(leader)
+
+    original = leading.advance_commit
+    return replace(leading, "advance_commit", advance)
+
+
+def acknowledges_memory() -> Mend:
+    """A follower acknowledges entries that its disk has not synced."""
+
+    def accept(follower: Any, prev_index: int) -> None:
+        durable, follower.persisted_index = follower.persisted_index, follower.log.last_index
+        try:
+            original(follower, prev_index)
+        finally:
+            follower.persisted_index = durable
+
+    original = following._accept
+    return replace(following, "_accept", accept)
+
+
+def counts_learners() -> Mend:
+    """What learners have counts towards the majority that commits."""
+
+    def advance(leader: Any) -> None:
+        config = leader.config()
+        members = config.members
+        config.members = [Member(each.node, each.incarnation, True) for each in members]
+        try:
+            original(leader)
+        finally:
+            config.members = members
+
+    original = leading.advance_commit
+    return replace(leading, "advance_commit", advance)
+
+
+def half_is_enough() -> Mend:
+    """Half of the voters is taken for a majority of them when entries are committed."""
+
+    def advance(leader: Any) -> None:
+        config = leader.config()
+        members = config.members
+        voters = [each for each in members if each.voter and each.node != leader.node]
+        behind = min(voters, key=lambda each: match_of(leader, each), default=None)
+        config.members = [each for each in members if each is not behind]
+        try:
+            original(leader)
+        finally:
+            config.members = members
+
+    def match_of(leader: Any, voter: Any) -> int:
+        peer = leader.peer(voter.node, voter.incarnation)
+        return 0 if peer is None else int(peer.match_index)
+
+    original = leading.advance_commit
+    return replace(leading, "advance_commit", advance)
+
+
+def commits_older_terms() -> Mend:
+    """A leader commits entries of older terms by counting who has them."""
+
+    def advance(leader: Any) -> None:
+        term_at = leader.log.term_at
+        log = leader.log
+
+        class Claiming:
+            """The log, if all its entries were of this term."""
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(log, name)
+
+            def term_at(self, index: int) -> int:
+                return int(leader.term) if term_at(index) >= 0 else -1
+
+        leader.log = Claiming()
+        try:
+            original(leader)
+        finally:
+            leader.log = log
+
+    original = leading.advance_commit
+    return replace(leading, "advance_commit", advance)
+
+
+def commits_unvalidated() -> Mend:
+    """A follower commits what its log holds, not what this leader has confirmed of it."""
+
+    def append(follower: Any, message: Any) -> None:
+        if message.term >= follower.term:
+            follower.validated_index = max(follower.validated_index, message.prev_index)
+            index = min(message.commit_index, follower.log.last_index)
+            if index > follower.commit_index:
+                follower.commit_index = index
+                follower.announce_commit()
+        original(follower, message)
+
+    original = following.append
+    return replace(following, "append", append)
+
+
+def matches_unchecked() -> Mend:
+    """A follower takes entries behind whatever it has, without looking at the term before them."""
+
+    def append(follower: Any, message: Any) -> None:
+        known = follower.log.term_at(message.prev_index)
+        if message.prev_index <= follower.log.last_index and known > 0:
+            message.prev_term = known
+        original(follower, message)
+
+    original = following.append
+    return replace(following, "append", append)
+
+
+def doubled_append_cuts() -> Mend:
+    """An append that comes twice cuts off what came behind it."""
+
+    def store(follower: Any, message: Any) -> int:
+        return max(int(message.prev_index), int(follower.commit_index)) + 1
+
+    return replace(following, "_first_new", store)
+
+
+def keeps_durable_mark() -> Mend:
+    """What was durable of entries that are void still counts as durable."""
+
+    def truncate(follower: Any, from_index: int) -> None:
+        durable = follower.persisted_index
+        original(follower, from_index)
+        follower.persisted_index = durable
+
+    original = following.truncate
+    return replace(following, "truncate", truncate)
+
+
+def configured_at_commit() -> Mend:
+    """A change of members is in force once it is committed, not once it is in the log."""
+
+    def config(member: Any) -> Any:
+        known = member.configs._history
+        return next((each for each in known[::-1] if each.index <= member.commit_index), known[0])
+
+    return replace(state.State, "config", config)
+
+
+def older_snapshot() -> Mend:
+    """A snapshot is taken over although the log has gone further already."""
+
+    def installed(follower: Any, index: int, term: int, members: Any) -> int:
+        if follower.role != state.LEADER:
+            follower.commit_index = min(follower.commit_index, index - 1)
+        return int(original(follower, index, term, members))
+
+    def offered(follower: Any, message: Any) -> None:
+        committed = follower.commit_index
+        follower.commit_index = min(committed, message.index - 1)
+        try:
+            original_offered(follower, message)
+        finally:
+            follower.commit_index = committed
+
+    original = following.installed
+    original_offered = following.offered
+    mends = (
+        replace(following, "installed", installed),
+        replace(following, "offered", offered),
+    )
+
+    def mend() -> None:
+        for each in mends:
+            each()
+
+    return mend
+
+
+def outlived_office() -> Mend:
+    """A leader that hears of a later term goes on in its own."""
+
+    def answering(raft: Any, message: Any) -> Any:
+        leader = raft.state
+        if leader.role != state.LEADER or message.term < leader.term:
+            return None
+        return leader.peer(message.sender, message.sender_incarnation)
+
+    return replace(Raft, "_answering", answering)
+
+
+PLANTED = {
+    blind_vote: 5,
+    counts_memory: 20,
+    acknowledges_memory: 9,
+    counts_learners: 1,
+    half_is_enough: 1,
+    commits_unvalidated: 1,
+    matches_unchecked: 39,
+    doubled_append_cuts: 1,
+    configured_at_commit: 4,
+}
+"""With each bug the first seed that found it, last time somebody looked; see `hunt`."""
+
+RARE = (
+    votes_twice,
+    outlived_office,
+    commits_older_terms,
+    keeps_durable_mark,
+    older_snapshot,
+)
+"""It takes more seeds to find these than a test has time for; `hunt` does."""
