@@ -150,7 +150,16 @@ def stale_holders() -> Mend:
 
 def silent_transfer() -> Mend:
     """A snapshot whose answer was lost is not offered again."""
-    return replace(transfer.Transfers, "greeted", lambda *_: None)
+    mends = (
+        replace(transfer.Transfers, "greeted", lambda *_: None),
+        replace(transfer.Transfers, "tick", lambda *_: None),
+    )
+
+    def mend() -> None:
+        for each in mends:
+            each()
+
+    return mend
 
 
 def followers_hand_out_nothing() -> Mend:
@@ -276,10 +285,10 @@ PLANTED = {
     early_apply: 1,
     confirms_at_submit: 1,
     lost_resend: 1,
-    unchecked_sequence: 2,
+    unchecked_sequence: 10,
     open_sessions: 1,
-    reopened_sessions: 2,
-    ignored_truncation: 7,
+    reopened_sessions: 17,
+    ignored_truncation: 4,
     snapshot_without_sessions: 8,
     added_restore: 2,
     forgotten_pending: 1,
@@ -288,8 +297,8 @@ PLANTED = {
     replays_closed: 1,
     kept_by_the_gone: 1,
     returns_unmarked: 1,
-    snapshot_without_a_run: 3,
-    dropped_with_the_session: 24,
+    snapshot_without_a_run: 4,
+    dropped_with_the_session: 17,
     stale_get: 8,
 }
 """With each bug the first seed that found it, last time somebody looked; see `hunt`."""
