@@ -256,9 +256,9 @@ def snapshot_without_a_run() -> Mend:
 def dropped_with_the_session() -> Mend:
     """What a node had under way when its session was closed is not submitted again."""
 
-    def next_epoch(own: Any) -> None:
+    def next_epoch(own: Any, session: int) -> None:
         own.take_all()
-        original(own)
+        original(own, session)
 
     original = submissions.Submissions.next_epoch
     return replace(submissions.Submissions, "next_epoch", next_epoch)
