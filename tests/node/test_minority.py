@@ -121,6 +121,15 @@ def test_topology_is_refused(method: spec.Method, text: str) -> None:
             spec.QueuePurge(0, "q", False),
             "failed to perform operation on queue 'q' in vhost '/' due to timeout",
         ),
+        *(
+            (method, "failed to perform operation on queue 'q' in vhost '/' due to timeout")
+            for method in (
+                spec.TableAcquire(0, "q", "g", 1_000),
+                spec.TableCheckout(0, "q", "g", 1),
+                spec.TableSettle(0, "q", "g", 1, 1),
+                spec.TableRelease(0, "q", "g", 1),
+            )
+        ),
     ],
 )
 def test_use_of_a_queue_is_refused(method: spec.Method, text: str) -> None:
@@ -133,6 +142,53 @@ def test_use_of_a_queue_is_refused(method: spec.Method, text: str) -> None:
     client.publish("q", b"m")
     found: list[object] = []
     pair.until(lambda: found.append(client.get("q")) or found[-1] is not None)
+
+
+@pytest.mark.rule("MIR-35")
+def test_a_commit_is_refused() -> None:
+    """It never counts as done; it may come about all the same, once and whole."""
+    pair = minority()
+    client = pair.a.client()
+    assert isinstance(client.call(spec.TxSelect()), spec.TxSelectOk)
+    client.publish("classic", b"c")
+    for number in range(3):
+        client.publish("q", b"%d" % number)
+    answer = refusal(pair, client, spec.TxCommit())
+    text = "queue 'q' in vhost '/' has not confirmed the commit in time, which may yet come about"
+    assert answer.reply_text == f"INTERNAL_ERROR - {text}{MAJORITY}"
+    back(pair)
+    other = pair.a.client()
+    found: list[bytes] = []
+
+    def come() -> bool:
+        got = other.get("q")
+        if got is not None:
+            found.append(got.body)
+        return len(found) == 3
+
+    pair.until(come)
+    assert found == [b"0", b"1", b"2"] and other.get("q") is None
+
+
+def test_a_slow_commit_is_no_failed_one() -> None:
+    """There is a majority, and only the disk takes its time."""
+
+    def configure(settings: Settings) -> None:
+        settings.majority_wait_ms = WAIT_MS
+
+    pair = Pair(alone=True, configure=configure)
+    client = pair.a.client()
+    assert isinstance(client.call(declare("q")), spec.QueueDeclareOk)
+    assert isinstance(client.call(spec.TxSelect()), spec.TxSelectOk)
+    client.publish("q", b"m")
+    pair.a.hold_disk = True
+    seen = len(client.methods)
+    client.send(spec.TxCommit())
+    pass_time(pair, 3 * WAIT_MS)
+    assert len(client.methods) == seen
+    pair.a.hold_disk = False
+    pair.until(lambda: len(client.methods) > seen)
+    assert isinstance(client.methods[seen], spec.TxCommitOk)
 
 
 def test_publishes_wait_and_are_confirmed_later() -> None:

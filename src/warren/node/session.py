@@ -400,6 +400,15 @@ class VirtualHostSession(Session):
         title = "" if queue is None else str(queue)
         return timed_out(request, self._name, name, title, node.settings.node_name, reason)
 
+    def without_majority(self, queues: list[Queue]) -> Queue | None:
+        """See `Session`."""
+        for queue in queues:
+            record = self._tables.machine.queue(self._name, queue.name)
+            if record is not None and record.kind == "quorum":
+                if self._node.queue_members.majority_missing(record):
+                    return queue
+        return None
+
     def removing(self) -> bool:
         """The tables', unless they cannot be changed now: then nobody waits for it."""
         return self._tables.removals > 0 and self._tables.member().raft.leader != ""

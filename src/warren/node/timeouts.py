@@ -49,6 +49,8 @@ def timed_out(
         text = f"timed out consuming from quorum {queue}"
     elif isinstance(request, spec.BasicGet):
         text = f"Cannot get a message from {queue}: timeout"
+    elif isinstance(request, spec.TxCommit):
+        text = f"{queue} has not confirmed the commit in time, which may yet come about"
     else:
         text = f"failed to perform operation on {queue} due to timeout"
     error = ConnectionException(541, f"{text}; {reason}" if reason else text)

@@ -268,6 +268,10 @@ class Session:
         """
         raise AssertionError("a session defines timed_out")
 
+    def without_majority(self, queues: list[Queue]) -> Queue | None:
+        """The first of some queues that nobody leads; None if all are led, or need nobody to."""
+        raise AssertionError("a session defines without_majority")
+
     def removing(self) -> bool:
         """Whether a queue is about to go because its consumers or its connection went."""
         raise AssertionError("a session defines removing")

@@ -276,12 +276,21 @@ class Channel(PublishOwner, LinkOwner, Confirming):
             pending.waited_ms += min(now_ms - pending.seen_ms, TICK_MS_MAX)
         pending.seen_ms = now_ms
         if pending.waited_ms > self.connection.broker.settings.majority_wait_ms:
-            request = pending.request
-            if request.CLASS_ID in (40, 50) or isinstance(
-                request, (spec.BasicConsume, spec.BasicGet)
-            ):
-                error = self.session.timed_out(request, pending.name, pending.queue, pending)
-                self.refused(error)
+            self._give_up(pending)
+
+    def _give_up(self, pending: Pending) -> None:
+        """Refuse a method that has waited too long, if a majority can have been what it lacked."""
+        request = pending.request
+        queue = pending.queue
+        if isinstance(request, spec.TxCommit):
+            assert self.transaction is not None
+            # A commit may be long, and its disks slow.
+            queue = self.session.without_majority(self.transaction.awaited())
+            if queue is None:
+                return
+        elif isinstance(request, spec.TableRead):
+            return
+        self.refused(self.session.timed_out(request, pending.name, queue, pending))
 
     def go_on(self) -> None:
         """Take up what was put aside."""

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, final
 from warren.errors import ConnectionException
 from warren.protocols.amqp091.publishing import Transacted
 from warren.protocols.amqp091.unsettled import TagRun
-from warren.protocols.broker import Completion
+from warren.protocols.broker import Completion, Route
 from warren.queues.links import Reply
 from warren.queues.publishing import Publisher, PublishRun
+from warren.queues.queue import Queue
 
 if TYPE_CHECKING:
     from warren.protocols.amqp091.channel import Channel
@@ -41,6 +42,8 @@ class Transaction(Publisher):
         self._rejected: list[Rejection] = []
         self._channel: Channel = channel
         self._waiting: int = 0
+        self._runs: list[tuple[PublishRun, Route]] = []
+        """Of the commit under way."""
         self._refused: bool = False
         self._completion: Completion | None = None
 
@@ -62,11 +65,13 @@ class Transaction(Publisher):
         self._clear()
         self._completion = completion
         self._refused = False
+        self._runs = []
         self._waiting = 1
         path = self._channel.publishing
         for record in published:
             self._waiting += 1
             run = PublishRun(self, 0, record.count, len(record.route.queues))
+            self._runs.append((run, record.route))
             path.enqueue(
                 record.route, record.records, record.lengths, record.count, record.persistent, run
             )
@@ -75,6 +80,14 @@ class Transaction(Publisher):
         for rejection in rejected:
             self._channel.give_back_now(rejection.runs, rejection.requeue, rejection.failed)
         self._one_less()
+
+    def awaited(self) -> list[Queue]:
+        """Queues that the commit under way may be waiting for."""
+        found: list[Queue] = []
+        for run, route in self._runs:
+            if run.waiting > 0:
+                found.extend(queue for queue in route.queues if queue not in found)
+        return found
 
     def settled(self, run: PublishRun) -> None:
         """One run of the commit's messages is safe, or refused."""
@@ -87,6 +100,7 @@ class Transaction(Publisher):
         completion = self._completion
         if self._waiting == 0 and completion is not None:
             self._completion = None
+            self._runs = []
             if self._refused:
                 completion.refused(
                     ConnectionException(506, "a queue refused messages; the commit failed")
