@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -151,6 +152,47 @@ def test_grow_and_shrink(cluster: Cluster) -> None:
     assert queues(nodes[1], "grow", "n9@localhost", "all").returncode == 1
     bad = queues(nodes[1], "grow", nodes[0].name, "all", "--queue-pattern", "(")
     assert bad.returncode == 1 and "'(' is no regular expression" in bad.stderr
+
+
+@pytest.mark.rule("MEM-04")
+def test_grow_to_a_count(cluster: Cluster) -> None:
+    """Queues get members until they have so many, and no node gets more than others."""
+    nodes = cluster.start(3)
+    names = ["one-a", "one-b", "two"]
+    for name in names:
+        size = 2 if name == "two" else 1
+        declare(nodes[0], name, **{"x-quorum-initial-group-size": size})
+    pattern = ("--queue-pattern", "^one")
+    assert listed(nodes[1], "grow_to_count", "1", "all") == []
+    assert listed(nodes[1], "grow_to_count", "3", "even", *pattern) == []
+    grown = listed(nodes[1], "grow_to_count", "2", "all", *pattern, "--membership", "voter")
+    assert sorted(row["name"] for row in grown) == ["one-a", "one-b"]
+    assert all(row["size"] == 2 and row["result"] == "ok" for row in grown)
+    spread = Counter(node for name in names for node in voting(nodes[1], name))
+    assert sorted(spread.values()) == [1, 2, 3]
+    # Not more than there are nodes.
+    grown = listed(nodes[2], "grow_to_count", "9", "even")
+    assert sorted(row["name"] for row in grown) == names
+    assert all(voting(nodes[0], name) == ["n1", "n2", "n3"] for name in names)
+    for count in ("0", "-1", "x"):
+        assert queues(nodes[0], "grow_to_count", count, "all").returncode == 2
+
+
+@pytest.mark.rule("MEM-02")
+def test_a_member_that_does_not_vote(cluster: Cluster) -> None:
+    """There is a copy on every node, so it is there already, and gets no vote."""
+    nodes = cluster.start(2)
+    declare(nodes[0], QUEUE, **{"x-quorum-initial-group-size": 1})
+    words = (QUEUE, nodes[1].name, "--membership", "non_voter")
+    assert "has a copy that does not vote on node 'n2@localhost'" in done(
+        nodes[0], "add_member", *words
+    )
+    assert listed(nodes[0], "grow", nodes[1].name, "all", "--membership", "non_voter") == []
+    assert listed(nodes[0], "grow_to_count", "2", "all", "--membership", "non_voter") == []
+    assert voting(nodes[0]) == ["n1"]
+    rows = listed(nodes[0], "quorum_status", QUEUE)
+    assert [row["Membership"] for row in rows] == ["voter", "non_voter"]
+    assert queues(nodes[0], "add_member", *words[:3], "sometimes").returncode == 2
 
 
 @pytest.mark.rule("REB-01")

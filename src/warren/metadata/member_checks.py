@@ -54,17 +54,20 @@ def voters(queue: QueueRecord) -> list[str]:
     return [row.node for row in queue.members if row.voter]
 
 
-def add_member(queue: QueueRecord, node: str, incarnation: i64) -> SetMembers | None:
+def add_member(
+    queue: QueueRecord, node: str, incarnation: i64, votes: bool = True
+) -> SetMembers | None:
     """A member on one more node (MEM-02). None where it has one.
 
     Args:
         node: One of the cluster that runs.
         incarnation: Of its copy, if it has none yet; never used before.
+        votes: Whether it is to vote; else it is a copy only.
     """
     present = queue.member_on(node)
     if present is None:
-        return _set(queue, [*queue.members, MemberRecord(node, incarnation, True)])
-    return None if present.voter else _set_voter(queue, node, True)
+        return _set(queue, [*queue.members, MemberRecord(node, incarnation, votes)])
+    return None if present.voter or not votes else _set_voter(queue, node, True)
 
 
 def delete_member(

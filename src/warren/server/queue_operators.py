@@ -8,9 +8,10 @@ over: nobody waits for ever.
 from __future__ import annotations
 
 import asyncio
+import collections
 import re
 from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -62,9 +63,21 @@ class Asked(msgspec.Struct, kw_only=True):
     type: str = "all"
     vhost_pattern: str = ".*"
     queue_pattern: str = ".*"
-    votes: bool = False
-    """Whether to wait for a new member to vote."""
+    membership: Literal["promotable", "voter", "non_voter"] = "promotable"
+    """What a new member is to be: `promotable` may vote later, `voter` is waited for."""
+    count: int = 1
+    """How many members queues are to have."""
     force: bool = False
+
+    @property
+    def votes(self) -> bool:
+        """Whether a new member is to vote at all."""
+        return self.membership != "non_voter"
+
+    @property
+    def later(self) -> bool:
+        """Whether it will do that it votes once it has caught up."""
+        return self.membership == "promotable"
 
 
 class Attempt(Change):
@@ -97,6 +110,7 @@ class QueueOperators:
             "add_member": self._add_member,
             "delete_member": self._delete_member,
             "grow": self._grow,
+            "grow_to_count": self._grow_to_count,
             "shrink": self._shrink,
             "transfer_leadership": self._transfer_leadership,
             "rebalance": self._rebalance,
@@ -121,7 +135,9 @@ class QueueOperators:
         self._check_running(asked.node)
         if asked.node in voters(queue):
             return f"{title(queue)} has a member on node '{asked.node}' already"
-        (row,) = await self._change([queue], lambda row: self._added(row, asked), not asked.votes)
+        if not asked.votes and queue.member_on(asked.node) is not None:
+            return f"{title(queue)} has a copy that does not vote on node '{asked.node}' already"
+        (row,) = await self._change([queue], lambda row: self._added(row, asked), asked.later)
         if not row["ok"]:
             raise ClusterError(f"{title(queue)}: {row['result'].removeprefix(ERROR)}")
         later = f", {row['result']}" if row["result"] != "ok" else ""
@@ -139,10 +155,53 @@ class QueueOperators:
     async def _grow(self, asked: Asked) -> list[dict[str, Any]]:
         check_node(self._node.tables.machine, asked.node)
         self._check_running(asked.node)
-        found = [queue for queue in self._matching(asked) if asked.node not in voters(queue)]
-        if asked.strategy == "even":
-            found = [queue for queue in found if len(voters(queue)) % 2 == 0]
-        return await self._change(found, lambda row: self._added(row, asked), not asked.votes)
+        found = [
+            queue
+            for queue in self._matching(asked)
+            if asked.node not in holders(queue, asked) and fits(queue, asked)
+        ]
+        return await self._change(found, lambda row: self._added(row, asked), asked.later)
+
+    async def _grow_to_count(self, asked: Asked) -> list[dict[str, Any]]:
+        """Add members until queues have so many, or as many as there are nodes that run.
+
+        One member of each queue after the other; a queue with which something goes wrong is left.
+        """
+        if asked.count < 1:
+            raise ClusterError("a queue has one member at least")
+        rows: list[dict[str, Any]] = []
+        wrong: list[QueueRecord] = []
+        while True:
+            found = [
+                queue
+                for queue in self._matching(asked)
+                if queue not in wrong
+                and len(holders(queue, asked)) < asked.count
+                and fits(queue, asked)
+                and self._free(queue, asked)
+            ]
+            if not found:
+                return rows
+            load = collections.Counter(
+                node for queue in self._members.queues() for node in holders(queue, asked)
+            )
+
+            def added(queue: QueueRecord, load: collections.Counter[str] = load) -> SetMembers:
+                node = min(self._free(queue, asked), key=lambda name: (load[name], name))
+                load[node] += 1
+                command = add_member(queue, node, self._node.tables.new_group(), asked.votes)
+                assert command is not None, "a free node has no member"
+                return command
+
+            done = await self._change(found, added, asked.later)
+            rows += done
+            wrong += [
+                queue for queue, row in zip(found, done, strict=True) if row["result"] != "ok"
+            ]
+
+    def _free(self, queue: QueueRecord, asked: Asked) -> list[str]:
+        """Nodes that run and could take a member of a queue."""
+        return [node for node in self._members.running() if node not in holders(queue, asked)]
 
     async def _shrink(self, asked: Asked) -> list[dict[str, Any]]:
         check_node(self._node.tables.machine, asked.node)
@@ -150,7 +209,7 @@ class QueueOperators:
         return await self._change(found, lambda row: self._removed(row, asked))
 
     def _added(self, queue: QueueRecord, asked: Asked) -> SetMembers | None:
-        return add_member(queue, asked.node, self._node.tables.new_group())
+        return add_member(queue, asked.node, self._node.tables.new_group(), asked.votes)
 
     def _removed(self, queue: QueueRecord, asked: Asked) -> SetMembers | None:
         return delete_member(queue, asked.node, self._members.running(), asked.force)
@@ -344,6 +403,16 @@ def pattern(text: str) -> re.Pattern[str]:
 def title(queue: QueueRecord) -> str:
     """How texts call a queue."""
     return f"queue '{queue.name}' in vhost '{queue.vhost}'"
+
+
+def holders(queue: QueueRecord, asked: Asked) -> list[str]:
+    """The nodes with members of the kind that is asked for."""
+    return voters(queue) if asked.votes else [row.node for row in queue.members]
+
+
+def fits(queue: QueueRecord, asked: Asked) -> bool:
+    """Whether the strategy is for queues with as many members as this one."""
+    return asked.strategy == "all" or len(voters(queue)) % 2 == 0
 
 
 def row_of(queue: QueueRecord, result: str) -> dict[str, Any]:

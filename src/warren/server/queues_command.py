@@ -16,7 +16,7 @@ from warren.server import config
 WAIT_SECONDS = 120.0
 """A node answers much earlier, even if not all came about; only many leaders take long to move."""
 
-MEMBERSHIPS = ("promotable", "voter")
+MEMBERSHIPS = ("promotable", "voter", "non_voter")
 
 Checked = Callable[[Callable[[str], Any]], Callable[[str], Any]]
 
@@ -43,34 +43,51 @@ def add_actions(command: argparse.ArgumentParser, checked: Checked) -> None:
     of_queue("transfer_leadership", "move a queue's leader to another member", "is to lead")
     grow = action("grow", "add members on a node to many queues")
     grow.add_argument("node", metavar="NODE", type=node, help="gets the members")
-    grow.add_argument(
-        "strategy",
-        choices=("all", "even"),
-        help="to all queues, or to those with an even number of members",
+    grow_to = action("grow_to_count", "add members until queues have so many")
+    grow_to.add_argument(
+        "count", metavar="COUNT", type=checked(positive), help="of members of each queue"
     )
+    for each in (grow, grow_to):
+        each.add_argument(
+            "strategy",
+            choices=("all", "even"),
+            help="to all queues, or to those with an even number of members",
+        )
     shrink = action("shrink", "remove all members on a node")
     shrink.add_argument("node", metavar="NODE", type=node, help="loses its members")
     rebalance = action("rebalance", "spread leaders over the nodes; members stay where they are")
     rebalance.add_argument("type", choices=("all", "quorum"), help="which types of queues")
     status = of_queue("quorum_status", "how far each copy of a queue is", "")
-    for each in (grow, rebalance):
+    for each in (grow, grow_to, rebalance):
         each.add_argument("--queue-pattern", metavar="REGEX", default=".*", help="of their names")
         each.add_argument("--vhost-pattern", metavar="REGEX", default=".*", help="of their vhosts")
-    for each in (add, grow):
+    for each in (add, grow, grow_to):
         each.add_argument(
             "--membership",
             choices=MEMBERSHIPS,
             default=MEMBERSHIPS[0],
-            help="voter: it is an error if the new member does not vote soon (default: promotable)",
+            help="voter: it is an error if the new member does not vote soon; "
+            "non_voter: a copy that never votes (default: promotable)",
         )
-    for each in (grow, shrink):
+    for each in (grow, grow_to, shrink):
         each.add_argument("--errors-only", action="store_true", help="list only what went wrong")
     for each in (delete, shrink):
         each.add_argument(
             "--force", action="store_true", help="even where a queue loses its quorum by it"
         )
-    for each in (grow, shrink, rebalance, status):
+    for each in (grow, grow_to, shrink, rebalance, status):
         each.add_argument("--json", action="store_true", help="as JSON, for programs")
+
+
+def positive(text: str) -> int:
+    """A number above zero.
+
+    Raises:
+        ValueError: It is none; says what is allowed.
+    """
+    if not text.isdecimal() or int(text) == 0:
+        raise ValueError("a number above zero")
+    return int(text)
 
 
 def run(words: argparse.Namespace) -> int:
@@ -81,8 +98,6 @@ def run(words: argparse.Namespace) -> int:
     from warren.server.cluster_command import put
 
     asked = {name: value for name, value in vars(words).items() if name in ASKED}
-    if "membership" in words:
-        asked["votes"] = words.membership == "voter"
     state, answer = put(words, ["queues", words.action, asked], WAIT_SECONDS)
     if state:
         return state
@@ -105,6 +120,8 @@ ASKED = (
     "vhost_pattern",
     "queue_pattern",
     "force",
+    "membership",
+    "count",
 )
 """Words of the command that go to the node as they are."""
 
