@@ -107,7 +107,7 @@ def test_a_copy_that_is_new_stays_whatever_older_tables_say() -> None:
     station = pair.stations["c"]
     # What a start has of the tables, before it hears from others, is this.
     station.node.tables.snapshot()
-    pair.until(lambda: bool(station.node.tables.member().snapshot_payload))
+    pair.until(lambda: bool(station.node.tables.member().snapshots.payload))
     station.kill()
     incarnation = replaced(pair, "c")
     station.start()

@@ -58,7 +58,7 @@ def test_who_gives_up_its_log_sends_no_snapshot_of_it() -> None:
     assert site.node is not None and site.peers is not None
     member = tables_of(site)
     site.guarded(site.life, member.snapshot)
-    world.until(5_000, "no snapshot", lambda: bool(member.snapshot_payload))
+    world.until(5_000, "no snapshot", lambda: bool(member.snapshots.payload))
     transfers = site.node.cluster.transfers
     index = int(member.log.snapshot_index)
     transfers.send(member, SendSnapshot(offer(member, "n1", "n3", index)))
@@ -146,13 +146,13 @@ def test_a_handover_that_fails_keeps_no_session_open() -> None:
     member, session = tables_of(leading), tables_of(gone).session()
     world.until(5_000, "no votes", lambda: all(copy.voter for copy in member.raft.members))
     world.submit(gone, DeclareVhost("theirs"))
-    world.until(5_000, "nothing comes of it", lambda: int(session) in member._expected)
+    world.until(5_000, "nothing comes of it", lambda: member.rows.next(session) > 1)
     # Whoever shall lead does not hear of it.
     world.network.blocked.add((leading.name, other.name))
     leading.guarded(leading.life, lambda: assert_begun(member, other.name))
     gone.lost = True
     gone.kill()
-    world.until(3_000, "the session stays open", lambda: member._expected[int(session)] == 0)
+    world.until(3_000, "the session stays open", lambda: member.rows.next(session) == 0)
 
 
 def assert_begun(member: Member, node: str) -> None:

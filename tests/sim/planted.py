@@ -11,7 +11,7 @@ from typing import Any
 from warren.log import compact, wal
 from warren.log.batch import Batch
 from warren.log.scan import Scan
-from warren.node import member, revived
+from warren.node import revived, rows
 from warren.protocols.amqp091 import consuming
 from warren.queues import classic, consumers, fifo, quorum
 from warren.queues.groups import Group
@@ -102,7 +102,7 @@ def settles_neighbour() -> Mend:
 
 def forgotten_reset() -> Mend:
     """A quorum queue keeps the consumers of its node's last life."""
-    return replace(member.Member, "close_sessions", lambda member: None)
+    return replace(rows.Rows, "close_sessions", lambda taken: None)
 
 
 def forgotten_live_run() -> Mend:

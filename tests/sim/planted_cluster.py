@@ -8,7 +8,17 @@ from tests.sim.planted import Mend, replace
 from warren.log import group as group_log
 from warren.log import reading
 from warren.log.batch import Header
-from warren.node import cluster, member, replay, revived, submissions, tables, transfer
+from warren.node import (
+    cluster,
+    member,
+    replay,
+    revived,
+    rows,
+    snapshots,
+    submissions,
+    tables,
+    transfer,
+)
 from warren.protocols.amqp091 import channel
 from warren.queues import fifo, quorum
 from warren.queues.links import Reply
@@ -34,11 +44,10 @@ def early_apply() -> Mend:
 
     def append(group: Any, session: int, submission: Any) -> None:
         original(group, session, submission)
-        group._committed = group.log.last_index
-        group._apply()
+        group.committed(group.log.last_index)
 
-    original = member.Member._append
-    return replace(member.Member, "_append", append)
+    original = member.Member.append
+    return replace(member.Member, "append", append)
 
 
 def confirms_at_submit() -> Mend:
@@ -62,29 +71,30 @@ def lost_resend() -> Mend:
 def unchecked_sequence() -> Mend:
     """A leader takes every submission, whatever its number."""
 
-    def submitted(group: Any, node: str, session: int, submission: Any) -> None:
+    def submitted(taken: Any, node: str, session: int, submission: Any) -> None:
+        group = taken._member
         if group.raft.can_propose():
-            group._append(session, submission)
+            group.append(session, submission)
             group.host.appended(True)
 
-    return replace(member.Member, "_submitted", submitted)
+    return replace(rows.Rows, "submitted", submitted)
 
 
 def open_sessions() -> Mend:
     """Sessions of nodes that are gone are not closed."""
-    return replace(member.Member, "close_sessions", lambda group: None)
+    return replace(rows.Rows, "close_sessions", lambda taken: None)
 
 
 def reopened_sessions() -> Mend:
     """A leader goes on taking what a session that it has closed submits."""
 
-    def submitted(group: Any, node: str, session: int, submission: Any) -> None:
-        if group._expected.get(session) == 0:
-            group._expected[session] = submission.sequence
-        original(group, node, session, submission)
+    def submitted(taken: Any, node: str, session: int, submission: Any) -> None:
+        if taken.next(session) == 0:
+            taken.took(session, submission.sequence - 1)
+        original(taken, node, session, submission)
 
-    original = member.Member._submitted
-    return replace(member.Member, "_submitted", submitted)
+    original = rows.Rows.submitted
+    return replace(rows.Rows, "submitted", submitted)
 
 
 def ignored_truncation() -> Mend:
@@ -105,7 +115,7 @@ def snapshot_without_sessions() -> Mend:
         return original(first, members, {}, machine)
 
     original = revived.wrap
-    return replace(member, "wrap", wrap)
+    return replace(snapshots, "wrap", wrap)
 
 
 def added_restore() -> Mend:
@@ -126,10 +136,10 @@ def added_restore() -> Mend:
 def alone_again() -> Mend:
     """A member that gives its log up for a snapshot remembers its first members."""
 
-    def prepare(group: Any, members: Any) -> None:
-        group.log.reset_for_install()
+    def prepare(taken: Any, members: Any) -> None:
+        taken._member.log.reset_for_install()
 
-    return replace(member.Member, "prepare_install", prepare)
+    return replace(snapshots.Snapshots, "prepare_install", prepare)
 
 
 def forgotten_pending() -> Mend:
@@ -196,13 +206,13 @@ def replays_closed() -> Mend:
 def waits_for_overtaken() -> Mend:
     """A snapshot that is void, for a newer one came, is still waited for."""
 
-    def prepare(group: Any, members: Any) -> None:
-        taken = group._taken_over
-        original(group, members)
-        group._taken_over = taken
+    def prepare(taken: Any, members: Any) -> None:
+        before = taken._taken_over
+        original(taken, members)
+        taken._taken_over = before
 
-    original = member.Member.prepare_install
-    return replace(member.Member, "prepare_install", prepare)
+    original = snapshots.Snapshots.prepare_install
+    return replace(snapshots.Snapshots, "prepare_install", prepare)
 
 
 def clears_by_pending_marks() -> Mend:

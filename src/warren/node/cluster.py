@@ -10,7 +10,8 @@ from warren.errors import CorruptRecord
 from warren.log.group import GroupLog
 from warren.node import frames
 from warren.node.detector import Detector, DetectorOptions
-from warren.node.member import Member, MemberHost
+from warren.node.member import Member
+from warren.node.member_host import MemberHost
 from warren.node.pacing import Pacer
 from warren.node.queue_members import TRANSFER
 from warren.node.revived import Revived
@@ -170,14 +171,14 @@ class Cluster(MemberHost):
     def taken_over(self) -> bool:
         """Whether every group that is this node's alone goes on from where its last life ended."""
         for member in self.members.values():
-            if not member.taken_over():
+            if not member.rows.taken_over():
                 return False
         return True
 
     def close_sessions(self) -> None:
         """A node began another life: what belonged to the one before is over."""
         for member in self.members.values():
-            member.close_sessions()
+            member.rows.close_sessions()
 
     @property
     def has_work(self) -> bool:
@@ -239,7 +240,7 @@ class Cluster(MemberHost):
                     member.raft.peer_up(change.peer, change.restarted, now)
                 else:
                     member.raft.peer_down(change.peer, now)
-                    member.close_sessions()
+                    member.rows.close_sessions()
                 member.work()
                 self._watch(member)
 

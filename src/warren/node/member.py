@@ -10,27 +10,27 @@ from __future__ import annotations
 from collections import deque
 from typing import Final, final
 
-from librt.strings import BytesWriter, read_i32_le, read_i64_le, write_i64_le
-from mypy_extensions import i64, mypyc_attr, u8
+from librt.strings import read_i32_le, read_i64_le
+from mypy_extensions import i64
 
-from warren.errors import Compacted
 from warren.log.batch import KIND_COMMAND, KIND_SNAPSHOT, KIND_STATE, Batch
 from warren.log.group import GroupLog
-from warren.log.listener import BatchReader
 from warren.node import frames
-from warren.node.pacing import READ_BYTES, Pacer
+from warren.node.member_host import MemberHost
+from warren.node.replication import Replication
 from warren.node.revived import (
-    CLOSE,
     MEMBERS,
     RAFT_SESSION,
     Memory,
     Revived,
+    Wrapped,
     closed_sessions,
     is_alone,
     note_session,
-    unwrap,
-    wrap,
+    saved_state,
 )
+from warren.node.rows import Rows
+from warren.node.snapshots import Snapshots
 from warren.node.submissions import EPOCH_BITS, Submission, Submissions
 from warren.queues.replicated import Machine, Proposer
 from warren.raft import wire
@@ -52,82 +52,12 @@ from warren.raft.effects import (
     TransferFailed,
     Truncate,
 )
-from warren.raft.members import Config
-from warren.raft.members import Member as Copy
 from warren.raft.messages import SnapshotOffer
-from warren.raft.raft import Raft, Saved
+from warren.raft.raft import Raft
 from warren.raft.state import Options
 
-APPEND_BYTES: Final = 1_048_576
-"""An append to a peer takes no further entry when it has this size."""
 HINT_ENTRIES: Final = 4_096
 """The commit is noted on disk when it has moved by so much: a restart then has little to keep."""
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class MemberHost:
-    """The node around its members.
-
-    Attributes:
-        name: The node's name.
-        recent_bytes: Entries that a group with several members keeps in memory, for those that are
-            a little behind.
-    """
-
-    name: str
-    recent_bytes: int
-
-    def wall_ms(self) -> int:
-        """Wall time for the log."""
-        raise AssertionError("a host defines wall_ms")
-
-    def monotonic_ms(self) -> int:
-        """Monotonic time for Raft."""
-        raise AssertionError("a host defines monotonic_ms")
-
-    def appended(self, urgent: bool) -> None:
-        """Something was appended to the log."""
-        raise AssertionError("a host defines appended")
-
-    def send(self, node: str, message: list[bytes]) -> bool:
-        """Send to another node; False if there is no link."""
-        raise AssertionError("a host defines send")
-
-    def member_dirty(self, member: Member) -> None:
-        """Call `work` before the turn ends."""
-        raise AssertionError("a host defines member_dirty")
-
-    def session_over(self, session: i64) -> bool:
-        """Whether the node that a session belongs to is gone, or lives another life."""
-        raise AssertionError("a host defines session_over")
-
-    def session_closed(self, member: Member) -> i64:
-        """This node's session in a group was closed; what the tables gave it last, for another."""
-        raise AssertionError("a host defines session_closed")
-
-    def leadership(self, member: Member) -> None:
-        """A member leads now, or does no more, or knows another leader."""
-        raise AssertionError("a host defines leadership")
-
-    def members_changed(self, member: Member) -> None:
-        """Another configuration of a group is in force."""
-        raise AssertionError("a host defines members_changed")
-
-    def send_snapshot(self, member: Member, effect: SendSnapshot) -> None:
-        """A peer needs the newest snapshot."""
-        raise AssertionError("a host defines send_snapshot")
-
-    def accept_snapshot(self, member: Member, effect: AcceptSnapshot) -> None:
-        """The leader offers one that is to be taken over."""
-        raise AssertionError("a host defines accept_snapshot")
-
-    def pacer(self) -> Pacer:
-        """Who lets reads for peers begin."""
-        raise AssertionError("a host defines pacer")
-
-    def short_of_disk(self) -> bool:
-        """Whether space matters more than anything that could wait."""
-        raise AssertionError("a host defines short_of_disk")
 
 
 @final
@@ -147,7 +77,8 @@ class Member(Proposer):
         log, raft: The group's.
         applied_index: The last entry that the machine has.
         sessions: The last sequence applied, by session.
-        snapshot_payload: The newest durable snapshot, for peers that need it.
+        rows: What it takes while it leads.
+        snapshots: Those it takes, and a leader's.
         dirty: Whether `work` is due.
     """
 
@@ -168,54 +99,31 @@ class Member(Proposer):
         self.memory = revived.memory
         self.applied_index: i64 = revived.applied
         self.sessions = revived.sessions
-        self.snapshot_payload = revived.snapshot_payload
         self.submissions = Submissions(session << EPOCH_BITS)
         self.dirty = False
         self.stopped = False
         self._entries: deque[Batch] = deque(revived.pending)
         """Appended and not applied."""
         self._committed: i64 = revived.applied
-        self._expected: dict[int, int] = {}
-        """As leader: the next sequence of each session, 0 if it is closed."""
-        self._asked: dict[int, tuple[int, int]] = {}
-        """As leader: which sequence was asked for when which one came instead, by session."""
-        self._declined: dict[str, int] = {}
-        """As leader that takes no commands now: the sessions of nodes that had some, by node."""
         self._frame = b""
         """The append whose batches are being stored; they begin at `_frame_at`."""
         self._frame_at: i64 = 0
-        self._snapshot_index: i64 = 0
-        self._pending_snapshot = b""
-        self._taken_over: tuple[int, int, bytes] | None = None
-        """Index, term and payload of a leader's snapshot that is not durable yet."""
-        self._reading: list[str] = []
-        self._read: dict[str, list[Batch]] = {}
         self._options = options
         self._seed: i64 = seed
+        self.rows = Rows(self)
+        self.snapshots = Snapshots(self, revived.snapshot_payload)
+        self._replication = Replication(self)
         if log.incomplete:
             # The snapshot that the log was given up for is not all here: begin with nothing.
             log.begin_empty()
-        self.raft = self._new_raft(revived)
+        self.raft = self._raft_as_of(revived)
         log.owner = self
         self.keep_recent()
 
-    def _new_raft(self, revived: Revived) -> Raft:
+    def _raft_as_of(self, revived: Revived) -> Raft:
         """Raft as of what the disk holds."""
-        saved = Saved()
-        saved.term = self.memory.term
-        saved.voted_for = self.memory.voted_for
-        saved.voted_incarnation = self.memory.voted_incarnation
-        saved.snapshot_index = revived.snapshot_index
-        if revived.snapshot_index > 0:
-            saved.snapshot_term = self.log.term_at(revived.snapshot_index)
-        saved.members = self.memory.members
-        if revived.snapshot is not None:
-            saved.members = revived.snapshot.members
-        saved.runs = revived.runs
-        saved.last_index = self.log.last_index
-        for index, members in revived.configs:
-            saved.configs.append(Config(index, members))
-        return Raft(self.host.name, self.memory.incarnation, saved, self._options, self._seed)
+        saved = saved_state(revived, self.log)
+        return Raft(self.host.name, revived.memory.incarnation, saved, self._options, self._seed)
 
     def keep_recent(self) -> None:
         """Keep as much of the newest entries in memory as is granted now."""
@@ -267,13 +175,13 @@ class Member(Proposer):
         if session == 0 or self.stopped:
             return
         if raft.can_propose():
-            if self._expected.get(session) == 0:
+            if self.rows.next(session) == 0:
                 # Closed by a leader before; what is left goes into the next one.
                 return
             self._align(session)
             offered = submissions.next_offer()
             while offered is not None:
-                self._append(session, offered)
+                self.append(session, offered)
                 offered = submissions.next_offer()
         elif raft.leader != "" and raft.leader != self.host.name:
             offered = submissions.next_offer()
@@ -286,11 +194,12 @@ class Member(Proposer):
 
     def _align(self, session: i64) -> None:
         """As leader, go on where this node's own submissions stand in the log."""
-        expected = self._expected.get(session, 1)
+        expected = self.rows.next(session)
         if self.submissions.offered < expected - 1:
             self.submissions.offer_from(expected)
 
-    def _append(self, session: i64, submission: Submission) -> None:
+    def append(self, session: i64, submission: Submission) -> None:
+        """As leader, take the next entry of a session."""
         batch = self.log.append(
             submission.kind,
             self.raft.term,
@@ -302,12 +211,13 @@ class Member(Proposer):
             session,
             submission.sequence,
         )
-        self._expected[session] = submission.sequence + 1
+        self.rows.took(session, submission.sequence)
         self._entries.append(batch)
         self.raft.appended(batch.index, self.host.monotonic_ms())
-        self._mark()
+        self.mark()
 
-    def _append_own(self, payload: bytes) -> Batch:
+    def append_own(self, payload: bytes) -> Batch:
+        """As leader, append an entry of Raft's own; Raft is still to be told."""
         batch = self.log.append(
             KIND_COMMAND,
             self.raft.term,
@@ -327,41 +237,8 @@ class Member(Proposer):
         """As leader, append a command that belongs to no session; False if this is no leader."""
         if not self.raft.can_propose():
             return False
-        self._append(0, Submission(0, KIND_COMMAND, 0, b"", payload, None))
+        self.append(0, Submission(0, KIND_COMMAND, 0, b"", payload, None))
         self.host.appended(True)
-        return True
-
-    def close_sessions(self) -> None:
-        """As leader, end the sessions of nodes that are gone."""
-        if not self.raft.can_propose():
-            return
-        over = [
-            session
-            for session, expected in self._expected.items()
-            if session > 0 and expected > 0 and self.host.session_over(session)
-        ]
-        if over:
-            writer = BytesWriter()
-            writer.append(u8(CLOSE))
-            for session in over:
-                write_i64_le(writer, i64(session))
-                self._expected[session] = 0
-            batch = self._append_own(writer.getvalue())
-            self.raft.appended(batch.index, self.host.monotonic_ms())
-            self._mark()
-
-    def taken_over(self) -> bool:
-        """Whether a group that only this node has is led, and sessions that are over are closed.
-
-        Of a group with other members nothing is said: those may be away.
-        """
-        if not is_alone(self.raft.members):
-            return True
-        if not self.raft.can_propose():
-            return False
-        for session, sequence in self.sessions.items():
-            if session > 0 and sequence >= 0 and self.host.session_over(session):
-                return False
         return True
 
     # --- what other nodes say -------------------------------------------------------------------
@@ -386,30 +263,12 @@ class Member(Proposer):
             self._frame = b""
         elif kind == frames.SUBMIT:
             session, submission = frames.read_submit(frame)
-            self._submitted(node, session, submission)
+            self.rows.submitted(node, session, submission)
         elif kind == frames.EXPECT:
             session = read_i64_le(frame, frames.HEAD_BYTES)
             if session == self.submissions.session:
                 self.submissions.offer_from(read_i64_le(frame, frames.HEAD_BYTES + 8))
                 self._offer()
-
-    def _submitted(self, node: str, session: i64, submission: Submission) -> None:
-        """Another node wants an entry appended."""
-        if not self.raft.can_propose():
-            if self.raft.is_leader:
-                self._declined[node] = session
-            return
-        expected = self._expected.get(session, 1)
-        if submission.sequence == expected:
-            self._append(session, submission)
-            self.host.appended(True)
-        elif submission.sequence > expected > 0:
-            # Asked once, although all that is under way behind it is out of order too; again if
-            # the sender has begun again and there is still a hole.
-            asked, instead = self._asked.get(session, (0, 0))
-            if asked != expected or submission.sequence <= instead:
-                self._asked[session] = (expected, int(submission.sequence))
-                self.host.send(node, [frames.expect_frame(self.group_id, session, expected)])
 
     # --- what the disk says ---------------------------------------------------------------------
 
@@ -421,47 +280,18 @@ class Member(Proposer):
             if isinstance(saved, StateSaved) and saved.raft is self.raft:
                 self.raft.state_persisted(saved.sequence, now)
         elif batch.kind == KIND_SNAPSHOT:
-            if self._taken_over is not None:
-                index, term, payload = self._taken_over
-                if batch.index == index:
-                    self._taken_over = None
-                    self._install(index, term, payload)
-            elif self._pending_snapshot and batch.index == self._snapshot_index:
-                self.snapshot_payload = self._pending_snapshot
-                self._pending_snapshot = b""
-                self.raft.compacted(batch.index)
+            self.snapshots.persisted(batch)
         elif batch.kind <= KIND_COMMAND and not self.log.incomplete:
             self.raft.persisted(batch.index, batch.term, now)
-        self._mark()
+        self.mark()
 
     def snapshot(self) -> None:
         """Write the machine's state into the log, so that older entries can go."""
-        # Right behind a start the machine may have what Raft does not know to be committed yet;
-        # the log asks again.
-        if self.log.incomplete or not 0 < self.applied_index <= self.raft.commit_index:
-            return
-        if self._somebody_catches_up() and not self.host.short_of_disk():
-            return
-        members = self.raft.config_at(self.applied_index).members
-        first = self._entries[0].first if self._entries else self.log.next_message
-        payload = wrap(first, members, self.sessions, self.machine.state())
-        self.log.snapshot(self.applied_index, payload, self.host.wall_ms(), 0, first)
-        self._snapshot_index = self.applied_index
-        self._pending_snapshot = payload
-        self.memory.members = members
-        self.save_memory(None)
+        self.snapshots.take()
 
-    def _somebody_catches_up(self) -> bool:
-        """Whether a peer is being sent what the next snapshot would take away.
-
-        It would have to begin anew with that one, and under load never come to an end.
-        """
-        raft = self.raft
-        for copy in raft.members:
-            index = raft.sends_next(copy.node)
-            if 0 <= index <= raft.last_index and self.log.recent(index) is None:
-                return True
-        return False
+    def next_message(self) -> i64:
+        """The number of the first message that the machine does not have."""
+        return self._entries[0].first if self._entries else self.log.next_message
 
     def save_memory(self, origin: StateSaved | None) -> None:
         """Write the STATE record."""
@@ -488,17 +318,17 @@ class Member(Proposer):
             if news and not raft.effects:
                 raft.flush(self.host.monotonic_ms())
 
-    def _mark(self) -> None:
+    def mark(self) -> None:
+        """Have `work` called before the turn ends."""
         if not self.dirty:
             self.dirty = True
             self.host.member_dirty(self)
 
     def _carry_out(self, effect: Effect) -> None:
         if isinstance(effect, Committed):
-            self._committed = max(self._committed, effect.index)
-            self._apply()
+            self.committed(effect.index)
         elif isinstance(effect, Replicate):
-            self._replicate(effect.node)
+            self._replication.feed(effect.node)
         elif isinstance(effect, Send):
             message = effect.message
             self.host.send(message.target, [frames.raft_frame(self.group_id, wire.encode(message))])
@@ -515,10 +345,10 @@ class Member(Proposer):
             while self._entries and self._entries[-1].index >= effect.from_index:
                 self._entries.pop()
         elif isinstance(effect, AppendNoop):
-            batch = self._append_own(b"")
+            batch = self.append_own(b"")
             self.raft.appended(batch.index, self.host.monotonic_ms())
         elif isinstance(effect, AppendConfig):
-            batch = self._append_own(bytes([MEMBERS]) + wire.encode_members(effect.members))
+            batch = self.append_own(bytes([MEMBERS]) + wire.encode_members(effect.members))
             self.log.keep_recent(self.host.recent_bytes)
             self.raft.config_appended(batch.index, self.host.monotonic_ms())
         elif isinstance(effect, ConfigChanged):
@@ -535,44 +365,40 @@ class Member(Proposer):
             self.host.accept_snapshot(self, effect)
         elif isinstance(effect, TransferDone) or isinstance(effect, TransferFailed):
             self._offer()
-            self._ask_declined()
+            self.rows.ask_declined()
             # Nodes may have gone meanwhile.
-            self.close_sessions()
-
-    def _ask_declined(self) -> None:
-        """The lead was not handed over after all: ask for what came meanwhile."""
-        if self.raft.can_propose():
-            declined = self._declined
-            self._declined = {}
-            for node, session in declined.items():
-                expected = self._expected.get(session, 1)
-                if expected > 0:
-                    self.host.send(node, [frames.expect_frame(self.group_id, session, expected)])
+            self.rows.close_sessions()
 
     def _lead(self) -> None:
         """Learn from the log which submissions it holds; all of them will be committed."""
-        self._expected = {}
-        self._asked = {}
-        self._declined = {}
-        self._read.clear()
-        for session, sequence in self.sessions.items():
-            self._expected[session] = sequence + 1 if sequence >= 0 else 0
-        for batch in self._entries:
-            if batch.session > 0:
-                self._expected[batch.session] = int(batch.sequence) + 1
-            elif batch.session == RAFT_SESSION:
-                for session in closed_sessions(batch):
-                    self._expected[session] = 0
-        self.submissions.offer_from(self._expected.get(self.submissions.session, 1))
+        self.rows.learn(self._entries)
+        self._replication.begin()
+        self.submissions.offer_from(self.rows.next(self.submissions.session))
         self.host.leadership(self)
-        self._mark()
+        self.mark()
+
+    def _store(self, effect: Store) -> None:
+        """Append what the leader sent along."""
+        data = self._frame
+        at = self._frame_at
+        index = effect.message.prev_index + 1
+        while index <= effect.message.last_index:
+            if index < effect.first_index:
+                at += i64(read_i32_le(data, at + 4))
+            else:
+                batch = self.log.append_replica(data, at, None)
+                at += batch.size()
+                self._entries.append(batch)
+            index += 1
+        self.host.appended(True)
 
     def leads(self) -> bool:
         """Whether this member leads."""
         return self.raft.is_leader
 
-    def _apply(self) -> None:
-        """Let the machine have what is committed."""
+    def committed(self, index: i64) -> None:
+        """All entries up to `index` are committed: let the machine have them."""
+        self._committed = max(self._committed, index)
         entries = self._entries
         machine = self.machine
         while entries and entries[0].index <= self._committed and not self.stopped:
@@ -603,149 +429,31 @@ class Member(Proposer):
                 self._offer()
         elif batch.payload_size == 0 and batch.term == self.raft.term and self.raft.is_leader:
             self._offer()
-            self.close_sessions()
+            self.rows.close_sessions()
             self.host.leadership(self)
 
     def has_peers(self) -> bool:
         """Whether the group has more members than this one."""
         return len(self.raft.members) > 1
 
-    # --- replication ----------------------------------------------------------------------------
+    # --- other beginnings -----------------------------------------------------------------------
 
-    def _replicate(self, node: str) -> None:
-        """Send a peer what it misses, as far as that is in memory; else fetch it."""
-        while node not in self._reading:
-            message = self.raft.next_append(node)
-            if message is None:
-                return
-            parts: list[bytes] = [b""]
-            size: i64 = 0
-            index = message.prev_index + 1
-            fetched = self._read.pop(node, None)
-            at = 0
-            while index <= message.last_index and size < APPEND_BYTES:
-                batch = self.log.recent(index)
-                if batch is None and fetched is not None:
-                    while at < len(fetched) and fetched[at].index < index:
-                        at += 1
-                    if at < len(fetched) and fetched[at].index == index:
-                        batch = fetched[at]
-                if batch is None:
-                    break
-                parts.extend(batch.parts())
-                size += batch.size()
-                index += 1
-            if index <= message.last_index:
-                last = message.last_index
-                self.raft.shorten(message, index - 1)
-                if index == message.prev_index + 1:
-                    self._reading.append(node)
-                    self.host.pacer().want(Fetch(self, node, index, last).go)
-            parts[0] = frames.raft_frame(self.group_id, wire.encode(message))
-            self.host.send(node, parts)
-
-    def fetched(self, node: str, batches: list[Batch], error: BaseException | None) -> None:
-        """Entries for a peer were read from disk."""
-        self._reading.remove(node)
-        if error is not None and not isinstance(error, Compacted):
-            raise error
-        if self.stopped:
-            return
-        if batches:
-            self._read[node] = batches
-        # What was compacted meanwhile is replaced by a snapshot.
-        self._replicate(node)
-        self._mark()
-
-    def _store(self, effect: Store) -> None:
-        """Append what the leader sent along."""
-        data = self._frame
-        at = self._frame_at
-        index = effect.message.prev_index + 1
-        while index <= effect.message.last_index:
-            if index < effect.first_index:
-                at += self._size_at(data, at)
-            else:
-                batch = self.log.append_replica(data, at, None)
-                at += batch.size()
-                self._entries.append(batch)
-            index += 1
-        self.host.appended(True)
-
-    def _size_at(self, data: bytes, at: i64) -> i64:
-        return i64(read_i32_le(data, at + 4))
-
-    # --- snapshots from a leader ----------------------------------------------------------------
-
-    def prepare_install(self, members: list[Copy]) -> None:
-        """Give the log up for a leader's snapshot.
-
-        From here on the disk may hold nothing else of the group than its members. Those of its
-        beginning could be this one alone, which would then be a majority by itself.
-        """
-        self.memory.members = members
-        self.save_memory(None)
-        self.log.reset_for_install()
-        # One that came before and is not durable yet is void, too.
-        self._taken_over = None
-
-    def take_over(self, index: i64, term: i64, stamp_ms: i64, payload: bytes) -> None:
-        """All of a leader's snapshot is here; it takes effect when it is durable."""
-        next_message = unwrap(payload).next_message
-        self.log.snapshot(index, payload, stamp_ms, term, next_message)
-        self._taken_over = (int(index), int(term), payload)
-        self._pending_snapshot = b""
-
-    def _install(self, index: i64, term: i64, payload: bytes) -> None:
-        """A leader's snapshot is durable in this node's log: go on from there."""
-        parts = unwrap(payload)
-        self._entries.clear()
-        self.raft.snapshot_installed(index, term, parts.members, self.host.monotonic_ms())
-        self.sessions = parts.sessions
-        self.applied_index = index
-        self._committed = index
-        self._snapshot_index = index
-        self.snapshot_payload = payload
-        self.memory.members = parts.members
-        self.machine.restore(parts.state)
+    def go_on_from(self, index: i64, snapshot: Wrapped) -> None:
+        """A leader's snapshot is durable in this node's log: the machine goes on from it."""
+        self.memory.members = snapshot.members
+        self._stand_at(index, snapshot.sessions, snapshot.state)
         self._settle_submissions()
         self._offer()
         self.save_memory(None)
-        self._mark()
+        self.mark()
 
-    def give_up_install(self) -> None:
-        """The rest of a leader's snapshot will not come: begin with nothing, as on a new disk.
-
-        What this member ever acknowledged is below that snapshot, which a majority without it has.
-        """
-        if self.log.incomplete and self._taken_over is None:
-            self._begin_empty()
-
-    def begin_as(self, incarnation: i64) -> None:
-        """Drop all that is here, and begin as another copy, which others have to bring up."""
-        self.memory = Memory(incarnation, [])
-        self._committed = 0
-        # Written before the log is dropped: entries under a new incarnation do no harm, but an old
-        # one without what it acknowledged does (rule 15).
-        self.save_memory(None)
-        self.log.reset_for_install()
-        self._taken_over = None
-        self._begin_empty()
-
-    def _begin_empty(self) -> None:
-        """Go on without any entry."""
-        self.log.begin_empty()
+    def _stand_at(self, index: i64, sessions: dict[int, int], state: bytes) -> None:
+        """The machine has all up to `index`, and nothing behind that is here."""
         self._entries.clear()
-        self.applied_index = 0
-        self._committed = 0
-        self._snapshot_index = 0
-        self.snapshot_payload = b""
-        self.memory.commit = 0
-        self.sessions = {}
-        self.machine.restore(self.machine.first_state())
-        self.raft = self._new_raft(Revived(self.memory))
-        self.host.appended(True)
-        self.start()
+        self.sessions = sessions
+        self.applied_index = index
+        self._committed = index
+        self.machine.restore(state)
 
     def _settle_submissions(self) -> None:
         """Tell those whose submissions are part of a snapshot."""
@@ -762,31 +470,28 @@ class Member(Proposer):
                 submissions.next_epoch(self.host.session_closed(self))
                 self.machine.session_renewed()
 
+    def begin_as(self, incarnation: i64) -> None:
+        """Drop all that is here, and begin as another copy, which others have to bring up."""
+        self.memory = Memory(incarnation, [])
+        self._committed = 0
+        # Written before the log is dropped: entries under a new incarnation do no harm, but an old
+        # one without what it acknowledged does (rule 15).
+        self.save_memory(None)
+        self.log.reset_for_install()
+        self.begin_empty()
+
+    def begin_empty(self) -> None:
+        """Go on without any entry."""
+        self.log.begin_empty()
+        self.snapshots.forget()
+        self.memory.commit = 0
+        self._stand_at(0, {}, self.machine.first_state())
+        self.raft = self._raft_as_of(Revived(self.memory))
+        self.host.appended(True)
+        self.start()
+
     def stop(self) -> None:
         """The group is deleted here: what was submitted will never be applied."""
         self.stopped = True
         for submission in self.submissions.take_all():
             self.machine.abandoned(submission.origin)
-
-
-@final
-class Fetch(BatchReader):
-    """Entries on their way from disk to a peer."""
-
-    def __init__(self, member: Member, node: str, first_index: i64, last_index: i64) -> None:
-        self._member = member
-        self._node = node
-        self._first: i64 = first_index
-        self._last: i64 = last_index
-
-    def go(self) -> None:
-        """Read them."""
-        self._member.log.read_entries(self._first, self._last, READ_BYTES, self)
-
-    def batches_read(self, batches: list[Batch], error: BaseException | None) -> None:
-        """Hand them on."""
-        size: i64 = 0
-        for batch in batches:
-            size += batch.size()
-        self._member.host.pacer().done(size)
-        self._member.fetched(self._node, batches, error)

@@ -17,8 +17,11 @@ from librt.strings import BytesWriter, read_i32_le, read_i64_le, write_i32_le, w
 from mypy_extensions import i32, i64, u8
 
 from warren.log.batch import Batch
+from warren.log.group import GroupLog
 from warren.raft import wire
+from warren.raft.members import Config
 from warren.raft.members import Member as Copy
+from warren.raft.raft import Saved
 
 RAFT_SESSION: Final = -1
 MEMBERS: Final = 1
@@ -157,6 +160,26 @@ class Revived:
         self.applied = batch.index
         note_session(self.sessions, batch)
         return True
+
+
+def saved_state(revived: Revived, log: GroupLog) -> Saved:
+    """What Raft has to know of it."""
+    memory = revived.memory
+    saved = Saved()
+    saved.term = memory.term
+    saved.voted_for = memory.voted_for
+    saved.voted_incarnation = memory.voted_incarnation
+    saved.snapshot_index = revived.snapshot_index
+    if revived.snapshot_index > 0:
+        saved.snapshot_term = log.term_at(revived.snapshot_index)
+    saved.members = memory.members
+    if revived.snapshot is not None:
+        saved.members = revived.snapshot.members
+    saved.runs = revived.runs
+    saved.last_index = log.last_index
+    for index, members in revived.configs:
+        saved.configs.append(Config(index, members))
+    return saved
 
 
 def is_alone(members: list[Copy]) -> bool:

@@ -63,7 +63,7 @@ class Outgoing:
     def __init__(self, member: Member, offer: SnapshotOffer, now_ms: i64) -> None:
         self.member = member
         self.offer = offer
-        self.payload = member.snapshot_payload
+        self.payload = member.snapshots.payload
         self.runs = member.machine.live_in(unwrap(self.payload).state)
         self.asked_ms: i64 = now_ms
         self.over = False
@@ -176,7 +176,7 @@ class Transfers:
                 del self._offers[group_id]
                 member = self._cluster.members.get(group_id)
                 if member is not None:
-                    member.give_up_install()
+                    member.snapshots.give_up_install()
 
     def greeted(self, peer: str) -> None:
         """A link from a peer is new: what it had answered before may be lost, so offer again."""
@@ -193,7 +193,7 @@ class Transfers:
         if self._answer(member.group_id, offer):
             self._withdraw(int(member.group_id))
             self._offers[int(member.group_id)] = offer
-            member.prepare_install(offer.members)
+            member.snapshots.prepare_install(offer.members)
 
     def _withdraw(self, group_id: int) -> None:
         """The log is about to be given up: what of it was not sent yet cannot be any more."""
@@ -237,10 +237,10 @@ class Transfers:
             self._answer(member.group_id, offer)
         elif what == LOST:
             del self._offers[int(member.group_id)]
-            member.give_up_install()
+            member.snapshots.give_up_install()
         else:
             del self._offers[int(member.group_id)]
-            member.take_over(
+            member.snapshots.take_over(
                 index,
                 read_i64_le(frame, HEAD_BYTES),
                 read_i64_le(frame, HEAD_BYTES + 8),

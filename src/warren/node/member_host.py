@@ -1,0 +1,79 @@
+"""What a group's member asks of the node around it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mypy_extensions import i64, mypyc_attr
+
+from warren.node.pacing import Pacer
+from warren.raft.effects import AcceptSnapshot, SendSnapshot
+
+if TYPE_CHECKING:
+    from warren.node.member import Member
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class MemberHost:
+    """The node around its members.
+
+    Attributes:
+        name: The node's name.
+        recent_bytes: Entries that a group with several members keeps in memory, for those that are
+            a little behind.
+    """
+
+    name: str
+    recent_bytes: int
+
+    def wall_ms(self) -> int:
+        """Wall time for the log."""
+        raise AssertionError("a host defines wall_ms")
+
+    def monotonic_ms(self) -> int:
+        """Monotonic time for Raft."""
+        raise AssertionError("a host defines monotonic_ms")
+
+    def appended(self, urgent: bool) -> None:
+        """Something was appended to the log."""
+        raise AssertionError("a host defines appended")
+
+    def send(self, node: str, message: list[bytes]) -> bool:
+        """Send to another node; False if there is no link."""
+        raise AssertionError("a host defines send")
+
+    def member_dirty(self, member: Member) -> None:
+        """Call `work` before the turn ends."""
+        raise AssertionError("a host defines member_dirty")
+
+    def session_over(self, session: i64) -> bool:
+        """Whether the node that a session belongs to is gone, or lives another life."""
+        raise AssertionError("a host defines session_over")
+
+    def session_closed(self, member: Member) -> i64:
+        """This node's session in a group was closed; what the tables gave it last, for another."""
+        raise AssertionError("a host defines session_closed")
+
+    def leadership(self, member: Member) -> None:
+        """A member leads now, or does no more, or knows another leader."""
+        raise AssertionError("a host defines leadership")
+
+    def members_changed(self, member: Member) -> None:
+        """Another configuration of a group is in force."""
+        raise AssertionError("a host defines members_changed")
+
+    def send_snapshot(self, member: Member, effect: SendSnapshot) -> None:
+        """A peer needs the newest snapshot."""
+        raise AssertionError("a host defines send_snapshot")
+
+    def accept_snapshot(self, member: Member, effect: AcceptSnapshot) -> None:
+        """The leader offers one that is to be taken over."""
+        raise AssertionError("a host defines accept_snapshot")
+
+    def pacer(self) -> Pacer:
+        """Who lets reads for peers begin."""
+        raise AssertionError("a host defines pacer")
+
+    def short_of_disk(self) -> bool:
+        """Whether space matters more than anything that could wait."""
+        raise AssertionError("a host defines short_of_disk")

@@ -1,0 +1,117 @@
+"""Entries on their way to a leader's peers: from memory, and else from disk.
+
+What is read from disk is paced, and at most one read is under way for each peer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, final
+
+from mypy_extensions import i64
+
+from warren.errors import Compacted
+from warren.log.batch import Batch
+from warren.log.listener import BatchReader
+from warren.node import frames
+from warren.node.pacing import READ_BYTES
+from warren.raft import wire
+
+if TYPE_CHECKING:
+    from warren.node.member import Member
+
+APPEND_BYTES: Final = 1_048_576
+"""An append to a peer takes no further entry when it has this size."""
+
+
+@final
+class Replication:
+    """What one member sends to its peers while it leads."""
+
+    def __init__(self, member: Member) -> None:
+        self._member = member
+        self._reading: list[str] = []
+        """Peers for whom entries are being read."""
+        self._read: dict[str, list[Batch]] = {}
+        """What was read for a peer and is to be sent next."""
+
+    def begin(self) -> None:
+        """This member leads from now on: what was read for a term before may not be its log."""
+        self._read.clear()
+
+    def feed(self, node: str) -> None:
+        """Send a peer what it misses, as far as that is in memory; else fetch it."""
+        member = self._member
+        raft = member.raft
+        while node not in self._reading:
+            message = raft.next_append(node)
+            if message is None:
+                return
+            parts: list[bytes] = [b""]
+            size: i64 = 0
+            index = message.prev_index + 1
+            fetched = self._read.pop(node, None)
+            at = 0
+            while index <= message.last_index and size < APPEND_BYTES:
+                batch = member.log.recent(index)
+                if batch is None and fetched is not None:
+                    while at < len(fetched) and fetched[at].index < index:
+                        at += 1
+                    if at < len(fetched) and fetched[at].index == index:
+                        batch = fetched[at]
+                if batch is None:
+                    break
+                parts.extend(batch.parts())
+                size += batch.size()
+                index += 1
+            if index <= message.last_index:
+                last = message.last_index
+                raft.shorten(message, index - 1)
+                if index == message.prev_index + 1:
+                    self._reading.append(node)
+                    member.host.pacer().want(Fetch(member, self, node, index, last).go)
+            parts[0] = frames.raft_frame(member.group_id, wire.encode(message))
+            member.host.send(node, parts)
+
+    def fetched(self, node: str, batches: list[Batch], error: BaseException | None) -> None:
+        """Entries for a peer were read from disk."""
+        self._reading.remove(node)
+        if error is not None and not isinstance(error, Compacted):
+            raise error
+        if self._member.stopped:
+            return
+        if batches:
+            self._read[node] = batches
+        # What was compacted meanwhile is replaced by a snapshot.
+        self.feed(node)
+        self._member.mark()
+
+
+@final
+class Fetch(BatchReader):
+    """Entries on their way from disk to a peer."""
+
+    def __init__(
+        self,
+        member: Member,
+        replication: Replication,
+        node: str,
+        first_index: i64,
+        last_index: i64,
+    ) -> None:
+        self._member = member
+        self._replication = replication
+        self._node = node
+        self._first: i64 = first_index
+        self._last: i64 = last_index
+
+    def go(self) -> None:
+        """Read them."""
+        self._member.log.read_entries(self._first, self._last, READ_BYTES, self)
+
+    def batches_read(self, batches: list[Batch], error: BaseException | None) -> None:
+        """Hand them on."""
+        size: i64 = 0
+        for batch in batches:
+            size += batch.size()
+        self._member.host.pacer().done(size)
+        self._replication.fetched(self._node, batches, error)

@@ -1,0 +1,125 @@
+"""What a leader takes: the next number in the row of each session, until that is closed.
+
+A node numbers what it submits to a group (`submissions.py`). The leader takes only the next number
+of a session, by what its log holds, committed or not, and says which one it waits for otherwise.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, final
+
+from librt.strings import BytesWriter, write_i64_le
+from mypy_extensions import i64, u8
+
+from warren.log.batch import Batch
+from warren.node import frames
+from warren.node.revived import CLOSE, RAFT_SESSION, closed_sessions, is_alone
+from warren.node.submissions import Submission
+
+if TYPE_CHECKING:
+    from warren.node.member import Member
+
+
+@final
+class Rows:
+    """Those of all sessions of one member's group; of use while it leads."""
+
+    def __init__(self, member: Member) -> None:
+        self._member = member
+        self._next: dict[int, int] = {}
+        """The next sequence of each session, 0 if it is closed."""
+        self._asked: dict[int, tuple[int, int]] = {}
+        """Which sequence was asked for when which one came instead, by session."""
+        self._declined: dict[str, int] = {}
+        """While no commands are taken: the sessions of nodes that had some, by node."""
+
+    def learn(self, entries: deque[Batch]) -> None:
+        """Begin to lead with this log, behind what is applied; all of it will be committed."""
+        self._next = {}
+        self._asked = {}
+        self._declined = {}
+        for session, sequence in self._member.sessions.items():
+            self._next[session] = sequence + 1 if sequence >= 0 else 0
+        for batch in entries:
+            if batch.session > 0:
+                self._next[batch.session] = int(batch.sequence) + 1
+            elif batch.session == RAFT_SESSION:
+                for session in closed_sessions(batch):
+                    self._next[session] = 0
+
+    def next(self, session: i64) -> i64:
+        """The sequence that is waited for; 0 if the session is closed."""
+        return self._next.get(session, 1)
+
+    def took(self, session: i64, sequence: i64) -> None:
+        """An entry is in the log."""
+        self._next[session] = sequence + 1
+
+    def submitted(self, node: str, session: i64, submission: Submission) -> None:
+        """Another node wants an entry appended."""
+        member = self._member
+        if not member.raft.can_propose():
+            if member.raft.is_leader:
+                self._declined[node] = session
+            return
+        expected = self.next(session)
+        if submission.sequence == expected:
+            member.append(session, submission)
+            member.host.appended(True)
+        elif submission.sequence > expected > 0:
+            # Asked once, although all that is under way behind it is out of order too; again if
+            # the sender has begun again and there is still a hole.
+            asked, instead = self._asked.get(session, (0, 0))
+            if asked != expected or submission.sequence <= instead:
+                self._asked[session] = (int(expected), int(submission.sequence))
+                self._ask(node, session, expected)
+
+    def ask_declined(self) -> None:
+        """The lead was not handed over after all: ask for what came meanwhile."""
+        if self._member.raft.can_propose():
+            declined = self._declined
+            self._declined = {}
+            for node, session in declined.items():
+                expected = self.next(session)
+                if expected > 0:
+                    self._ask(node, session, expected)
+
+    def _ask(self, node: str, session: i64, expected: i64) -> None:
+        member = self._member
+        member.host.send(node, [frames.expect_frame(member.group_id, session, expected)])
+
+    def close_sessions(self) -> None:
+        """End the sessions of nodes that are gone."""
+        member = self._member
+        if not member.raft.can_propose():
+            return
+        over = [
+            session
+            for session, expected in self._next.items()
+            if session > 0 and expected > 0 and member.host.session_over(session)
+        ]
+        if over:
+            writer = BytesWriter()
+            writer.append(u8(CLOSE))
+            for session in over:
+                write_i64_le(writer, i64(session))
+                self._next[session] = 0
+            batch = member.append_own(writer.getvalue())
+            member.raft.appended(batch.index, member.host.monotonic_ms())
+            member.mark()
+
+    def taken_over(self) -> bool:
+        """Whether a group that only this node has is led, and sessions that are over are closed.
+
+        Of a group with other members nothing is said: those may be away.
+        """
+        member = self._member
+        if not is_alone(member.raft.members):
+            return True
+        if not member.raft.can_propose():
+            return False
+        for session, sequence in member.sessions.items():
+            if session > 0 and sequence >= 0 and member.host.session_over(session):
+                return False
+        return True

@@ -1,0 +1,127 @@
+"""A member's snapshots: those it takes of its machine, and a leader's that replaces its log.
+
+Both are records of its own log, and count when they are durable. `transfer.py` brings a leader's
+from node to node.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from mypy_extensions import i64
+
+from warren.log.batch import Batch
+from warren.node.revived import unwrap, wrap
+from warren.raft.members import Member as Copy
+
+if TYPE_CHECKING:
+    from warren.node.member import Member
+
+
+@final
+class Snapshots:
+    """Those of one member.
+
+    Attributes:
+        payload: The newest durable one, for peers that need it; empty if there is none.
+    """
+
+    def __init__(self, member: Member, payload: bytes) -> None:
+        self.payload = payload
+        self._member = member
+        self._index: i64 = 0
+        """Of the newest one that this member has taken or taken over."""
+        self._pending = b""
+        """The one of `_index` that is not durable yet."""
+        self._taken_over: tuple[int, int, bytes] | None = None
+        """Index, term and payload of a leader's snapshot that is not durable yet."""
+
+    # --- its own --------------------------------------------------------------------------------
+
+    def take(self) -> None:
+        """Write the machine's state into the log, so that older entries can go."""
+        member = self._member
+        applied = member.applied_index
+        # Right behind a start the machine may have what Raft does not know to be committed yet;
+        # the log asks again.
+        if member.log.incomplete or not 0 < applied <= member.raft.commit_index:
+            return
+        if self._somebody_catches_up() and not member.host.short_of_disk():
+            return
+        members = member.raft.config_at(applied).members
+        first = member.next_message()
+        payload = wrap(first, members, member.sessions, member.machine.state())
+        member.log.snapshot(applied, payload, member.host.wall_ms(), 0, first)
+        self._index = applied
+        self._pending = payload
+        member.memory.members = members
+        member.save_memory(None)
+
+    def _somebody_catches_up(self) -> bool:
+        """Whether a peer is being sent what the next snapshot would take away.
+
+        It would have to begin anew with that one, and under load never come to an end.
+        """
+        raft = self._member.raft
+        for copy in raft.members:
+            index = raft.sends_next(copy.node)
+            if 0 <= index <= raft.last_index and self._member.log.recent(index) is None:
+                return True
+        return False
+
+    def persisted(self, batch: Batch) -> None:
+        """A snapshot is durable."""
+        if self._taken_over is not None:
+            index, term, payload = self._taken_over
+            if batch.index == index:
+                self._taken_over = None
+                self._install(index, term, payload)
+        elif self._pending and batch.index == self._index:
+            self.payload = self._pending
+            self._pending = b""
+            self._member.raft.compacted(batch.index)
+
+    # --- a leader's -----------------------------------------------------------------------------
+
+    def prepare_install(self, members: list[Copy]) -> None:
+        """Give the log up for a leader's snapshot.
+
+        From here on the disk may hold nothing else of the group than its members. Those of its
+        beginning could be this one alone, which would then be a majority by itself.
+        """
+        member = self._member
+        member.memory.members = members
+        member.save_memory(None)
+        member.log.reset_for_install()
+        # One that came before and is not durable yet is void, too.
+        self._taken_over = None
+
+    def take_over(self, index: i64, term: i64, stamp_ms: i64, payload: bytes) -> None:
+        """All of a leader's snapshot is here; it takes effect when it is durable."""
+        next_message = unwrap(payload).next_message
+        self._member.log.snapshot(index, payload, stamp_ms, term, next_message)
+        self._taken_over = (int(index), int(term), payload)
+        self._pending = b""
+
+    def _install(self, index: i64, term: i64, payload: bytes) -> None:
+        """A leader's snapshot is durable in this node's log: go on from there."""
+        member = self._member
+        parts = unwrap(payload)
+        member.raft.snapshot_installed(index, term, parts.members, member.host.monotonic_ms())
+        self._index = index
+        self.payload = payload
+        member.go_on_from(index, parts)
+
+    def give_up_install(self) -> None:
+        """The rest of a leader's snapshot will not come: begin with nothing, as on a new disk.
+
+        What this member ever acknowledged is below that snapshot, which a majority without it has.
+        """
+        if self._member.log.incomplete and self._taken_over is None:
+            self._member.begin_empty()
+
+    def forget(self) -> None:
+        """The log begins with nothing."""
+        self._index = 0
+        self.payload = b""
+        self._taken_over = None
