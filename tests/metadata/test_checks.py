@@ -29,6 +29,7 @@ class Tables:
 
     def __init__(self) -> None:
         self.machine = MetadataMachine()
+        self.group_id = 0
         for command in first_commands(b"salt", "/", "guest", "guest", True):
             self.apply(command)
 
@@ -46,7 +47,7 @@ class Tables:
         auto_delete: bool = False,
         connection: int = ME,
     ) -> Outcome | None:
-        group_id = self.machine.highest_group_id + 1
+        self.group_id += 1
         return self.apply(
             checks.declare_queue(
                 self.machine,
@@ -57,7 +58,7 @@ class Tables:
                 auto_delete,
                 arguments or {},
                 connection,
-                group_id,
+                self.group_id,
             )
         )
 

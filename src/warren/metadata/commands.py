@@ -310,18 +310,6 @@ class Unbind(BindingCommand):
 
 
 @final
-class DropTransient(Command):
-    """A node without a cluster has restarted: delete all queues and exchanges not durable."""
-
-    def __init__(self) -> None:
-        super().__init__(True)
-
-    def fields(self) -> list[Any]:
-        """See `Command`."""
-        return [13]
-
-
-@final
 class BeginCluster(Command):
     """The first entry of a new cluster names it; nothing names it again.
 
@@ -518,8 +506,6 @@ def decode(data: bytes) -> Command:
         return Bind(f[0], f[1], f[2], f[3], f[4], _table(f[5]), f[6])
     if tag == 12:
         return Unbind(f[0], f[1], f[2], f[3], f[4], _table(f[5]), f[6])
-    if tag == 13:
-        return DropTransient()
     return _decode_about_nodes(tag, f)
 
 

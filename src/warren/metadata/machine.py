@@ -41,7 +41,6 @@ from warren.metadata.commands import (
     DeleteQueue,
     DeleteUser,
     DeleteVhost,
-    DropTransient,
     MoreSessions,
     NodeMoved,
     NodeUp,
@@ -53,7 +52,6 @@ from warren.metadata.commands import (
 )
 from warren.metadata.membership import (
     add_node,
-    drop_transient_exchanges,
     first_leader,
     is_late,
     known_members,
@@ -107,8 +105,6 @@ class MetadataMachine:
         cluster_id: What the first command named the cluster, empty before.
         nodes: In the order in which they joined.
         applied_index: Log index of the last command.
-        highest_group_id: The highest queue incarnation there ever was, for a node that knows no
-            cluster and numbers its queues itself.
     """
 
     def __init__(self) -> None:
@@ -117,7 +113,6 @@ class MetadataMachine:
         self.vhosts: dict[str, VhostRecord] = {}
         self.users: dict[str, UserRecord] = {}
         self.applied_index: i64 = 0
-        self.highest_group_id: i64 = 0
 
     # --- reading --------------------------------------------------------------------------------
 
@@ -183,8 +178,6 @@ class MetadataMachine:
             if not self.cluster_id:
                 self.cluster_id = command.cluster_id
                 outcome.changed = True
-        elif isinstance(command, DropTransient):
-            self._drop_transient(outcome)
         else:
             return False
         return True
@@ -263,8 +256,6 @@ class MetadataMachine:
         remove_exchange(tables, exchange, outcome)
 
     def _declare_queue(self, command: DeclareQueue, outcome: Outcome) -> None:
-        if command.group_id > self.highest_group_id:
-            self.highest_group_id = command.group_id
         tables = self.vhosts.get(command.vhost)
         if tables is None or command.name in tables.queues or is_late(self.nodes, command):
             return
@@ -355,13 +346,6 @@ class MetadataMachine:
         if source.auto_delete and not source.bound:
             remove_exchange(tables, source, outcome)
 
-    def _drop_transient(self, outcome: Outcome) -> None:
-        for tables in self.vhosts.values():
-            for queue in [queue for queue in tables.queues.values() if not queue.durable]:
-                outcome.changed = True
-                remove_queue(tables, queue, outcome)
-            drop_transient_exchanges(tables, outcome)
-
     def _set_members(self, command: SetMembers, outcome: Outcome) -> None:
         queue = self.queue(command.vhost, command.name)
         if (
@@ -382,7 +366,7 @@ class MetadataMachine:
         state = [
             SNAPSHOT_VERSION,
             self.applied_index,
-            self.highest_group_id,
+            0,  # free
             self.cluster_id,
             [node_row(node) for node in self.nodes.values()],
             [user_row(user) for user in self.users.values()],
@@ -405,7 +389,6 @@ class MetadataMachine:
                 f"this node knows version {SNAPSHOT_VERSION}"
             )
         self.applied_index = state[1]
-        self.highest_group_id = state[2]
         self.cluster_id = state[3]
         before = self.vhosts
         self.nodes = {}
