@@ -212,6 +212,25 @@ def test_the_only_voter(cluster: Cluster) -> None:
     declare(nodes[0], QUEUE)
 
 
+@pytest.mark.rule("MEM-08")
+def test_one_of_two_voters_leaves(cluster: Cluster) -> None:
+    """It has no vote any more when it goes, so that the other one is a majority by itself."""
+    nodes = cluster.start(3)
+    names = [f"q{number}" for number in range(8)]
+    for name in names:
+        declare(nodes[2], name, **{"x-quorum-initial-group-size": 2})
+    left = nodes[2].warren("leave")
+    assert left.returncode == 0, left.stderr
+    eventually(lambda: not nodes[2].broker.running, WAIT_S)
+    assert nodes[2].broker.stop() == 0
+    eventually(lambda: all(row["leader"] for row in nodes[0].status()["queues"]), WAIT_S)
+    assert all(len(row["voters"]) == 1 for row in nodes[0].status()["queues"])
+    publisher = Publisher(nodes[1], names[0], "p")
+    publisher.start()
+    publisher.goes_on()
+    publisher.stop()
+
+
 def test_a_list_of_nodes(cluster: Cluster) -> None:
     """Only the first node of a list begins a cluster; the others wait for it."""
     ports = [free_port() for _ in range(3)]

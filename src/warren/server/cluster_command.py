@@ -24,12 +24,15 @@ from warren.server.identity import SECRET_FILE, read_identity, read_secret
 from warren.server.peer_tls import PeerTls, peer_tls, why
 
 WAIT_SECONDS = 15.0
+LEAVE_SECONDS = 60.0
+"""A node that leaves first sees to it that no queue counts it any more."""
 READ_BYTES = 65_536
 
 
 def run(words: argparse.Namespace) -> int:
     """Do what the words say; returns the exit status: 0 done, 1 refused, 2 wrong words."""
-    state, answer = put(words, request(words))
+    seconds = LEAVE_SECONDS if words.action == "leave" else WAIT_SECONDS
+    state, answer = put(words, request(words), seconds)
     if state == 0 and words.action == "status":
         print(json.dumps(answer, indent=1) if words.json else describe(answer))
     return state

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from warren.errors import ClusterError
+from warren.metadata.commands import RemoveNode
 from warren.metadata.node_checks import check_majorities, check_remove_node
 from warren.metadata.outcome import Outcome
 from warren.node.node import Node
@@ -91,6 +92,16 @@ class NodeOperators:
         self._remove(link, name, force, leaving=False)
 
     def _remove(self, link: PeerLink, name: str, force: bool, leaving: bool) -> None:
+        command = self._removal(name, force, leaving)
+        log.warning("node %s is removed from the cluster, as an operator asked", name)
+        self._node.tables.submit(command, Removed(self._node, link, name))
+
+    def _removal(self, name: str, force: bool, leaving: bool) -> RemoveNode:
+        """The command that removes a node.
+
+        Raises:
+            ClusterError: It cannot go, or is needed.
+        """
         node = self._node
         machine = node.tables.machine
         up = node.queue_members.running()
@@ -106,18 +117,21 @@ class NodeOperators:
             )
         if not force:
             check_majorities(machine, name, up)
-        log.warning("node %s is removed from the cluster, as an operator asked", name)
-        node.tables.submit(command, Removed(node, link, name))
+        return command
 
     async def _leave(self, link: PeerLink, force: bool) -> None:
-        """Hand the lead over, have this node removed, and end."""
+        """Hand the lead over, give up all votes, have this node removed, and end.
+
+        A group that counts this node when it ends could be left without a majority.
+        """
         node = self._node
         server = self._server
         own = node.settings.node_name
         loop = asyncio.get_running_loop()
         try:
-            check_remove_node(node.tables.machine, own, True, True, force)
+            self._removal(own, force, leaving=True)
             await server.hand_over()
+            await self._queues.give_up_votes(own, force)
             server.guarded(lambda: self._remove_own(link, own, force))
             until = loop.time() + LEAVE_SECONDS
             while own in node.tables.machine.nodes and loop.time() < until:

@@ -208,6 +208,29 @@ class QueueOperators:
         found = [queue for queue in self._members.queues() if asked.node in voters(queue)]
         return await self._change(found, lambda row: self._removed(row, asked))
 
+    async def give_up_votes(self, node: str, force: bool) -> None:
+        """Leave no queue a vote on a node, except where it is the only one.
+
+        Args:
+            node: Which.
+            force: Go on where that does not come about.
+
+        Raises:
+            ClusterError: A queue still counts the node.
+        """
+        found = [queue for queue in self._members.queues() if len(voters(queue)) > 1]
+        found = [queue for queue in found if node in voters(queue)]
+        running = self._members.running()
+        rows = await self._change(found, lambda row: delete_member(row, node, running, force))
+        wrong = [row for row in rows if not row["ok"]]
+        if wrong and not force:
+            first = wrong[0]
+            raise ClusterError(
+                f"{len(wrong)} quorum queue(s) still count node '{node}', among them "
+                f"'{first['name']}' in vhost '{first['vhost']}': "
+                f"{first['result'].removeprefix(ERROR)}"
+            )
+
     def _added(self, queue: QueueRecord, asked: Asked) -> SetMembers | None:
         return add_member(queue, asked.node, self._node.tables.new_group(), asked.votes)
 
