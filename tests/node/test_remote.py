@@ -715,6 +715,26 @@ def test_a_front_that_hears_nothing_gives_back_what_it_holds() -> None:
     pair.until(lambda: here.bodies() == numbered(3))
 
 
+def test_what_fronts_hold_at_an_orderly_stop_is_there_at_the_start() -> None:
+    pair, client = with_queue()
+    fill(pair, client, numbered(3))
+    client.consume("q")
+    pair.until(lambda: len(client.messages) == 3)
+    node = pair.a.node
+    node.shut_down()
+    node.prepare_close()
+    while pair.a.executor.step() or node.needs_turn:
+        node.turn()
+    node.close()
+    pair.a.kill()
+    pair.a.start()
+    pair.until(lambda: pair.a.node.ready)
+    here = pair.a.client()
+    here.consume("q")
+    pair.until(lambda: here.bodies() == numbered(3))
+    assert all(got.redelivered for got in here.messages)
+
+
 def test_a_full_disk_of_the_home_node_refuses_what_waits_for_it() -> None:
     pair, client = with_queue()
     pair.a.client().declare("light", durable=False)

@@ -234,6 +234,7 @@ class Node(Broker):
         """Write everything down for an orderly end; `close` follows when the disk is done."""
         for connection in list(self.connections.values()) + list(self._closing.values()):
             connection.lost()
+        self.remotes.shut_down()
         self._hurry_queues()
         self.turn()
         self.tables.write_clean_snapshots()

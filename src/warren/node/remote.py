@@ -248,12 +248,14 @@ class Remotes:
     Attributes:
         owned: The classic queues of this node, by group.
         gone: Groups of those that were deleted, so that what comes for them late is no riddle.
+        stopping: Whether this node serves nobody any more.
     """
 
     def __init__(self, node: Node) -> None:
         self.node: Node = node
         self.owned: dict[int, Queue] = {}
         self.gone: dict[int, i64] = {}
+        self.stopping: bool = False
         self._fronts: dict[str, Front] = {}
         self._served: dict[str, Served] = {}
         self._answering: list[ServedQueue] = []
@@ -342,6 +344,13 @@ class Remotes:
             self._serving(peer).received(frame, kind)
         else:
             self.line(peer).received(frame, kind)
+
+    def shut_down(self) -> None:
+        """The node stops: what consumers of other nodes hold returns before it is written down."""
+        self.stopping = True
+        for served in self._served.values():
+            if served.is_open:
+                served.fail()
 
     # Time.
 

@@ -68,7 +68,7 @@ class Served:
 
     def open(self, number: i64) -> None:
         """The front begins anew."""
-        if number <= self.number:
+        if number <= self.number or self.remotes.stopping:
             return
         self.close()
         node = self.remotes.node
