@@ -148,7 +148,7 @@ class Actor:
             spec.QueueDeclare(queue=queue.name, durable=queue.durable, arguments=arguments),
             ignore,
         )
-        if queue.volatile:
+        if queue.volatile or queue.single:
             self.tolerated.add(404)
 
     def _closed(self, method: spec.Method, content: bytes) -> None:

@@ -32,8 +32,7 @@ class Admin(Actor):
     def ended(self) -> None:
         """What was asked for may still be done, as long as this node lives."""
         for queue in self._clearing:
-            self._cleared(queue)
-            queue.cleared_lives.add(self.world.life)
+            self.world.may_be_cleared(queue)
         self._clearing = []
 
     def act(self) -> None:
@@ -53,7 +52,4 @@ class Admin(Actor):
             self.call(spec.QueuePurge(queue=queue.name), self._done)
 
     def _done(self, method: spec.Method, content: bytes) -> None:
-        self._cleared(self._clearing.pop(0))
-
-    def _cleared(self, queue: QueueState) -> None:
-        queue.cleared_step = self.world.step_number
+        self._clearing.pop(0).cleared_step = self.world.step_number

@@ -267,6 +267,8 @@ class Consumer(Receiver):
                 self._cancel()
             else:
                 self._subscribe()
+        elif self.queue.single and not self._tag and not self.busy():
+            self._subscribe()
         elif not self.held:
             return
         elif chance > 1 - options.recover_share and not self.no_ack:
@@ -293,18 +295,18 @@ class Consumer(Receiver):
             if self.prefetch and not self.no_ack:
                 self._check_limit()
         elif isinstance(method, spec.BasicCancel):
-            if not self.queue.volatile:
+            if not self.queue.volatile and not self.queue.single:
                 raise Violation(f"{self.name}: cancelled, though its queue was not deleted")
-            self._tag = ""
-            self._let_go(self.held.values())
+            if method.consumer_tag == self._tag:
+                self._tag = ""
+                self._let_go(self.held.values())
         else:
             super().pushed(method, content)
 
     def _check_limit(self) -> None:
         """The node counts more than the client: what was acked and is still under way."""
-        held = len(self.held)
-        if not self.shared:
-            held = sum(tag > self._older and tag not in self.void for tag in self.held)
+        older = 0 if self.shared else self._older
+        held = sum(tag > older and tag not in self.void for tag in self.held)
         if held > self.prefetch:
             raise Violation(f"{self.name}: {held} unsettled with a limit of {self.prefetch}")
 

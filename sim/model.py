@@ -117,6 +117,8 @@ class QueueState:
         kind: `quorum` or `classic`.
         durable: Whether it outlives the node's process.
         volatile: Whether clients delete it now and then.
+        single: Whether it lives on one node of a cluster, and cannot be used while that is away.
+        lost: Whether the machine that it lived on is lost for good.
         copies: Every message that was ever published to it.
         cleared_step: Messages handed over before this step may have been purged or deleted.
         cleared_lives: The node's lives with a purge or delete that was never answered.
@@ -128,6 +130,8 @@ class QueueState:
         self.kind = kind
         self.durable = durable
         self.volatile = volatile
+        self.single = False
+        self.lost = False
         self.copies: list[Copy] = []
         self.cleared_step = -1
         self.cleared_lives: set[int] = set()

@@ -68,6 +68,9 @@ NEEDED_OF_CLUSTERS = (
     "slow readers",
     "cuts",
     "commits",
+    "lines given up",
+    "delivered from classic queues",
+    "purges",
 )
 """The same for clusters."""
 

@@ -90,6 +90,11 @@ class Stage:
         """What a settlement makes of a copy; `WAITING` if it does nothing."""
         return SETTLED if sure else SETTLED_MAYBE
 
+    def may_be_cleared(self, queue: QueueState) -> None:
+        """Somebody asked for a purge or a delete, and will not be told whether it was done."""
+        queue.cleared_step = self.step_number
+        queue.cleared_lives.add(self.life)
+
     def dropped(self, queue: QueueState) -> int:
         """Messages that a queue dropped at its delivery limit."""
         raise AssertionError("a stage defines dropped")

@@ -35,6 +35,8 @@ class ClusterDeliveryChecker(Checker):
     def delivered(self, copy: Copy, redelivered: bool, holder: Holder) -> None:
         """Check one delivery against all that is known of its message."""
         check_delivery(copy, redelivered, holder, copy.settled in (SETTLED, SETTLED_FOR_GOOD))
+        if copy.queue.single:
+            self.world.count("delivered from classic queues")
 
 
 @final
@@ -80,7 +82,7 @@ class ClusterDurabilityChecker(Checker):
         site = message.site
         for copy in message.copies:
             known = self._settling.get((site, copy.queue.name))
-            if known is not None:
+            if known is not None and not copy.queue.single:
                 known.keep(message.turn)
 
     def over(self, site: str, queue: str) -> None:
@@ -97,10 +99,14 @@ class ClusterLossChecker(Checker):
     def finished(self) -> None:
         """Account for every confirmed message."""
         for queue in self.world.queues:
+            if queue.lost:
+                continue
             missing = [
                 copy
                 for copy in queue.copies
-                if copy.message.status == CONFIRMED and copy.settled == WAITING
+                if copy.message.status == CONFIRMED
+                and copy.settled == WAITING
+                and copy.message.step >= queue.cleared_step
             ]
             if len(missing) > self.world.dropped(queue):
                 raise Violation(

@@ -21,6 +21,7 @@ from sim.cluster.checkers import (
 )
 from sim.cluster.healing import Healing
 from sim.cluster.ledger import Ledger
+from sim.cluster.lines import Lines
 from sim.cluster.network import Network
 from sim.cluster.schedule import MS, Schedule
 from sim.cluster.site import Site
@@ -41,6 +42,8 @@ FORM_MS: Final = 30_000
 """A cluster that takes longer to form is stuck."""
 FORGET_US: Final = 500 * MS
 MEMBERS_MIN: Final = 3
+NEVER: Final = 1 << 60
+"""A step that no run comes to."""
 
 Done = Callable[[], bool]
 
@@ -72,12 +75,19 @@ class ClusterWorld(Stage):
         super().__init__(seed, operations, traced)
         options = self.options
         options.quorum_queues = max(1, options.quorum_queues)
-        options.classic_queues = 0
-        options.transient_queue = options.volatile = options.purges = options.groups = False
+        options.transient_queue = options.volatile = False
         self.faults = ClusterOptions(self.random)
+        if options.groups:
+            # Half of the runs are of quorum queues alone; readers keep to one node.
+            options.classic_queues = 0
+        options.groups = False
+        if options.classic_queues:
+            # While their node is down there is nothing to do with them.
+            self.faults.longest_us = min(self.faults.longest_us, 1_000 * MS)
         self.schedule = Schedule()
         self.network = Network(self)
         self.ledger = Ledger(self)
+        self.remote_lines = Lines(self)
         self.troubles = ClusterTroubles(self)
         self.checkouts = CheckoutChecker(self)
         self.durability = ClusterDurabilityChecker(self)
@@ -108,17 +118,27 @@ class ClusterWorld(Stage):
         self.say("seed %d: %s %s", self.seed, self.faults, self.options)
         self._form()
         self.queues = make_queues(self)
+        for queue in self.queues:
+            if queue.kind == "classic":
+                queue.single = True
+                # A commit to one that is away fails.
+                self.tolerated.add(506)
         self.clients = make_clients(self)
         self.begin_acting()
         self._strike_later()
         while self.operations < self.options.operations:
-            self.schedule.step()
+            self.step()
         self.say("healing")
         self.troubles.heal()
         Healing(self).run()
         for checker in self.checkers:
             checker.finished()
         self.counts["events"] += self.schedule.done
+
+    def step(self) -> None:
+        """Let the next thing happen."""
+        self.step_number += 1
+        self.schedule.step()
 
     def until(self, milliseconds: int, complaint: str, done: Done) -> None:
         """Let things happen until a condition holds.
@@ -132,7 +152,7 @@ class ClusterWorld(Stage):
             # Look again after some virtual time, not after every event.
             at += 20 * MS
             while self.schedule.now_us < at:
-                self.schedule.step()
+                self.step()
             if self.schedule.now_us > end:
                 raise Violation(f"{complaint} within {milliseconds} ms")
 
@@ -194,6 +214,7 @@ class ClusterWorld(Stage):
         node = site.node
         assert node is not None
         self.ledger.watch(site)
+        self.remote_lines.watch(site)
         session = int(node.cluster.session)
         if session:
             self._sessions[session] = (site.name, site.life)
@@ -211,6 +232,7 @@ class ClusterWorld(Stage):
             if key[0] == site.name:
                 del self._doubts[key]
         self.durability.over(site.name, "")
+        self.remote_lines.ended(site)
         if not site.lost:
             life = site.life
             self.schedule.after(self.faults.down_us(), lambda: self.restart(site, life))
@@ -237,6 +259,7 @@ class ClusterWorld(Stage):
         """Lose a machine for good, forget its node, and have a fresh one join."""
         self.say("%s is lost for good", site.name)
         site.lost = True
+        self.remote_lines.lost(site)
         site.kill()
         self.schedule.after(FORGET_US, lambda: self._forget(site))
 
@@ -302,9 +325,13 @@ class ClusterWorld(Stage):
                 continue
             self.count("living sessions closed")
             self._doubts[name, group_id] = Doubt(index)
-            self.durability.over(name, queue)
-            for receiver in self._receivers(name, queue):
-                _take_back(receiver)
+            self.take_back(name, queue)
+
+    def take_back(self, site: str, queue: str) -> None:
+        """What consumers at a node hold of a queue goes to others; they need not know."""
+        self.durability.over(site, queue)
+        for receiver in self._receivers(site, queue):
+            _take_back(receiver)
 
     def unseen(self, group_id: int) -> None:
         """From here on it cannot be told which sessions of a group are over."""
@@ -335,12 +362,15 @@ class ClusterWorld(Stage):
     def _read_out(self, site: Site, key: tuple[str, int]) -> None:
         """The node knows; what it had said before is still on its way to its clients."""
         del self._doubts[key]
-        queue = self._queue_name(key[1])
+        self.late(site.name, self._queue_name(key[1]))
+
+    def late(self, site: str, queue: str) -> None:
+        """Clients of a node may still read what it had said of a queue before it knew better."""
         for connection in self.connections:
-            if connection.site == site.name:
+            if connection.site == site:
                 self._late.add((connection, queue))
-                for receiver in self._receivers(site.name, queue):
-                    receiver.void |= set(receiver.held)
+        for receiver in self._receivers(site, queue):
+            receiver.void |= set(receiver.held)
 
     def doubtful(self, receiver: Receiver) -> bool:
         """Whether a delivery may be one of a session that is closed."""
@@ -349,6 +379,8 @@ class ClusterWorld(Stage):
             return False
         name = receiver.queue.name
         if name in self._unseen or (connection, name) in self._late:
+            return True
+        if self.remote_lines.doubtful(connection.site, name):
             return True
         return any(
             key[0] == connection.site and self._queue_name(key[1]) == name for key in self._doubts
@@ -437,6 +469,10 @@ class ClusterWorld(Stage):
         if self._late and node is not None and not node.needs_turn and site.executor.idle:
             if not connection.inbox and not connection.end.output.buffer.getvalue():
                 self._late = {late for late in self._late if late[0] is not connection}
+
+    def may_be_cleared(self, queue: QueueState) -> None:
+        """What was submitted may be done at any time, as long as anybody has it in a log."""
+        queue.cleared_step = NEVER
 
     def dropped(self, queue: QueueState) -> int:
         """Messages that a queue dropped at its delivery limit."""

@@ -14,13 +14,14 @@ from warren.node import (
     replay,
     revived,
     rows,
+    serving,
     snapshots,
     submissions,
     tables,
     transfer,
 )
 from warren.protocols.amqp091 import channel
-from warren.queues import fifo, quorum
+from warren.queues import fifo, quorum, remote
 from warren.queues.links import Reply
 from warren.queues.runs import RunQueue
 from warren.raft.effects import Truncate
@@ -290,16 +291,58 @@ def stale_get() -> Mend:
     return replace(quorum.QuorumQueue, "get", get)
 
 
+def line_holds_on() -> Mend:
+    """A classic queue's node keeps what it handed out over a line that is gone."""
+
+    def close(served: Any) -> None:
+        served.closed = True
+
+    return replace(serving.ServedQueue, "close", close)
+
+
+def confirms_what_it_sends() -> Mend:
+    """A node confirms messages for a classic queue of another as soon as they are on their way."""
+
+    def seal(queue: Any) -> None:
+        runs, queue._runs = queue._runs, []
+        original(queue)
+        for run in runs:
+            run.safe()
+
+    original = remote.RemoteQueue._seal_messages
+    return replace(remote.RemoteQueue, "_seal_messages", seal)
+
+
+def confirms_what_is_lost() -> Mend:
+    """What was under way over a line when it broke is confirmed."""
+    original = remote.RemoteQueue._answer_all
+    return replace(remote.RemoteQueue, "_answer_all", lambda queue, _: original(queue, False))
+
+
+def returns_out_of_order() -> Mend:
+    """A classic queue has what it takes back behind what it has not handed out yet."""
+
+    def put_back(machine: Any, runs: Any) -> None:
+        if not machine.keeps_place:
+            original(machine, runs)
+            return
+        for run in runs:
+            machine.ready.push(run.first, run.last, 0, run.failed)
+
+    original = fifo.Fifo._put_back
+    return replace(fifo.Fifo, "_put_back", put_back)
+
+
 PLANTED = {
     unpersisted_vote: 1,
     early_apply: 1,
     confirms_at_submit: 1,
-    lost_resend: 1,
-    unchecked_sequence: 10,
+    lost_resend: 3,
+    unchecked_sequence: 18,
     open_sessions: 1,
-    reopened_sessions: 17,
+    reopened_sessions: 18,
     ignored_truncation: 4,
-    snapshot_without_sessions: 8,
+    snapshot_without_sessions: 12,
     added_restore: 2,
     forgotten_pending: 1,
     followers_hand_out_nothing: 1,
@@ -307,13 +350,17 @@ PLANTED = {
     replays_closed: 1,
     kept_by_the_gone: 1,
     returns_unmarked: 1,
-    snapshot_without_a_run: 4,
-    dropped_with_the_session: 17,
-    stale_get: 8,
+    snapshot_without_a_run: 3,
+    stale_get: 12,
+    line_holds_on: 24,
+    confirms_what_it_sends: 17,
+    confirms_what_is_lost: 14,
+    returns_out_of_order: 1,
 }
 """With each bug the first seed that found it, last time somebody looked; see `hunt`."""
 
 RARE = (
+    dropped_with_the_session,
     stale_holders,
     silent_transfer,
     alone_again,

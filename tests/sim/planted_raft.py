@@ -218,9 +218,9 @@ def outlived_office() -> Mend:
 
 
 PLANTED = {
-    blind_vote: 3,
-    counts_memory: 20,
-    acknowledges_memory: 9,
+    blind_vote: 5,
+    counts_memory: 39,
+    acknowledges_memory: 11,
     counts_learners: 1,
     half_is_enough: 1,
     commits_unvalidated: 1,

@@ -1,0 +1,105 @@
+"""Classic queues in a cluster: each lives on one node, and is used from the others over lines.
+
+A line ends for its two nodes at different times. Once the queue's node has given one up, what
+consumers at the other end hold goes to others, although they may not know of it: nothing that they
+are given or settle counts until their node has noticed, and they have read what it had said before.
+See `warren.node.remote` for lines, and `ClusterWorld.closed` for the same with quorum queues.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from sim.model import SETTLED_MAYBE, WAITING, QueueState
+
+if TYPE_CHECKING:
+    from sim.cluster.site import Site
+    from sim.cluster.world import ClusterWorld
+
+End = tuple[str, str]
+"""A node, and the one at the other end of a line."""
+
+
+@final
+class Lines:
+    """See the module's head."""
+
+    def __init__(self, world: ClusterWorld) -> None:
+        self._world = world
+        self._homes: dict[str, str] = {}
+        """Where each queue lives."""
+        self._served: dict[End, int] = {}
+        """The line in use, as the queues' node sees it."""
+        self._fronts: dict[End, int] = {}
+        """The same as the other node sees it."""
+        self._doubted: set[tuple[str, str]] = set()
+        """Nodes that have not noticed that a line is over, with a queue that they used."""
+
+    def watch(self, site: Site) -> None:
+        """An event was handled by a node."""
+        node = site.node
+        assert node is not None
+        for queue in node.remotes.owned.values():
+            self._homes[queue.name] = site.name
+        for front, served in node.remotes._served.items():
+            number = int(served.number) if served.is_open else 0
+            before = self._served.get((site.name, front), 0)
+            if number != before:
+                self._served[site.name, front] = number
+                if before:
+                    self._given_up(site.name, front, before)
+        for home, line in node.remotes._fronts.items():
+            number = int(line.number)
+            before = self._fronts.get((site.name, home), 0)
+            if number != before:
+                self._fronts[site.name, home] = number
+                if before:
+                    self._noticed(site.name, home)
+
+    def ended(self, site: Site) -> None:
+        """A process is gone, and with it what it had not written down."""
+        name = site.name
+        for queue in self._queues_on(name):
+            for copy in queue.copies:
+                if copy.message.life >= 0 and not copy.survives_restart():
+                    if copy.settled == WAITING:
+                        copy.settled = SETTLED_MAYBE
+        for front, home in list(self._fronts):
+            if home == name and self._fronts[front, home]:
+                self._given_up(home, front, self._fronts[front, home])
+            elif front == name:
+                del self._fronts[front, home]
+        for home, front in list(self._served):
+            if home == name:
+                del self._served[home, front]
+        self._doubted = {doubted for doubted in self._doubted if doubted[0] != name}
+
+    def lost(self, site: Site) -> None:
+        """A machine is lost for good: its queues may lose everything."""
+        for queue in self._queues_on(site.name):
+            queue.lost = True
+
+    def doubtful(self, site: str, queue: str) -> bool:
+        """Whether what clients of a node are given of a queue may be void."""
+        return (site, queue) in self._doubted
+
+    def _queues_on(self, home: str) -> list[QueueState]:
+        return [each for each in self._world.queues if self._homes.get(each.name) == home]
+
+    def _given_up(self, home: str, front: str, number: int) -> None:
+        """A node with queues takes back what it had handed out over a line."""
+        self._world.say("%s gives up its line to %s", home, front)
+        self._world.count("lines given up")
+        knows = self._fronts.get((front, home)) != number
+        for queue in self._queues_on(home):
+            self._world.take_back(front, queue.name)
+            if not knows:
+                self._doubted.add((front, queue.name))
+
+    def _noticed(self, front: str, home: str) -> None:
+        """A node has noticed that a line is over; what it had said is still to be read."""
+        self._world.say("%s has lost its line to %s", front, home)
+        for queue in self._queues_on(home):
+            self._doubted.discard((front, queue.name))
+            self._world.take_back(front, queue.name)
+            self._world.late(front, queue.name)
