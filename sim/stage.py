@@ -71,6 +71,10 @@ class Stage:
         """A new connection; None if there is nobody to connect to."""
         raise AssertionError("a stage defines connect")
 
+    def disconnect(self, connection: SimConnection) -> None:
+        """A connection is cut."""
+        raise AssertionError("a stage defines disconnect")
+
     def entry(self) -> Node:
         """The node that a connection without a choice leads to."""
         raise AssertionError("a stage defines entry")

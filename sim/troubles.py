@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, final
 
 from sim import swarm
+from sim.cuts import deafen_one, have_all_read, lose_one
 
 if TYPE_CHECKING:
     from sim.world import World
@@ -40,9 +41,9 @@ class Troubles:
         elif trouble == swarm.STOP:
             world.stop()
         elif trouble == swarm.LOSE:
-            self._lose()
+            lose_one(world)
         elif trouble == swarm.DEAF:
-            self._deafen()
+            deafen_one(world)
         elif trouble == swarm.SYNC_FAILS:
             world.disk.sync_fails_at = world.disk.syncs + random.randrange(1, 10)
         elif trouble == swarm.FULL:
@@ -61,36 +62,7 @@ class Troubles:
         world.disk.crash_after = -1
         world.disk.sync_fails_at = 0
         world.memory_bytes = 0
-        for connection in world.connections:
-            if connection.deaf:
-                connection.deaf = False
-                connection.end.set_writable(True)
-
-    def _lose(self) -> None:
-        world = self._world
-        if not world.connections:
-            return
-        connection = world.random.choice(world.connections)
-        if world.random.random() < 0.3 and connection.ready and not connection.condemned:
-            world.say("%s says goodbye", connection.name)
-            connection.say_goodbye()
-            return
-        world.say("%s is cut", connection.name)
-        world.count("cuts")
-        connection.lose()
-        world.connections.remove(connection)
-
-    def _deafen(self) -> None:
-        world = self._world
-        if not world.connections:
-            return
-        connection = world.random.choice(world.connections)
-        if connection.dead:
-            return
-        connection.deaf = not connection.deaf
-        world.say("%s %s", connection.name, "stops reading" if connection.deaf else "reads again")
-        world.count("slow readers")
-        connection.end.set_writable(not connection.deaf)
+        have_all_read(world)
 
     def _fill(self) -> None:
         world = self._world

@@ -305,6 +305,11 @@ class World(Stage):
             return None
         return SimConnection(self, client.name, client.frame_max)
 
+    def disconnect(self, connection: SimConnection) -> None:
+        """A connection is cut."""
+        connection.lose()
+        self.connections.remove(connection)
+
     def entry(self) -> Node:
         """The node."""
         assert self.node is not None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, final
 from sim.cluster import swarm
 from sim.cluster.schedule import MS
 from sim.cluster.site import Site
+from sim.cuts import deafen_one, have_all_read, lose_one
 from sim.troubles import HOUR_MS, WIDE_BYTES
 from warren.errors import ClusterError
 from warren.metadata.member_checks import add_member, delete_member, voters
@@ -33,8 +34,8 @@ class ClusterTroubles:
             swarm.PARTITION: self._partition,
             swarm.CUT: self._cut,
             swarm.PAUSE: self._pause,
-            swarm.LOSE: self._lose,
-            swarm.DEAF: self._deafen,
+            swarm.LOSE: lambda _: lose_one(world),
+            swarm.DEAF: lambda _: deafen_one(world),
             swarm.SYNC_FAILS: self._fail_sync,
             swarm.FULL: self._fill,
             swarm.CLOCK: self._jump,
@@ -61,11 +62,7 @@ class ClusterTroubles:
             site.disk.capacity_bytes = WIDE_BYTES
             site.disk.crash_after = -1
             site.disk.sync_fails_at = 0
-        for connection in world.connections:
-            if connection.deaf:
-                connection.deaf = False
-                connection.end.set_writable(True)
-                world.stirred(connection)
+        have_all_read(world)
 
     # --- machines -------------------------------------------------------------------------------
 
@@ -233,31 +230,3 @@ class ClusterTroubles:
             world.count("links cut")
             late = random.choice((1, 100, world.faults.silence_us // MS)) * MS
             world.network.cut(link, random.randrange(1, 50 * MS), random.randrange(1, late + 1))
-
-    # --- clients --------------------------------------------------------------------------------
-
-    def _lose(self, site: Site) -> None:
-        world = self._world
-        if not world.connections:
-            return
-        connection = world.random.choice(world.connections)
-        if world.random.random() < 0.3 and connection.ready and not connection.condemned:
-            world.say("%s says goodbye", connection.name)
-            connection.say_goodbye()
-            return
-        world.say("%s is cut", connection.name)
-        world.count("cuts")
-        world.disconnect(connection)
-
-    def _deafen(self, site: Site) -> None:
-        world = self._world
-        if not world.connections:
-            return
-        connection = world.random.choice(world.connections)
-        if connection.dead:
-            return
-        connection.deaf = not connection.deaf
-        world.say("%s %s", connection.name, "stops reading" if connection.deaf else "reads again")
-        world.count("slow readers")
-        connection.end.set_writable(not connection.deaf)
-        world.stirred(connection)
