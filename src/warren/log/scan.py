@@ -28,6 +28,21 @@ from warren.log.files import LogFile
 from warren.ports import File
 
 CHUNK_BYTES: Final = 4 * 1024 * 1024
+ZEROS: Final = bytes(65_536)
+
+
+def all_zeros(data: bytes, start: i64, end: i64) -> bool:
+    """Whether `data` has nothing but zeros from `start` to `end`, or to its own end.
+
+    Most of a file that is being written may be such space, and every start reads it: compared in
+    blocks, it costs a hundredth of what `bytes.strip` takes.
+    """
+    end = min(end, len(data))
+    while end - start >= len(ZEROS):
+        if not data.startswith(ZEROS, start):
+            return False
+        start += len(ZEROS)
+    return start >= end or data.startswith(ZEROS[: end - start], start)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -208,7 +223,7 @@ class Scan:
             self.problem = "a batch of another round is in it"
             self.bad_at = offset
             return False
-        if data[end : offset - base + padded].strip(b"\0"):
+        if not all_zeros(data, end, offset - base + padded):
             self.problem = "the padding is not zero"
             self.bad_at = base + end
             return False
@@ -235,7 +250,7 @@ class Scan:
             end: i64 = len(data)
             if at >= end:
                 break
-            if data[at:].strip(b"\0"):
+            if not all_zeros(data, at, end):
                 self.torn = True
                 while at + HEADER_BYTES <= end:
                     if (
