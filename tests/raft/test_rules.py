@@ -125,6 +125,18 @@ def test_rule_01_a_term_that_only_the_log_tells_is_written_down_at_the_start() -
     assert [answer.match_index for answer in sent(raft, ms.AppendReply)] == [4]
 
 
+def test_rule_01_a_term_that_may_not_be_durable_yet_is_written_down_at_the_start() -> None:
+    raft = Raft("b", 1, Saved(), Options(), 7)
+    raft.write_down()
+    raft.start(0)
+    states = [effect for effect in drained(raft) if isinstance(effect, fx.PersistState)]
+    assert len(states) == 1
+    raft.step(append((4, 2), [], 4, 0, term=0), 1)
+    assert not sent(raft, ms.AppendReply)
+    raft.state_persisted(states[0].sequence, 2)
+    assert len(sent(raft, ms.AppendReply)) == 1
+
+
 def test_rule_01_what_was_held_for_an_older_term_is_not_said() -> None:
     raft = member()
     raft.step(append((0, 0), [(1, 2)], 1, 0), 1)

@@ -25,8 +25,11 @@ FAILED_BEFORE = {
     515: 500,  # a session stayed open, for its node went while a leader handed its office over
     854: 500,  # a member offered a snapshot of an index that it had only heard of
     50117: 1_000,  # a nack of what was taken back counted as giving up what another one held
-    60805: 1_000,  # a batch with a flipped bit in its header was passed over by a rewrite
     50408: 1_000,  # an offered snapshot came before its group did, and was never offered again
+    60805: 1_000,  # a batch with a flipped bit in its header was passed over by a rewrite
+    61108: 1_000,  # sessions of a group were over that could not be looked into
+    61806: 1_000,  # of a message that came twice the later tag was settled first
+    71811: 1_000,  # a member that began anew took a term for durable that was not yet
 }
 """Seeds that found something once, and the operations of those runs."""
 

@@ -487,7 +487,8 @@ class Member(Proposer):
         self.memory.commit = 0
         self._stand_at(0, {}, self.machine.first_state())
         self.raft = self._raft_as_of(Revived(self.memory))
-        self.host.appended(True)
+        # The Raft before this one may have waited for its term and vote still.
+        self.raft.write_down()
         self.start()
 
     def stop(self) -> None:

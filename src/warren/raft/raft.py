@@ -227,6 +227,10 @@ class Raft:
         election.start(self.state)
         self.state.end_call()
 
+    def write_down(self) -> None:
+        """Before `start`: term and vote may not be durable; say nothing till they are (rule 1)."""
+        self.state.persist_state()
+
     def stand(self, now_ms: i64) -> None:
         """Stand for election at once and without asking, in a group that was never led.
 
