@@ -178,6 +178,14 @@ def ready(node: Node, queue: str) -> int:
     return found
 
 
+def consumers(node: Node, queue: str) -> int:
+    """How many consumers a queue has, as a node sees it."""
+    connection = node.connect()
+    found: int = connection.channel().queue_declare(queue, passive=True).method.consumer_count
+    connection.close()
+    return found
+
+
 def wait_s(seconds: float) -> None:
     """Let time pass where that is the matter of the test."""
     time.sleep(seconds)

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.clients.support import eventually
-from tests.cluster.nodes import WAIT_S, Cluster, Node, declare, ready
+from tests.cluster.nodes import WAIT_S, Cluster, Node, consumers, declare, ready
 from tests.cluster.traffic import Publisher
 from tests.support.broker import HOST, Broker
 from warren.client import PERSISTENT, connect
@@ -149,10 +149,14 @@ def test_all_nodes_start_at_once(cluster: Cluster) -> None:
         node.broker.launch()
     for node in nodes:
         node.broker.wait()
-    eventually(lambda: ready(nodes[2], QUEUE) >= BACKLOG - TAKEN, WAIT_S)
+    # Confirmed there, it is behind all that was there before.
+    fill(nodes[2], BACKLOG, BACKLOG + 1)
+    # What the consumer of before held comes back when its node is known to have begun anew.
+    eventually(lambda: consumers(nodes[2], QUEUE) == 0, WAIT_S)
     # The last acknowledgements may not count: nobody waited for them to be durable.
     left = ready(nodes[2], QUEUE)
-    assert take(nodes[2], left) == bodies(BACKLOG - left, BACKLOG)
+    assert left > BACKLOG - TAKEN
+    assert take(nodes[2], left) == bodies(BACKLOG + 1 - left, BACKLOG + 1)
 
 
 def test_a_node_of_another_cluster(
