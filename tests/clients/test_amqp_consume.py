@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
@@ -127,6 +129,18 @@ def test_prefetch_over_the_channel(channel: BlockingChannel, names: Names, is_wa
     one.quiet()
     count = len(one.messages) + len(two.messages)
     assert count == (2 if is_warren else 4)
+
+
+@pytest.mark.rule("QQ-24")
+def test_no_prefetch_over_the_channel_for_quorum_queues(
+    channel: BlockingChannel, names: Names, is_warren: bool
+) -> None:
+    """RabbitMQ 4.3 has made a limit for each consumer of it before it comes to that."""
+    queue = names.queue()
+    channel.queue_declare(queue, durable=True, arguments={"x-queue-type": "quorum"})
+    channel.basic_qos(prefetch_count=2, global_qos=True)
+    with refused(540, "does not support global qos") if is_warren else nullcontext():
+        channel.basic_consume(queue, print)
 
 
 def test_prefetch_does_not_bind_gets_and_automatic_acks(

@@ -72,7 +72,7 @@ def test_a_queue_whose_only_member_is_forgotten_is_gone() -> None:
     works(pair, client)
 
 
-@pytest.mark.rule("MEM-06", "MEM-07")
+@pytest.mark.rule("MEM-06", "MEM-07", "BEH-14")
 def test_a_queue_that_loses_its_majority_by_force_says_so_and_can_be_deleted() -> None:
     """Half of two members is no majority, even if the other one is to be forgotten."""
     pair, (_, gone) = three(2)
