@@ -18,6 +18,7 @@ from sim.publisher import Publisher
 from warren.wire.amqp091 import spec
 
 if TYPE_CHECKING:
+    from sim.stage import Stage
     from sim.world import World
 
 Done = Callable[[], bool]
@@ -31,7 +32,7 @@ LOOK_EVERY: Final = 20
 class Returner(Actor):
     """Gives back what a group of readers has checked out."""
 
-    def __init__(self, world: World, name: str, number: int, queue: QueueState) -> None:
+    def __init__(self, world: Stage, name: str, number: int, queue: QueueState) -> None:
         super().__init__(world, name, number)
         self._queue = queue
 
@@ -61,6 +62,20 @@ class Drainer(Client):
                 actor.settle_all()
 
 
+def drainers(world: Stage) -> list[Client]:
+    """Those who take everything out of every queue, and what readers hold back."""
+    clients: list[Client] = []
+    for queue in world.queues:
+        client = Drainer(world, f"d.{queue.name}", 131_072)
+        client.actors.append(Consumer(world, client.name, 1, queue, True, 50, False, False))
+        clients.append(client)
+    if world.checkouts.epoch(world.queues[0], "g"):
+        returning = Client(world, "g.returner", 131_072)
+        returning.actors.append(Returner(world, returning.name, 1, world.queues[0]))
+        clients.append(returning)
+    return clients
+
+
 @final
 class Drain:
     """See the module's head."""
@@ -83,7 +98,7 @@ class Drain:
         for connection in list(world.connections):
             connection.lose()
         world.connections = []
-        world.clients = self._drainers()
+        world.clients = drainers(world)
         self._until("messages stay in the node", self._empty)
         for connection in list(world.connections):
             connection.lose()
@@ -142,19 +157,6 @@ class Drain:
             and world.executor.idle
             and not any(c.outbox or c.inbox for c in world.connections)
         )
-
-    def _drainers(self) -> list[Client]:
-        world = self._world
-        clients: list[Client] = []
-        for queue in world.queues:
-            client = Drainer(world, f"d.{queue.name}", 131_072)
-            client.actors.append(Consumer(world, client.name, 1, queue, True, 50, False, False))
-            clients.append(client)
-        if world.checkouts.epoch(world.queues[0], "g"):
-            returning = Client(world, "g.returner", 131_072)
-            returning.actors.append(Returner(world, returning.name, 1, world.queues[0]))
-            clients.append(returning)
-        return clients
 
     def _held(self, queue: QueueState) -> int:
         found = self._world.queue_of(queue)

@@ -68,6 +68,8 @@ NEEDED_OF_CLUSTERS = (
     "slow readers",
     "cuts",
     "commits",
+    "checkouts settled",
+    "fenced",
     "lines given up",
     "delivered from classic queues",
     "purges",

@@ -86,8 +86,12 @@ class CheckoutChecker(Checker):
             holder = copy.holder
             if holder is not None and holder.alive:
                 raise Violation(f"{copy.message} was settled as row {at}, held by {holder.name}")
-            if copy.settled == SETTLED_FOR_GOOD or (
-                copy.settled == SETTLED and copy.settled_life == self.world.life
-            ):
+            if self._done_with(copy):
                 raise Violation(f"{copy.message} was settled as row {at} and before that")
             copy.settled = SETTLED_FOR_GOOD
+
+    def _done_with(self, copy: Copy) -> bool:
+        """Whether it was settled, and no end of a process can have undone that."""
+        return copy.settled == SETTLED_FOR_GOOD or (
+            copy.settled == SETTLED and copy.settled_life == self.world.life
+        )

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, final
 
 from sim.checkers import Checker
+from sim.checkers.checkouts import CheckoutChecker
 from sim.checkers.delivery import check_delivery
 from sim.model import (
     CONFIRMED,
@@ -37,6 +38,14 @@ class ClusterDeliveryChecker(Checker):
         check_delivery(copy, redelivered, holder, copy.settled in (SETTLED, SETTLED_FOR_GOOD))
         if copy.queue.single:
             self.world.count("delivered from classic queues")
+
+
+@final
+class ClusterCheckoutChecker(CheckoutChecker):
+    """As for one node, from all nodes."""
+
+    def _done_with(self, copy: Copy) -> bool:
+        return copy.settled in (SETTLED, SETTLED_FOR_GOOD)
 
 
 @final

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, final
 
-from sim.actors import Actor, Client
-from sim.consumer import Consumer
-from sim.drain import Drainer
+from sim.actors import Actor
+from sim.drain import drainers
 from sim.model import QueueState, Violation
 from sim.publisher import Publisher
 
@@ -49,7 +48,7 @@ class Healing:
         world.until(ANSWER_MS, "requests and publishes are not answered", self._answered)
         world.until(ANSWER_MS, "the members do not agree", self._agreed)
         self._leave()
-        world.clients = self._drainers()
+        world.clients = drainers(world)
         world.begin_acting()
         world.until(DRAIN_MS, "messages stay in the nodes", self._empty)
         self._leave()
@@ -107,15 +106,6 @@ class Healing:
         world.until(ANSWER_MS, "the members do not agree after a start", self._agreed)
         if not self._empty():
             raise Violation("messages are back after all nodes were stopped")
-
-    def _drainers(self) -> list[Client]:
-        world = self._world
-        clients: list[Client] = []
-        for queue in world.queues:
-            client = Drainer(world, f"d.{queue.name}", 131_072)
-            client.actors.append(Consumer(world, client.name, 1, queue, True, 50, False, False))
-            clients.append(client)
-        return clients
 
     def _empty(self) -> bool:
         return all(not self._held(queue) for queue in self._world.queues)

@@ -12,9 +12,9 @@ from typing import Final, final
 
 from sim.actors import Client
 from sim.cast import make_clients, make_queues
-from sim.checkers.checkouts import CheckoutChecker
 from sim.checkers.order import OrderChecker
 from sim.cluster.checkers import (
+    ClusterCheckoutChecker,
     ClusterDeliveryChecker,
     ClusterDurabilityChecker,
     ClusterLossChecker,
@@ -78,9 +78,8 @@ class ClusterWorld(Stage):
         options.transient_queue = options.volatile = False
         self.faults = ClusterOptions(self.random)
         if options.groups:
-            # Half of the runs are of quorum queues alone; readers keep to one node.
+            # Half of the runs are of quorum queues alone, with readers.
             options.classic_queues = 0
-        options.groups = False
         if options.classic_queues:
             # While their node is down there is nothing to do with them.
             self.faults.longest_us = min(self.faults.longest_us, 1_000 * MS)
@@ -89,7 +88,7 @@ class ClusterWorld(Stage):
         self.ledger = Ledger(self)
         self.remote_lines = Lines(self)
         self.troubles = ClusterTroubles(self)
-        self.checkouts = CheckoutChecker(self)
+        self.checkouts = ClusterCheckoutChecker(self)
         self.durability = ClusterDurabilityChecker(self)
         self.checkers = [
             ClusterDeliveryChecker(self),

@@ -74,3 +74,10 @@ class Waiter:
     def abandoned(self) -> None:
         """The queue went away before the command was applied."""
         raise AssertionError("a waiter defines abandoned")
+
+    def missed(self) -> None:
+        """The command was applied, and nobody here has seen what came of it.
+
+        Only a quorum queue's: this node got its state behind the command from the leader.
+        """
+        raise AssertionError("a waiter of a quorum queue defines missed")

@@ -19,7 +19,7 @@ from warren.log.group import GroupLog
 from warren.queues import commands
 from warren.queues.consumers import Limiter
 from warren.queues.fifo import Fifo
-from warren.queues.links import Delivery, Link, Reply, Waiter
+from warren.queues.links import Delivery, Link, Waiter
 from warren.queues.logged import Gathered, LoggedQueue
 from warren.queues.numbers import Numbers
 from warren.queues.queue import Host
@@ -238,9 +238,9 @@ class QuorumQueue(LoggedQueue, Machine):
             self._command()
 
     def skipped(self, origin: object | None) -> None:
-        """Answer what can be answered without having seen it applied."""
+        """It is part of a snapshot: applied, but not here."""
         if isinstance(origin, Waiter):
-            origin.answered(Reply())
+            origin.missed()
         elif isinstance(origin, Gathered):
             self._confirm(len(origin.payload), origin.runs)
         self._mark()

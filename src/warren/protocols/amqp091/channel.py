@@ -76,6 +76,16 @@ class Pending(Completion):
         assert queue is not None
         self.channel.refused(ChannelException(404, queue.absence()))
 
+    def missed(self) -> None:
+        """It was done, and its answer is not known: only a consumer has the same in any case."""
+        request = self.request
+        if isinstance(request, spec.BasicConsume):
+            self.answered(Reply())
+            return
+        text = f"the answer of {self.queue} to {request.NAME} was lost: ask again"
+        error = ConnectionException(541, text, request.CLASS_ID, request.METHOD_ID)
+        self.channel.refused(error)
+
 
 @final
 class Channel(PublishOwner, LinkOwner, Confirming):
