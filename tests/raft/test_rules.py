@@ -470,6 +470,28 @@ def test_rule_20_who_lost_entries_does_not_stand() -> None:
     assert raft.role_name == "follower"
 
 
+def test_rule_20_nor_does_one_that_would_be_its_own_majority() -> None:
+    """An old snapshot may say so to a member that gave up a newer log."""
+    raft = member(members=[Member("b", 1, True)], runs=[(1, 1)], last=4, term=3, floor=(2, 40))
+    for now_ms in range(0, 20_000, 500):
+        raft.tick(now_ms)
+    assert raft.role_name == "follower" and raft.term == 3 and not sent(raft, ms.Vote)
+
+
+def test_rule_20_a_log_that_is_given_up_again_leaves_the_floor_where_it_was() -> None:
+    raft = member(term=9)
+    raft.give_up_log(8, 40)
+    raft.give_up_log(1, 4)
+    vote = ms.Vote("a", 1, "b", 1, 10)
+    vote.last_term, vote.last_index = 8, 39
+    raft.step(vote, 1)
+    for effect in drained(raft):
+        if isinstance(effect, fx.PersistState):
+            raft.state_persisted(effect.sequence, 2)
+    (answer,) = sent(raft, ms.VoteReply)
+    assert not answer.granted
+
+
 @pytest.mark.parametrize(
     "last, term, granted", [(4, 1, False), (5, 1, True), (9, 1, True), (3, 2, True)]
 )

@@ -137,7 +137,7 @@ def added_restore() -> Mend:
 def alone_again() -> Mend:
     """A member that gives its log up for a snapshot remembers its first members."""
 
-    def prepare(taken: Any, members: Any) -> None:
+    def prepare(taken: Any, offer: Any) -> None:
         taken._member.log.reset_for_install()
 
     return replace(snapshots.Snapshots, "prepare_install", prepare)
@@ -207,9 +207,9 @@ def replays_closed() -> Mend:
 def waits_for_overtaken() -> Mend:
     """A snapshot that is void, for a newer one came, is still waited for."""
 
-    def prepare(taken: Any, members: Any) -> None:
+    def prepare(taken: Any, offer: Any) -> None:
         before = taken._taken_over
-        original(taken, members)
+        original(taken, offer)
         taken._taken_over = before
 
     original = snapshots.Snapshots.prepare_install

@@ -26,7 +26,9 @@ from warren.raft.raft import Saved
 RAFT_SESSION: Final = -1
 MEMBERS: Final = 1
 CLOSE: Final = 2
-STATE_VERSION: Final = 1
+STATE_VERSION: Final = 2
+NAME_AT: Final = (33, 49)
+"""Where the length of the name voted for stands, in version 1, which had no floor, and 2."""
 CLOSED_MAX: Final = 1_024
 """Closed sessions that are remembered; by then nothing of older ones can still be under way."""
 
@@ -43,12 +45,21 @@ class Memory:
         self.voted_for = ""
         self.voted_incarnation: i64 = 0
         self.commit: i64 = 0
+        self.floor_term: i64 = 0
+        self.floor_index: i64 = 0
 
     def encode(self) -> bytes:
         """The record's payload."""
         writer = BytesWriter()
         writer.append(u8(STATE_VERSION))
-        for number in (self.incarnation, self.term, self.voted_incarnation, self.commit):
+        for number in (
+            self.incarnation,
+            self.term,
+            self.voted_incarnation,
+            self.commit,
+            self.floor_term,
+            self.floor_index,
+        ):
             write_i64_le(writer, i64(number))
         name = self.voted_for.encode()
         write_i32_le(writer, i32(len(name)))
@@ -59,12 +70,16 @@ class Memory:
 
 def decode_memory(data: bytes) -> Memory:
     """A STATE record's payload. Its checksum has been verified."""
-    size = i64(read_i32_le(data, 33))
-    memory = Memory(read_i64_le(data, 1), wire.decode_members(data[37 + size :]))
+    name_at = NAME_AT[data[0] - 1]
+    name_end = name_at + 4 + read_i32_le(data, name_at)
+    memory = Memory(read_i64_le(data, 1), wire.decode_members(data[name_end:]))
     memory.term = read_i64_le(data, 9)
     memory.voted_incarnation = read_i64_le(data, 17)
     memory.commit = read_i64_le(data, 25)
-    memory.voted_for = data[37 : 37 + size].decode()
+    if data[0] > 1:
+        memory.floor_term = read_i64_le(data, 33)
+        memory.floor_index = read_i64_le(data, 41)
+    memory.voted_for = data[name_at + 4 : name_end].decode()
     return memory
 
 
@@ -169,6 +184,8 @@ def saved_state(revived: Revived, log: GroupLog) -> Saved:
     saved.term = memory.term
     saved.voted_for = memory.voted_for
     saved.voted_incarnation = memory.voted_incarnation
+    saved.floor_term = memory.floor_term
+    saved.floor_index = memory.floor_index
     saved.snapshot_index = revived.snapshot_index
     if revived.snapshot_index > 0:
         saved.snapshot_term = log.term_at(revived.snapshot_index)

@@ -12,7 +12,7 @@ from mypy_extensions import i64
 
 from warren.log.batch import Batch
 from warren.node.revived import unwrap, wrap
-from warren.raft.members import Member as Copy
+from warren.raft.messages import SnapshotOffer
 
 if TYPE_CHECKING:
     from warren.node.member import Member
@@ -83,14 +83,18 @@ class Snapshots:
 
     # --- a leader's -----------------------------------------------------------------------------
 
-    def prepare_install(self, members: list[Copy]) -> None:
+    def prepare_install(self, offer: SnapshotOffer) -> None:
         """Give the log up for a leader's snapshot.
 
-        From here on the disk may hold nothing else of the group than its members. Those of its
-        beginning could be this one alone, which would then be a majority by itself.
+        From here on the disk may hold nothing of the group, and next an older snapshot of another
+        leader, by whose members this one could be a majority by itself. Until its log reaches as
+        far as this snapshot, it neither stands nor votes for who has less (rule 20).
         """
         member = self._member
-        member.memory.members = members
+        member.raft.give_up_log(offer.snapshot_term, offer.index)
+        member.memory.members = offer.members
+        member.memory.floor_term = member.raft.state.floor_term
+        member.memory.floor_index = member.raft.state.floor_index
         member.save_memory(None)
         member.log.reset_for_install()
         # One that came before and is not durable yet is void, too.

@@ -193,7 +193,7 @@ class Transfers:
         if self._answer(member.group_id, offer):
             self._withdraw(int(member.group_id))
             self._offers[int(member.group_id)] = offer
-            member.snapshots.prepare_install(offer.members)
+            member.snapshots.prepare_install(offer)
 
     def _withdraw(self, group_id: int) -> None:
         """The log is about to be given up: what of it was not sent yet cannot be any more."""

@@ -452,6 +452,16 @@ class Raft:
         self._see(now_ms)
         return following.installed(self.state, index, term, members)
 
+    def give_up_log(self, term: i64, index: i64) -> None:
+        """The log is dropped for a snapshot up to an entry, which may never come whole (rule 20).
+
+        All that this member acknowledged lies below that entry.
+        """
+        state = self.state
+        if state.reaches_floor(index, term):
+            state.floor_term = term
+            state.floor_index = index
+
     # --- reads, members, transfer ---------------------------------------------------------------
 
     def read(self, context: i64) -> None:
