@@ -63,6 +63,18 @@ def test_damage_in_the_last_round_is_cut_off_as_a_torn_write() -> None:
     world.check()
 
 
+@pytest.mark.parametrize("missing", [1, 40])
+def test_padding_that_is_missing_is_put_there(missing: int) -> None:
+    """A write may end within it; the file's size is noted when it is closed, and has to be true."""
+    world, _ = written(wal_max_size_bytes=1 << 22)
+    end = world.log._store.files[-1].end
+    world.disk.open(NEWEST).truncate(end - missing)
+    world.start()
+    assert world.log._store.files[-1].end == end
+    assert world.disk.open(NEWEST).size_bytes() == end
+    world.check()
+
+
 def test_an_idle_log_vouches_for_its_last_round() -> None:
     world, last_start = written(wal_max_size_bytes=1 << 22)
     world.start()

@@ -248,8 +248,11 @@ class Recovery:
         if self._last_round >= 0:
             # A failed or missing sync may have left the last round in the page cache only, and
             # marked clean. Nothing vouches for it but a second write.
-            data = handle.read(self._last_round, newest.end - self._last_round)
-            handle.write_durable([data], self._last_round)
+            size = newest.end - self._last_round
+            data = handle.read(self._last_round, size)
+            # Of its padding the end may be missing, and the file is to be as long as it is said.
+            handle.write_durable([data, bytes(size - len(data))], self._last_round)
+            newest.reserved = max(newest.reserved, newest.end)
         handle.sync()
         for path in self._leftovers:
             disk.remove(path)
