@@ -30,3 +30,16 @@ def test_a_life_keeps_to_its_own_sessions() -> None:
     submissions.next_epoch(9)
     assert (submissions.session, submissions.first()) == (9 << EPOCH_BITS, 1)
     assert not submissions.runs_out()
+
+
+def test_a_log_that_is_applied_anew_answers_nobody_again() -> None:
+    """A node that lost its copy of a group's log meets in it what it had submitted before."""
+    submissions = Submissions(LIFE)
+    for origin in ("one", "two"):
+        submissions.add(0, 0, b"", b"", origin)
+    assert submissions.applied(1) == "one"
+    assert submissions.applied(1) is None
+    assert submissions.applied(2) == "two"
+    assert [submissions.applied(number) for number in (1, 2)] == [None, None]
+    submissions.add(0, 0, b"", b"", "three")
+    assert submissions.applied(3) == "three"

@@ -103,7 +103,9 @@ class Submissions:
         self.offered = sequence - 1
 
     def applied(self, sequence: i64) -> object | None:
-        """The oldest one was applied; its origin."""
+        """The oldest one was applied; its origin. None for one of before, in a log applied anew."""
+        if sequence < self.first():
+            return None
         found = self._waiting.popleft()
         assert found.sequence == sequence, "submissions are applied in their order"
         return found.origin
@@ -144,8 +146,8 @@ class Submissions:
         return self.session & ((1 << EPOCH_BITS) - 1) >= EPOCHS_ENOUGH
 
     def first(self) -> i64:
-        """The number of the oldest one; there is one."""
-        return self._waiting[0].sequence
+        """The number of the oldest one, of the next if there is none."""
+        return self._last + 1 - len(self._waiting)
 
     def take_all(self) -> list[Submission]:
         """Give up what is left, because the group is gone."""
