@@ -28,6 +28,7 @@ FAILED_BEFORE = {
     854: 500,  # a member offered a snapshot of an index that it had only heard of
     1152: 1_000,  # a node that gave up its log got an old snapshot, and founded a cluster anew
     5877: 1_000,  # a file was closed whose last padding had never been written whole
+    7156: 1_000,  # rows were not to be read while their node was given its copy of a queue anew
     50117: 1_000,  # a nack of what was taken back counted as giving up what another one held
     50408: 1_000,  # an offered snapshot came before its group did, and was never offered again
     60805: 1_000,  # a batch with a flipped bit in its header was passed over by a rewrite

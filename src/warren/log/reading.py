@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, final
 
 from mypy_extensions import i64
 
-from warren.errors import CorruptRecord
+from warren.errors import Compacted, CorruptRecord
 from warren.log.batch import KIND_COMMAND, KIND_MESSAGES, Batch, Header, aligned
 from warren.log.extents import Extents, is_void
 from warren.log.listener import BatchReader, RawReader
@@ -204,6 +204,9 @@ class ReadJob(Job):
                 self._resume = self._first
         if error is not None:
             self._deliver([], error)
+        elif group.incomplete and self._raw_reader is not None:
+            # To whoever asked, nothing would mean that the messages are gone.
+            self._deliver([], Compacted(f"group {group.id} is not what it was"))
         elif group.dropped or group.incomplete:
             self._deliver([], None)
         elif self._found:

@@ -392,6 +392,10 @@ class Member(Proposer):
             index += 1
         self.host.appended(True)
 
+    def whole(self) -> bool:
+        """Whether the log is no shorter than it was when it was given up for a snapshot."""
+        return not self.log.incomplete and self.raft.state.vouches()
+
     def leads(self) -> bool:
         """Whether this member leads."""
         return self.raft.is_leader

@@ -82,6 +82,10 @@ class QuorumQueue(LoggedQueue, Machine):
         self._terms[consumer_id] = (credit, priority)
         super().subscribe(link, consumer_id, credit, priority, limiter, waiter)
 
+    def whole(self) -> bool:
+        """Whether what is not found in the log here is gone, and not only on its way."""
+        return self._group().whole()
+
     def configure(self, delivery_limit: i64) -> None:
         """Have the machine set up, as the first thing in a new group's log."""
         commands.config(self._commands, False, delivery_limit)

@@ -76,6 +76,10 @@ class Proposer:
         """Whether this node is where the group's decisions are made."""
         raise AssertionError("a proposer defines leads")
 
+    def whole(self) -> bool:
+        """Whether the log here has all that it ever had, less what is settled."""
+        raise AssertionError("a proposer defines whole")
+
     def busy(self) -> bool:
         """Whether to gather more before the next submission; it is over when one is applied."""
         raise AssertionError("a proposer defines busy")

@@ -45,9 +45,12 @@ def handle(channel: Channel, method: spec.Method) -> None:
 
     Raises:
         ChannelException: 404 no such queue, 406 not a quorum queue, 403 no permission.
+        ConnectionException: 541, this node is being given its copy of the queue anew.
     """
     if isinstance(method, spec.TableRead):
         queue = _queue(channel, method.queue)
+        if not queue.whole():
+            raise ConnectionException(541, f"{queue} is being copied to this node: read again")
         limit = min(max(method.max_bytes, 1), TABLE_READ_BYTES_MAX)
         reader = TableReader(channel, channel.wait(method))
         queue.log.read_raw(bounded(method.first), bounded(method.last), limit, reader)
