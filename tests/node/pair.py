@@ -253,6 +253,7 @@ class Client:
     Attributes:
         methods: Answers of the node, in order.
         messages: Messages, in order.
+        rows: Contents of answers to `table.read`, in order.
         acked, nacked: Publishes answered.
     """
 
@@ -267,6 +268,7 @@ class Client:
         self.inbox: list[bytes] = []
         self.methods: list[spec.Method] = []
         self.messages: list[Got] = []
+        self.rows: list[bytes] = []
         self.acked: set[int] = set()
         self.nacked: set[int] = set()
         self.published = 0
@@ -393,6 +395,9 @@ class Client:
     def _take(self, method: spec.Method, size: int, body: bytes) -> None:
         self._content = (method, size, body)
         if len(body) == size:
+            if isinstance(method, spec.TableReadOk):
+                self.rows.append(body)
+                return
             assert isinstance(method, (spec.BasicDeliver, spec.BasicGetOk))
             self.messages.append(Got(method, body))
 

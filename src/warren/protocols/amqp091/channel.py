@@ -258,12 +258,12 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         self._pending = None
         try:
             methods.answer(self, pending, reply)
-        except ChannelException as error:
+        except ProtocolError as error:
             error.class_id = pending.request.CLASS_ID
             error.method_id = pending.request.METHOD_ID
-            self.fail(error)
+            self.refused(error)
             return
-        if pending.poll is None:
+        if pending.poll is None and self._pending is None:
             self.go_on()
 
     def refused(self, error: ProtocolError) -> None:
@@ -298,7 +298,8 @@ class Channel(PublishOwner, LinkOwner, Confirming):
             queue = self.session.without_majority(self.transaction.awaited())
             if queue is None:
                 return
-        elif isinstance(request, spec.TableRead):
+        elif isinstance(request, spec.TableRead) and queue is None:
+            # What it waits for is the disk here.
             return
         self.refused(self.session.timed_out(request, pending.name, queue, pending))
 

@@ -22,7 +22,6 @@ from warren.log.listener import RawReader
 from warren.queues import commands
 from warren.queues.fifo import FENCED, UNKNOWN_GROUP
 from warren.queues.links import Reply
-from warren.queues.logged import LoggedQueue
 from warren.queues.quorum import QuorumQueue
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import content_frames
@@ -49,11 +48,12 @@ def handle(channel: Channel, method: spec.Method) -> None:
     """
     if isinstance(method, spec.TableRead):
         queue = _queue(channel, method.queue)
-        if not queue.whole():
-            raise ConnectionException(541, f"{queue} is being copied to this node: read again")
-        limit = min(max(method.max_bytes, 1), TABLE_READ_BYTES_MAX)
-        reader = TableReader(channel, channel.wait(method))
-        queue.log.read_raw(bounded(method.first), bounded(method.last), limit, reader)
+        if bounded(method.last) < queue.fifo.next_message:
+            _read(channel, queue, method)
+        else:
+            # Another node may have told of rows that this one has yet to hear of. An empty command
+            # is answered when it has everything that was there before.
+            _ask(channel, queue, method, BytesWriter())
     elif isinstance(method, spec.TableStatus):
         _status(channel, _queue(channel, method.queue), method.group)
     elif isinstance(method, spec.TableCheckouts):
@@ -101,6 +101,7 @@ def answer(channel: Channel, request: spec.Method, reply: Reply, pending: Pendin
 
     Raises:
         ChannelException: 406, the group is unknown or another reader has acquired it.
+        ConnectionException: 541, this node is being given its copy of the queue anew.
     """
     if reply.code == UNKNOWN_GROUP:
         raise ChannelException(406, "unknown group: acquire it first")
@@ -108,11 +109,13 @@ def answer(channel: Channel, request: spec.Method, reply: Reply, pending: Pendin
         raise ChannelException(
             406, f"fenced: another reader acquired this group (its epoch is {reply.a})"
         )
-    if isinstance(request, spec.TableAcquire):
+    queue = pending.queue
+    assert isinstance(queue, QuorumQueue)
+    if isinstance(request, spec.TableRead):
+        _read(channel, queue, request)
+    elif isinstance(request, spec.TableAcquire):
         channel.send(spec.TableAcquireOk(int(reply.a), int(reply.b)))
     elif isinstance(request, spec.TableCheckout):
-        queue = pending.queue
-        assert isinstance(queue, LoggedQueue)
         checkout = reply.checkout
         pairs = [] if checkout is None else checkout.messages.pairs()
         size = int(reply.b * queue.mean_message_bytes())
@@ -152,6 +155,14 @@ def _queue(channel: Channel, name: str) -> QuorumQueue:
     if not isinstance(queue, QuorumQueue):
         raise ChannelException(406, f"{queue} is no quorum queue and cannot be read as a table")
     return queue
+
+
+def _read(channel: Channel, queue: QuorumQueue, method: spec.TableRead) -> None:
+    if not queue.whole():
+        raise ConnectionException(541, f"{queue} is being copied to this node: read again")
+    limit = min(max(method.max_bytes, 1), TABLE_READ_BYTES_MAX)
+    reader = TableReader(channel, channel.wait(method))
+    queue.log.read_raw(bounded(method.first), bounded(method.last), limit, reader)
 
 
 def _ask(channel: Channel, queue: QuorumQueue, method: spec.Method, out: BytesWriter) -> None:
