@@ -55,12 +55,17 @@ def make_clients(world: Stage) -> list[Client]:
     if random.random() < 0.25:
         _add_publisher(world, new("x"), 1, "tx")
     if options.groups and options.quorum_queues:
+        readers: list[Reader] = []
         for n in range(2):
             name = f"r{n}"
             client = new(name)
-            client.actors.append(Reader(world, name, 1, world.queues[0], "g", options.lease_ms))
+            reader = Reader(world, name, 1, world.queues[0], "g", options.lease_ms)
+            client.actors.append(reader)
+            readers.append(reader)
             # Readers do one thing after another; let them come to it.
             clients += [client] * options.reader_weight
+        for reader in readers:
+            reader.executors = readers
     cleared = [q for q in world.queues if q.volatile or (options.purges and q.kind == "quorum")]
     if options.purges:
         cleared = world.queues

@@ -1,11 +1,13 @@
 """Clients that read a quorum queue as a table, in groups, as an analytical job does.
 
 Several readers of one group take it from each other now and then; the ones that lost it must be
-refused.
+refused. What one has checked out, another may read for it: drivers of jobs plan, executors read,
+and these need not be connected to the same node.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final, final
 
 from sim.actors import Actor
@@ -52,7 +54,11 @@ def body_in(record: bytes) -> bytes:
 
 @final
 class Reader(Actor):
-    """One driver of one group."""
+    """One driver of one group.
+
+    Attributes:
+        executors: Readers that may read for this one, itself among them.
+    """
 
     def __init__(
         self, world: Stage, name: str, number: int, queue: QueueState, group: str, lease_ms: int
@@ -61,7 +67,9 @@ class Reader(Actor):
         self.queue = queue
         self.group = group
         self.lease_ms = lease_ms
+        self.executors: list[Reader] = [self]
         self._epoch = 0
+        self._fenced = False
         self._newest = 0
         self._after = 0
         self._number = 0
@@ -100,15 +108,18 @@ class Reader(Actor):
         self._newest = self.world.checkouts.epoch(self.queue, self.group)
         if self._epoch:
             self.tolerated.add(406)
-        if not self._epoch or chance < 0.04:
+        if not self._epoch and self._fenced and chance >= 0.01:
+            # The other one works for a while.
+            return
+        if not self._epoch or chance < 0.01:
             self._acquire()
-        elif chance < 0.06:
+        elif chance < 0.03:
             self._release()
         elif not self._number:
             self._check_out(self._after)
         elif not self._whole:
             self._read()
-        elif chance < 0.2:
+        elif chance < 0.15:
             # As after a crash that came before the number was noted.
             self._check_out(self._after)
         else:
@@ -124,6 +135,7 @@ class Reader(Actor):
         self.world.say("%s holds %s, epoch %d", self.name, self.group, method.epoch)
         self.world.count("acquires")
         self._epoch = method.epoch
+        self._fenced = False
         self._after = method.settled
         self._forget_checkout()
 
@@ -160,23 +172,33 @@ class Reader(Actor):
             return
         first, last = self._unread[0]
         size = self.random.choice((1, 4_000, 1_000_000))
-        self.call(spec.TableRead(0, self.queue.name, first, last, size), self._was_read)
+        executor = self.random.choice(self.executors)
+        if executor.busy() or not executor.ready:
+            executor = self
+        executor.call(
+            spec.TableRead(0, self.queue.name, first, last, size),
+            partial(self._was_read, self._number, first, last),
+        )
 
-    def _was_read(self, method: spec.Method, content: bytes) -> None:
+    def _was_read(
+        self, number: int, first: int, last: int, method: spec.Method, content: bytes
+    ) -> None:
         if not isinstance(method, spec.TableReadOk):
             raise Violation(f"{self.name}: {method.NAME} answers read")
-        first, last = self._unread[0]
+        if self._number != number or self._unread[:1] != [(first, last)]:
+            # An executor was slow, and the driver went on without it.
+            return
         at = first
         header = Header()
         place = walk(content, 0, 0, header, "read") if content else -1
         while place >= 0:
             batch = header.batch(None, content, place)
             for position in range(int(batch.count)):
-                number = int(batch.first) + position
-                if at <= number <= last:
-                    self._rows.append((number, self._row(body_in(batch.record(position)))))
+                row = int(batch.first) + position
+                if at <= row <= last:
+                    self._rows.append((row, self._row(body_in(batch.record(position)))))
                     self.world.count("rows read")
-                    at = number + 1
+                    at = row + 1
             place = walk(content, 0, place + int(header.size), header, "read")
         # Rows that are not there any more are passed over; settling tells whether that was right.
         following = max(at, method.next)
@@ -226,4 +248,5 @@ class Reader(Actor):
 
     def refused(self, method: spec.ChannelClose) -> None:
         """Fenced: another reader has the group, or the lease ran out."""
+        self._fenced = True
         self.world.count("fenced")

@@ -89,7 +89,7 @@ class Options:
         self.groups = random.random() < 0.4
         self.lease_ms = random.choice((0, 0, 5_000))
         self.clients = random.randrange(1, 4)
-        self.reader_weight = random.choice((1, 3, 6))
+        self.reader_weight = random.choice((2, 6, 12))
 
     def calm(self) -> None:
         """From now on nothing goes wrong and everything is acked."""

@@ -201,19 +201,19 @@ def done(original: Any, log: Any, job: Any) -> None:
 
 PLANTED = {
     skipped_sync: 1,
-    quorum_confirms_at_append: 15,
+    quorum_confirms_at_append: 8,
     classic_confirms_at_append: 43,
     unchecked_tail: 12,
     live_without_held: 3,
     settles_neighbour: 1,
-    forgotten_reset: 8,
-    forgotten_live_run: 2,
+    forgotten_reset: 5,
+    forgotten_live_run: 5,
     no_redelivered: 1,
     snapshot_ahead: 1,
     surviving_transients: 3,
-    unfenced: 6,
+    unfenced: 4,
     ignored_limit: 1,
-    unsynced_manifest: 29,
+    unsynced_manifest: 8,
     goes_on_after_failure: 3,
 }
 """With each bug the first seed that found it, last time somebody looked; see `hunt`."""

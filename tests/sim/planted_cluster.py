@@ -21,10 +21,12 @@ from warren.node import (
     transfer,
 )
 from warren.protocols.amqp091 import channel
+from warren.protocols.amqp091 import tables as class_table
 from warren.queues import fifo, quorum, remote
 from warren.queues.links import Reply
 from warren.queues.runs import RunQueue
 from warren.raft.effects import Truncate
+from warren.wire.amqp091 import spec
 
 
 def unpersisted_vote() -> Mend:
@@ -333,15 +335,28 @@ def returns_out_of_order() -> Mend:
     return replace(fifo.Fifo, "_put_back", put_back)
 
 
+def reads_what_it_has() -> Mend:
+    """A node answers `table.read` for rows it has not heard of yet with those it has."""
+
+    def handle(channel: Any, method: Any) -> None:
+        if isinstance(method, spec.TableRead):
+            class_table._read(channel, class_table._queue(channel, method.queue), method)
+        else:
+            original(channel, method)
+
+    original = class_table.handle
+    return replace(class_table, "handle", handle)
+
+
 PLANTED = {
     unpersisted_vote: 1,
     early_apply: 1,
     confirms_at_submit: 1,
-    lost_resend: 2,
-    unchecked_sequence: 2,
+    lost_resend: 3,
+    unchecked_sequence: 5,
     open_sessions: 1,
-    reopened_sessions: 32,
-    ignored_truncation: 2,
+    reopened_sessions: 5,
+    ignored_truncation: 69,
     snapshot_without_sessions: 12,
     added_restore: 15,
     forgotten_pending: 1,
@@ -350,12 +365,13 @@ PLANTED = {
     replays_closed: 1,
     kept_by_the_gone: 1,
     returns_unmarked: 1,
-    snapshot_without_a_run: 2,
-    stale_get: 6,
-    line_holds_on: 24,
-    confirms_what_it_sends: 17,
+    snapshot_without_a_run: 3,
+    stale_get: 12,
+    line_holds_on: 62,
+    confirms_what_it_sends: 21,
     confirms_what_is_lost: 14,
     returns_out_of_order: 1,
+    reads_what_it_has: 106,
 }
 """With each bug the first seed that found it, last time somebody looked; see `hunt`."""
 

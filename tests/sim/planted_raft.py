@@ -218,9 +218,9 @@ def outlived_office() -> Mend:
 
 
 PLANTED = {
-    blind_vote: 5,
-    counts_memory: 33,
-    acknowledges_memory: 4,
+    blind_vote: 9,
+    counts_memory: 95,
+    acknowledges_memory: 11,
     counts_learners: 1,
     half_is_enough: 1,
     commits_unvalidated: 1,

@@ -263,8 +263,11 @@ class Channel(PublishOwner, LinkOwner, Confirming):
             error.method_id = pending.request.METHOD_ID
             self.refused(error)
             return
-        if pending.poll is None and self._pending is None:
+        if pending.poll is None and not self._waits():
             self.go_on()
+
+    def _waits(self) -> bool:
+        return self._pending is not None
 
     def refused(self, error: ProtocolError) -> None:
         """A method that waited turned out to be an error."""
