@@ -64,6 +64,7 @@ NEEDED_OF_CLUSTERS = (
     "transfers",
     "votes moved",
     "members changed",
+    "policies changed",
     "clock jumps",
     "slow readers",
     "cuts",

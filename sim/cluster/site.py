@@ -32,6 +32,7 @@ LINGER_US: Final = 5 * MS
 UID_BYTES: Final = 16
 MACHINE_VERSION: Final = 1
 PORT: Final = 1
+RECONCILE_TRIGGER_MS: Final = 100
 
 
 @final
@@ -199,6 +200,9 @@ class Site:
         settings.cluster_host = self.name
         settings.cluster_port = PORT
         settings.join = self.joins
+        settings.reconciles = world.faults.reconcile_ms > 0
+        settings.reconcile_interval_ms = world.faults.reconcile_ms
+        settings.reconcile_trigger_ms = RECONCILE_TRIGGER_MS
         settings.log = LogConfig(
             wal_max_size_bytes=options.wal_max_bytes,
             cache_bytes=options.cache_bytes,

@@ -41,6 +41,8 @@ TRANSFER = "transfer"
 """An operator has another member lead a group."""
 MEMBERS = "members"
 """An operator gives a node a vote in a queue, or takes it away."""
+POLICY = "policy"
+"""An operator says how many members queues are to have, or says no more about it."""
 
 FAULTS: Final = (
     KILL,
@@ -60,6 +62,7 @@ FAULTS: Final = (
     ROT,
     TRANSFER,
     MEMBERS,
+    POLICY,
 )
 
 
@@ -76,6 +79,8 @@ class ClusterOptions:
         turn_us, disk_us, io_us: Most time until a turn, a step of a disk, a step of a client.
         silence_us: After so long without an answer a link is given up.
         longest_us: Bound on partitions and pauses, and on how long a node stays down.
+        reconcile_ms: How often nodes see to it that queues have as many members as they are to
+            have; 0 for never.
     """
 
     def __init__(self, random: Random) -> None:
@@ -91,6 +96,7 @@ class ClusterOptions:
         self.io_us = random.choice((100, 2_000))
         self.silence_us = random.choice((1_500, 4_000, 10_000)) * MS
         self.longest_us = random.choice((300, 2_000, 6_000)) * MS
+        self.reconcile_ms = random.choice((0, 500, 3_000))
 
     def down_us(self) -> int:
         """How long a node stays down."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 from sim.cluster import swarm
 from sim.cluster.schedule import MS
@@ -11,7 +11,10 @@ from sim.cluster.site import Site
 from sim.cuts import deafen_one, have_all_read, lose_one
 from sim.troubles import HOUR_MS, WIDE_BYTES
 from warren.errors import ClusterError
+from warren.metadata.commands import ClearPolicy, Command, SetPolicy
 from warren.metadata.member_checks import add_member, delete_member, voters
+from warren.metadata.placement import BALANCED, CLIENT_LOCAL
+from warren.metadata.policies import QUEUE_LEADER_LOCATOR, TARGET_GROUP_SIZE
 
 if TYPE_CHECKING:
     from sim.cluster.world import ClusterWorld
@@ -43,6 +46,7 @@ class ClusterTroubles:
             swarm.ROT: self._rot,
             swarm.TRANSFER: self._transfer,
             swarm.MEMBERS: self._change_members,
+            swarm.POLICY: self._change_policy,
         }
 
     def strike(self, trouble: str) -> None:
@@ -182,6 +186,26 @@ class ClusterTroubles:
             world.say("%s: %s %s a vote in %s", site.name, name, word, queue.name)
             world.count("votes moved")
             world.submit(site, command)
+
+    def _change_policy(self, site: Site) -> None:
+        """Say of some queues, or all, how many members they are to have and where to begin."""
+        world, random = self._world, self._world.random
+        name, operator = random.choice(("p", "r")), random.random() < 0.3
+        command: Command
+        if random.random() < 0.3:
+            command = ClearPolicy("/", name, operator)
+            world.say("%s: no policy %s any more", site.name, name)
+        else:
+            definition: dict[str, Any] = {TARGET_GROUP_SIZE: random.randrange(1, 6)}
+            if not operator and random.random() < 0.5:
+                definition[QUEUE_LEADER_LOCATOR] = random.choice((CLIENT_LOCAL, BALANCED))
+            pattern = random.choice(("", "^q", "0$"))
+            command = SetPolicy(
+                "/", name, operator, pattern, "all", random.choice((0, 1)), definition
+            )
+            world.say("%s: policy %s for '%s': %s", site.name, name, pattern, definition)
+        world.count("policies changed")
+        world.submit(site, command)
 
     # --- the network ----------------------------------------------------------------------------
 

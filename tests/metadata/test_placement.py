@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from tests.metadata.cluster import Cluster, shown
 from warren.metadata import checks, placement
+from warren.metadata.commands import DeclareQueue
 from warren.metadata.placement import BALANCED, CLIENT_LOCAL, QUEUES_FOR_CHANCE, Loads
+from warren.metadata.tables import NO_OWNER, PolicyRecord, VhostRecord
 from warren.wire.amqp091.table import SignedInt, Table
 
 FIVE = ["a", "b", "c", "d", "e"]
@@ -123,12 +125,22 @@ def test_nodes_with_fewer_voters_come_first_and_running_ones_before_them() -> No
     assert choose(FIVE, size=3, loads=loads, running=["a", "b"])[1] == ["a", "b", "d"]
 
 
+def located(arguments: Table, default: str, policy: str = "") -> str:
+    """Where the leader of a new queue `q` goes."""
+    tables = VhostRecord("/")
+    if policy:
+        definition = {"queue-leader-locator": policy}
+        tables.policies["p"] = PolicyRecord("p", "^q$", "quorum_queues", 0, definition)
+    command = DeclareQueue("/", "q", "quorum", True, False, NO_OWNER, arguments, 1)
+    return placement.leader_locator(tables, command, default)
+
+
 @pytest.mark.rule("LEAD-03")
 def test_the_clients_node_leads_unless_told_otherwise() -> None:
     loads = Loads(9)
     loads.leaders = {"b": 9}
     assert choose(FIVE, "b", size=5, loads=loads)[0] == "b"
-    assert placement.leader_locator({}, CLIENT_LOCAL) == CLIENT_LOCAL
+    assert located({}, CLIENT_LOCAL) == CLIENT_LOCAL
 
 
 @pytest.mark.rule("LEAD-04")
@@ -164,7 +176,11 @@ def test_balanced_takes_any_node_where_there_are_many_queues() -> None:
 )
 def test_the_argument_says_who_leads(argument: str | None, default: str, locator: str) -> None:
     arguments: Table = {} if argument is None else {"x-queue-leader-locator": argument}
-    assert placement.leader_locator(arguments, default) == locator
+    assert located(arguments, default) == locator
+    # A policy comes first.
+    assert located(arguments, default, "client-local") == CLIENT_LOCAL
+    assert located(arguments, default, "balanced") == BALANCED
+    assert located(arguments, default, "least-leaders") == BALANCED
 
 
 # --- with the tables ----------------------------------------------------------------------------

@@ -12,7 +12,9 @@ from sim.disk import SimDisk, SimExecutor
 from warren.limits import FRAME_BYTES_MAX
 from warren.log.config import LogConfig
 from warren.node.cluster import ClusterListener
+from warren.node.frames import group_of
 from warren.node.node import Node
+from warren.node.tables import METADATA_GROUP
 from warren.ports import PeerHello
 from warren.protocols.broker import Settings
 from warren.wire.amqp091 import spec
@@ -121,6 +123,7 @@ class Pair:
         links: Messages on their way, by sender and receiver; an absent pair has no link.
         blocked: Links that do not come about again.
         deaf: Links over which nothing moves for now.
+        withheld: Links that do not bring what the tables' group says, and what they have so far.
         fuses: Links that break when they have carried so many messages more.
     """
 
@@ -137,6 +140,7 @@ class Pair:
         self.links: dict[tuple[str, str], deque[bytes]] = {}
         self.blocked: set[tuple[str, str]] = set()
         self.deaf: set[tuple[str, str]] = set()
+        self.withheld: dict[tuple[str, str], list[bytes]] = {}
         self.fuses: dict[tuple[str, str], int] = {}
         self.a = self.add("a")
         if alone:
@@ -197,7 +201,12 @@ class Pair:
         link = self.links.get((source, target))
         carried = 0
         while link and carried != count and (source, target) not in self.deaf:
-            self.stations[target].listener.received(source, link.popleft())
+            message = link.popleft()
+            withheld = self.withheld.get((source, target))
+            if withheld is not None and group_of(message) == METADATA_GROUP:
+                withheld.append(message)
+                continue
+            self.stations[target].listener.received(source, message)
             carried += 1
             if (source, target) in self.fuses:
                 self.fuses[source, target] -= 1
@@ -206,6 +215,12 @@ class Pair:
             if self.links.get((source, target)) is not link:
                 break
         return carried
+
+    def release(self) -> None:
+        """Let all links bring what the tables' group says."""
+        for (source, target), messages in self.withheld.items():
+            self.links[source, target].extendleft(reversed(messages))
+        self.withheld = {}
 
     def _link(self) -> None:
         for source, station in self.stations.items():

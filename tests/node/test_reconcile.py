@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.node.pair import Pair, Station
-from warren.metadata.commands import RemoveNode
+from warren.metadata.commands import ClearPolicy, RemoveNode, SetPolicy
 from warren.metadata.member_checks import voters
 from warren.protocols.broker import Settings
 from warren.wire.amqp091 import spec
@@ -64,6 +64,37 @@ def test_a_queue_grows_to_what_its_argument_says() -> None:
     assert members(pair, "left") == ["a"]
     assert pair.clock.monotonic_ms() < INTERVAL_MS
     assert any("has 1 of 3 members and gets one on node" in text for text in pair.a.warnings)
+
+
+@pytest.mark.rule("CMR-03")
+@pytest.mark.rule("CMR-10")
+@pytest.mark.rule("CMR-11")
+@pytest.mark.rule("ARG-10")
+def test_a_policy_is_a_trigger_and_says_how_many() -> None:
+    """It re-applies to queues that are there; the larger of argument and policies counts."""
+    pair = reconciling()
+    declare(pair, "orders", 1)
+    declare(pair, "bills", 1)
+    declare(pair, "wants-three", 1, **{TARGET: 3})
+    passes(pair, 3 * TRIGGER_MS)
+    begun = pair.clock.monotonic_ms()
+    set_target(pair, "^(orders|wants)", 2)
+    pair.until(lambda: len(members(pair, "orders")) == 2)
+    assert pair.clock.monotonic_ms() - begun < INTERVAL_MS // 2
+    assert len(members(pair, "wants-three")) == 3
+    set_target(pair, "^o", 3, operator=True)
+    pair.until(lambda: len(members(pair, "orders")) == 3)
+    assert members(pair, "bills") == ["a"]
+    # Nothing is taken away when it is cleared.
+    pair.b.node.tables.submit(ClearPolicy("/", "p", True), None)
+    passes(pair, 3 * TRIGGER_MS)
+    assert len(members(pair, "orders")) == 3
+
+
+def set_target(pair: Pair, pattern: str, size: int, operator: bool = False) -> None:
+    """Set a policy, on a node that leads nothing."""
+    command = SetPolicy("/", "p", operator, pattern, "all", 0, {"target-group-size": size})
+    pair.b.node.tables.submit(command, None)
 
 
 @pytest.mark.rule("CMR-06")

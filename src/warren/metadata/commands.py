@@ -452,6 +452,74 @@ class MoreSessions(Command):
         return [20, self.name, self.nonce, self.newest]
 
 
+@final
+class SetPolicy(Command):
+    """Create a policy, or replace it. See `PolicyRecord`.
+
+    Attributes:
+        operator: Whether it is one of operators.
+    """
+
+    def __init__(
+        self,
+        vhost: str,
+        name: str,
+        operator: bool,
+        pattern: str,
+        apply_to: str,
+        priority: i64,
+        definition: dict[str, Any],
+    ) -> None:
+        super().__init__(True)
+        self.vhost: str = vhost
+        self.name: str = name
+        self.operator: bool = operator
+        self.pattern: str = pattern
+        self.apply_to: str = apply_to
+        self.priority: i64 = priority
+        self.definition: dict[str, Any] = definition
+
+    def fields(self) -> list[Any]:
+        """See `Command`."""
+        return [
+            21,
+            self.vhost,
+            self.name,
+            self.operator,
+            self.pattern,
+            self.apply_to,
+            self.priority,
+            self.definition,
+        ]
+
+
+@final
+class ClearPolicy(Command):
+    """Remove a policy. See `SetPolicy`."""
+
+    def __init__(self, vhost: str, name: str, operator: bool) -> None:
+        super().__init__(True)
+        self.vhost: str = vhost
+        self.name: str = name
+        self.operator: bool = operator
+
+    def fields(self) -> list[Any]:
+        """See `Command`."""
+        return [22, self.vhost, self.name, self.operator]
+
+
+@final
+class Barrier(Command):
+    """Change nothing: who has it applied knows all that was changed before it was submitted."""
+
+    def __init__(self) -> None:
+        super().__init__(True)
+
+    def fields(self) -> list[Any]:
+        """See `Command`."""
+        return [23]
+
+
 def member_rows(members: list[MemberRecord]) -> list[Any]:
     """Members as the log and snapshots hold them."""
     return [[member.node, member.incarnation, member.voter] for member in members]
@@ -506,6 +574,10 @@ def decode(data: bytes) -> Command:
         return Bind(f[0], f[1], f[2], f[3], f[4], _table(f[5]), f[6])
     if tag == 12:
         return Unbind(f[0], f[1], f[2], f[3], f[4], _table(f[5]), f[6])
+    if tag == 21:
+        return SetPolicy(f[0], f[1], f[2], f[3], f[4], f[5], f[6])
+    if tag == 22:
+        return ClearPolicy(f[0], f[1], f[2])
     return _decode_about_nodes(tag, f)
 
 
@@ -522,6 +594,8 @@ def _decode_about_nodes(tag: int, f: list[Any]) -> Command:
         return NodeMoved(f[0], f[1], f[2])
     if tag == 20:
         return MoreSessions(f[0], f[1], f[2])
+    if tag == 23:
+        return Barrier()
     assert tag == 19, tag
     return SetMembers(f[0], f[1], f[2], read_members(f[3]), f[4])
 

@@ -30,9 +30,11 @@ from warren.metadata.changes import (
 )
 from warren.metadata.commands import (
     AddNode,
+    Barrier,
     BeginCluster,
     Bind,
     ClearPermissions,
+    ClearPolicy,
     Command,
     DeclareExchange,
     DeclareQueue,
@@ -47,6 +49,7 @@ from warren.metadata.commands import (
     RemoveNode,
     SetMembers,
     SetPermissions,
+    SetPolicy,
     SetUser,
     Unbind,
 )
@@ -62,6 +65,7 @@ from warren.metadata.membership import (
     replace_members,
 )
 from warren.metadata.outcome import Outcome as Outcome
+from warren.metadata.policies import clear_policy, set_policy
 from warren.metadata.snapshots import (
     node_row,
     read_node,
@@ -96,7 +100,7 @@ PREDECLARED_EXCHANGES: Final = (
 
 @final
 class MetadataMachine:
-    """All nodes; all vhosts with their exchanges, queues and bindings; users and permissions.
+    """All nodes; all vhosts with what is in them, see `VhostRecord`; users.
 
     Group ids come from the nodes: a session, which is never given twice, and a counter in it. They
     are unique, those of a later life of a node are new ones, and they do not ascend in the log.
@@ -179,7 +183,7 @@ class MetadataMachine:
                 self.cluster_id = command.cluster_id
                 outcome.changed = True
         else:
-            return False
+            return isinstance(command, Barrier)
         return True
 
     def _apply_administration(self, command: Command, outcome: Outcome) -> None:
@@ -212,6 +216,10 @@ class MetadataMachine:
                     command.user, command.vhost, command.configure, command.write, command.read
                 )
                 outcome.changed = True
+        elif isinstance(command, SetPolicy):
+            set_policy(self.vhosts, command, outcome)
+        elif isinstance(command, ClearPolicy):
+            clear_policy(self.vhosts, command, outcome)
         else:
             assert isinstance(command, ClearPermissions), command
             cleared = self.vhosts.get(command.vhost)

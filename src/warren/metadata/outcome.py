@@ -21,6 +21,7 @@ class Outcome:
             process, a late announcement of an earlier process came through: announce it again.
         more_sessions: The node that got further sessions for its present life.
         members_changed: Queues whose members are others than before.
+        policies_changed: What policies say of queues may be something else than before.
     """
 
     def __init__(self) -> None:
@@ -32,3 +33,4 @@ class Outcome:
         self.node_up: NodeRecord | None = None
         self.more_sessions: NodeRecord | None = None
         self.members_changed: list[QueueRecord] = []
+        self.policies_changed: bool = False

@@ -17,7 +17,8 @@ from mypy_extensions import i64
 from warren.metadata.arguments import TARGET_SIZE
 from warren.metadata.commands import DeclareQueue
 from warren.metadata.machine import MetadataMachine
-from warren.metadata.tables import MemberRecord, QueueRecord
+from warren.metadata.policies import QUEUE_LEADER_LOCATOR, TARGET_GROUP_SIZE, policy_value
+from warren.metadata.tables import MemberRecord, QueueRecord, VhostRecord
 from warren.wire.amqp091.table import Table
 
 GROUP_SIZE: Final = "x-quorum-initial-group-size"
@@ -86,23 +87,39 @@ def group_size(arguments: Table, default: int) -> int:
     return int(value) if isinstance(value, int) else default
 
 
-def target_size(queue: QueueRecord, configured: int) -> int:
-    """How many members a queue is to have in the long run; 0 if nothing says so (CMR-06, CMR-11).
+def target_size(tables: VhostRecord, queue: QueueRecord, configured: int) -> int:
+    """How many members a queue is to have in the long run; 0 if nothing says so (CMR-06, CMR-10).
 
-    The largest figure counts, wherever it is from, as in RabbitMQ.
+    The largest figure counts, wherever it is from, as in RabbitMQ (CMR-11).
 
     Args:
+        tables: The queue's vhost.
         queue: A quorum queue.
         configured: What the node's configuration says, 0 for nothing.
     """
-    value = queue.arguments.get(TARGET_SIZE)
-    return max(configured, int(value)) if isinstance(value, int) else configured
+    figures = [configured]
+    for value in (
+        queue.arguments.get(TARGET_SIZE),
+        policy_value(tables, queue.name, queue.kind, TARGET_GROUP_SIZE),
+    ):
+        if isinstance(value, int):
+            figures.append(int(value))
+    return max(figures)
 
 
-def leader_locator(arguments: Table, default: str) -> str:
-    """`CLIENT_LOCAL` or `BALANCED`, which has other names too. Arguments as for `group_size`."""
-    value = arguments.get(LEADER_LOCATOR)
-    return CLIENT_LOCAL if (value or default) == CLIENT_LOCAL else BALANCED
+def leader_locator(tables: VhostRecord, command: DeclareQueue, default: str) -> str:
+    """`CLIENT_LOCAL` or `BALANCED`, which has other names too (LEAD-02).
+
+    A policy comes before the argument, and that before the configuration, as in RabbitMQ.
+
+    Args:
+        tables: The queue's vhost.
+        command: As `checks.declare_queue` let it through.
+        default: What the node's configuration says.
+    """
+    policy = policy_value(tables, command.name, command.kind, QUEUE_LEADER_LOCATOR)
+    value = policy or command.arguments.get(LEADER_LOCATOR) or default
+    return CLIENT_LOCAL if value == CLIENT_LOCAL else BALANCED
 
 
 def choose_members(
@@ -163,7 +180,7 @@ def place(
     Args:
         command: From `checks.declare_queue`.
         running, declaring, seed: See `choose_members`.
-        default_size, default_locator: What holds where the arguments say nothing.
+        default_size, default_locator: What holds where neither arguments nor policies say more.
         incarnation: Of each member; the queue is new, so that its group id may serve.
         leaders: See `count_loads`.
     """
@@ -175,7 +192,7 @@ def place(
         running,
         declaring,
         group_size(command.arguments, default_size),
-        leader_locator(command.arguments, default_locator),
+        leader_locator(machine.vhosts[command.vhost], command, default_locator),
         count_loads(machine, leaders),
         seed,
     )

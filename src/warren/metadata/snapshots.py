@@ -10,6 +10,7 @@ from warren.metadata.tables import (
     ExchangeRecord,
     NodeRecord,
     PermissionRecord,
+    PolicyRecord,
     QueueRecord,
     UserRecord,
     VhostRecord,
@@ -97,7 +98,15 @@ def vhost_row(tables: VhostRecord) -> list[Any]:
     permissions = [
         [row.user, row.configure, row.write, row.read] for row in tables.permissions.values()
     ]
-    return [tables.name, exchanges, queues, bindings, permissions]
+    return [
+        tables.name,
+        exchanges,
+        queues,
+        bindings,
+        permissions,
+        _policy_rows(tables.policies),
+        _policy_rows(tables.operator_policies),
+    ]
 
 
 def read_vhost(row: list[Any], router: Router | None) -> VhostRecord:
@@ -123,7 +132,23 @@ def read_vhost(row: list[Any], router: Router | None) -> VhostRecord:
         add_binding(tables, tables.exchanges[binding.source], key, binding)
     for p in row[4]:
         tables.permissions[p[0]] = PermissionRecord(p[0], name, p[1], p[2], p[3])
+    if len(row) > 5:
+        # Older snapshots have no policies.
+        _read_policies(tables.policies, row[5])
+        _read_policies(tables.operator_policies, row[6])
     return tables
+
+
+def _policy_rows(policies: dict[str, PolicyRecord]) -> list[Any]:
+    return [
+        [row.name, row.pattern, row.apply_to, row.priority, row.definition]
+        for row in policies.values()
+    ]
+
+
+def _read_policies(policies: dict[str, PolicyRecord], rows: list[Any]) -> None:
+    for row in rows:
+        policies[row[0]] = PolicyRecord(row[0], row[1], row[2], row[3], row[4])
 
 
 def _table(data: bytes) -> Table:

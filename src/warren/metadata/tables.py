@@ -1,11 +1,12 @@
-"""Rows of the cluster's tables: nodes; vhosts with exchanges, queues and bindings; users.
+"""Rows of the cluster's tables: nodes; vhosts with exchanges, queues, bindings, policies; users.
 
 A row is changed by `MetadataMachine.apply` only; everybody else reads.
 """
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias, final
+import re
+from typing import Any, Final, TypeAlias, final
 
 from mypy_extensions import i64
 
@@ -200,6 +201,32 @@ class PermissionRecord:
 
 
 @final
+class PolicyRecord:
+    """One policy, of users or of operators: settings for all whose names match (ARG-09).
+
+    Attributes:
+        pattern: A regular expression, which may match anywhere in a name.
+        apply_to: What it is for, such as `quorum_queues`; see `policies.APPLY_TO`.
+        priority: The highest one counts.
+        definition: Settings by key, as in JSON.
+    """
+
+    def __init__(
+        self, name: str, pattern: str, apply_to: str, priority: i64, definition: dict[str, Any]
+    ) -> None:
+        self.name: str = name
+        self.pattern: str = pattern
+        self.apply_to: str = apply_to
+        self.priority: i64 = priority
+        self.definition: dict[str, Any] = definition
+        self._compiled: re.Pattern[str] = re.compile(pattern)
+
+    def matches(self, name: str) -> bool:
+        """Whether it is for a name."""
+        return self._compiled.search(name) is not None
+
+
+@final
 class VhostRecord:
     """One vhost and what is in it.
 
@@ -207,6 +234,7 @@ class VhostRecord:
         router: Its routes, kept up to date by the machine.
         owned: Exclusive queues by the connection they belong to.
         permissions: By user.
+        policies, operator_policies: By name.
     """
 
     def __init__(self, name: str) -> None:
@@ -215,4 +243,10 @@ class VhostRecord:
         self.queues: dict[str, QueueRecord] = {}
         self.owned: dict[int, dict[QueueRecord, None]] = {}
         self.permissions: dict[str, PermissionRecord] = {}
+        self.policies: dict[str, PolicyRecord] = {}
+        self.operator_policies: dict[str, PolicyRecord] = {}
         self.router: Router = Router(name)
+
+    def policies_of(self, operator: bool) -> dict[str, PolicyRecord]:
+        """Those of operators, or those of users."""
+        return self.operator_policies if operator else self.policies

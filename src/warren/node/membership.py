@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, final
 
 import msgspec
+from mypy_extensions import i64
 
 from warren.errors import ClusterError, CorruptRecord
 from warren.metadata import commands
@@ -56,12 +57,32 @@ class Joining(Change):
 
 
 @final
+class Confirming(Change):
+    """Groups that wait for the tables here to be no older than when this was begun.
+
+    Attributes:
+        terms: The term in which each of them is led here.
+    """
+
+    def __init__(self, membership: Membership) -> None:
+        self._membership: Membership = membership
+        self.terms: dict[int, i64] = {}
+
+    def applied(self, outcome: Outcome) -> None:
+        """They are not."""
+        self._membership.confirmed(self.terms)
+
+
+@final
 class Membership:
     """Nodes that come and go, and the groups that have to follow."""
 
     def __init__(self, node: Node) -> None:
         self._node: Node = node
         self._unsettled: dict[int, bool] = {}
+        self._confirmed: dict[int, i64] = {}
+        """Groups for which the tables here are known to be new enough, and in which term."""
+        self._confirming: bool = False
         self._asked_ms: int = -JOIN_AGAIN_MS
         self._asks: int = 0
         self._contacts: list[str] = []
@@ -259,14 +280,19 @@ class Membership:
     def tick(self) -> None:
         """Bring groups that this node leads nearer to what they should be."""
         tables = self._node.tables
+        doubtful = Confirming(self)
         for group_id in list(self._unsettled):
             member = self._node.cluster.members.get(group_id)
             if member is None or not member.raft.is_leader:
                 del self._unsettled[group_id]
-            elif self._settled(member, tables.desired(group_id)):
+                self._confirmed.pop(group_id, None)
+            elif self._settled(member, tables.desired(group_id), doubtful):
                 del self._unsettled[group_id]
                 if group_id == METADATA_GROUP:
                     self._place_everywhere()
+        if doubtful.terms and not self._confirming:
+            self._confirming = True
+            tables.submit(commands.Barrier(), doubtful)
         now = self._node.monotonic_ms()
         if now - self._asked_ms >= JOIN_AGAIN_MS:
             self._asked_ms = now
@@ -275,15 +301,27 @@ class Membership:
             elif self._node.cluster.session and self._moved():
                 self._move()
 
-    def _settled(self, member: Member, desired: list[Copy]) -> bool:
-        """Whether nothing is left to do; else do the next step if it can be done now."""
+    def confirmed(self, terms: dict[int, i64]) -> None:
+        """The tables here say of these groups all that could be known when their terms were."""
+        self._confirming = False
+        self._confirmed.update(terms)
+
+    def _settled(self, member: Member, desired: list[Copy], doubtful: Confirming) -> bool:
+        """Whether nothing is left to do; else do the next step if it can be done now.
+
+        Whoever led before may have gone by newer tables than there are here. To undo what it did
+        could take votes from nodes that run, and leave the group to ones that do not.
+        """
         current = member.raft.members
         if not desired:
             return True
         step = next_step(member, current, desired)
         if step is None:
             return True
-        if step:
+        group_id = int(member.group_id)
+        if group_id != METADATA_GROUP and self._confirmed.get(group_id) != member.raft.term:
+            doubtful.terms[group_id] = member.raft.term
+        elif step:
             member.raft.propose_config(step)
             member.work()
         return False

@@ -127,10 +127,16 @@ class Node(Broker):
     def ready(self) -> bool:
         """Whether clients may come.
 
-        The cluster has to know this life of the node, its first user has to be there, and what
-        consumers of the life before held has to be back in its queues.
+        The cluster has to know this life of the node, its first user has to be there, every quorum
+        queue has to have a copy here, through which it is used, and what consumers of the life
+        before held has to be back in its queues.
         """
-        return self.cluster.session > 0 and self.tables.settled and self.cluster.taken_over()
+        return (
+            self.cluster.session > 0
+            and self.tables.settled
+            and self.tables.furnished()
+            and self.cluster.taken_over()
+        )
 
     def accept(self, transport: Transport, host: str, port: int) -> Connection:
         """A client connected."""

@@ -76,7 +76,8 @@ class Reconciler:
         """Give a queue one more member if it has too few; whether one is on its way (CMR-02)."""
         node = self._node
         voting = voters(queue)
-        target = target_size(queue, node.settings.reconcile_target)
+        tables = node.tables.machine.vhosts[queue.vhost]
+        target = target_size(tables, queue, node.settings.reconcile_target)
         if len(voting) >= target:
             return False
         if not node.queue_members.settled(queue):

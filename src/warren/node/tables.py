@@ -142,6 +142,14 @@ class Tables(Machine):
         """Whether all that this node wanted changed is in force."""
         return len(self.machine.vhosts) > 0 and len(self._tables_member().submissions) == 0
 
+    def furnished(self) -> bool:
+        """Whether every quorum queue has a copy on this node; one that has just joined has none."""
+        for tables in self.machine.vhosts.values():
+            for record in tables.queues.values():
+                if record.kind == "quorum" and copies.copy_here(self._node, record) is None:
+                    return False
+        return True
+
     def submit(self, command: commands.Command, change: Change | None) -> None:
         """Have a change logged; `change` is told when it is in force here."""
         payload = commands.encode(command)
@@ -315,6 +323,7 @@ class Tables(Machine):
             self._node.cluster.sessions_given(own.newest)
         self._node.membership.nodes_changed()
         self._node.reconciler.nodes_changed()
+        self._node.reconciler.trigger()
         for group_id in self.logged:
             self._node.membership.unsettle(group_id)
         self._node.cluster.close_sessions()
@@ -451,6 +460,8 @@ class Tables(Machine):
             self.announce()
         for record in outcome.members_changed:
             self._members_set(record)
+        if outcome.policies_changed:
+            self._node.reconciler.trigger()
         up = outcome.node_up
         if up is not None:
             if up.name == self._node.settings.node_name and up.nonce == self._node.nonce:

@@ -14,7 +14,7 @@ from typing import Any
 
 from warren import __version__
 from warren.errors import ConfigError
-from warren.server import config, queues_command
+from warren.server import config, policies_command, queues_command
 
 EXIT_USAGE = 2
 
@@ -119,6 +119,9 @@ def parser() -> argparse.ArgumentParser:
         _asking(commands, "queues", "about members and leaders of quorum queues, or move them"),
         _checked,
     )
+    policies_command.add_actions(
+        _asking(commands, "policies", "about settings of queues by their names, or change them")
+    )
     return command
 
 
@@ -217,6 +220,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from warren.server.queues_command import run as run_queues
 
         return run_queues(words)
+    if words.command == "policies":
+        return policies_command.run(words)
     try:
         settings = server_config(words)
     except ConfigError as error:

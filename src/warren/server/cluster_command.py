@@ -170,5 +170,8 @@ def describe(status: dict[str, Any]) -> str:
             where += f"  voters {' '.join(queue['voters'])}"
         if queue["learners"]:
             where += f"  learners {' '.join(queue['learners'])}"
+        for word in ("policy", "operator_policy"):
+            if queue[word]:
+                where += f"  {word} {queue[word]}"
         lines.append(f"queue  {queue['vhost']}  {queue['name']}  {queue['type']}  {where}")
     return "\n".join(lines)

@@ -6,6 +6,8 @@ A request is a MessagePack array, and so is its answer:
     ["forget", node, force]      ["ok", null]      the node is out of the tables
     ["leave", force]             ["ok", null]      this node is, and ends
     ["queues", action, {words}]  ["ok", ...]       see `queue_operators`
+    ["policies", action, {words}]
+                                 ["ok", ...]       see `policy_operators`
     anything                     ["error", text]
 
 The cluster listener answers nobody else; see docs/formats/peer-link.md.
@@ -24,10 +26,12 @@ from warren.errors import ClusterError
 from warren.metadata.commands import RemoveNode
 from warren.metadata.node_checks import check_majorities, check_remove_node
 from warren.metadata.outcome import Outcome
+from warren.metadata.policies import names_of
 from warren.node.node import Node
 from warren.node.tables import Change
 from warren.server.config import ServerConfig
 from warren.server.peer_link import PeerLink
+from warren.server.policy_operators import PolicyOperators
 from warren.server.queue_operators import QueueOperators
 
 if TYPE_CHECKING:
@@ -49,6 +53,7 @@ class NodeOperators:
         self._server = server
         self._node = server.node
         self._queues = QueueOperators(server)
+        self._policies = PolicyOperators(server.node)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def asked(self, link: PeerLink, request: bytes) -> None:
@@ -65,6 +70,9 @@ class NodeOperators:
             elif words[0] == "queues":
                 _, action, asked = words
                 self._begin(self._about_queues(link, action, asked))
+            elif words[0] == "policies":
+                _, action, asked = words
+                self._policies.answer(action, asked, lambda content: reply(link, content))
             else:
                 raise ValueError("no such request")
         except ClusterError as error:
@@ -191,6 +199,8 @@ def waits_for(node: Node, config: ServerConfig) -> str:
         return node.queue_members.no_majority().removeprefix("waits ")
     if not node.cluster.session:
         return f"for node {raft.leader}, which leads the cluster, to hear of this start"
+    if not node.tables.furnished():
+        return "for copies of all quorum queues to be entered for this node"
     return "for the first user to be written down"
 
 
@@ -202,6 +212,7 @@ def status(node: Node) -> dict[str, Any]:
     for tables in machine.vhosts.values():
         for queue in tables.queues.values():
             member = node.cluster.members.get(int(queue.group_id))
+            policy, operator_policy = names_of(tables, queue)
             queues.append(
                 {
                     "vhost": queue.vhost,
@@ -211,6 +222,8 @@ def status(node: Node) -> dict[str, Any]:
                     "" if member is None else member.raft.leader,
                     "voters": [row.node for row in queue.members if row.voter],
                     "learners": [row.node for row in queue.members if not row.voter],
+                    "policy": policy,
+                    "operator_policy": operator_policy,
                 }
             )  # fmt: skip
     return {

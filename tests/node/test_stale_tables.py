@@ -1,0 +1,63 @@
+"""A leader of a queue whose node has older tables than the one that led before."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.node.pair import Pair, Station
+from warren.metadata.commands import SetMembers
+from warren.metadata.member_checks import voters
+from warren.metadata.tables import MemberRecord, QueueRecord
+from warren.wire.amqp091 import spec
+
+QUEUE = "orders"
+
+
+def record(station: Station) -> QueueRecord:
+    queue = station.node.tables.machine.queue("/", QUEUE)
+    assert queue is not None
+    return queue
+
+
+def voting(station: Station) -> list[str]:
+    """Who votes, by what the node's member of the group has in force."""
+    member = station.node.cluster.members[int(record(station).group_id)]
+    return sorted(copy.node for copy in member.raft.members if copy.voter)
+
+
+@pytest.mark.rule("MEM-06")
+def test_it_does_not_undo_what_was_done_by_newer_ones() -> None:
+    """That could leave the queue to members that are down; it asks for newer tables first."""
+    pair = Pair()
+    pair.add("c")
+    a, b = pair.a, pair.b
+    client = a.client()
+    arguments = {"x-queue-type": "quorum", "x-quorum-initial-group-size": 1}
+    declare = spec.QueueDeclare(0, QUEUE, False, True, False, False, False, arguments)
+    assert isinstance(client.call(declare), spec.QueueDeclareOk)
+    pair.until(lambda: [row.node for row in record(b).members] == ["a", "b", "c"])
+
+    def vote(*nodes: str) -> None:
+        before = record(a)
+        members = [
+            MemberRecord(row.node, row.incarnation, row.node in nodes) for row in before.members
+        ]
+        command = SetMembers(before.group_id, "/", QUEUE, members, before.revision)
+        a.node.tables.submit(command, None)
+
+    vote("a", "b")
+    pair.until(lambda: voting(b) == sorted(voters(record(b))) == ["a", "b"])
+    pair.withheld = {("a", "b"): [], ("c", "b"): []}
+    vote("a", "b", "c")
+    pair.until(lambda: voting(a) == voting(b) == ["a", "b", "c"])
+    member = b.node.cluster.members[int(record(b).group_id)]
+    a.node.queue_members.transfer(int(record(a).group_id), "b")
+    pair.until(lambda: member.raft.is_leader)
+    assert "c" not in voters(record(b))
+    pair.settle(100)
+    assert voting(b) == ["a", "b", "c"]
+    # With the tables it goes on, by what they say then.
+    pair.release()
+    vote("b", "c")
+    pair.until(lambda: voting(b) == voting(a) == ["b", "c"])
+    assert member.raft.is_leader
