@@ -282,6 +282,9 @@ class Site:
             world.say("%s: power fails during the stop", self.name)
             self.fail_power()
             return
+        except StorageError as error:
+            self._damaged(error)
+            return
         except OSError as error:
             world.say("%s: the stop fails: %s", self.name, error)
             self.kill()

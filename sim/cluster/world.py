@@ -338,6 +338,8 @@ class ClusterWorld(Stage):
         self._unseen.add(queue)
         for name in self.sites:
             for receiver in self._receivers(name, queue):
+                # It may as well still hold all of it, so that settling counts.
+                receiver.doubted |= set(receiver.held.values())
                 _take_back(receiver)
 
     def _queue_name(self, group_id: int) -> str:

@@ -57,14 +57,24 @@ class Node:
             pika.ConnectionParameters(*self.address, heartbeat=0, blocked_connection_timeout=30)
         )
 
-    def warren(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Run `warren cluster` for this node."""
+    def command(self, name: str, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of `warren` for this node."""
         return subprocess.run(
-            [sys.executable, "-m", "warren", "cluster", "--data-dir", str(self.folder), *words],
+            [sys.executable, "-m", "warren", name, "--data-dir", str(self.folder), *words],
             capture_output=True,
             text=True,
             timeout=COMMAND_SECONDS_MAX,
         )
+
+    def done(self, name: str, *words: str) -> str:
+        """Run a command that has to be done; what it prints."""
+        result = self.command(name, *words)
+        assert result.returncode == 0, result.stderr + result.stdout
+        return result.stdout.strip()
+
+    def warren(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run `warren cluster`."""
+        return self.command("cluster", *words)
 
     def status(self) -> dict[str, Any]:
         """The cluster as this node sees it."""
@@ -115,6 +125,15 @@ class Cluster:
             node.broker.wait()
         self.settled()
         return self.nodes
+
+    def restart_all(self) -> None:
+        """Kill all nodes, start them together, and wait until clients may come."""
+        for node in self.nodes:
+            node.broker.kill()
+        for node in self.nodes:
+            node.broker.launch()
+        for node in self.nodes:
+            node.broker.wait()
 
     def settled(self, up: int = 0) -> None:
         """Wait until every node that runs sees so many running nodes (all), and a leader."""

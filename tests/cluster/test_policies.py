@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections import Counter
 from typing import Any
 
 import pytest
 
 from tests.clients.support import eventually
-from tests.cluster.nodes import COMMAND_SECONDS_MAX, WAIT_S, Cluster, Node, declare
+from tests.cluster.nodes import WAIT_S, Cluster, Node, declare
 
 RECONCILES = (
     "--set",
@@ -19,23 +17,6 @@ RECONCILES = (
     "--set",
     "quorum_queue.continuous_membership_reconciliation.trigger_interval=100",
 )
-
-
-def policies(node: Node, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run `warren policies` for a node."""
-    return subprocess.run(
-        [sys.executable, "-m", "warren", "policies", "--data-dir", str(node.folder), *words],
-        capture_output=True,
-        text=True,
-        timeout=COMMAND_SECONDS_MAX,
-    )
-
-
-def done(node: Node, *words: str) -> str:
-    """Run it, and it has to be done."""
-    result = policies(node, *words)
-    assert result.returncode == 0, result.stderr
-    return result.stdout
 
 
 def row(node: Node, queue: str) -> dict[str, Any]:
@@ -49,23 +30,18 @@ def test_a_policy_grows_queues_and_outlives_a_restart(cluster: Cluster) -> None:
     for queue in ("orders.eu", "bills"):
         declare(nodes[0], queue, **{"x-quorum-initial-group-size": 1})
     definition = '{"target-group-size": 3}'
-    done(nodes[1], "set_policy", "sizes", r"^orders\.", definition, "--priority", "7",
+    nodes[1].done("policies", "set_policy", "sizes", r"^orders\.", definition, "--priority", "7",
          "--apply-to", "quorum_queues")  # fmt: skip
     eventually(lambda: len(row(nodes[2], "orders.eu")["voters"]) == 3, WAIT_S)
     assert row(nodes[2], "orders.eu")["policy"] == "sizes"
     assert row(nodes[2], "bills")["policy"] == ""
     assert len(row(nodes[2], "bills")["voters"]) == 1
-    done(nodes[2], "set_operator_policy", "floor", "", '{"target-group-size": 2}')
+    nodes[2].done("policies", "set_operator_policy", "floor", "", '{"target-group-size": 2}')
     eventually(lambda: len(row(nodes[0], "bills")["voters"]) == 2, WAIT_S)
     status = nodes[0].warren("status").stdout.splitlines()
     assert next(line for line in status if " bills " in line).endswith("operator_policy floor")
 
-    for node in nodes:
-        node.broker.kill()
-    for node in nodes:
-        node.broker.launch()
-    for node in nodes:
-        node.broker.wait()
+    cluster.restart_all()
     cluster.settled()
     expected = {
         "vhost": "/",
@@ -76,11 +52,11 @@ def test_a_policy_grows_queues_and_outlives_a_restart(cluster: Cluster) -> None:
         "priority": 7,
     }
     for node in nodes:
-        assert json.loads(done(node, "list_policies", "--json")) == [expected]
-    assert "floor" in done(nodes[0], "list_operator_policies")
-    done(nodes[0], "clear_policy", "sizes")
-    eventually(lambda: done(nodes[2], "list_policies") == "no policies\n", WAIT_S)
-    refused = policies(nodes[0], "clear_policy", "sizes")
+        assert json.loads(node.done("policies", "list_policies", "--json")) == [expected]
+    assert "floor" in nodes[0].done("policies", "list_operator_policies")
+    nodes[0].done("policies", "clear_policy", "sizes")
+    eventually(lambda: nodes[2].done("policies", "list_policies") == "no policies", WAIT_S)
+    refused = nodes[0].command("policies", "clear_policy", "sizes")
     assert refused.returncode == 1
     assert refused.stderr == "warren: there is no policy 'sizes' in vhost '/'\n"
 
@@ -88,7 +64,9 @@ def test_a_policy_grows_queues_and_outlives_a_restart(cluster: Cluster) -> None:
 @pytest.mark.rule("LEAD-02")
 def test_a_policy_places_leaders(cluster: Cluster) -> None:
     nodes = cluster.start(3)
-    done(nodes[0], "set_policy", "spread", "^spread", '{"queue-leader-locator": "balanced"}')
+    nodes[0].done(
+        "policies", "set_policy", "spread", "^spread", '{"queue-leader-locator": "balanced"}'
+    )
     for name in ("spread", "local"):
         for number in range(6):
             declare(nodes[0], f"{name}-{number}")
@@ -107,11 +85,11 @@ def led(node: Node) -> dict[str, str]:
 
 def test_a_minority_changes_nothing(cluster: Cluster) -> None:
     nodes = cluster.start(2)
-    wrong = policies(nodes[0], "set_policy", "p", "*", '{"target-group-size": 3}')
+    wrong = nodes[0].command("policies", "set_policy", "p", "*", '{"target-group-size": 3}')
     assert wrong.returncode == 1 and "should be regular expression" in wrong.stderr
     nodes[1].broker.kill()
     eventually(lambda: not nodes[0].status()["leader"], WAIT_S)
-    refused = policies(nodes[0], "set_policy", "p", "", '{"target-group-size": 3}')
+    refused = nodes[0].command("policies", "set_policy", "p", "", '{"target-group-size": 3}')
     assert refused.returncode == 1
     assert "waits for a majority" in refused.stderr
-    assert done(nodes[0], "list_policies") == "no policies\n"
+    assert nodes[0].done("policies", "list_policies") == "no policies"

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections import Counter
 from typing import Any
 
 import pytest
 
 from tests.clients.support import eventually
-from tests.cluster.nodes import COMMAND_SECONDS_MAX, WAIT_S, Cluster, Node, declare, seen_by
+from tests.cluster.nodes import WAIT_S, Cluster, Node, declare, seen_by
 from tests.cluster.traffic import Consumer, Publisher, check_books
 
 QUEUE = "orders"
@@ -19,19 +18,12 @@ QUEUE = "orders"
 
 def queues(node: Node, *words: str) -> subprocess.CompletedProcess[str]:
     """Run `warren queues` for a node."""
-    return subprocess.run(
-        [sys.executable, "-m", "warren", "queues", "--data-dir", str(node.folder), *words],
-        capture_output=True,
-        text=True,
-        timeout=COMMAND_SECONDS_MAX,
-    )
+    return node.command("queues", *words)
 
 
 def done(node: Node, *words: str) -> str:
     """Run it, and it has to be done."""
-    result = queues(node, *words)
-    assert result.returncode == 0, result.stderr + result.stdout
-    return result.stdout.strip()
+    return node.done("queues", *words)
 
 
 def listed(node: Node, *words: str) -> list[dict[str, Any]]:

@@ -143,12 +143,7 @@ def test_all_nodes_start_at_once(cluster: Cluster) -> None:
     declare(nodes[0], QUEUE)
     fill(nodes[0], 0, BACKLOG)
     assert own(take(nodes[1], TAKEN)) == bodies(0, TAKEN)
-    for node in nodes:
-        node.broker.kill()
-    for node in nodes:
-        node.broker.launch()
-    for node in nodes:
-        node.broker.wait()
+    cluster.restart_all()
     # Confirmed there, it is behind all that was there before.
     fill(nodes[2], BACKLOG, BACKLOG + 1)
     # What the consumer of before held comes back when its node is known to have begun anew.

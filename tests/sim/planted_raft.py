@@ -218,14 +218,14 @@ def outlived_office() -> Mend:
 
 
 PLANTED = {
-    blind_vote: 9,
-    counts_memory: 95,
-    acknowledges_memory: 11,
-    counts_learners: 1,
+    blind_vote: 8,
+    counts_memory: 30,
+    acknowledges_memory: 4,
+    counts_learners: 6,
     half_is_enough: 1,
     commits_unvalidated: 1,
     doubled_append_cuts: 2,
-    configured_at_commit: 1,
+    configured_at_commit: 4,
 }
 """With each bug the first seed that found it, last time somebody looked; see `hunt`."""
 
