@@ -48,16 +48,23 @@ class Healing:
         world.until(ANSWER_MS, "requests and publishes are not answered", self._answered)
         world.until(ANSWER_MS, "the members do not agree", self._agreed)
         self._leave()
+        self._drain()
+        self._talked = world.counts["talk"]
+        self._silent_since = world.now_ms()
+        world.until(QUIET_MS, "idle nodes do not fall silent", self._silent)
+        if not self._empty():
+            # What was published without confirms may have been on its way between nodes.
+            self._drain()
+        self._start_again()
+
+    def _drain(self) -> None:
+        world = self._world
         world.clients = drainers(world)
         world.begin_acting()
         world.until(DRAIN_MS, "messages stay in the nodes", self._empty)
         self._leave()
         world.until(QUIET_MS, "the nodes do not come to rest", self._agreed)
         world.ledger.check_agreement()
-        self._talked = world.counts["talk"]
-        self._silent_since = world.now_ms()
-        world.until(QUIET_MS, "idle nodes do not fall silent", self._silent)
-        self._start_again()
 
     def _leave(self) -> None:
         world = self._world
