@@ -161,6 +161,10 @@ def test_one_that_came_too_late_changes_nothing() -> None:
         ('{"target-group-size": true}', "true is not a valid qq target count value: "),
         ('{"target-group-size": "3"}', '"3" is not a valid qq target count value: '),
         ('{"queue-leader-locator": "near"}', '"near" is not a valid queue leader locator value: '),
+        (
+            '{"queue-leader-locator": "min-masters"}',
+            '"min-masters" is not a valid queue leader locator value: ',
+        ),
         ('{"queue-leader-locator": 3}', "3 is not a valid queue leader locator value: "),
         ('{"queue-leader-locator": ["x"]}', '["x"] is not a valid queue leader locator value: '),
     ],

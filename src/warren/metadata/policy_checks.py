@@ -15,7 +15,6 @@ import msgspec
 from mypy_extensions import i64
 
 from warren.errors import ClusterError
-from warren.metadata.arguments import LEADER_LOCATORS
 from warren.metadata.commands import ClearPolicy, SetPolicy
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.policies import (
@@ -26,6 +25,8 @@ from warren.metadata.policies import (
 )
 
 PRIORITY_MAX: Final = 2**31 - 1
+LOCATORS: Final = ("client-local", "balanced", "random", "least-leaders")
+"""Other than in arguments, `min-masters` is none of them."""
 NOT_YET: Final = (
     "alternate-exchange",
     "consumer-disconnected-timeout",
@@ -141,8 +142,7 @@ def _check_setting(operator: bool, key: str, value: Any) -> None:
             raise ClusterError(
                 f"{shown} is not a valid qq target count value: {key} is a number above zero"
             )
-    elif value not in LEADER_LOCATORS:
+    elif value not in LOCATORS:
         raise ClusterError(
-            f"{shown} is not a valid queue leader locator value: "
-            f"it is one of {', '.join(LEADER_LOCATORS)}"
+            f"{shown} is not a valid queue leader locator value: it is one of {', '.join(LOCATORS)}"
         )
