@@ -100,10 +100,16 @@ class Lab:
         return True
 
     def leader(self, queue: str) -> Node:
-        """The node that leads a queue, when the cluster is whole."""
-        seen = self.status(self.cluster.nodes[0])
-        assert seen is not None
-        (name,) = (row["leader"] for row in seen["queues"] if row["name"] == queue)
+        """The node that leads a queue, when the cluster is whole; a change may be under way."""
+
+        def found() -> str:
+            seen = self.status(self.cluster.nodes[0])
+            if seen is None:
+                return ""
+            (name,) = (row["leader"] for row in seen["queues"] if row["name"] == queue)
+            return str(name)
+
+        name = eventually(found, HEALED_S)
         return next(node for node in self.cluster.nodes if node.name == name)
 
     def declare(self, queue: str, voters: int) -> None:
