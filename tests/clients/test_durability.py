@@ -334,6 +334,19 @@ def test_data_directory_that_is_none(make_broker: Callable[..., Broker]) -> None
     assert broker.data_dir.read_text() == "mine"
 
 
+def test_data_directory_with_a_file_in_the_way(make_broker: Callable[..., Broker]) -> None:
+    """A file where the log's directory should be: the same."""
+    broker = make_broker()
+    assert broker.data_dir is not None
+    broker.data_dir.mkdir(parents=True)
+    (broker.data_dir / "log").write_text("mine")
+    process = broker.launch()
+    assert process.wait(30) not in (0, None)
+    assert f"data directory {broker.data_dir}: " in broker.log_text()
+    assert "Traceback" not in broker.log_text()
+    assert (broker.data_dir / "log").read_text() == "mine"
+
+
 def test_data_directory_in_use(private_broker: Broker, make_broker: Callable[..., Broker]) -> None:
     """Two nodes never write to one directory."""
     second = make_broker()

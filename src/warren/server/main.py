@@ -23,7 +23,7 @@ from typing import IO, cast
 import uvloop
 
 from warren import __version__
-from warren.errors import BrokerError, ConfigError
+from warren.errors import BrokerError, ConfigError, StorageError
 from warren.log.config import LogConfig
 from warren.node.cluster import ClusterListener
 from warren.node.node import Node
@@ -257,7 +257,10 @@ class Server:
         known = bool(self._identity.cluster_id)
         node.cluster_id = self._identity.cluster_id
         node.settings.join = known or await has_to_join(self._config, self.network)
-        node.recover()
+        try:
+            node.recover()
+        except OSError as error:
+            raise StorageError(f"data directory {self._config.data_dir}: {error}") from error
         if known:
             self._identity.save()
             if node.membership.joining():
