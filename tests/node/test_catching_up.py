@@ -43,11 +43,7 @@ def test_snapshots_do_not_overtake_the_one_being_sent(seed: int) -> None:
     pair = Pair(seed)
     a, b = pair.a, pair.b
     client = a.client()
-    arguments = {"x-queue-type": "quorum", "x-quorum-initial-group-size": 1}
-    declared = client.call(
-        spec.QueueDeclare(0, "orders", False, True, False, False, False, dict(arguments))
-    )
-    assert isinstance(declared, spec.QueueDeclareOk)
+    assert isinstance(client.declare("orders", kind="quorum", size=1), spec.QueueDeclareOk)
     pair.until(lambda: "orders" in b.node.tables.vhosts["/"].queues)
     b.kill()
     for _ in range(BACKLOG // EACH_STEP):
@@ -70,11 +66,7 @@ def test_a_member_that_was_away_gets_what_it_missed_and_no_more() -> None:
     pair.add("c")
     a, b = pair.a, pair.b
     client = a.client()
-    arguments = {"x-queue-type": "quorum"}
-    declared = client.call(
-        spec.QueueDeclare(0, "orders", False, True, False, False, False, dict(arguments))
-    )
-    assert isinstance(declared, spec.QueueDeclareOk)
+    assert isinstance(client.declare("orders", kind="quorum"), spec.QueueDeclareOk)
     client.call(spec.ConfirmSelect(False))
     publish(client, BACKLOG)
     pair.until(lambda: "orders" in b.node.tables.vhosts["/"].queues)

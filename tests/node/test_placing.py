@@ -48,3 +48,25 @@ def test_a_node_comes_while_an_operator_changes_the_members() -> None:
     pair.a.node.tables.submit(command, None)
     pair.until(lambda: len(record(pair, "q").members) == 3)
     assert [row.voter for row in record(pair, "q").members] == [True, False, False]
+
+
+@pytest.mark.rule("MEM-01")
+def test_clients_come_to_a_node_that_has_copies_of_all_quorum_queues() -> None:
+    """They would be told that queues are not there which they have used on other nodes."""
+    pair = Pair()
+    declare(pair, "q")
+    pair.until(lambda: pair.a.node.tables.machine.queue("/", "q") is not None)
+    c = pair.add("c")
+    queue = record(pair, "q")
+    without = [row for row in queue.members if row.node != "c"]
+    pair.until(lambda: c.node.ready)
+    pair.a.node.tables.submit(SetMembers(queue.group_id, "/", "q", without, queue.revision), None)
+
+    def here() -> bool:
+        there = c.node.tables.machine.queue("/", "q")
+        return there is not None and there.member_on("c") is not None
+
+    pair.until(lambda: not here())
+    assert not c.node.ready
+    pair.until(here)
+    pair.until(lambda: c.node.ready)

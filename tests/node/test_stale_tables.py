@@ -31,10 +31,7 @@ def test_it_does_not_undo_what_was_done_by_newer_ones() -> None:
     pair = Pair()
     pair.add("c")
     a, b = pair.a, pair.b
-    client = a.client()
-    arguments = {"x-queue-type": "quorum", "x-quorum-initial-group-size": 1}
-    declare = spec.QueueDeclare(0, QUEUE, False, True, False, False, False, arguments)
-    assert isinstance(client.call(declare), spec.QueueDeclareOk)
+    assert isinstance(a.client().declare(QUEUE, kind="quorum", size=1), spec.QueueDeclareOk)
     pair.until(lambda: [row.node for row in record(b).members] == ["a", "b", "c"])
 
     def vote(*nodes: str) -> None:
