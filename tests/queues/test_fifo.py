@@ -450,6 +450,39 @@ def test_a_snapshot_leaves_out_who_has_gone() -> None:
     assert sorted(restored.consumers) == [2]
 
 
+@pytest.mark.parametrize("leave", [Fifo.cancel, Fifo.down])
+def test_who_left_the_line_is_gone_from_it(leave: Callable[[Fifo, int], None]) -> None:
+    """A machine that lived on hands out in the same runs as one restored from its snapshot.
+
+    A consumer that left while it stood in line made the other one look as if it had company, so
+    that two messages went out one by one here and together there.
+    """
+    lived = Fifo(-1, True)
+    lived.attach(1, 2, 0)
+    lived.attach(2, 1, 0)
+    leave(lived, 2)
+    restored = Fifo(-1, False)
+    restored.restore(lived.encode())
+    for fifo in (lived, restored):
+        fifo.enqueue(0, 2)
+        fifo.dispatch()
+        assert [(d.consumer.id, d.first, d.count) for d in fifo.deliveries] == [(1, 0, 2)]
+
+
+@pytest.mark.parametrize("gone", [0, 1, 2, 3])
+def test_the_others_keep_their_turns(gone: int) -> None:
+    """Whoever leaves the line, first, last or between, the rest are served in the same order."""
+    fifo = Fifo(-1, True)
+    for consumer_id, priority in enumerate([0, 5, 0, 0]):
+        fifo.attach(consumer_id, 1, priority)
+    fifo.cancel(gone)
+    fifo.attach(4, 1, 5)
+    fifo.enqueue(0, 4)
+    fifo.dispatch()
+    order = [consumer_id for consumer_id in (1, 4, 0, 2, 3) if consumer_id != gone]
+    assert [d.consumer.id for d in fifo.deliveries] == order
+
+
 def test_a_later_version_is_refused() -> None:
     """A snapshot of a version that this build does not know is not guessed at."""
     state = Fifo(20, False).encode()

@@ -58,7 +58,8 @@ class Consumer:
         self.paused: bool = False
         self.limiter: Limiter | None = None
         self.next_mid: i64 = 0
-        self.queued: bool = False
+        self.line: Level | None = None
+        self.before: Consumer | None = None
         self.after: Consumer | None = None
         self._segments: list[Segment] = []
         self._head: i64 = 0
@@ -179,21 +180,30 @@ class Turns:
 
     def add(self, consumer: Consumer) -> None:
         """Put a consumer at the end of its priority's line, unless it stands there."""
-        if consumer.queued:
+        if consumer.line is not None:
             return
-        at: i64 = 0
-        while at < len(self._levels) and self._levels[at].priority > consumer.priority:
-            at += 1
-        if at == len(self._levels) or self._levels[at].priority != consumer.priority:
-            self._levels.insert(at, Level(consumer.priority))
-        self._levels[at].push(consumer)
+        priority = consumer.priority
+        levels = self._levels
+        at = self._find(priority)
+        if at == len(levels) or levels[at].priority != priority:
+            levels.insert(at, Level(priority))
+        levels[at].push(consumer)
+
+    def remove(self, consumer: Consumer) -> None:
+        """Take a consumer that leaves out of its line, wherever it stands there."""
+        level = consumer.line
+        if level is not None:
+            level.remove(consumer)
+            if level.head is None:
+                del self._levels[self._find(level.priority)]
 
     def next(self) -> Consumer | None:
         """Take the consumer whose turn it is out of its line."""
         levels = self._levels
         while levels:
-            consumer = levels[0].pop()
+            consumer = levels[0].head
             if consumer is not None:
+                levels[0].remove(consumer)
                 return consumer
             del levels[0]
         return None
@@ -212,10 +222,23 @@ class Turns:
         """Whether the consumer just taken is the only one of the highest priority."""
         return not self._levels or self._levels[0].head is None
 
+    def _find(self, priority: i64) -> i64:
+        """Where the level of a priority is, or would be; the highest comes first."""
+        levels = self._levels
+        low: i64 = 0
+        high: i64 = len(levels)
+        while low < high:
+            middle = (low + high) // 2
+            if levels[middle].priority > priority:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
 
 @final
 class Level:
-    """The line of one priority, linked through the consumers themselves."""
+    """The line of one priority, linked both ways through the consumers themselves."""
 
     def __init__(self, priority: i64) -> None:
         self.priority: i64 = priority
@@ -224,23 +247,27 @@ class Level:
 
     def push(self, consumer: Consumer) -> None:
         """Append a consumer."""
-        consumer.queued = True
-        consumer.after = None
+        consumer.line = self
         tail = self.tail
         if tail is None:
             self.head = consumer
         else:
             tail.after = consumer
+        consumer.before = tail
         self.tail = consumer
 
-    def pop(self) -> Consumer | None:
-        """Take the first consumer out."""
-        consumer = self.head
-        if consumer is None:
-            return None
-        self.head = consumer.after
-        if self.head is None:
-            self.tail = None
+    def remove(self, consumer: Consumer) -> None:
+        """Take a consumer of this line out."""
+        before = consumer.before
+        after = consumer.after
+        if before is None:
+            self.head = after
+        else:
+            before.after = after
+        if after is None:
+            self.tail = before
+        else:
+            after.before = before
+        consumer.line = None
+        consumer.before = None
         consumer.after = None
-        consumer.queued = False
-        return consumer

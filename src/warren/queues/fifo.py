@@ -84,6 +84,7 @@ class Fifo:
         consumer = self.consumers.get(consumer_id)
         if consumer is not None:
             consumer.active = False
+            self._turns.remove(consumer)
             if consumer.held == 0:
                 del self.consumers[consumer_id]
 
@@ -407,7 +408,7 @@ class Fifo:
                 write_i64_be(out, segment.count)
                 write_i32_be(out, i32(segment.acquired))
                 write_i32_be(out, i32(segment.failed))
-        line = self._line()
+        line = self._turns.order()
         write_i32_be(out, i32(len(line)))
         for consumer in line:
             write_i64_be(out, consumer.id)
@@ -415,14 +416,6 @@ class Fifo:
         for group in self.groups.values():
             group.encode(out)
         return out.getvalue()
-
-    def _line(self) -> list[Consumer]:
-        """Who stands in line for a turn, without those that left and have not been skipped yet."""
-        line: list[Consumer] = []
-        for consumer in self._turns.order():
-            if consumer.active and self.consumers.get(consumer.id) is consumer:
-                line.append(consumer)
-        return line
 
     def restore(self, data: bytes) -> None:
         """Read what `encode` wrote; what was here before is void.
@@ -521,6 +514,7 @@ class Fifo:
         if consumer is None:
             return []
         consumer.active = False
+        self._turns.remove(consumer)
         return self._survivors(consumer.release(0, consumer.next_mid), True)
 
     def _survivors(self, segments: list[Segment], failed: bool) -> list[Run]:
