@@ -95,7 +95,8 @@ def check_invariants(machine: MetadataMachine) -> None:
         assert sorted(owned) == sorted(exclusive)
         for queue in tables.queues.values():
             if queue.members:
-                assert queue.node in machine.nodes
+                assert queue.kind == "quorum"
+                assert queue.member_on(queue.node) is not None
                 assert all(member.node in machine.nodes for member in queue.members)
         for name in tables.exchanges:
             for key in ("", "k", "a.k"):
@@ -213,6 +214,85 @@ def test_nothing_is_left_of_a_removed_node(history: list[Command], name: str, fo
             assert queue.node != name
             assert queue.member_on(name) is None
     assert force or without_voters(machine) <= silent
+
+
+@pytest.mark.parametrize("kind", ["classic", "quorum"])
+def test_no_queue_is_at_home_where_it_has_no_member(kind: str) -> None:
+    # Its member on n2 stays when n1 is removed, and so the queue does; it must not stay on n1.
+    there = [MemberRecord("n2", 5, True)]
+    declare = commands.DeclareQueue("/", "a", kind, True, False, 0, {}, 5, "n1", there)
+    machine = replay([*BEGINNING, declare])
+    check_invariants(machine)
+    machine.apply(machine.applied_index + 1, commands.RemoveNode("n1", False))
+    queue = machine.queue("/", "a")
+    if kind == "quorum":
+        assert queue is not None and queue.node == "n2"
+    else:
+        assert queue is None
+    late = commands.DeclareQueue("/", "b", kind, True, False, 0, {}, 6, "n1", there)
+    machine.apply(machine.applied_index + 1, late)
+    queue = machine.queue("/", "b")
+    assert (queue is None) == (kind == "classic")
+
+
+NAMES_OF_THE_WORLD = ["заявки", "注文", "Ürgüp", "e\u0301", "\u00e9", "🐇", "a\u0000b", "ß" * 127]
+
+
+def test_a_snapshot_keeps_names_of_any_script() -> None:
+    history: list[Command] = [*BEGINNING]
+    for number, name in enumerate(NAMES_OF_THE_WORLD):
+        table: Table = {name: name}
+        group = 2 * number + 1
+        history += [
+            commands.AddNode(name, name.encode(), name, 1, 1),
+            commands.DeclareVhost(name),
+            commands.SetUser(name, b"hash", "scheme", [name], False),
+            commands.SetPermissions(name, name, name, name, name),
+            commands.SetPolicy(name, name, False, ".*", "queues", 0, {"x": name}),
+            commands.SetPolicy(name, name, True, ".*", "queues", 0, {"x": name}),
+            commands.DeclareExchange(name, name, "topic", True, False, False, table),
+            commands.DeclareQueue(name, name, "classic", True, False, 0, table, group, name),
+            commands.DeclareQueue(
+                name,
+                f"{name}2",
+                "quorum",
+                True,
+                False,
+                0,
+                table,
+                group + 1,
+                name,
+                [MemberRecord(name, 1, True)],
+            ),
+            commands.Bind(name, name, name, False, name, table, True),
+            commands.Bind(name, name, name, True, name, table, True),
+        ]
+    machine = replay([commands.decode(commands.encode(command)) for command in history])
+    restored = MetadataMachine()
+    restored.restore(machine.snapshot())
+    for one in (machine, restored):
+        assert list(one.nodes) == ["n1", "n2", *NAMES_OF_THE_WORLD]
+        assert list(one.users) == NAMES_OF_THE_WORLD
+        assert list(one.vhosts) == ["/", *NAMES_OF_THE_WORLD]
+        for name in NAMES_OF_THE_WORLD:
+            tables = one.vhosts[name]
+            node, user = one.nodes[name], one.users[name]
+            assert (node.name, node.host, user.name, user.tags) == (name, name, name, [name])
+            permission = tables.permissions[name]
+            assert permission.user == permission.vhost == name
+            assert permission.configure == permission.write == permission.read == name
+            for policies in (tables.policies, tables.operator_policies):
+                assert policies[name].name == name and policies[name].definition == {"x": name}
+            exchange = tables.exchanges[name]
+            assert (exchange.name, exchange.arguments) == (name, {name: name})
+            assert list(tables.queues) == [name, f"{name}2"]
+            assert tables.queues[name].node == name
+            assert tables.queues[name].arguments == {name: name}
+            assert tables.queues[f"{name}2"].members[0].node == name
+            assert [binding.source for binding in tables.queues[name].incoming] == [name]
+            assert [binding.arguments for binding in exchange.incoming] == [{name: name}]
+            assert tables.router.route(name, name, {}) == [name]
+    assert restored.snapshot() == machine.snapshot()
 
 
 def without_voters(machine: MetadataMachine) -> set[tuple[str, str]]:

@@ -76,6 +76,7 @@ from warren.metadata.snapshots import (
 )
 from warren.metadata.tables import (
     ExchangeRecord,
+    MemberRecord,
     NodeRecord,
     PermissionRecord,
     QueueRecord,
@@ -268,13 +269,14 @@ class MetadataMachine:
         if tables is None or command.name in tables.queues or is_late(self.nodes, command):
             return
         node = command.node
-        members = command.members
-        if members:
-            known = known_members(self.nodes, members)
+        members: list[MemberRecord] = []
+        if command.kind == "quorum" and command.members:
+            known = known_members(self.nodes, command.members)
             if known is None:
                 return
             members = known
-            if node not in self.nodes:
+            if node not in [member.node for member in members]:
+                # Else the queue would still name this node when that is removed.
                 node = first_leader(members)
         queue = QueueRecord(
             command.vhost,

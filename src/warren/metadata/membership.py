@@ -204,7 +204,7 @@ def is_late(nodes: dict[str, NodeRecord], command: DeclareQueue) -> bool:
         return False
     node = nodes.get(command.node)
     if node is None:
-        return not command.members
+        return command.kind != "quorum" or not command.members
     session: i64 = command.group_id >> LIFE_SHIFT
     in_memory = not command.durable or command.exclusive_owner != NO_OWNER
     return in_memory and session != 0 and session != node.session
