@@ -1,14 +1,16 @@
 """Prints which rules of the acceptance table a passing test proves, and which none does.
 
-    python tools/rules.py [--missing]
+    python tools/rules.py [--missing] [--write]
 
 A test names its rules with `@pytest.mark.rule("NAME-01", ...)`; each test run leaves its outcomes
-in pytest's cache (`tests/conftest.py`). A rule is proven when tests that name it ran and all
-passed, in every mode they ran in. A rule that tests name, but none ran, is not proven.
+in pytest's cache (`tests/conftest.py`). A rule is proven when all tests that name it passed: each
+in one mode at least, pure or compiled, and in none it failed. A skipped test proves nothing.
 
 The table is section 1 of `acceptance.md`: `$WARREN_ACCEPTANCE`, or beside the checkout in
-`../shared`. The exit status is 1 where a test names a rule that the table does not have, or where
-a test that names a rule failed.
+`../shared`. `tests/proven_rules.txt` has the rules that are proven; `--write` makes it anew.
+
+The exit status is 1 where a test names a rule that the table does not have, where a test that
+names a rule failed, and where the rules of that file are not those that are proven.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
+PROVEN = ROOT / "tests" / "proven_rules.txt"
 OUTCOMES = ROOT / ".pytest_cache" / "v" / "warren" / "rules"
 RULE = re.compile(r"(?:- |\| )([A-Z]+-\d+)\b[ |]*(.*)")
 TEXT_CHARS_MAX = 76
@@ -66,11 +69,18 @@ def named_rules(tests: Path) -> Iterator[tuple[str, str]]:
 
 def read_outcomes() -> dict[str, set[str]]:
     """For each rule, how the tests that name it ended: passed, failed, skipped."""
-    ended: dict[str, set[str]] = {}
+    tests: dict[str, tuple[list[str], set[str]]] = {}
     if OUTCOMES.exists():
-        for outcome in json.loads(OUTCOMES.read_text()).values():
-            for rule in outcome["rules"]:
-                ended.setdefault(rule, set()).add(outcome["outcome"])
+        for key, outcome in json.loads(OUTCOMES.read_text()).items():
+            # The key is the mode and the test's name.
+            _, _, name = key.partition(" ")
+            tests.setdefault(name, (outcome["rules"], set()))[1].add(outcome["outcome"])
+    ended: dict[str, set[str]] = {}
+    for rules, outcomes in tests.values():
+        if "failed" not in outcomes and "passed" in outcomes:
+            outcomes = {"passed"}
+        for rule in rules:
+            ended.setdefault(rule, set()).update(outcomes)
     return ended
 
 
@@ -78,6 +88,8 @@ def verdict(ended: set[str], named: bool) -> str:
     """One word for a rule."""
     if "failed" in ended:
         return "FAILED"
+    if "skipped" in ended:
+        return "skipped"
     if "passed" in ended:
         return "passed"
     return "not run" if named else "-"
@@ -87,6 +99,7 @@ def main() -> int:
     """Print the table; returns the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--missing", action="store_true", help="only rules without a passing test")
+    parser.add_argument("--write", action="store_true", help="note which rules are proven now")
     words = parser.parse_args()
     path = Path(os.environ.get("WARREN_ACCEPTANCE") or ROOT / ".." / "shared" / "acceptance.md")
     if not path.exists():
@@ -97,10 +110,13 @@ def main() -> int:
     named: dict[str, list[str]] = {}
     for rule_id, test in named_rules(ROOT / "tests"):
         named.setdefault(rule_id, []).append(test)
-    section, count = "", {"passed": 0, "FAILED": 0, "not run": 0, "-": 0}
+    section, count = "", {"passed": 0, "FAILED": 0, "skipped": 0, "not run": 0, "-": 0}
+    proven = []
     for rule in rules:
         word = verdict(ended.get(rule.id, set()), rule.id in named)
         count[word] += 1
+        if word == "passed":
+            proven.append(rule.id)
         if words.missing and word == "passed":
             continue
         if rule.section != section:
@@ -112,9 +128,19 @@ def main() -> int:
         print(f"\nno such rule: {rule_id}, named in {', '.join(sorted(set(named[rule_id])))}")
     print(
         f"\n{len(rules)} rules: {count['passed']} with a passing test, {count['FAILED']} failed, "
-        f"{count['not run']} named by tests that did not run, {count['-']} without a test"
+        f"{count['skipped']} skipped, {count['not run']} named by tests that did not run, "
+        f"{count['-']} without a test"
     )
-    return 1 if unknown or count["FAILED"] else 0
+    if words.write:
+        PROVEN.write_text("".join(f"{rule_id}\n" for rule_id in proven), encoding="utf-8")
+    noted = PROVEN.read_text(encoding="utf-8").split()
+    lost = [rule_id for rule_id in noted if rule_id not in proven]
+    new = [rule_id for rule_id in proven if rule_id not in noted]
+    if lost:
+        print(f"no longer proven (has all of `make test` run?): {', '.join(lost)}")
+    if new:
+        print(f"proven now, and not in {PROVEN.relative_to(ROOT)} (--write): {', '.join(new)}")
+    return 1 if unknown or count["FAILED"] or lost or new else 0
 
 
 if __name__ == "__main__":

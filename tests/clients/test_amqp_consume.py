@@ -20,7 +20,7 @@ def fill(channel: BlockingChannel, queue: str, count: int) -> list[bytes]:
     return bodies
 
 
-@pytest.mark.rule("ACK-01", "ORD-01", "ORD-06", "MET-06", "QQ-04")
+@pytest.mark.rule("ACK-01", "ORD-01", "ORD-06", "QQ-04")
 def test_deliveries_in_order_and_unsettled(channel: BlockingChannel, queue: str) -> None:
     bodies = fill(channel, queue, 50)
     inbox = Inbox(channel, queue)
@@ -154,7 +154,7 @@ def test_prefetch_does_not_bind_gets_and_automatic_acks(
     assert len(inbox.take(7)) == 7
 
 
-@pytest.mark.rule("QQ-20", "PRI-06", "ARG-02")
+@pytest.mark.rule("QQ-20", "PRI-06")
 def test_consumer_priorities(channel: BlockingChannel, connect: Connect, queue: str) -> None:
     low_channel = connect().channel()
     low = Inbox(low_channel, queue, arguments={"x-priority": -5})

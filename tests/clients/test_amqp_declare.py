@@ -24,7 +24,7 @@ def gone(connect: Connect, queue: str) -> bool:
     return False
 
 
-@pytest.mark.rule("PROP-06", "PROP-07", "QQ-02", "QQ-03", "MET-05")
+@pytest.mark.rule("PROP-06", "PROP-07", "QQ-02", "QQ-03")
 def test_declare_again_changes_nothing(channel: BlockingChannel, queue: str, kind: str) -> None:
     for body in (b"1", b"2"):
         channel.basic_publish("", queue, body)
@@ -34,18 +34,24 @@ def test_declare_again_changes_nothing(channel: BlockingChannel, queue: str, kin
     assert reply.method.consumer_count == 0
 
 
-@pytest.mark.rule("PROP-08")
+@pytest.mark.rule("PROP-01", "PROP-08")
 @pytest.mark.parametrize(
-    "change",
-    [{"durable": False}, {"auto_delete": True}, {"arguments": {"x-queue-type": "other"}}],
+    ("change", "code"),
+    [
+        ({"durable": False}, 406),
+        ({"auto_delete": True}, 406),
+        ({"arguments": {"x-queue-type": "other"}}, 406),
+        ({"exclusive": True}, 405),
+    ],
 )
 def test_declare_otherwise_is_refused(
-    channel: BlockingChannel, queue: str, kind: str, change: dict[str, object]
+    channel: BlockingChannel, queue: str, kind: str, change: dict[str, object], code: int
 ) -> None:
     if "arguments" in change:
         change = {"arguments": {"x-queue-type": "quorum" if kind == "classic" else "classic"}}
     wanted = {"durable": True, "arguments": {"x-queue-type": kind}, **change}
-    with refused(406, "PRECONDITION_FAILED - "):
+    text = "PRECONDITION_FAILED - " if code == 406 else "cannot obtain exclusive access"
+    with refused(code, text):
         channel.queue_declare(queue, **wanted)
 
 
@@ -126,7 +132,7 @@ def test_exclusive_goes_when_the_socket_breaks(connect: Connect, names: Names, r
     eventually(lambda: gone(connect, queue))
 
 
-@pytest.mark.rule("PROP-04", "DUR-08", "DUR-09", "DUR-10")
+@pytest.mark.rule("PROP-04", "DUR-09", "DUR-10")
 @pytest.mark.parametrize("end", ["cancel", "channel", "connection"])
 def test_auto_delete(connect: Connect, names: Names, end: str) -> None:
     queue = names.queue()
@@ -147,7 +153,6 @@ def test_auto_delete(connect: Connect, names: Names, end: str) -> None:
     eventually(lambda: gone(connect, queue))
 
 
-@pytest.mark.rule("PROP-01")
 def test_transient_non_exclusive_is_accepted(channel: BlockingChannel, names: Names) -> None:
     """Celery and Kombu declare such queues."""
     queue = names.queue()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pika
-import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.clients.fixtures import Connect, Names, Raw
@@ -90,7 +89,6 @@ def test_commit_is_all_in_order(channel: BlockingChannel, queue: str) -> None:
         assert [m[2] for m in Inbox(reader, queue, auto_ack=True).take(500)] == sent
 
 
-@pytest.mark.rule("NAME-06")
 def test_direct_reply_to(connect: Connect, names: Names, channel: BlockingChannel) -> None:
     requests = names.queue()
     channel.queue_declare(requests, durable=True)

@@ -151,7 +151,7 @@ def test_quorum_queues_count_attempts(
         assert seen == [(None, None)] * 4
 
 
-@pytest.mark.rule("POI-02", "POI-03", "D-04")
+@pytest.mark.rule("POI-03", "D-04")
 def test_quorum_queue_drops_after_twenty_failures(
     channel: BlockingChannel, queue: str, kind: str
 ) -> None:

@@ -24,7 +24,7 @@ def row(node: Node, queue: str) -> dict[str, Any]:
     return next(row for row in node.status()["queues"] if row["name"] == queue)
 
 
-@pytest.mark.rule("ARG-10", "ARG-11", "ARG-15", "CMR-10")
+@pytest.mark.rule("ARG-10", "ARG-11", "CMR-10")
 def test_a_policy_grows_queues_and_outlives_a_restart(cluster: Cluster) -> None:
     nodes = cluster.start(3, *RECONCILES)
     for queue in ("orders.eu", "bills"):
@@ -62,19 +62,23 @@ def test_a_policy_grows_queues_and_outlives_a_restart(cluster: Cluster) -> None:
 
 
 @pytest.mark.rule("LEAD-02")
-def test_a_policy_places_leaders(cluster: Cluster) -> None:
-    nodes = cluster.start(3)
+def test_where_leaders_begin(cluster: Cluster) -> None:
+    """By the setting, by an argument, and by a policy, which goes before both."""
+    nodes = cluster.start(3, "--set", "queue_leader_locator=balanced")
     nodes[0].done(
-        "policies", "set_policy", "spread", "^spread", '{"queue-leader-locator": "balanced"}'
+        "policies", "set_policy", "local", "^local", '{"queue-leader-locator": "client-local"}'
     )
-    for name in ("spread", "local"):
-        for number in range(6):
-            declare(nodes[0], f"{name}-{number}")
+    for number in range(6):
+        declare(nodes[0], f"spread-{number}")
+    for number in range(3):
+        declare(nodes[1], f"local-{number}", **{"x-queue-leader-locator": "balanced"})
+        declare(nodes[2], f"argued-{number}", **{"x-queue-leader-locator": "client-local"})
     found = eventually(lambda: led(nodes[0]), WAIT_S)
     assert Counter(name for queue, name in found.items() if "spread" in queue) == {
         node.name: 2 for node in nodes
     }
-    assert {name for queue, name in found.items() if "local" in queue} == {nodes[0].name}
+    assert {name for queue, name in found.items() if "local" in queue} == {nodes[1].name}
+    assert {name for queue, name in found.items() if "argued" in queue} == {nodes[2].name}
 
 
 def led(node: Node) -> dict[str, str]:

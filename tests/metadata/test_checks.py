@@ -168,7 +168,6 @@ def test_type_is_in_the_stored_arguments(tables: Tables) -> None:
     assert tables.found("c").arguments == {"x-queue-type": "classic"}
 
 
-@pytest.mark.rule("DUR-14")
 def test_exclusive_queue_is_never_durable(tables: Tables) -> None:
     tables.queue(exclusive=True, durable=True)
     assert not tables.found().durable
@@ -502,7 +501,6 @@ def test_arguments_not_honoured_yet_are_refused(
 
 
 @pytest.mark.rule("QQ-15")
-@pytest.mark.rule("D-11")
 @pytest.mark.parametrize(
     "arguments",
     [

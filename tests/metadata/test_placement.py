@@ -162,7 +162,6 @@ def test_balanced_takes_any_node_where_there_are_many_queues() -> None:
     assert min(leaders.values()) > len(SEEDS) / 10
 
 
-@pytest.mark.rule("LEAD-02")
 @pytest.mark.parametrize(
     ("argument", "default", "locator"),
     [
@@ -226,7 +225,6 @@ def test_leaders_count_where_they_are_now() -> None:
     assert placement.count_loads(cluster.machine, moved).leaders == {"a": 1, "b": 2}
 
 
-@pytest.mark.rule("LEAD-02")
 @pytest.mark.rule("REP-03")
 def test_a_declares_arguments_are_honoured() -> None:
     cluster = Cluster(*"abc")

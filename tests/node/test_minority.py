@@ -144,7 +144,6 @@ def test_use_of_a_queue_is_refused(method: spec.Method, text: str) -> None:
     pair.until(lambda: found.append(client.get("q")) or found[-1] is not None)
 
 
-@pytest.mark.rule("MIR-35")
 def test_a_commit_is_refused() -> None:
     """It never counts as done; it may come about all the same, once and whole."""
     pair = minority()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.node.pair import Pair
 from warren.metadata.commands import AddNode, DeclareQueue, SetMembers
 from warren.metadata.member_checks import delete_member
@@ -27,7 +25,6 @@ def declare(pair: Pair, name: str) -> None:
     tables.submit(command, None)
 
 
-@pytest.mark.rule("MEM-01")
 def test_a_node_comes_while_a_queue_is_declared() -> None:
     pair = Pair()
     pair.a.node.tables.submit(AddNode("c", b"c" * 16, "c", 1, 7), None)
@@ -50,7 +47,6 @@ def test_a_node_comes_while_an_operator_changes_the_members() -> None:
     assert [row.voter for row in record(pair, "q").members] == [True, False, False]
 
 
-@pytest.mark.rule("MEM-01")
 def test_clients_come_to_a_node_that_has_copies_of_all_quorum_queues() -> None:
     """They would be told that queues are not there which they have used on other nodes."""
     pair = Pair()

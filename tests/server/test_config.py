@@ -183,7 +183,6 @@ def test_help_does_not_load_the_broker() -> None:
 
 @pytest.mark.rule("CMR-05")
 @pytest.mark.rule("CMR-06")
-@pytest.mark.rule("CMR-07")
 @pytest.mark.rule("CMR-08")
 @pytest.mark.rule("CMR-09")
 def test_reconciliation_of_members() -> None:
