@@ -9,7 +9,7 @@ PIECES = not process and not spark
 export PYTHON
 
 .PHONY: help run build test test-pure test-compiled test-process test-spark lint format rules \
-	bench sim demo oracle clean
+	bench long sim demo oracle clean
 
 help:
 	@echo 'make run     build, then run a broker on port $(PORT) with its data in ./$(DATA)'
@@ -18,6 +18,7 @@ help:
 	@echo 'make lint    ruff and mypy'
 	@echo 'make format  lay all code out by ruff'
 	@echo 'make rules   which rules of the acceptance table have a passing test'
+	@echo 'make long    look for faults with new, printed seeds for FOR seconds (3600)'
 	@echo 'make sim     run the simulator over SEEDS seeds (1000), of one node and of clusters'
 	@echo 'make bench   measure Warren beside RabbitMQ (ONLY=regex SECS=10 REPS=3 NODES=3)'
 	@echo 'make demo    real orders through a queue into Spark, none lost or doubled'
@@ -66,6 +67,10 @@ format:
 rules:
 	@tools/prepare build
 	@.venv/bin/python tools/rules.py
+
+long:
+	@tools/prepare test
+	@tools/long $(or $(FOR),3600)
 
 sim:
 	@tools/prepare build

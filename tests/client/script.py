@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
+from tests.support.patience import patient
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import (
     FRAME_METHOD,
@@ -19,7 +20,7 @@ from warren.wire.amqp091.spec import Method, decode_method
 
 M = TypeVar("M", bound=Method)
 
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = patient(10.0)
 
 
 class Peer:

@@ -17,10 +17,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
+from tests.support.patience import patient
+
 PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
 METHOD, HEADER, BODY, HEARTBEAT = 1, 2, 3, 8
 FRAME_END = 0xCE
-WAIT_S = 10.0
+WAIT_S = patient(10.0)
 
 # name: (class, method, arguments). Types: o octet, h short, l long, L longlong, s shortstr,
 # S longstr, b bit, F table.

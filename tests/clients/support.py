@@ -12,7 +12,9 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
 
-WAIT_S = 15.0
+from tests.support.patience import patient
+
+WAIT_S = patient(15.0)
 POLL_S = 0.01
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
 

@@ -13,6 +13,7 @@ import pytest
 from tests.clients.raw import Closed, RawClient
 from tests.clients.support import eventually
 from tests.support.broker import Broker
+from tests.support.patience import patient
 
 MIB = 1 << 20
 
@@ -77,13 +78,13 @@ def test_full_disk_loses_nothing(
     client.ask(1, "confirm.select")
     client.socket.settimeout(5)
     confirmed, refused, sent, stopped = set(), set(), 0, False
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + patient(60)
     try:
         while not stopped and time.monotonic() < deadline:
             sent += 1
             client.publish(1, "", "q", b"%7d" % sent + os.urandom(100_000), {"delivery_mode": 2})
             while True:
-                event = client.next(timeout_s=5)
+                event = client.next(timeout_s=patient(5))
                 if event.name == "connection.blocked":
                     stopped = True
                 elif event.name == "connection.close":

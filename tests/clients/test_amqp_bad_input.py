@@ -26,6 +26,7 @@ from tests.clients.raw import (
 )
 from tests.clients.support import Inbox, body_of, eventually
 from tests.support.broker import Broker
+from tests.support.patience import patient
 
 frame = RawClient.frame
 PUBLISH = encode_method("basic.publish", {"exchange": "", "routing_key": "q"})
@@ -121,7 +122,7 @@ def test_other_protocols(raw: Raw, data: bytes) -> None:
     """Something unknown is told a protocol that is spoken, as RabbitMQ does, and closed."""
     client = raw()
     client.send_bytes(data)
-    answer = client.read_exactly(8, time.monotonic() + 10)
+    answer = client.read_exactly(8, time.monotonic() + patient(10.0))
     assert answer in (PROTOCOL_HEADER, b"AMQP\x03\x01\x00\x00")
     client.wait_closed()
 
@@ -171,7 +172,7 @@ def test_deep_tables_are_bounded(raw: Raw) -> None:
     payload = DECLARE[:-4] + struct.pack(">I", len(table)) + table
     client.send_bytes(frame(METHOD, 1, payload))
     try:
-        client.next(timeout_s=10)
+        client.next()
     except Closed:
         pass
 

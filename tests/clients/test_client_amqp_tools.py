@@ -10,6 +10,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.clients.fixtures import Names
 from tests.clients.support import BODY_SIZES, body_of, get, holds
+from tests.support.patience import patient
 
 pytestmark = pytest.mark.skipif(
     shutil.which("amqp-publish") is None, reason="needs amqp-tools; `make test` installs them"
@@ -28,7 +29,7 @@ class Tools:
         """Run `amqp-<tool>` and return what it printed."""
         return subprocess.run(
             [f"amqp-{tool}", "--url", self.url, *options],
-            input=stdin, capture_output=True, timeout=60, check=False,
+            input=stdin, capture_output=True, timeout=patient(60), check=False,
         )  # fmt: skip
 
     def out(self, tool: str, *options: str, stdin: bytes = b"") -> bytes:
@@ -99,7 +100,7 @@ def test_bound_exclusive_consumer(
         tools.out("publish", "-e", "amq.direct", "-r", "tools", "-b", "found")
         if consumer.poll() is not None:
             break
-    out, _ = consumer.communicate(timeout=20)
+    out, _ = consumer.communicate(timeout=patient(20))
     assert out.startswith(b"found")
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.clients.fixtures import Names
+from tests.support.patience import patient
 
 HERE = Path(__file__).parent / "js"
 
@@ -33,7 +34,7 @@ def node_path() -> Path:
             (place / "package.json").write_text(wanted, "utf-8")
         subprocess.run(
             ["npm", "install", "--no-audit", "--no-fund", "--silent", "--no-package-lock"],
-            cwd=place, check=True, timeout=240,
+            cwd=place, check=True, timeout=patient(240),
         )  # fmt: skip
         stamp.write_text(wanted, "utf-8")
     return place / "node_modules"
@@ -50,6 +51,6 @@ def test_amqplib(
     done = subprocess.run(
         ["node", str(HERE / "amqplib.js"), host, str(port), check, names.queue(), kind],
         env={**os.environ, "NODE_PATH": str(node_path)},
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=patient(60), check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

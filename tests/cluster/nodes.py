@@ -15,10 +15,11 @@ from pika.adapters.blocking_connection import BlockingConnection
 
 from tests.clients.support import eventually
 from tests.support.broker import Broker, free_port
+from tests.support.patience import patient
 
 QUORUM = {"x-queue-type": "quorum"}
-WAIT_S = 20.0
-COMMAND_SECONDS_MAX = 30.0
+WAIT_S = patient(20.0)
+COMMAND_SECONDS_MAX = patient(30.0)
 
 
 class Node:

@@ -14,6 +14,7 @@ import pytest
 from tests.clients.support import eventually
 from tests.cluster.nodes import WAIT_S, Cluster, declare, ready, seen_by, wait_s
 from tests.cluster.traffic import Consumer, Publisher, check_books
+from tests.support.patience import patient
 
 CYCLES = int(os.environ.get("WARREN_CLUSTER_CYCLES", "3"))
 SEED = int(os.environ.get("WARREN_CLUSTER_SEED", "20261121"))
@@ -21,7 +22,7 @@ QUEUE = "orders"
 STOP_SECONDS = 2.0
 
 
-@pytest.mark.timeout(60 + 30 * CYCLES)
+@pytest.mark.timeout(patient(60 + 30 * CYCLES))
 def test_killed_leaders(cluster: Cluster) -> None:
     """The node that leads a queue is killed, again and again, under publishers and consumers.
 

@@ -81,7 +81,6 @@ def add_member(asked: Node, node: Node) -> None:
 
 
 @pytest.mark.rule("QQ-01", "QQ-07", "QQ-27")
-@pytest.mark.timeout(180)
 def test_a_node_that_was_away(cluster: Cluster) -> None:
     """It gets what the others have, by snapshots, under load; then it makes up a majority."""
     nodes = cluster.start(3, *SMALL_FILES)
@@ -107,7 +106,6 @@ def test_a_node_that_was_away(cluster: Cluster) -> None:
 
 
 @pytest.mark.rule("REP-04")
-@pytest.mark.timeout(180)
 def test_a_new_voter_of_a_long_queue(cluster: Cluster) -> None:
     """A node joins, gets the backlog and then a vote: with one of the old ones it goes on."""
     nodes = cluster.start(3, *SMALL_FILES)
@@ -136,7 +134,6 @@ def test_a_new_voter_of_a_long_queue(cluster: Cluster) -> None:
 
 
 @pytest.mark.rule("QQ-01", "QQ-27")
-@pytest.mark.timeout(180)
 def test_all_nodes_start_at_once(cluster: Cluster) -> None:
     """Killed together and started together, they deliver all that was confirmed, in order."""
     nodes = cluster.start(3, *SMALL_FILES)

@@ -8,13 +8,14 @@ import pytest
 
 from tests.cluster.nodes import Cluster
 from tests.support.broker import Broker
+from tests.support.patience import patient
 from warren.client import PERSISTENT, connect
 from warren.client.channel import Channel
 from warren.client.connection import Connection
 from warren.client.messages import ConsumerCancelled
 from warren.errors import ChannelException
 
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = patient(20.0)
 HOME_DOWN = "home node 'n1@localhost' of durable queue 'orders' in vhost '/' is down"
 
 

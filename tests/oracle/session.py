@@ -13,8 +13,9 @@ import time
 from typing import Any
 
 from tests.clients.raw import CONTENT, Closed, Event, RawClient, Typed
+from tests.support.patience import patient
 
-WAIT_S = 10.0
+WAIT_S = patient(10.0)
 SILENCE_S = 0.15
 _GENERATED = re.compile(r"amq\.gen-[A-Za-z0-9_\-]{16,}")
 _TAG = re.compile(r"amq\.ctag-[A-Za-z0-9_\-]{16,}")

@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 import uvloop
 
+from tests.support.patience import patient
 from warren.ports import PeerHello, PeerListener
 from warren.server.main import SystemRandom
 from warren.server.peer_link import PeerSettings
@@ -23,7 +24,7 @@ from warren.server.peers import PeerNetwork
 
 SECRET = b"the secret of the tests' cluster"
 HOST = "127.0.0.1"
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = patient(20.0)
 
 
 def hello(name: str, cluster: bytes = b"C" * 16, boot: int = 1) -> PeerHello:

@@ -15,6 +15,7 @@ import pytest
 from demo.orders import Order, read_orders, revenue_by_country
 from tests.spark.conftest import environment
 from tests.support.broker import Broker
+from tests.support.patience import patient
 from warren.wire.amqp091.properties import decode_properties
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SAMPLE = ROOT / "demo" / "orders.csv"
-DEMO_SECONDS_MAX = 300
+DEMO_SECONDS_MAX = patient(300)
 
 
 def test_orders_are_the_lines_of_one_invoice(tmp_path: Path) -> None:

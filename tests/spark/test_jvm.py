@@ -17,6 +17,7 @@ import pytest
 
 from tests.spark.conftest import FAST, environment
 from tests.support.broker import Broker
+from tests.support.patience import patient
 from warren.client import PERSISTENT, Connection, connect
 from warren.client.table import Tables
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 QUORUM = {"x-queue-type": "quorum"}
-WAIT_SECONDS_MAX = 120.0
+WAIT_SECONDS_MAX = patient(120.0)
 
 
 @pytest.fixture

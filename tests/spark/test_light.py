@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 from tests.spark.conftest import environment
+from tests.support.patience import patient
 
 LOOK_UP = """
 import sys
@@ -34,7 +35,11 @@ print(rows.num_rows, "pandas" in sys.modules)
 def said(code: str) -> str:
     """What a Python process of its own prints."""
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=environment(), timeout=60
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        timeout=patient(60),
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()

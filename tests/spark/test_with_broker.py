@@ -11,6 +11,7 @@ import pytest
 
 from tests.spark.driver import POINTS, Checkpoint, Killed, Query
 from tests.support.broker import Broker
+from tests.support.patience import patient
 from warren.client import PERSISTENT, Connection, connect
 from warren.errors import ChannelException
 from warren.log.batch import HEADER_BYTES, KIND_ROUND, SECTOR_BYTES
@@ -220,7 +221,7 @@ def test_an_idle_query_leaves_the_brokers_log_alone(private_broker: Broker) -> N
 
 def at_rest(broker: Broker) -> bytes:
     """The newest log file once an empty round closes it, which an idle log writes by itself."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + patient(20)
     while time.monotonic() < deadline:
         data = written(broker)
         start = (len(data.rstrip(b"\0")) - 1) // SECTOR_BYTES * SECTOR_BYTES

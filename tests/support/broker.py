@@ -8,18 +8,24 @@ process of their own are skipped.
 
 from __future__ import annotations
 
+import fcntl
 import os
+import random
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
+from typing import IO
+
+from tests.support.patience import patient
 
 HOST = "127.0.0.1"
-START_SECONDS_MAX = 30.0
-STOP_SECONDS_MAX = 20.0
+START_SECONDS_MAX = patient(30.0)
+STOP_SECONDS_MAX = patient(20.0)
 POLL_SECONDS = 0.01
 LOG_TAIL_BYTES = 16_384
 PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
@@ -30,12 +36,32 @@ class BrokerDied(AssertionError):
     """The broker's process ended although nobody told it to."""
 
 
+PORTS = range(12_000, 30_000)
+"""Below those that the kernel gives to outgoing connections, so that none of them is in the way."""
+_claims: list[IO[str]] = []
+_numbers = iter(random.sample(PORTS, len(PORTS)))
+
+
 def free_port() -> int:
-    """A TCP port of the loopback that nobody listens on just now."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
+    """Claim a TCP port of the loopback for as long as this process lives.
+
+    Nobody listens there, and no other run of the tests is given it: each claim is a lock on a file.
+    """
+    folder = Path(tempfile.gettempdir()) / "warren-ports"
+    folder.mkdir(exist_ok=True)
+    for port in _numbers:
+        claim = (folder / str(port)).open("w")
+        try:
+            fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with socket.socket() as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind((HOST, port))
+        except OSError:
+            claim.close()
+            continue
+        _claims.append(claim)
         return port
+    raise AssertionError("no free port is left")
 
 
 def answers(host: str, port: int, timeout_s: float = 1.0) -> bool:
