@@ -6,9 +6,10 @@ import gc
 import sys
 import time
 import traceback
-from collections import Counter
-from collections.abc import Callable, Iterable
-from concurrent.futures import ProcessPoolExecutor
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from itertools import count, islice
 from typing import NamedTuple
 
 from sim.cluster.world import ClusterWorld
@@ -17,6 +18,8 @@ from sim.world import World
 
 CHUNK = 10
 """Seeds that a worker takes at a time."""
+ENOUGH = 100
+"""So many seeds have to have met all there is to meet."""
 
 NEEDED = (
     "confirmed",
@@ -136,10 +139,12 @@ def run_seeds(
     report: Callable[[Outcome], None],
     cluster: bool = False,
 ) -> Counter[str]:
-    """Run many seeds; `report` is called for each, in order of seeds."""
-    wanted = list(seeds)
-    chunks = [wanted[at : at + CHUNK] for at in range(0, len(wanted), CHUNK)]
+    """Run many seeds; `report` is called for each, in order of seeds.
+
+    Seeds are taken as they are needed, so there may be no end to them until something stops them.
+    """
     total: Counter[str] = Counter()
+    left = iter(seeds)
 
     def take(outcomes: list[Outcome]) -> None:
         for outcome in outcomes:
@@ -147,14 +152,26 @@ def run_seeds(
             report(outcome)
 
     if workers <= 1:
-        for chunk in chunks:
+        while chunk := list(islice(left, CHUNK)):
             take(run_chunk(chunk, operations, cluster))
         return total
     with ProcessPoolExecutor(workers) as pool:
-        count = len(chunks)
-        for outcomes in pool.map(run_chunk, chunks, [operations] * count, [cluster] * count):
-            take(outcomes)
-    return total
+        running: deque[Future[list[Outcome]]] = deque()
+        while True:
+            while len(running) <= workers and (chunk := list(islice(left, CHUNK))):
+                running.append(pool.submit(run_chunk, chunk, operations, cluster))
+            if not running:
+                return total
+            take(running.popleft().result())
+
+
+def seeds_for(first: int, seconds: float) -> Iterator[int]:
+    """Seeds from `first` on, until so much time has passed."""
+    end = time.perf_counter() + seconds
+    for seed in count(first):
+        if time.perf_counter() >= end:
+            return
+        yield seed
 
 
 def missing(counts: Counter[str], cluster: bool = False) -> list[str]:
@@ -175,8 +192,14 @@ def command_for(seed: int, operations: int, cluster: bool) -> str:
     return f"python -m sim {kind}--seed {seed} --operations {operations}"
 
 
-def run_and_print(first: int, count: int, operations: int, workers: int, cluster: bool) -> int:
-    """Run seeds from `first` on and print what they did; the status is that of the command."""
+def run_and_print(
+    seeds: Iterable[int], operations: int, workers: int, cluster: bool, wanted: int = 0
+) -> int:
+    """Run seeds and print what they did; the status is that of the command.
+
+    Args:
+        wanted: How many they are; 0 if time decides.
+    """
     failures: list[Outcome] = []
     done = 0
 
@@ -189,18 +212,19 @@ def run_and_print(first: int, count: int, operations: int, workers: int, cluster
             print(f"  replay: {command_for(outcome.seed, operations, cluster)}")
             sys.stdout.flush()
         elif done % 100 == 0:
-            print(f"{done} of {count} seeds, {len(failures)} failed", flush=True)
+            of = f" of {wanted}" if wanted else ""
+            print(f"{done}{of} seeds, {len(failures)} failed", flush=True)
 
     started = time.perf_counter()
-    counts = run_seeds(range(first, first + count), operations, workers, report, cluster)
-    print(summary(counts, count, len(failures), time.perf_counter() - started))
+    counts = run_seeds(seeds, operations, workers, report, cluster)
+    print(summary(counts, done, len(failures), time.perf_counter() - started))
     if failures:
         lines, _ = trace(failures[0].seed, operations, cluster)
         print(f"the last events of seed {failures[0].seed}:")
         print("\n".join(lines[-40:]))
         return 1
     lacking = missing(counts, cluster)
-    if lacking and count >= 100:
+    if lacking and done >= ENOUGH:
         print(f"these seeds prove nothing, for they never met: {', '.join(lacking)}")
         return 1
     return 0

@@ -42,6 +42,8 @@ FORM_MS: Final = 30_000
 """A cluster that takes longer to form is stuck."""
 FORGET_US: Final = 500 * MS
 MEMBERS_MIN: Final = 3
+EVENTS_MAX: Final = 300_000
+"""A wait that takes more events goes round in circles; the longest takes a tenth of this."""
 NEVER: Final = 1 << 60
 """A step that no run comes to."""
 
@@ -147,11 +149,14 @@ class ClusterWorld(Stage):
         """
         end = self.schedule.now_us + milliseconds * MS
         at = self.schedule.now_us
+        events = self.schedule.done + EVENTS_MAX
         while not done():
             # Look again after some virtual time, not after every event.
             at += 20 * MS
             while self.schedule.now_us < at:
                 self.step()
+                if self.schedule.done > events:
+                    raise Violation(f"{complaint} within {EVENTS_MAX} events")
             if self.schedule.now_us > end:
                 raise Violation(f"{complaint} within {milliseconds} ms")
 

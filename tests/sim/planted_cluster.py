@@ -377,7 +377,7 @@ PLANTED = {
     replays_closed: 1,
     kept_by_the_gone: 1,
     returns_unmarked: 1,
-    snapshot_without_a_run: 3,
+    snapshot_without_a_run: 5,
     stale_get: 12,
     line_holds_on: 7,
     confirms_what_it_sends: 7,

@@ -11,7 +11,6 @@ import pytest
 
 import warren
 from sim.runner import Outcome, command_for, missing, run_seed, run_seeds, trace
-from tests.support.patience import patient
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 OPERATIONS = 500
@@ -44,7 +43,6 @@ others; what they found has tests of its own where one could be made.
 """
 
 
-@pytest.mark.timeout(patient(600))
 @pytest.mark.rule("QQ-27", "DUR-03", "ORD-04", "ORD-06", "ACK-04")
 def test_seeds() -> None:
     """No promise is broken in any of the seeds, which met all there is to meet."""
