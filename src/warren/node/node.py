@@ -102,6 +102,7 @@ class Node(Broker):
         self._dirty_outputs: list[Output] = []
         self._confirming: list[Confirming] = []
         self._waking: list[Confirming] = []
+        self._going_on: list[Confirming] = []
         self._snapshots_wanted: list[int] = []
         self._congested: list[Queue] = []
         self._lingering: list[Queue] = []
@@ -152,6 +153,11 @@ class Node(Broker):
         """Do what events since the last turn have stirred up."""
         self.needs_turn = False
         self._now_ms = self._clock.wall_ms()
+        if self._going_on:
+            going_on = self._going_on
+            self._going_on = []
+            for channel in going_on:
+                channel.go_on()
         self._serve_queues()
         self.cluster.work()
         if self._congested:
@@ -177,6 +183,7 @@ class Node(Broker):
         # What is left came up behind its place in this turn.
         self.needs_turn = (
             len(self._dirty_queues) > 0
+            or len(self._going_on) > 0
             or len(self._dirty_outputs) > 0
             or len(self._confirming) > 0
             or len(self._snapshots_wanted) > 0
@@ -303,6 +310,11 @@ class Node(Broker):
     def confirm_later(self, channel: Confirming) -> None:
         """Have a channel write its confirms in this turn."""
         self._confirming.append(channel)
+        self.needs_turn = True
+
+    def go_on_later(self, channel: Confirming) -> None:
+        """Have a channel go on in the next turn."""
+        self._going_on.append(channel)
         self.needs_turn = True
 
     def wake_later(self, channel: Confirming) -> None:

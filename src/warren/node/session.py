@@ -411,11 +411,27 @@ class VirtualHostSession(Session):
 
     def removing(self) -> bool:
         """The tables', unless they cannot be changed now: then nobody waits for it."""
-        return self._tables.removals > 0 and self._tables.member().raft.leader != ""
+        return len(self._tables.removals) > 0 and self._tables.member().raft.leader != ""
 
-    def after_removals(self, channel: Confirming) -> None:
+    def after_removal(self, queue: str, channel: Confirming) -> bool:
         """The tables'."""
-        self._tables.after_removals.append(channel)
+        going = self._tables.removals.get((self._name, clean_name(queue)))
+        if going is None:
+            return False
+        going.waiting.append(channel)
+        return True
+
+    def after_unbinding(self, exchange: str, channel: Confirming) -> bool:
+        """The tables'."""
+        going = self._tables.going_with(self._name, clean_name(exchange))
+        if going is None:
+            return False
+        going.waiting.append(channel)
+        return True
+
+    def go_on_later(self, channel: Confirming) -> None:
+        """The node's."""
+        self._node.go_on_later(channel)
 
     def closed(self) -> None:
         """Exclusive queues go with their connection (DUR-12)."""

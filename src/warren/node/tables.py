@@ -60,6 +60,28 @@ class VirtualHost:
 
 
 @final
+class Going:
+    """A queue that is about to go.
+
+    Attributes:
+        changes: Commands on their way that delete it.
+        waiting: Channels that go on when they are applied.
+    """
+
+    def __init__(self, record: QueueRecord) -> None:
+        self.record: QueueRecord = record
+        self.changes: i64 = 0
+        self.waiting: list[Confirming] = []
+
+    def let_go(self) -> None:
+        """Channels that wait go on."""
+        waiting = self.waiting
+        self.waiting = []
+        for channel in waiting:
+            channel.go_on()
+
+
+@final
 class Tables(Machine):
     """See the module's head.
 
@@ -68,8 +90,8 @@ class Tables(Machine):
         authority: Answers for users and permissions.
         vhosts: Queues by vhost and name.
         logged: Queues with a group in the log, by group.
-        removals: Queues about to go because their consumers or their connection went.
-        after_removals: Channels that wait for that.
+        removals: Queues about to go because their consumers or their connection went, by vhost and
+            name.
     """
 
     def __init__(self, node: Node) -> None:
@@ -79,8 +101,7 @@ class Tables(Machine):
         self.authority: Authority = Authority(self.machine)
         self.vhosts: dict[str, VirtualHost] = {}
         self.logged: dict[int, LoggedQueue] = {}
-        self.removals: int = 0
-        self.after_removals: list[Confirming] = []
+        self.removals: dict[tuple[str, str], Going] = {}
         self._node: Node = node
         self._member: Member | None = None
         self._announcing: bool = False
@@ -383,24 +404,49 @@ class Tables(Machine):
 
     def _remove(self, record: QueueRecord) -> None:
         """Delete a queue that nobody asked to delete; who asks for it meanwhile waits."""
-        self.removals += 1
+        name = (record.vhost, record.name)
+        going = self.removals.get(name)
+        if going is None:
+            going = Going(record)
+            self.removals[name] = going
+        going.changes += 1
         self.submit(
             commands.DeleteQueue(record.vhost, record.name, record.group_id, record.durable),
-            Removal(self),
+            Removal(self, going),
         )
 
-    def removed(self) -> None:
-        """One such queue is gone."""
-        self.removals -= 1
-        if self.removals == 0:
-            self._let_go()
+    def removed(self, going: Going) -> None:
+        """One such queue is gone: channels that wait for that go on."""
+        going.changes -= 1
+        if going.changes == 0:
+            del self.removals[(going.record.vhost, going.record.name)]
+            going.let_go()
 
     def _let_go(self) -> None:
-        """Channels that wait for queues to be gone go on."""
-        waiting = self.after_removals
-        self.after_removals = []
-        for channel in waiting:
-            channel.go_on()
+        """There is no leader: nobody waits for a change now."""
+        for going in list(self.removals.values()):
+            going.let_go()
+
+    def going_with(self, vhost: str, exchange: str) -> Going | None:
+        """A queue about to go whose last binding may take an auto-delete exchange along."""
+        exchanges = self.machine.vhosts[vhost].exchanges
+        wanted = exchanges.get(exchange)
+        if wanted is None or not wanted.bound:
+            return None
+        for going in self.removals.values():
+            if going.record.vhost != vhost:
+                continue
+            sources = [binding.source for binding in going.record.incoming]
+            seen: set[str] = set()
+            while sources:
+                source = sources.pop()
+                if source == exchange:
+                    return going
+                record = exchanges.get(source)
+                if record is not None and record.auto_delete and source not in seen:
+                    seen.add(source)
+                    sources.extend(binding.source for binding in record.incoming)
+        return None
 
     def _tables_member(self) -> Member:
         member = self._member
@@ -583,9 +629,10 @@ class Submitted:
 class Removal(Change):
     """Waits for a queue to be gone."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: Tables, going: Going) -> None:
         self._tables: Tables = tables
+        self._going: Going = going
 
     def applied(self, outcome: Outcome) -> None:
         """It is."""
-        self._tables.removed()
+        self._tables.removed(self._going)

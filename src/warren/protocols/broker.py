@@ -273,12 +273,20 @@ class Session:
         raise AssertionError("a session defines without_majority")
 
     def removing(self) -> bool:
-        """Whether a queue is about to go because its consumers or its connection went."""
+        """Whether any queue is about to go because its consumers or its connection went."""
         raise AssertionError("a session defines removing")
 
-    def after_removals(self, channel: Confirming) -> None:
-        """Have a channel go on when those queues are gone."""
-        raise AssertionError("a session defines after_removals")
+    def after_removal(self, queue: str, channel: Confirming) -> bool:
+        """Whether a queue is about to go; if so, the channel goes on when it is gone."""
+        raise AssertionError("a session defines after_removal")
+
+    def after_unbinding(self, exchange: str, channel: Confirming) -> bool:
+        """Whether such a queue may take an exchange along; if so, the channel goes on then."""
+        raise AssertionError("a session defines after_unbinding")
+
+    def go_on_later(self, channel: Confirming) -> None:
+        """Have a channel go on in the next turn."""
+        raise AssertionError("a session defines go_on_later")
 
     def closed(self) -> None:
         """The connection is gone: so are its exclusive queues."""

@@ -36,9 +36,11 @@ if TYPE_CHECKING:
     from warren.protocols.amqp091.connection import Connection
 
 BASIC_ACK: Final = 0x003C0050
-BASIC_NACK: Final = 0x003C0078
 CHANNEL_CLOSE: Final = 0x00140028
 CHANNEL_CLOSE_OK: Final = 0x00140029
+
+TURN_BYTES: Final = 65_536
+"""Input that one channel takes up in one turn, of what it had put aside."""
 
 TICK_MS_MAX: Final = 2_000
 """What a tick counts for at most, towards the time that a method has waited."""
@@ -132,6 +134,12 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         self._pending: Pending | None = None
         self._deferred: list[bytes] = []
         self._deferred_bytes: i64 = 0
+        self._kept: bytes = b""
+        """What comes before `_deferred`, from `_kept_at` on."""
+        self._kept_at: i64 = 0
+        self._taking_up: bool = False
+        self._repeat_at: i64 = -1
+        """Where in `_kept` a method lies that was taken up and has to wait once more; else -1."""
 
     # Input.
 
@@ -146,14 +154,16 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         if key == 0x003C0028:
             self.publishing.begin(data, at - 7, end + 1)
             return
-        if self.session.removing() and key >> 16 in (40, 50, 60) and key != BASIC_NACK:
-            # A queue is about to go; what is asked now has to find it gone.
-            self.aside = True
-            self._keep(data[at - 7 : end + 1])
-            self.session.after_removals(self)
-            return
         method = spec.decode_method(data, at, end)
         try:
+            if self.session.removing() and methods.waits_for_removal(self, method):
+                # Its queue is about to go; what is asked now has to find it gone.
+                self.aside = True
+                if self._taking_up:
+                    self._repeat_at = at - 7
+                else:
+                    self._keep(data[at - 7 : end + 1])
+                return
             methods.handle(self, method)
         except ProtocolError as error:
             error.class_id = method.CLASS_ID
@@ -200,6 +210,10 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         if some:
             self.settle(first, last)
         return at
+
+    def waits(self) -> bool:
+        """Whether its input is kept, as opposed to handled or dropped."""
+        return self.aside and not self._closing
 
     def put_aside(self, data: bytes, at: i64, stop: i64, key: i64) -> None:
         """Keep a frame until the answer is there; a channel that closes drops it."""
@@ -307,14 +321,46 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         self.refused(self.session.timed_out(request, pending.name, queue, pending))
 
     def go_on(self) -> None:
-        """Take up what was put aside."""
+        """Take up what was put aside, up to the next method that has to wait."""
         if self._ended:
             return
         self.aside = False
-        if self._deferred:
-            data = b"".join(self._deferred)
+        if not self._taking_up and (self._deferred or self._kept):
+            self._take_up()
+
+    def _take_up(self) -> None:
+        """Handle what was put aside, each byte once, however often methods in it have to wait."""
+        connection = self.connection
+        taken: i64 = 0
+        self._taking_up = True
+        while not self._ended and not self.aside:
+            if self._kept_at == len(self._kept):
+                self._kept = b"".join(self._deferred)
+                self._kept_at = 0
+                self._deferred = []
+                if not self._kept:
+                    break
+            if taken >= TURN_BYTES:
+                # The rest is for the next turn: other clients wait, too.
+                self.aside = True
+                self.session.go_on_later(self)
+                break
+            start = self._kept_at
+            at = connection.take_up(self._kept, start, start + TURN_BYTES)
+            if self._repeat_at >= 0:
+                at = self._repeat_at
+                self._repeat_at = -1
+            taken += at - start
+            self._kept_at = at
+        self._taking_up = False
+        if self._ended:
             self._drop_deferred()
-            self.connection.take_up(data)
+        else:
+            if self._kept_at == len(self._kept):
+                self._kept = b""
+                self._kept_at = 0
+            self._deferred_bytes -= taken
+            connection.channel_waits(-taken)
 
     def settled(self, run: PublishRun) -> None:
         """A run of publishes is answered by all its queues."""
@@ -471,6 +517,8 @@ class Channel(PublishOwner, LinkOwner, Confirming):
 
     def _drop_deferred(self) -> None:
         self._deferred = []
+        self._kept = b""
+        self._kept_at = 0
         if self._deferred_bytes:
             size = self._deferred_bytes
             self._deferred_bytes = 0

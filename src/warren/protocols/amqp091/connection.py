@@ -102,6 +102,8 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
         self._last_channel: Channel | None = None
         self._held: i64 = 0
         self._alarms: i64 = 0
+        self._alarmed: list[Channel] = []
+        """Channels whose input was put aside before the alarm that holds it back now."""
         self._told_blocked: bool = False
         self._publishes: bool = False
         self._deferred_bytes: i64 = 0
@@ -223,6 +225,10 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
             self._told_blocked = False
             self.send(0, spec.ConnectionUnblocked())
         self._release(HELD_BY_ALARM)
+        alarmed = self._alarmed
+        self._alarmed = []
+        for channel in alarmed:
+            channel.go_on()
 
     # For channels.
 
@@ -244,14 +250,23 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
         else:
             self._release(HELD_BY_CHANNELS)
 
-    def take_up(self, data: bytes) -> None:
-        """Process frames that a channel had put aside; all of them are whole."""
-        self._parse(data, 0)
+    def take_up(self, data: bytes, at: i64, enough: i64) -> i64:
+        """Process frames that a channel had put aside; returns the offset of the rest.
+
+        Args:
+            data: Whole frames of that channel.
+            at: Where to begin.
+            enough: No frame is begun at this offset or behind.
+        """
+        return self._parse(data, at, enough)
 
     # Frames.
 
-    def _parse(self, data: bytes, at: i64) -> i64:
-        """Handle all whole frames of `data` from `at` on; returns the offset of the rest."""
+    def _parse(self, data: bytes, at: i64, enough: i64 = -1) -> i64:
+        """Handle all whole frames of `data` from `at` on; returns the offset of the rest.
+
+        What a channel takes up again (`enough` says how far) ends where the channel waits again.
+        """
         end: i64 = len(data)
         while end - at >= 7 and self.state != CLOSED:
             size: i64 = i64(read_i32_be(data, at + 3)) & 0xFFFFFFFF
@@ -274,22 +289,34 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
                     self._fail(fatal)
                 at = stop
                 continue
+            if enough >= 0 and at >= enough:
+                return at
             kind: i64 = data[at]
             key: i64 = i64(read_i32_be(data, at + 7)) if kind == 1 and size >= 4 else 0
             if channel.aside:
+                if enough >= 0 and channel.waits():
+                    return at
                 channel.put_aside(data, at, stop, key)
                 at = stop
                 continue
             try:
                 if key == BASIC_PUBLISH:
                     if self._alarms != 0 and self._must_hold(channel):
+                        if enough >= 0:
+                            channel.aside = True
+                            self._alarmed.append(channel)
                         return at
                     if not self._publishes:
                         self._publishes = True
                     taken = channel.publishing.publish(data, at, end)
-                    if taken == at:
+                    if taken > at:
+                        at = taken
+                    elif enough < 0:
                         return at
-                    at = taken
+                    else:
+                        # Its content is still to come, which is not to be waited for here.
+                        channel.publishing.begin(data, at, stop)
+                        at = stop
                 elif key == BASIC_ACK:
                     at = channel.acks(data, at, end)
                 else:

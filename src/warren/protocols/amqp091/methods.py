@@ -70,6 +70,42 @@ def handle(channel: Channel, method: spec.Method) -> None:
         raise ConnectionException(503, "unimplemented method")
 
 
+def waits_for_removal(channel: Channel, method: spec.Method) -> bool:
+    """Whether a method is about something that is about to go with nobody having asked for it.
+
+    If so, the channel goes on when it is gone.
+    """
+    session = channel.session
+    if isinstance(method, spec.QueueDeclare):
+        name = method.queue
+        if name == "" and method.passive:
+            name = channel.last_queue
+        return session.after_removal(name, channel)
+    if isinstance(
+        method,
+        (
+            spec.QueueBind,
+            spec.QueueUnbind,
+            spec.QueueDelete,
+            spec.QueuePurge,
+            spec.BasicConsume,
+            spec.BasicGet,
+        ),
+    ):
+        if session.after_removal(method.queue or channel.last_queue, channel):
+            return True
+        return isinstance(method, (spec.QueueBind, spec.QueueUnbind)) and session.after_unbinding(
+            method.exchange, channel
+        )
+    if isinstance(method, (spec.ExchangeDeclare, spec.ExchangeDelete)):
+        return session.after_unbinding(method.exchange, channel)
+    if isinstance(method, (spec.ExchangeBind, spec.ExchangeUnbind)):
+        return session.after_unbinding(method.source, channel) or session.after_unbinding(
+            method.destination, channel
+        )
+    return False
+
+
 # --- topology -----------------------------------------------------------------------------------
 
 
