@@ -42,6 +42,9 @@ CHANNEL_CLOSE_OK: Final = 0x00140029
 TURN_BYTES: Final = 65_536
 """Input that one channel takes up in one turn, of what it had put aside."""
 
+HOLDERS_KEPT: Final = 64
+"""Consumers that are gone from a channel, before it looks which of them can be forgotten."""
+
 TICK_MS_MAX: Final = 2_000
 """What a tick counts for at most, towards the time that a method has waited."""
 
@@ -124,6 +127,7 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         self.frames: MessageFrames = MessageFrames(connection.output, number)
         self.holders: dict[tuple[int, int], Queue] = {}
         self.pollers: dict[int, i64] = {}
+        self._holders_enough: i64 = HOLDERS_KEPT
         self.last_queue: str = ""
         self.prefetch: i64 = 0
         self.limiter: Limiter | None = None
@@ -401,6 +405,37 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         return self.replies.addressed(record, head)
 
     # Consumers.
+
+    def will_hold(self, queue: Queue, consumer_id: i64) -> None:
+        """A queue may hand something to this channel, as to a consumer with this id."""
+        if len(self.holders) >= self._holders_enough:
+            self._forget_consumers()
+        self.holders[(id(queue), int(consumer_id))] = queue
+
+    def _forget_consumers(self) -> None:
+        """Let go of consumers that are cancelled, or poll, and of which nothing is unsettled.
+
+        A queue forgets a cancelled consumer by itself, but nobody may have its id before it is
+        said to be gone.
+        """
+        needed: set[tuple[int, int]] = set()
+        for link in self.consumers.values():
+            needed.add((id(link.queue), int(link.consumer_id)))
+        runs = self.unsettled.runs()
+        if self.transaction is not None:
+            runs = runs + self.transaction.runs()
+        for run in runs:
+            needed.add((id(run.queue), int(run.consumer_id)))
+        for key, queue in list(self.holders.items()):
+            if key not in needed:
+                del self.holders[key]
+                if self.pollers.get(key[0], -1) == key[1]:
+                    del self.pollers[key[0]]
+                if not queue.deleted:
+                    queue.down(key[1])
+        kept: i64 = len(self.holders)
+        # So that each consumer costs the same, however much is unsettled.
+        self._holders_enough = kept + max(HOLDERS_KEPT, kept, len(runs) // 16)
 
     def wake_consumers(self) -> None:
         """The shared prefetch limit has room again."""

@@ -230,7 +230,7 @@ def _consume(channel: Channel, method: spec.BasicConsume) -> None:
     channel.consumers[tag] = link
     credit = NO_ACK_CREDIT if method.no_ack else channel.prefetch
     link.consumer_id = queue.new_consumer()
-    channel.holders[(id(queue), int(link.consumer_id))] = queue
+    channel.will_hold(queue, link.consumer_id)
     queue.subscribe(link, link.consumer_id, credit, priority, limiter, pending)
 
 
@@ -276,8 +276,8 @@ def _get(channel: Channel, method: spec.BasicGet) -> None:
     consumer_id = channel.pollers.get(id(queue))
     if consumer_id is None or not queue.current(consumer_id):
         consumer_id = queue.new_consumer()
+        channel.will_hold(queue, consumer_id)
         channel.pollers[id(queue)] = consumer_id
-        channel.holders[(id(queue), int(consumer_id))] = queue
     pending = channel.wait(method)
     pending.queue = queue
     queue.get(consumer_id, pending)

@@ -53,11 +53,15 @@ class Transaction(Publisher):
 
     def roll_back(self) -> None:
         """Forget the publishes; deliveries are unsettled again."""
-        runs = self.acked
-        for rejection in self._rejected:
-            runs = runs + rejection.runs
-        self._channel.unsettled.put_back(runs)
+        self._channel.unsettled.put_back(self.runs())
         self._clear()
+
+    def runs(self) -> list[TagRun]:
+        """Deliveries that were acked, nacked or rejected since the last commit."""
+        runs = list(self.acked)
+        for rejection in self._rejected:
+            runs.extend(rejection.runs)
+        return runs
 
     def commit(self, completion: Completion) -> None:
         """Do everything, and complete when the messages are safe."""

@@ -60,6 +60,10 @@ class Unsettled:
         """The lowest unsettled tag, 0 if there is none."""
         return self._runs[self._head].tag if self._head < len(self._runs) else 0
 
+    def runs(self) -> list[TagRun]:
+        """All that is unsettled, in tag order."""
+        return self._runs[self._head :]
+
     def holds(self, tag: i64) -> bool:
         """Whether a tag is unsettled."""
         at = self._find(tag)
