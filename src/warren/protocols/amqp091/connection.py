@@ -300,12 +300,16 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
                 at = stop
                 continue
             try:
+                if (
+                    self._alarms != 0
+                    and (key == BASIC_PUBLISH or kind == 2 or kind == 3)
+                    and self._must_hold(channel)
+                ):
+                    if enough >= 0:
+                        channel.aside = True
+                        self._alarmed.append(channel)
+                    return at
                 if key == BASIC_PUBLISH:
-                    if self._alarms != 0 and self._must_hold(channel):
-                        if enough >= 0:
-                            channel.aside = True
-                            self._alarmed.append(channel)
-                        return at
                     if not self._publishes:
                         self._publishes = True
                     taken = channel.publishing.publish(data, at, end)
