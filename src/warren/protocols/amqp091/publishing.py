@@ -37,6 +37,8 @@ WAIT_BYTES: Final = 65_536
 """A message smaller than this is waited for whole; a larger one is collected frame by frame."""
 RUN_BYTES_MAX: Final = 262_144
 """A run is handed over when it passes this size."""
+UNCHECKED: Final = b"\xff"
+"""Equal to no properties, which are at least two bytes."""
 NO_HEADER: Final = "expected content header for class 60, got non content header frame instead"
 NO_BODY: Final = "expected content body, got non content body frame instead"
 
@@ -91,6 +93,73 @@ class Assembly:
 
 
 @final
+class Shape:
+    """What the messages of one run have in common; whether a message is of a run is decided here.
+
+    Messages share a run if their method frames and properties are the same bytes, routing has not
+    changed between them, and nothing is done to each by itself: no route by its headers, CC or BCC,
+    no reply address to be put in.
+
+    Attributes:
+        method: Their method frame.
+        route: Where they go by that; None before the first message.
+        scan: What matters of their properties.
+        properties: Their properties' bytes, once they were checked.
+        alone: Whether each message is handled by itself.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.method: bytes = b""
+        self.route: Route | None = None
+        self.scan: PropertyScan = PropertyScan()
+        self.properties: bytes = UNCHECKED
+        self.alone: bool = False
+        self._session: Session = session
+
+    def goes_with(self, method: bytes) -> bool:
+        """Whether the route of the message before is that of one with this method frame."""
+        route = self.route
+        return (
+            route is not None
+            and method == self.method
+            and route.generation == self._session.generation()
+        )
+
+    def shares(self, properties: bytes) -> bool:
+        """Whether a message with these properties, and that route, is of the run before it."""
+        return properties == self.properties and not self.alone
+
+    def resolve(self, method: bytes) -> None:
+        """Find where messages with this method frame go.
+
+        Raises:
+            ChannelException, ConnectionException: Nowhere, by this user.
+        """
+        self.route = None
+        self.properties = UNCHECKED
+        self.route = self._session.resolve(method)
+        self.method = method
+
+    def examine(self, properties: bytes) -> None:
+        """Check properties, unless they are those of the last message on the same route.
+
+        Raises:
+            ChannelException, ConnectionException: They are malformed, or may not be claimed.
+        """
+        if properties == self.properties:
+            return
+        self.properties = UNCHECKED
+        scan = self.scan
+        if properties[1] & 3 or scan_properties(properties, 0, len(properties), scan) < 0:
+            raise ConnectionException(501, "content properties do not match their flags")
+        route = self.route
+        assert route is not None
+        self._session.check_properties(scan, route)
+        self.properties = properties
+        self.alone = scan.direct_reply or scan.copies or route.by_headers
+
+
+@final
 class PublishPath:
     """Everything a channel does with `basic.publish`.
 
@@ -120,10 +189,7 @@ class PublishPath:
         self._owner: PublishOwner = owner
         self._channel: i64 = channel
         self._payload_max: i64 = payload_max
-        self._method: bytes = b""
-        self._route: Route | None = None
-        self._properties: bytes = b""
-        self._scan: PropertyScan = PropertyScan()
+        self._shape: Shape = Shape(session)
 
     def publish(self, data: bytes, at: i64, end: i64) -> i64:
         """Accept whole messages of this channel from `data[at:end]`, as many as follow directly.
@@ -143,25 +209,20 @@ class PublishPath:
         self.check_idle()
         limit = min(self._payload_max, self._session.max_message_bytes)
         channel = self._channel
+        shape = self._shape
         lengths = BytesWriter()
         count: i64 = 0
         start = at
-        self.failed_at = at
         while True:
             # The method frame is whole and its end marker was checked.
             head: i64 = at + 8 + i64(read_i32_be(data, at + 3))
             method = data[at:head]
-            route = self._route
-            if (
-                route is None
-                or method != self._method
-                or route.generation != self._session.generation()
-            ):
+            if not shape.goes_with(method):
                 if count > 0:
                     self._accept(data[start:at], lengths, count)
                     lengths, count, start = BytesWriter(), 0, at
                 self.failed_at = at
-                route = self._resolve(method)
+                shape.resolve(method)
             # The content header frame.
             if end - head < 22:
                 break
@@ -193,14 +254,13 @@ class PublishPath:
                 ):
                     break
             properties = data[head + 19 : body - 1]
-            if properties != self._properties or route.by_headers:
+            if not shape.shares(properties):
                 if count > 0:
                     self._accept(data[start:at], lengths, count)
                     lengths, count, start = BytesWriter(), 0, at
                 self.failed_at = at
-                self._examine(properties)
-                if self._scan.special or route.by_headers:
-                    # Its own route, or a reply address to rewrite: one message at a time.
+                shape.examine(properties)
+                if shape.alone:
                     self._accept_record(data[at:stop], head - at)
                     at = stop
                     start = at
@@ -267,16 +327,16 @@ class PublishPath:
         if assembly.missing == 0:
             self.assembly = None
             record = b"".join(assembly.parts)
-            self._resolve(record[: assembly.method_bytes])
+            self._shape.resolve(record[: assembly.method_bytes])
             head = assembly.method_bytes
             header_size: i64 = i64(read_i32_be(record, head + 3))
-            self._examine(record[head + 19 : head + 7 + header_size])
+            self._shape.examine(record[head + 19 : head + 7 + header_size])
             self._accept_record(record, head)
 
     def begin(self, data: bytes, at: i64, stop: i64) -> None:
         """Collect the message whose method frame is `data[at:stop]` frame by frame."""
         self.check_idle()
-        self._resolve(data[at:stop])
+        self._shape.resolve(data[at:stop])
         self.assembly = Assembly(data[at:stop])
 
     def check_idle(self) -> None:
@@ -327,36 +387,17 @@ class PublishPath:
         stop = at + 8 + size
         return stop <= end and data[stop - 1] == FRAME_END
 
-    def _resolve(self, method: bytes) -> Route:
-        """Where messages with this method frame go; remembered for the next."""
-        self._route = None
-        route = self._session.resolve(method)
-        self._method = method
-        self._route = route
-        self._properties = b"\xff"
-        return route
-
-    def _examine(self, properties: bytes) -> None:
-        """Check properties that differ from the last message's."""
-        if properties == self._properties:
-            return
-        self._properties = b"\xff"
-        if properties[1] & 3 or scan_properties(properties, 0, len(properties), self._scan) < 0:
-            raise ConnectionException(501, "content properties do not match their flags")
-        route = self._route
-        assert route is not None
-        self._session.check_properties(self._scan, route)
-        self._properties = properties
-
     def _accept_record(self, record: bytes, head: i64) -> None:
         """Accept one message by itself."""
-        route = self._route
+        shape = self._shape
+        scan = shape.scan
+        route = shape.route
         assert route is not None
-        if self._scan.direct_reply:
-            record = self._owner.reply_to(record, self._scan, head)
-        if self._scan.copies or route.by_headers:
-            route = self._session.route_by_headers(route, self._scan, self._properties)
-            if self._scan.copies:
+        if scan.direct_reply:
+            record = self._owner.reply_to(record, scan, head)
+        if scan.copies or route.by_headers:
+            route = self._session.route_by_headers(route, scan, shape.properties)
+            if scan.copies:
                 record = without_bcc(record, head)
         lengths = BytesWriter()
         write_i32_le(lengths, i32(len(record)))
@@ -364,12 +405,12 @@ class PublishPath:
 
     def _accept(self, records: bytes, lengths: BytesWriter, count: i64) -> None:
         """Accept a run of messages that share route and properties."""
-        route = self._route
+        route = self._shape.route
         assert route is not None
         self._hand_over(route, records, lengths.getvalue(), count)
 
     def _hand_over(self, route: Route, records: bytes, lengths: bytes, count: i64) -> None:
-        persistent = self._scan.persistent
+        persistent = self._shape.scan.persistent
         self.published += count
         if self.transactional:
             self._owner.transact(Transacted(route, records, lengths, count, persistent))

@@ -1,0 +1,285 @@
+"""How a client's bytes are cut, in frames, reads and runs, changes nothing of what they do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.node.pair import Pair
+from tests.protocols.line import Line, Told, publish_frames
+from warren.wire.amqp091 import spec
+from warren.wire.amqp091.frame import method_frame
+from warren.wire.amqp091.properties import Properties
+from warren.wire.amqp091.table import Table
+
+QUEUES = ("one", "two", "three", "match")
+CHANNELS = 2
+ASK_REPLY = "amq.rabbitmq.reply-to"
+REPLY = "<reply>"
+BODY_BYTES_MAX = 40
+ROUNDS_MAX = 200
+PLAIN, CONFIRM, TRANSACT = "plain", "confirm", "tx"
+PUBLISH, DECLARE, COMMIT, ROLL_BACK = "publish", "declare", "commit", "rollback"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a message is like, but for its body: the few that there are come again and again."""
+
+    exchange: str = ""
+    key: str = "one"
+    headers: tuple[tuple[str, str | tuple[str, ...]], ...] = ()
+    persistent: bool = False
+    asks_reply: bool = False
+    mandatory: bool = False
+
+    def properties(self) -> Properties:
+        """As the publisher sends them."""
+        table: Table = {
+            name: list(value) if isinstance(value, tuple) else value for name, value in self.headers
+        }
+        return Properties(
+            headers=table or None,
+            delivery_mode=2 if self.persistent else None,
+            reply_to=ASK_REPLY if self.asks_reply else None,
+        )
+
+    def queues(self) -> set[str]:
+        """Where it goes, by the rules of the exchange types."""
+        named = dict(self.headers)
+        if self.exchange == "by-headers" and named.get("kind") == "x":
+            return {"match"}
+        if self.exchange == "by-headers":
+            return set()
+        keys = {self.key, *named.get("CC", ()), *named.get("BCC", ())}
+        return keys & set(QUEUES)
+
+
+SHAPES = (
+    Shape(),
+    Shape(persistent=True),
+    Shape(key="two"),
+    Shape(key="nowhere"),
+    Shape(key="nowhere", mandatory=True),
+    Shape(mandatory=True),
+    Shape(headers=(("CC", ("two",)),)),
+    Shape(headers=(("BCC", ("three",)), ("kind", "x"))),
+    Shape(headers=(("CC", ("three", "one")), ("BCC", ("two",))), persistent=True),
+    Shape(key="nowhere", headers=(("CC", ("two",)),), mandatory=True),
+    Shape(asks_reply=True),
+    Shape(asks_reply=True, headers=(("CC", ("two",)),)),
+    Shape(exchange="by-headers", headers=(("kind", "x"),)),
+    Shape(exchange="by-headers", headers=(("kind", "y"),), mandatory=True),
+)
+
+
+@dataclass(frozen=True)
+class Step:
+    """Something that a channel does; a message's body comes in these parts."""
+
+    what: str
+    shape: Shape = SHAPES[0]
+    parts: tuple[bytes, ...] = ()
+
+
+@dataclass
+class Expected:
+    """What has to come of the steps of one channel, worked out step by step."""
+
+    queues: dict[str, list[tuple[str, str, Properties, bytes]]] = field(
+        default_factory=lambda: {name: [] for name in QUEUES}
+    )
+    returned: list[tuple[str, str, bytes]] = field(default_factory=list)
+    published: int = 0
+
+    def publish(self, shape: Shape, body: bytes) -> None:
+        """A message is let into its queues."""
+        properties = shape.properties()
+        if properties.headers is not None:
+            properties.headers.pop("BCC", None)
+        if shape.asks_reply:
+            properties.reply_to = REPLY
+        for name in shape.queues():
+            self.queues[name].append((shape.exchange, shape.key, properties, body))
+        if not shape.queues() and shape.mandatory:
+            self.returned.append((shape.exchange, shape.key, body))
+        self.published += 1
+
+
+def expectation(mode: str, steps: list[Step]) -> Expected:
+    """What RabbitMQ makes of these steps, one after the other."""
+    expected = Expected()
+    pending: list[Step] = []
+    for step in steps:
+        if step.what == PUBLISH and mode == TRANSACT:
+            pending.append(step)
+        elif step.what == PUBLISH:
+            expected.publish(step.shape, b"".join(step.parts))
+        elif step.what in (COMMIT, ROLL_BACK):
+            for kept in pending if step.what == COMMIT else ():
+                expected.publish(kept.shape, b"".join(kept.parts))
+            pending = []
+    return expected
+
+
+def frames_of(channel: int, mode: str, step: Step, number: int) -> list[bytes]:
+    """The frames of a step; what does not fit a channel's mode is nothing."""
+    if step.what == PUBLISH:
+        shape = step.shape
+        properties = shape.properties().encode()
+        return publish_frames(
+            channel, shape.exchange, shape.key, properties, step.parts, shape.mandatory
+        )
+    if step.what == DECLARE:
+        # It waits for the disk; what follows on its channel is put aside meanwhile.
+        name = f"x{channel}.{number}"
+        declare = spec.ExchangeDeclare(0, name, "fanout", False, False, False, False, False, {})
+        return [method_frame(channel, declare.encode())]
+    if mode != TRANSACT:
+        return []
+    method = spec.TxCommit() if step.what == COMMIT else spec.TxRollback()
+    return [method_frame(channel, method.encode())]
+
+
+def prepare(pair: Pair, modes: list[str]) -> Line:
+    """A connection with its topology, channels in these modes, and a consumer of replies each."""
+    line = Line(pair.a, channels=CHANNELS)
+    for name in QUEUES:
+        kind: Table = {"x-queue-type": "quorum" if name == "two" else "classic"}
+        line.ask(1, spec.QueueDeclare(0, name, False, True, False, False, False, kind))
+    headers = spec.ExchangeDeclare(0, "by-headers", "headers", False, True, False, False, False, {})
+    line.ask(1, headers)
+    line.ask(1, spec.QueueBind(0, "match", "by-headers", "", False, {"kind": "x"}))
+    for channel, mode in enumerate(modes, 1):
+        line.ask(channel, spec.BasicConsume(0, ASK_REPLY, "", False, True, False, False, {}))
+        if mode == CONFIRM:
+            line.ask(channel, spec.ConfirmSelect(False))
+        elif mode == TRANSACT:
+            line.ask(channel, spec.TxSelect())
+    line.told.clear()
+    return line
+
+
+def address_of(told: Told) -> str:
+    """`<reply>` for any reply address but the one that clients write."""
+    text = told.properties.reply_to or ""
+    return REPLY if text.startswith(f"{ASK_REPLY}.") else text
+
+
+def same(properties: Properties, told: Told) -> bool:
+    """Whether a message has these properties, whatever its reply address is."""
+    return properties.encode() == with_reply(told).encode()
+
+
+def with_reply(told: Told) -> Properties:
+    """The properties of a message, its reply address rewritten."""
+    if told.properties.reply_to is not None:
+        told.properties.reply_to = address_of(told)
+    return told.properties
+
+
+def check(line: Line, modes: list[str], steps: list[list[Step]]) -> None:
+    """Everything is where it belongs, each channel's in its order, and answered."""
+    for channel, (mode, done) in enumerate(zip(modes, steps, strict=True), 1):
+        expected = expectation(mode, done)
+        if mode == CONFIRM:
+            confirmed: set[int] = set()
+            for told in line.of(spec.BasicAck):
+                if told.channel == channel:
+                    tag = told.method.delivery_tag
+                    confirmed.update(range(1 if told.method.multiple else tag, tag + 1))
+            assert confirmed == set(range(1, expected.published + 1))
+        returned = [told for told in line.of(spec.BasicReturn) if told.channel == channel]
+        assert [
+            (told.method.exchange, told.method.routing_key, told.body) for told in returned
+        ] == expected.returned
+    assert not line.of(spec.BasicNack, spec.ChannelClose, spec.ConnectionClose)
+    for name in QUEUES:
+        got = line.drain(name)
+        for channel, (mode, done) in enumerate(zip(modes, steps, strict=True), 1):
+            mine = [told for told in got if told.body.startswith(b"%d." % channel)]
+            wanted = expectation(mode, done).queues[name]
+            assert [told.body for told in mine] == [body for *_, body in wanted], name
+            for told, (exchange, key, properties, _) in zip(mine, wanted, strict=True):
+                assert (told.method.exchange, told.method.routing_key) == (exchange, key)
+                assert same(properties, told), (told.properties.headers, properties.headers)
+
+
+WHATS = (PUBLISH, PUBLISH, PUBLISH, PUBLISH, DECLARE, COMMIT, ROLL_BACK)
+CHANNEL = st.tuples(
+    st.sampled_from((PLAIN, CONFIRM, TRANSACT)),
+    st.lists(
+        st.tuples(st.sampled_from(WHATS), st.sampled_from(SHAPES), st.integers(1, 4)), max_size=6
+    ),
+)
+
+
+def steps_of(channel: int, some: list[tuple[str, Shape, int]], random: Random) -> list[Step]:
+    """The steps of a channel: each of the messages several times, with bodies of their own."""
+    steps: list[Step] = []
+    for what, shape, count in some:
+        for _ in range(count if what == PUBLISH else 1):
+            body = b"%d.%d." % (channel, len(steps)) + bytes(random.randrange(BODY_BYTES_MAX))
+            cuts = sorted(random.sample(range(1, len(body)), random.randrange(4)))
+            bounds = zip([0, *cuts], [*cuts, len(body)], strict=True)
+            steps.append(Step(what, shape, tuple(body[a:b] for a, b in bounds)))
+    return steps
+
+
+@given(channels=st.tuples(*[CHANNEL] * CHANNELS), cut=st.integers(0, 1 << 30))
+@settings(max_examples=60)
+def test_any_cut_of_the_same_messages_has_the_same_outcome(
+    channels: tuple[tuple[str, list[tuple[str, Shape, int]]], ...], cut: int
+) -> None:
+    """Frames of two channels interleaved, and read in any pieces, do what the messages say."""
+    random = Random(cut)
+    modes = [mode for mode, _ in channels]
+    steps = [steps_of(channel, some, random) for channel, (_, some) in enumerate(channels, 1)]
+    line = prepare(Pair(alone=True), modes)
+    waiting = [
+        [
+            part
+            for number, step in enumerate(some)
+            for part in frames_of(channel, mode, step, number)
+        ]
+        for channel, (mode, some) in enumerate(zip(modes, steps, strict=True), 1)
+    ]
+    stream = bytearray()
+    while any(waiting):
+        chosen = random.choice([frames for frames in waiting if frames])
+        for _ in range(min(len(chosen), random.randint(1, 12))):
+            stream += chosen.pop(0)
+    at = 0
+    longest = random.choice((20, 200, 10_000))
+    while at < len(stream):
+        size = random.randint(1, longest)
+        line.hand(bytes(stream[at : at + size]))
+        at += size
+        if random.random() < 0.3:
+            line.pair.step()
+    answers = sum(
+        step.what == DECLARE or (mode == TRANSACT and step.what in (COMMIT, ROLL_BACK))
+        for mode, some in zip(modes, steps, strict=True)
+        for step in some
+    )
+    oks = (spec.ExchangeDeclareOk, spec.TxCommitOk, spec.TxRollbackOk)
+    for _ in range(ROUNDS_MAX):
+        if len(line.of(*oks)) == answers:
+            break
+        line.pair.step()
+    line.pair.settle(6)
+    check(line, modes, steps)
+
+
+def test_message_that_arrives_while_its_channel_waits_may_arrive_in_pieces() -> None:
+    """What was put aside ends within a message; the rest comes when the channel goes on."""
+    line = prepare(Pair(alone=True), [PLAIN, PLAIN])
+    frames = publish_frames(1, "", "one", b"\x00\x00", [b"1.0."])
+    declare = frames_of(1, PLAIN, Step(DECLARE), 0)
+    line.hand(b"".join([*declare, *frames[:2]]))
+    line.wait(1, spec.ExchangeDeclareOk)
+    line.hand(frames[2])
+    check(line, [PLAIN, PLAIN], [[Step(PUBLISH, parts=(b"1.0.",))], []])
