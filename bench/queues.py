@@ -1,0 +1,560 @@
+"""What many queues cost a node: each declare, the longest turn of the loop, idleness, memory.
+
+    python -m bench.queues [--counts 1000,16000,100000] [--nodes 1] [--dir DIR] [ROW]...
+
+    declare     half quorum, half durable classic queues are declared one by one,
+                with a message each
+    close       files of the log close, until all that this calls for is done
+    idle        nobody does anything
+    exclusive   a connection with as many queues of its own is gone
+    down        one of several nodes ends, and is back
+    restart     the node is killed and starts on its data
+
+All rows without ROW, `down` with several nodes only. The nodes run in this process without sockets
+or threads: clients and links are lists of bytes, files are real ones. A step is what an event loop
+does before it looks at its sockets again: one event handled, or one turn of the node. Its cost is
+the processor time of this thread, so that other work on the machine does not count; the collector
+of cyclic garbage runs as in the server. Jobs, which a server runs in threads, run between steps; of
+them what they do outside of the kernel is counted, as the loop may have to wait for it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import resource
+import shutil
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+from sim.clock import SeededRandom, VirtualClock
+from warren import COMPILED
+from warren.limits import FRAME_BYTES_MAX
+from warren.log.config import LogConfig
+from warren.node.cluster import ClusterListener
+from warren.node.node import Node
+from warren.ports import Job, PeerHello
+from warren.protocols.broker import Settings
+from warren.server.disk import OsDisk
+from warren.wire.amqp091 import spec
+from warren.wire.amqp091.frame import PROTOCOL_HEADER, FrameReader, content_frames, method_frame
+
+ROWS = ("declare", "close", "idle", "exclusive", "down", "restart")
+TICK_MS = 50
+STEPS_MAX = 3_000_000
+CHUNK_BYTES = 262_144
+"""What a link hands over at a time, as a socket does."""
+FILE_BYTES = 64 * 1024 * 1024
+BODY_BYTES = 131_072
+IDLE_SECONDS = 10
+
+
+class Meter:
+    """The cost of steps, by kind: how many, the longest and the sum in seconds."""
+
+    def __init__(self) -> None:
+        self.longest: dict[str, float] = {}
+        self.total: dict[str, float] = {}
+        self.longest_job = 0.0
+        self.longest_job_kind = ""
+
+    def step(self, kind: str, work: Callable[..., object], *words: object) -> None:
+        """Do one step."""
+        began = time.thread_time()
+        work(*words)
+        cost = time.thread_time() - began
+        self.total[kind] = self.total.get(kind, 0.0) + cost
+        if cost > self.longest.get(kind, 0.0):
+            self.longest[kind] = cost
+
+    def job(self, job: Job) -> None:
+        """Do what a thread would."""
+        began = resource.getrusage(resource.RUSAGE_THREAD).ru_utime
+        job.run()
+        cost = resource.getrusage(resource.RUSAGE_THREAD).ru_utime - began
+        if cost > self.longest_job:
+            self.longest_job = cost
+            self.longest_job_kind = type(job).__name__
+
+    @property
+    def cost(self) -> float:
+        """Seconds of all steps so far."""
+        return sum(self.total.values())
+
+    def worst(self) -> str:
+        """The longest step, in words, and the longest job."""
+        kind = max(self.longest, key=lambda name: self.longest[name], default="")
+        longest = 1000 * self.longest.get(kind, 0.0)
+        job = 1000 * self.longest_job
+        return f"longest step {longest:.1f} ms ({kind}), job {job:.1f} ms ({self.longest_job_kind})"
+
+    def begin(self) -> None:
+        """Count from here on."""
+        self.longest = {}
+        self.total = {}
+        self.longest_job = 0.0
+        self.longest_job_kind = ""
+
+
+class Jobs:
+    """Runs jobs between steps; see `warren.ports.Executor`."""
+
+    def __init__(self, meter: Meter) -> None:
+        self._meter = meter
+        self._waiting: deque[Job] = deque()
+
+    def submit(self, lane: str, job: Job) -> None:
+        """Queue a job."""
+        self._waiting.append(job)
+
+    def run(self) -> bool:
+        """Run one and report it; False if there is none."""
+        if not self._waiting:
+            return False
+        job = self._waiting.popleft()
+        self._meter.job(job)
+        self._meter.step(f"after {type(job).__name__}", job.done, None)
+        return True
+
+
+class Links:
+    """One node's links; see `warren.ports.Peers`."""
+
+    def __init__(self, station: Station) -> None:
+        self._station = station
+        self.waiting: dict[str, deque[bytes]] = {}
+        self.dialled: set[str] = set()
+
+    def send(self, peer: str, message: list[bytes]) -> bool:
+        """Queue a message."""
+        link = self.waiting.get(peer)
+        if link is None:
+            return False
+        data = b"".join(message)
+        link.append(data)
+        self._station.sent_bytes += len(data)
+        return True
+
+    def backlog_bytes(self, peer: str) -> int:
+        """Bytes not taken yet."""
+        return sum(map(len, self.waiting.get(peer, ())))
+
+    def dial(self, peer: str, host: str, port: int) -> None:
+        """Have a link."""
+        self.dialled.add(peer)
+
+    def forget(self, peer: str) -> None:
+        """Have none."""
+        self.dialled.discard(peer)
+
+    def flush(self) -> None:
+        """All is on its way."""
+
+
+class Station:
+    """One node, and what it stands on.
+
+    Attributes:
+        sent_bytes: What it sent to other nodes.
+    """
+
+    def __init__(self, bench: Bench, name: str) -> None:
+        self.bench = bench
+        self.name = name
+        self.root = bench.root / name
+        self.root.mkdir()
+        self.meter = Meter()
+        self.alive = False
+        self.boot = 0
+        self.sent_bytes = 0
+        self.clients: list[Client] = []
+
+    def start(self) -> None:
+        """Begin a life."""
+        self.boot += 1
+        settings = Settings(self.name)
+        settings.node_uid = self.name.encode().ljust(16, b".")
+        settings.cluster_host, settings.cluster_port = self.name, 1
+        settings.join = self.name != "a"
+        settings.log = LogConfig(wal_max_size_bytes=FILE_BYTES)
+        settings.reconciles = True
+        self.jobs = Jobs(self.meter)
+        self.links = Links(self)
+        self.node = Node(
+            settings,
+            self.bench.clock,
+            SeededRandom(self.bench.random),
+            OsDisk(self.root),
+            self.jobs,
+            lambda text: None,
+            self.links,
+        )
+        self.listener = ClusterListener(self.node)
+        self.meter.step("recover", self.node.recover)
+        self.alive = True
+        if settings.join and self.boot == 1:
+            self.links.dialled.add("a")
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.alive = False
+        self.clients = []
+
+    def turn(self) -> bool:
+        """Take a turn if one is wanted."""
+        if not self.node.needs_turn:
+            return False
+        self.meter.step("turn", self.node.turn)
+        return True
+
+
+class Bench:
+    """Nodes of one cluster, with a clock that moves when nothing else does."""
+
+    def __init__(self, root: Path, nodes: int) -> None:
+        self.root = root
+        self.random = Random(1)
+        self.clock = VirtualClock()
+        self.stations: dict[str, Station] = {}
+        self._last_tick: dict[str, int] = {}
+        for name in "abcdefg"[:nodes]:
+            station = self.stations[name] = Station(self, name)
+            station.start()
+            self.until(lambda: all(one.node.ready for one in self.stations.values()))
+
+    def step(self) -> None:
+        """Let everybody go on; where nobody has anything to do, time passes."""
+        busy = False
+        self._link()
+        for station in self.stations.values():
+            if not station.alive:
+                continue
+            for client in station.clients:
+                busy = client.exchange() or busy
+            busy = self._carry(station) or busy
+            busy = station.turn() or busy
+            busy = station.jobs.run() or busy
+            if station.node.lingering and not busy:
+                station.meter.step("linger", station.node.linger_over)
+                busy = True
+        if not busy:
+            self.tick()
+
+    def tick(self) -> None:
+        """Time passes."""
+        self.clock.advance(TICK_MS)
+        for station in self.stations.values():
+            if station.alive:
+                station.meter.step("tick of log", station.node.tick_log)
+                if self.clock.monotonic_ms() - self._last_tick.get(station.name, 0) >= 1_000:
+                    self._last_tick[station.name] = self.clock.monotonic_ms()
+                    station.meter.step("tick", station.node.tick, 0)
+
+    def until(self, done: Callable[[], bool]) -> None:
+        """Go on until something is so."""
+        for _ in range(STEPS_MAX):
+            if done():
+                return
+            self.step()
+        raise RuntimeError("it did not come about")
+
+    def settle(self, seconds: float) -> None:
+        """Go on until so much time has passed, which it does when nothing is to be done."""
+        end = self.clock.monotonic_ms() + 1000 * seconds
+        self.until(lambda: self.clock.monotonic_ms() >= end)
+
+    def _carry(self, source: Station) -> bool:
+        carried = False
+        for name, link in source.links.waiting.items():
+            target = self.stations[name]
+            if not link or not target.alive:
+                continue
+            carried = True
+            batch: list[bytes] = []
+            size = 0
+            while link and size < CHUNK_BYTES:
+                batch.append(link.popleft())
+                size += len(batch[-1])
+            target.meter.step("from a node", self._receive, source, target, batch)
+        return carried
+
+    def _receive(self, source: Station, target: Station, batch: list[bytes]) -> None:
+        for message in batch:
+            target.listener.received(source.name, message)
+
+    def _link(self) -> None:
+        for source in self.stations.values():
+            for name in list(source.links.dialled if source.alive else ()):
+                target = self.stations.get(name)
+                if target is None or not target.alive or name == source.name:
+                    continue
+                if name not in source.links.waiting:
+                    source.links.waiting[name] = deque()
+                    hello, other = self._hello(source), self._hello(target)
+                    target.meter.step("link", target.listener.incoming, source.name, hello)
+                    source.meter.step("link", source.listener.linked, target.name, other)
+
+    def cut(self, gone: Station) -> None:
+        """All links of a node break, and nobody listens there."""
+        for other in self.stations.values():
+            if other.alive and other.links.waiting.pop(gone.name, None) is not None:
+                other.meter.step("link lost", other.listener.unlinked, gone.name)
+                other.meter.step("link lost", other.listener.incoming_lost, gone.name)
+                other.meter.step("node gone", other.listener.gone, gone.name)
+
+    def _hello(self, station: Station) -> PeerHello:
+        uid = station.node.settings.node_uid
+        cluster_id = station.node.cluster_id or bytes(16)
+        return PeerHello(station.name, uid, cluster_id, station.boot, "1", 1)
+
+
+class Client:
+    """A client with one connection and one channel, and its transport."""
+
+    def __init__(self, station: Station) -> None:
+        self._station = station
+        self._bench = station.bench
+        self._outbox = bytearray()
+        self._inbox: list[bytes] = []
+        self._reader = FrameReader(FRAME_BYTES_MAX)
+        self.opened = False
+        self.answers = 0
+        self.end = station.node.accept(self, "127.0.0.1", 0)
+        self._outbox += PROTOCOL_HEADER
+        station.clients.append(self)
+        self._bench.until(lambda: self.opened)
+
+    def write(self, data: bytes) -> None:
+        """Bytes from the node."""
+        self._inbox.append(data)
+
+    def write_eof(self) -> None:
+        """Nothing follows."""
+
+    def close(self) -> None:
+        """It is over."""
+
+    def abort(self) -> None:
+        """It is over."""
+
+    def pause_reading(self) -> None:
+        """The node is never in such a hurry here."""
+
+    def resume_reading(self) -> None:
+        """See `pause_reading`."""
+
+    def exchange(self) -> bool:
+        """Hand bytes over, both ways; whether there were any."""
+        busy = False
+        if self._outbox:
+            busy = True
+            data = bytes(self._outbox[:CHUNK_BYTES])
+            del self._outbox[:CHUNK_BYTES]
+            self._station.meter.step("from a client", self.end.receive, data)
+        if self._inbox:
+            busy = True
+            self._reader.feed(b"".join(self._inbox))
+            self._inbox = []
+            while self._reader.next():
+                if self._reader.kind == 1:
+                    start, end = int(self._reader.start), int(self._reader.end)
+                    self._method(spec.decode_method(self._reader.buffer, start, end))
+        return busy
+
+    def _method(self, method: spec.Method) -> None:
+        if isinstance(method, spec.ConnectionStart):
+            login = spec.ConnectionStartOk({}, "PLAIN", b"\0guest\0guest", "en_US")
+            self._outbox += method_frame(0, login.encode())
+        elif isinstance(method, spec.ConnectionTune):
+            tune = spec.ConnectionTuneOk(2047, 131_072, 0).encode()
+            self._outbox += method_frame(0, tune)
+            self._outbox += method_frame(0, spec.ConnectionOpen("/").encode())
+            self._outbox += method_frame(1, spec.ChannelOpen().encode())
+        elif isinstance(method, spec.ChannelOpenOk):
+            self.opened = True
+        elif isinstance(method, (spec.ChannelClose, spec.ConnectionClose)):
+            raise RuntimeError(f"{method.reply_code} {method.reply_text}")
+        else:
+            self.answers += 1
+
+    def declare(self, name: str, kind: str, exclusive: bool = False) -> None:
+        """Declare a queue, and wait for the answer."""
+        wanted = self.answers + 1
+        method = spec.QueueDeclare(
+            0, name, False, not exclusive, exclusive, False, False, {"x-queue-type": kind}
+        )
+        self._outbox += method_frame(1, method.encode())
+        self._bench.until(lambda: self.answers == wanted)
+
+    def publish(self, name: str, size: int, count: int = 1) -> None:
+        """Publish durable messages."""
+        method = spec.BasicPublish(0, "", name, False, False)
+        frames = content_frames(1, method, b"\x10\x00\x02", bytes(size), 131_072)
+        for _ in range(count):
+            self._outbox += frames
+            if len(self._outbox) > CHUNK_BYTES:
+                self._bench.until(lambda: not self._outbox)
+
+    def vanish(self) -> None:
+        """The connection is cut."""
+        self._station.clients.remove(self)
+        self._station.meter.step("client gone", self.end.lost)
+
+
+def resident_bytes() -> int:
+    """Memory of this process."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def queues_of(station: Station) -> int:
+    """How many queues there are, as a node knows."""
+    return sum(len(tables.queues) for tables in station.node.tables.machine.vhosts.values())
+
+
+def settled_garbage() -> None:
+    """As the server does when it is ready."""
+    gc.collect()
+    gc.freeze()
+
+
+class Run:
+    """One measurement with some number of queues."""
+
+    def __init__(self, root: Path, count: int, nodes: int) -> None:
+        self._count = count
+        self._bench = Bench(root, nodes)
+        self._home = self._bench.stations["a"]
+        settled_garbage()
+
+    def _begin(self) -> None:
+        for station in self._bench.stations.values():
+            station.meter.begin()
+
+    def _report(self, row: str, text: str) -> None:
+        stations = self._bench.stations.values()
+        worst = max(stations, key=lambda one: max(one.meter.longest.values(), default=0.0))
+        print(f"{self._count:>7} {row:<10} {text}; {worst.meter.worst()}", flush=True)
+
+    def declare(self) -> None:
+        """See the module's head."""
+        memory = resident_bytes()
+        client = Client(self._home)
+        costs: list[float] = []
+        self._begin()
+        for number in range(self._count):
+            before = sum(one.meter.cost for one in self._bench.stations.values())
+            name = f"queue-{number}"
+            client.declare(name, "classic" if number % 2 else "quorum")
+            costs.append(sum(one.meter.cost for one in self._bench.stations.values()) - before)
+            client.publish(name, 100)
+        edge = min(100, self._count // 2)
+        text = f"{1000 * sum(costs[:edge]) / edge:.2f} ms each for the first {edge}, "
+        text += f"{1000 * sum(costs[-edge:]) / edge:.2f} ms for the last"
+        each = (resident_bytes() - memory) / self._count / len(self._bench.stations)
+        self._report("declare", f"{text}, {each / 1000:.1f} KB each")
+
+    def close(self) -> None:
+        """See the module's head."""
+        client = Client(self._home)
+        client.declare("filler", "classic")
+        self._begin()
+        first = max(self._numbers())
+        while max(self._numbers()) < first + 2:
+            client.publish("filler", BODY_BYTES, 64)
+            self._bench.until(lambda: not self._home.node.needs_turn)
+        self._bench.settle(60)
+        cost = self._home.meter.cost
+        left = len(self._numbers())
+        self._report("close", f"{cost:.2f} s of processor time, {left} files left")
+
+    def _numbers(self) -> list[int]:
+        logs = (self._home.root / "log").glob("*.log")
+        return [int(path.stem) for path in logs]
+
+    def idle(self) -> None:
+        """See the module's head."""
+        self._bench.settle(5)
+        self._begin()
+        sent = sum(one.sent_bytes for one in self._bench.stations.values())
+        self._bench.settle(IDLE_SECONDS)
+        stations = self._bench.stations.values()
+        share = sum(one.meter.cost for one in stations) / IDLE_SECONDS / len(stations)
+        sent = sum(one.sent_bytes for one in stations) - sent
+        text = f"{100 * share:.2f} % of a core a node"
+        if len(stations) > 1:
+            text += f", {sent / IDLE_SECONDS / 1000:.1f} KB/s on all links"
+        self._report("idle", text)
+
+    def exclusive(self) -> None:
+        """See the module's head."""
+        client = Client(self._home)
+        before = queues_of(self._home)
+        for number in range(self._count):
+            client.declare(f"own-{number}", "classic", exclusive=True)
+        self._begin()
+        client.vanish()
+        self._bench.until(lambda: queues_of(self._home) == before)
+        cost = self._home.meter.cost
+        self._report("exclusive", f"{1000 * cost / self._count:.3f} ms each to delete")
+
+    def down(self) -> None:
+        """See the module's head."""
+        gone = self._bench.stations["b"]
+        self._begin()
+        gone.kill()
+        self._bench.cut(gone)
+        self._bench.settle(30)
+        self._report("down", "until others lead")
+        self._begin()
+        gone.start()
+        self._bench.until(lambda: gone.node.ready)
+        self._bench.settle(10)
+        recovered = gone.meter.longest.pop("recover", 0.0)
+        self._report("back", f"recovered in {recovered:.2f} s")
+
+    def restart(self) -> None:
+        """See the module's head."""
+        station = self._home
+        if len(self._bench.stations) > 1:
+            return
+        station.kill()
+        gc.unfreeze()
+        gc.collect()
+        self._begin()
+        began = time.perf_counter()
+        station.start()
+        recovered = station.meter.longest.pop("recover", 0.0)
+        self._bench.until(lambda: station.node.ready)
+        ready = time.perf_counter() - began
+        settled_garbage()
+        self._bench.settle(10)
+        self._report("restart", f"recovered in {recovered:.2f} s, ready in {ready:.2f} s")
+
+
+def main() -> None:
+    """Measure, and print."""
+    parser = argparse.ArgumentParser(prog="bench.queues", description="see the module's head")
+    parser.add_argument("--counts", default="1000,16000,100000")
+    parser.add_argument("--nodes", type=int, default=1)
+    parser.add_argument("--dir", type=Path, help="where files are put (a directory of its own)")
+    parser.add_argument("rows", nargs="*", metavar="ROW", help=" ".join(ROWS))
+    words = parser.parse_args()
+    rows = words.rows or [row for row in ROWS if row != "down" or words.nodes > 1]
+    print(f"warren {'compiled' if COMPILED else 'pure'}, {words.nodes} nodes")
+    for count in map(int, words.counts.split(",")):
+        root = Path(tempfile.mkdtemp(prefix="warren-queues-", dir=words.dir))
+        try:
+            run = Run(root, count, words.nodes)
+            for row in rows:
+                getattr(run, row)()
+        finally:
+            shutil.rmtree(root)
+
+
+if __name__ == "__main__":
+    main()
