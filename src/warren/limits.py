@@ -34,6 +34,26 @@ FRAME_SLACK_BYTES: Final = FRAME_OVERHEAD_BYTES
 #: Highest channel number offered in `connection.tune`. RabbitMQ's default.
 CHANNELS_MAX: Final = 2_047
 
+# --- work of one turn of the node's loop ---------------------------------------------------------
+# What a client or an operator can make arbitrarily many of is worked off in parts, so that nobody
+# else waits for long: links count as down when they are silent for a second.
+
+#: Snapshots that one turn writes; each costs some 20 us beside its bytes.
+TURN_SNAPSHOTS_MAX: Final = 128
+
+#: Bytes of snapshots behind which a turn writes no further one.
+TURN_SNAPSHOT_BYTES_MAX: Final = 524_288
+
+#: Connections whose timers one turn looks at; each costs about a microsecond a channel.
+TURN_CONNECTIONS_MAX: Final = 512
+
+#: Groups that one tick (20 a second) looks at, of those whose members may have to change.
+TICK_GROUPS_MAX: Final = 512
+
+#: Changes that a node has under way at once where it wants a great many, such as deleting what
+#: belonged to a connection: about as many are applied in one turn.
+CHANGES_AT_ONCE_MAX: Final = 256
+
 # --- values -------------------------------------------------------------------------------------
 
 #: Bytes of a short string: its length is one octet.

@@ -40,7 +40,8 @@ class Loads:
 
     Attributes:
         queues: How many queues of all types there are.
-        leaders: Quorum queues that a node leads. May be empty from `QUEUES_FOR_CHANCE` queues on.
+        leaders: Quorum queues that a node leads. May be empty from `QUEUES_FOR_CHANCE` queues on,
+            and where there is one node.
         voters: Quorum queues that it votes in; the same.
     """
 
@@ -48,6 +49,19 @@ class Loads:
         self.queues: int = queues
         self.leaders: dict[str, int] = {}
         self.voters: dict[str, int] = {}
+
+
+def queue_count(machine: MetadataMachine) -> int:
+    """How many queues of all types there are."""
+    total = 0
+    for tables in machine.vhosts.values():
+        total += len(tables.queues)
+    return total
+
+
+def counts(machine: MetadataMachine) -> bool:
+    """Whether it matters who leads and votes in how many queues, and counting is worth it."""
+    return len(machine.nodes) > 1 and queue_count(machine) < QUEUES_FOR_CHANCE
 
 
 def count_loads(machine: MetadataMachine, leaders: dict[int, str]) -> Loads:
@@ -58,11 +72,9 @@ def count_loads(machine: MetadataMachine, leaders: dict[int, str]) -> Loads:
         leaders: Who leads which group now, as far as that is known; else it counts for the node
             that its leader began on.
     """
-    total = 0
-    for tables in machine.vhosts.values():
-        total += len(tables.queues)
+    total = queue_count(machine)
     loads = Loads(total)
-    if total >= QUEUES_FOR_CHANCE:
+    if not counts(machine):
         return loads
     for tables in machine.vhosts.values():
         for queue in tables.queues.values():
@@ -182,7 +194,7 @@ def place(
         running, declaring, seed: See `choose_members`.
         default_size, default_locator: What holds where neither arguments nor policies say more.
         incarnation: Of each member; the queue is new, so that its group id may serve.
-        leaders: See `count_loads`.
+        leaders: See `count_loads`; of no use unless `counts` says so.
     """
     command.node = declaring
     if command.kind != "quorum" or not machine.nodes:

@@ -285,9 +285,9 @@ class Member(Proposer):
             self.raft.persisted(batch.index, batch.term, now)
         self.mark()
 
-    def snapshot(self) -> None:
-        """Write the machine's state into the log, so that older entries can go."""
-        self.snapshots.take()
+    def snapshot(self) -> i64:
+        """Write the machine's state into the log, so that older entries can go; gives its size."""
+        return self.snapshots.take()
 
     def next_message(self) -> i64:
         """The number of the first message that the machine does not have."""

@@ -11,12 +11,14 @@ about it are MessagePack arrays behind a kind:
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Any, Final, final
 
 import msgspec
 from mypy_extensions import i64
 
 from warren.errors import ClusterError, CorruptRecord
+from warren.limits import CHANGES_AT_ONCE_MAX, TICK_GROUPS_MAX
 from warren.metadata import commands
 from warren.metadata.membership import node_with
 from warren.metadata.node_checks import check_add_node
@@ -79,7 +81,11 @@ class Membership:
 
     def __init__(self, node: Node) -> None:
         self._node: Node = node
-        self._unsettled: dict[int, bool] = {}
+        self._unsettled: dict[int, None] = {}
+        self._turns: deque[int] = deque()
+        """The same groups, in the order in which they are looked at."""
+        self._to_place: deque[QueueRecord] = deque()
+        """Queues that may have no member on some nodes."""
         self._confirmed: dict[int, i64] = {}
         """Groups for which the tables here are known to be new enough, and in which term."""
         self._confirming: bool = False
@@ -242,19 +248,41 @@ class Membership:
 
     def unsettle(self, group_id: int) -> None:
         """What a group's members are, or should be, has changed."""
-        self._unsettled[group_id] = True
+        if group_id not in self._unsettled:
+            self._unsettled[group_id] = None
+            if group_id == METADATA_GROUP:
+                # All others follow what it says.
+                self._turns.appendleft(group_id)
+            else:
+                self._turns.append(group_id)
 
     def nodes_changed(self) -> None:
         """Nodes came or went: the tables' group has to follow, and every quorum queue."""
-        self._unsettled[METADATA_GROUP] = True
+        self.unsettle(METADATA_GROUP)
         if self._node.tables.member().raft.is_leader:
             self._place_everywhere()
 
     def _place_everywhere(self) -> None:
         """Every node holds every quorum queue: as a learner, where it does not vote."""
+        self._to_place.clear()
         for tables in self._node.tables.machine.vhosts.values():
-            for queue in tables.queues.values():
-                self._place(queue)
+            self._to_place.extend(tables.queues.values())
+        self._place_some()
+
+    def _place_some(self) -> None:
+        """Go on with that, as far as there are not too many changes under way."""
+        tables = self._node.tables
+        raft = tables.member().raft
+        if not raft.is_leader:
+            # Whoever leads the tables now does it.
+            self._to_place.clear()
+        for _ in range(min(len(self._to_place), TICK_GROUPS_MAX)):
+            if len(tables.member().submissions) >= CHANGES_AT_ONCE_MAX:
+                return
+            queue = self._to_place.popleft()
+            present = tables.machine.queue(queue.vhost, queue.name)
+            if present is not None:
+                self._place(present)
 
     def placed(self, queue: QueueRecord) -> None:
         """A quorum queue is new, or has other members; a node may have come meanwhile."""
@@ -281,7 +309,8 @@ class Membership:
         """Bring groups that this node leads nearer to what they should be."""
         tables = self._node.tables
         doubtful = Confirming(self)
-        for group_id in list(self._unsettled):
+        for _ in range(min(len(self._turns), TICK_GROUPS_MAX)):
+            group_id = self._turns.popleft()
             member = self._node.cluster.members.get(group_id)
             if member is None or not member.raft.is_leader:
                 del self._unsettled[group_id]
@@ -290,6 +319,10 @@ class Membership:
                 del self._unsettled[group_id]
                 if group_id == METADATA_GROUP:
                     self._place_everywhere()
+            else:
+                self._turns.append(group_id)
+        if self._to_place:
+            self._place_some()
         if doubtful.terms and not self._confirming:
             self._confirming = True
             tables.submit(commands.Barrier(), doubtful)

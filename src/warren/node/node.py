@@ -8,6 +8,7 @@ own; see `warren.ports`.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Final, final
 
@@ -15,6 +16,11 @@ from mypy_extensions import i64
 
 from warren import __version__
 from warren.errors import ConnectionException, StorageError
+from warren.limits import (
+    TURN_CONNECTIONS_MAX,
+    TURN_SNAPSHOT_BYTES_MAX,
+    TURN_SNAPSHOTS_MAX,
+)
 from warren.log.batch import Batch
 from warren.log.listener import LogListener
 from warren.log.log import Log
@@ -43,6 +49,7 @@ from warren.protocols.broker import (
     Settings,
 )
 from warren.queues.classic import ClassicQueue
+from warren.queues.logged import LoggedQueue
 from warren.queues.queue import Queue
 from warren.queues.transient import TransientQueue
 from warren.raft.state import Options
@@ -101,10 +108,13 @@ class Node(Broker):
         self._dirty_queues: list[Queue] = []
         self._dirty_outputs: list[Output] = []
         self._confirming: list[Confirming] = []
-        self._waking: list[Confirming] = []
+        self._waking: dict[Confirming, None] = {}
         self._going_on: list[Confirming] = []
-        self._snapshots_wanted: list[int] = []
-        self._congested: list[Queue] = []
+        self._snapshots_wanted: dict[int, None] = {}
+        """Groups, in the order in which they are served."""
+        self._congested: dict[Queue, None] = {}
+        self._to_tick: deque[Connection] = deque()
+        """Connections whose timers are still to be looked at in this second."""
         self._lingering: list[Queue] = []
         self._appended_urgent: bool = False
         self._alarms: i64 = 0
@@ -164,6 +174,8 @@ class Node(Broker):
             self._relieve()
         if self._snapshots_wanted:
             self._write_snapshots()
+        if self._to_tick:
+            self._tick_connections()
         if self._appended_urgent:
             self._flush_log()
             # A brief write may be durable already: what it brought goes out in this turn.
@@ -187,6 +199,7 @@ class Node(Broker):
             or len(self._dirty_outputs) > 0
             or len(self._confirming) > 0
             or len(self._snapshots_wanted) > 0
+            or len(self._to_tick) > 0
             or self._appended_urgent
             or self.cluster.has_work
         )
@@ -202,7 +215,7 @@ class Node(Broker):
             queue.seal()
         if self._waking:
             waking = self._waking
-            self._waking = []
+            self._waking = {}
             for channel in waking:
                 channel.wake_consumers()
         for queue in queues:
@@ -224,19 +237,26 @@ class Node(Broker):
 
     def tick(self, memory_bytes: int) -> None:
         """Mind time; called about once a second with the memory this process uses."""
-        now = self._clock.monotonic_ms()
         limit = self.settings.memory_limit_bytes
         if limit:
             self._set_alarm(ALARM_MEMORY, memory_bytes > limit)
-        for connection in list(self.connections.values()):
-            connection.tick(now)
-        for connection in list(self._closing.values()):
-            connection.tick(now)
+        if not self._to_tick:
+            self._to_tick.extend(self.connections.values())
+            self._to_tick.extend(self._closing.values())
+            self._tick_connections()
         self.tables.tick(self._clock.wall_ms())
-        for queue in self._congested:
+        for queue in list(self._congested):
             if isinstance(queue, TransientQueue):
                 queue.look_after()
         self.needs_turn = True
+
+    def _tick_connections(self) -> None:
+        """Let some of the connections mind their time, in the order of `_to_tick`."""
+        now = self._clock.monotonic_ms()
+        for _ in range(min(len(self._to_tick), TURN_CONNECTIONS_MAX)):
+            connection = self._to_tick.popleft()
+            if id(connection) in self.connections or id(connection) in self._closing:
+                connection.tick(now)
 
     def shut_down(self) -> None:
         """Tell all clients; `close` follows when their sockets had a moment to drain."""
@@ -287,8 +307,12 @@ class Node(Broker):
 
     def queue_congested(self, queue: Queue) -> None:
         """Publishers wait for a queue."""
-        if queue not in self._congested:
-            self._congested.append(queue)
+        self._congested[queue] = None
+
+    def queue_leased(self, queue: Queue) -> None:
+        """Mind the leases of readers."""
+        assert isinstance(queue, LoggedQueue), "readers read queues in the log"
+        self.tables.leased(queue)
 
     def queue_unused(self, queue: Queue) -> None:
         """Delete an auto-delete queue that lost its last consumer (PROP-04)."""
@@ -319,8 +343,7 @@ class Node(Broker):
 
     def wake_later(self, channel: Confirming) -> None:
         """Have a channel's consumers looked at when settles have been applied."""
-        if channel not in self._waking:
-            self._waking.append(channel)
+        self._waking[channel] = None
 
     # For connections.
 
@@ -430,9 +453,8 @@ class Node(Broker):
 
     def want_snapshot(self, group_id: int) -> None:
         """A group's snapshot is due; written in the next turn."""
-        if group_id not in self._snapshots_wanted:
-            self._snapshots_wanted.append(group_id)
-            self.needs_turn = True
+        self._snapshots_wanted[group_id] = None
+        self.needs_turn = True
 
     def _flush_log(self) -> None:
         self._appended_urgent = False
@@ -441,24 +463,36 @@ class Node(Broker):
 
     def _relieve(self) -> None:
         """Let the publishers of queues go on that have caught up."""
-        behind: list[Queue] = []
+        behind: dict[Queue, None] = {}
+        caught_up: list[Queue] = []
         for queue in self._congested:
             if queue.congested() and not queue.deleted:
-                behind.append(queue)
+                behind[queue] = None
             else:
-                queue.let_go()
+                caught_up.append(queue)
         self._congested = behind
+        for queue in caught_up:
+            queue.let_go()
 
     def _write_snapshots(self) -> None:
-        wanted = self._snapshots_wanted
-        self._snapshots_wanted = []
-        for group_id in wanted:
+        """Write some of the snapshots that are due; another turn writes the rest."""
+        size: i64 = 0
+        served: list[int] = []
+        for group_id in self._snapshots_wanted:
+            if len(served) >= TURN_SNAPSHOTS_MAX or size >= TURN_SNAPSHOT_BYTES_MAX:
+                break
+            served.append(group_id)
             if group_id == METADATA_GROUP:
-                self.tables.snapshot()
+                size += self.tables.snapshot()
             else:
                 queue = self.tables.logged.get(group_id)
                 if queue is not None and not queue.deleted:
-                    queue.snapshot()
+                    size += queue.snapshot()
+        if len(served) == len(self._snapshots_wanted):
+            self._snapshots_wanted = {}
+        else:
+            for group_id in served:
+                del self._snapshots_wanted[group_id]
         self._appended_urgent = True
 
     def _set_alarm(self, alarm: i64, raised: bool) -> None:

@@ -11,10 +11,12 @@ Source: CMR-01 to CMR-11; `rabbit_quorum_queue_periodic_membership_reconciliatio
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
+from warren.limits import TICK_GROUPS_MAX
 from warren.metadata.member_checks import add_member, voters
 from warren.metadata.placement import target_size
 from warren.metadata.tables import QueueRecord
@@ -33,6 +35,10 @@ class Reconciler:
         self._node: Node = node
         self._nodes: list[str] = []
         self._due_ms: i64 = -1
+        self._to_look_at: deque[QueueRecord] = deque()
+        """Queues that this round has not come to yet."""
+        self._under_way = False
+        """Whether this round has met a queue for which something is being done."""
         if node.settings.reconciles:
             self._due_ms = node.monotonic_ms() + node.settings.reconcile_interval_ms
 
@@ -54,23 +60,27 @@ class Reconciler:
 
     def tick(self, now_ms: i64) -> None:
         """Time has passed."""
-        if 0 <= self._due_ms <= now_ms:
-            settings = self._node.settings
-            under_way = self._reconcile()
+        settings = self._node.settings
+        if self._to_look_at:
+            self._look_at_some()
+            if not self._to_look_at and self._under_way:
+                self._due_ms = min(self._due_ms, now_ms + settings.reconcile_trigger_ms)
+        elif 0 <= self._due_ms <= now_ms:
+            self._under_way = not self._node.tables.member().raft.leader
+            if not self._under_way:
+                self._to_look_at.extend(self._node.queue_members.queues())
+                self._look_at_some()
             self._due_ms = now_ms + (
-                settings.reconcile_trigger_ms if under_way else settings.reconcile_interval_ms
+                settings.reconcile_trigger_ms if self._under_way else settings.reconcile_interval_ms
             )
 
-    def _reconcile(self) -> bool:
-        """Look at every queue that is led here; whether something is being done."""
-        if not self._node.tables.member().raft.leader:
-            return True
-        under_way = False
-        for queue in self._node.queue_members.queues():
+    def _look_at_some(self) -> None:
+        """Look at some of the queues, if they are led here, and see to it that they grow."""
+        for _ in range(min(len(self._to_look_at), TICK_GROUPS_MAX)):
+            queue = self._to_look_at.popleft()
             member = self._node.cluster.members.get(int(queue.group_id))
             if member is not None and member.raft.is_leader and self._grow(queue):
-                under_way = True
-        return under_way
+                self._under_way = True
 
     def _grow(self, queue: QueueRecord) -> bool:
         """Give a queue one more member if it has too few; whether one is on its way (CMR-02)."""

@@ -377,6 +377,11 @@ class Remotes:
             line.tick(now)
             if line.stalled:
                 line.go_on()
-        for group_id in list(self.gone):
-            if self.gone[group_id] <= now:
-                del self.gone[group_id]
+        over: list[int] = []
+        for group_id, until_ms in self.gone.items():
+            # They went in this order.
+            if until_ms > now:
+                break
+            over.append(group_id)
+        for group_id in over:
+            del self.gone[group_id]

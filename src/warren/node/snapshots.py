@@ -38,16 +38,20 @@ class Snapshots:
 
     # --- its own --------------------------------------------------------------------------------
 
-    def take(self) -> None:
-        """Write the machine's state into the log, so that older entries can go."""
+    def take(self) -> i64:
+        """Write the machine's state into the log, so that older entries can go.
+
+        Returns:
+            Bytes written; 0 if it cannot be done now.
+        """
         member = self._member
         applied = member.applied_index
         # Right behind a start the machine may have what Raft does not know to be committed yet;
         # the log asks again.
         if member.log.incomplete or not 0 < applied <= member.raft.commit_index:
-            return
+            return 0
         if self._somebody_catches_up() and not member.host.short_of_disk():
-            return
+            return 0
         members = member.raft.config_at(applied).members
         first = member.next_message()
         payload = wrap(first, members, member.sessions, member.machine.state())
@@ -56,6 +60,7 @@ class Snapshots:
         self._pending = payload
         member.memory.members = members
         member.save_memory(None)
+        return len(payload)
 
     def _somebody_catches_up(self) -> bool:
         """Whether a peer is being sent what the next snapshot would take away.

@@ -6,10 +6,12 @@ and deletes the queues of this node.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64, mypyc_attr
 
+from warren.limits import CHANGES_AT_ONCE_MAX
 from warren.log.batch import KIND_COMMAND, Batch
 from warren.metadata import commands, placement
 from warren.metadata.machine import MetadataMachine
@@ -102,6 +104,12 @@ class Tables(Machine):
         self.vhosts: dict[str, VirtualHost] = {}
         self.logged: dict[int, LoggedQueue] = {}
         self.removals: dict[tuple[str, str], Going] = {}
+        self._to_remove: deque[Removal] = deque()
+        """Those of `removals` that are not submitted yet."""
+        self._removing: i64 = 0
+        """How many are under way."""
+        self._leased: dict[LoggedQueue, None] = {}
+        """Queues with groups of readers, whose leases may run out."""
         self._node: Node = node
         self._member: Member | None = None
         self._announcing: bool = False
@@ -280,12 +288,18 @@ class Tables(Machine):
 
     def tick(self, now_ms: int) -> None:
         """Give back what abandoned readers have checked out; announce again what got lost."""
-        for queue in self.logged.values():
-            if queue.fifo.groups:
+        for queue in list(self._leased):
+            if queue.deleted:
+                del self._leased[queue]
+            else:
                 queue.expire_groups(now_ms)
         self._announcing = False
         self.announce()
         self._ask_for_sessions()
+
+    def leased(self, queue: LoggedQueue) -> None:
+        """Readers have taken over a group of a queue: mind their leases."""
+        self._leased[queue] = None
 
     # The machine.
 
@@ -378,6 +392,7 @@ class Tables(Machine):
         """Say where a queue about to be declared will live."""
         node = self._node
         own = node.settings.node_name
+        by_load = command.kind == "quorum" and placement.counts(self.machine)
         suspected = node.cluster.detector.suspected
         placement.place(
             command,
@@ -388,7 +403,7 @@ class Tables(Machine):
             node.settings.leader_locator,
             command.group_id,
             node.random.bytes(placement.SEED_BYTES),
-            node.cluster.leaders() if command.kind == "quorum" else {},
+            node.cluster.leaders() if by_load else {},
         )
 
     def delete_unused(self, queue: Queue) -> None:
@@ -410,13 +425,24 @@ class Tables(Machine):
             going = Going(record)
             self.removals[name] = going
         going.changes += 1
-        self.submit(
-            commands.DeleteQueue(record.vhost, record.name, record.group_id, record.durable),
-            Removal(self, going),
-        )
+        self._to_remove.append(Removal(self, going, record))
+        self._remove_more()
+
+    def _remove_more(self) -> None:
+        """Submit what is to be removed, as far as there is not too much under way."""
+        while self._to_remove and self._removing < CHANGES_AT_ONCE_MAX:
+            self._removing += 1
+            removal = self._to_remove.popleft()
+            record = removal.record
+            self.submit(
+                commands.DeleteQueue(record.vhost, record.name, record.group_id, record.durable),
+                removal,
+            )
 
     def removed(self, going: Going) -> None:
         """One such queue is gone: channels that wait for that go on."""
+        self._removing -= 1
+        self._remove_more()
         going.changes -= 1
         if going.changes == 0:
             del self.removals[(going.record.vhost, going.record.name)]
@@ -453,9 +479,9 @@ class Tables(Machine):
         assert member is not None, "the tables are recovered first"
         return member
 
-    def snapshot(self) -> None:
-        """Write the tables into the log, so that older entries can go."""
-        self._tables_member().snapshot()
+    def snapshot(self) -> i64:
+        """Write the tables into the log, so that older entries can go; gives their size."""
+        return self._tables_member().snapshot()
 
     def _begin_session(self, session: i64) -> None:
         """The cluster knows this life of the node."""
@@ -555,6 +581,8 @@ class Tables(Machine):
         else:
             queue = self._start_classic(record, replayer)
         queue.auto_delete = record.auto_delete
+        if isinstance(queue, LoggedQueue):
+            queue.mind_leases()
         vhost = self.vhosts.get(record.vhost)
         if vhost is None:
             vhost = VirtualHost(record.vhost)
@@ -629,7 +657,8 @@ class Submitted:
 class Removal(Change):
     """Waits for a queue to be gone."""
 
-    def __init__(self, tables: Tables, going: Going) -> None:
+    def __init__(self, tables: Tables, going: Going, record: QueueRecord) -> None:
+        self.record: QueueRecord = record
         self._tables: Tables = tables
         self._going: Going = going
 

@@ -80,11 +80,11 @@ class ClassicQueue(LoggedQueue):
         commands.config(self._commands, self.fifo.keeps_place, self.fifo.delivery_limit)
         self._append_commands(self._take_commands(), True)
 
-    def snapshot(self) -> None:
-        """Write what is live, behind everything appended."""
-        self.log.snapshot(
-            self.log.last_index, self.fifo.durable_copy().encode(), self.host.now_ms()
-        )
+    def snapshot(self) -> i64:
+        """Write what is live, behind everything appended; gives its size in bytes."""
+        state = self.fifo.durable_copy().encode()
+        self.log.snapshot(self.log.last_index, state, self.host.now_ms())
+        return len(state)
 
     def snapshot_clean(self) -> None:
         """The same at an orderly stop, when all consumers are gone."""
@@ -134,6 +134,7 @@ class ClassicQueue(LoggedQueue):
     def _seal_commands(self, waiter: Waiter | None) -> None:
         payload = self._take_commands()
         reply = self.fifo.apply(payload, 0, len(payload), 0)
+        self.mind_leases()
         self._log_freed()
         if waiter is not None:
             waiter.answered(reply)

@@ -70,13 +70,18 @@ class LoggedQueue(Queue):
         for link in links:
             link.resume()
 
-    def snapshot(self) -> None:
-        """Write the machine's state into the log, so that older entries can go."""
+    def snapshot(self) -> i64:
+        """Write the machine's state into the log, so that older entries can go; gives its size."""
         raise AssertionError("a logged queue type defines snapshot")
 
     def recovered(self, clean: bool) -> None:
         """The log was replayed; `clean` if it ended with an orderly stop's snapshot."""
         raise AssertionError("a logged queue type defines recovered")
+
+    def mind_leases(self) -> None:
+        """Tell the host where there are groups of readers."""
+        if self.fifo.groups:
+            self.host.queue_leased(self)
 
     def expire_groups(self, now_ms: i64) -> None:
         """Give back what readers hold that did not call for as long as their lease."""

@@ -49,6 +49,10 @@ class Host:
         """Publishers wait for this queue; look after it at each turn and tick."""
         raise AssertionError("a host defines queue_congested")
 
+    def queue_leased(self, queue: Queue) -> None:
+        """The queue has groups of readers: call `expire_groups` now and then."""
+        raise AssertionError("a host defines queue_leased")
+
     def queue_unused(self, queue: Queue) -> None:
         """The last consumer of an auto-delete queue left."""
         raise AssertionError("a host defines queue_unused")

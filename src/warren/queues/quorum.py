@@ -95,9 +95,9 @@ class QuorumQueue(LoggedQueue, Machine):
         """Consumers in the machine; one that was cancelled counts until it has settled all."""
         return len(self.fifo.consumers)
 
-    def snapshot(self) -> None:
+    def snapshot(self) -> i64:
         """Write the machine's state, as of the last applied entry, into the log."""
-        self._group().snapshot()
+        return self._group().snapshot()
 
     def close(self) -> None:
         """The queue was deleted; messages that it would have had count as safe (as RabbitMQ)."""
@@ -176,6 +176,7 @@ class QuorumQueue(LoggedQueue, Machine):
             start = batch.payload_at
             end = start + batch.payload_size
             reply = fifo.apply(batch.payload, start, end, batch.stamp_ms, batch.session)
+            self.mind_leases()
             fifo.dispatch()
             if origin is not None:
                 assert isinstance(origin, Waiter)
@@ -199,6 +200,7 @@ class QuorumQueue(LoggedQueue, Machine):
     def restore(self, state: bytes) -> None:
         """Go on from a leader's snapshot; consumers here get what they missed."""
         self.fifo.restore(state)
+        self.mind_leases()
         self.fifo.deliveries.clear()
         for consumer_id in list(self.links):
             consumer = self.fifo.consumers.get(consumer_id)

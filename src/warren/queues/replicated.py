@@ -84,6 +84,6 @@ class Proposer:
         """Whether to gather more before the next submission; it is over when one is applied."""
         raise AssertionError("a proposer defines busy")
 
-    def snapshot(self) -> None:
-        """Write the machine's state into the log."""
+    def snapshot(self) -> i64:
+        """Write the machine's state into the log; gives its size in bytes, 0 if it has to wait."""
         raise AssertionError("a proposer defines snapshot")

@@ -1,0 +1,115 @@
+"""What there may be arbitrarily many of is worked off in parts, and all of it in the end."""
+
+from __future__ import annotations
+
+from tests.node.pair import Client, Pair, Station
+from warren.limits import (
+    CHANGES_AT_ONCE_MAX,
+    TURN_CONNECTIONS_MAX,
+    TURN_SNAPSHOTS_MAX,
+)
+from warren.wire.amqp091 import spec
+
+MANY = 300
+"""More than any of the bounds on queues lets one turn do."""
+
+
+def declare_many(
+    pair: Pair, client: Client, kind: str = "classic", exclusive: bool = False
+) -> None:
+    wanted = len(client.methods) + MANY
+    for number in range(MANY):
+        client.send(
+            spec.QueueDeclare(
+                0,
+                f"q{number}",
+                False,
+                not exclusive,
+                exclusive,
+                False,
+                False,
+                {"x-queue-type": kind},
+            )
+        )
+    pair.until(lambda: len(client.methods) == wanted)
+
+
+def queues_of(station: Station) -> int:
+    return len(station.node.tables.machine.vhosts["/"].queues)
+
+
+def test_a_turn_writes_few_of_many_snapshots() -> None:
+    pair = Pair(alone=True)
+    declare_many(pair, pair.a.client())
+    node = pair.a.node
+    for group_id in node.tables.logged:
+        node.want_snapshot(group_id)
+        node.want_snapshot(group_id)
+    turns = 0
+    left = MANY
+    while left:
+        node.turn()
+        turns += 1
+        assert left - len(node._snapshots_wanted) <= TURN_SNAPSHOTS_MAX
+        left = len(node._snapshots_wanted)
+        assert node.needs_turn or not left
+    assert turns == -(-MANY // TURN_SNAPSHOTS_MAX)
+    groups = [queue.log for queue in node.tables.logged.values()]
+    pair.until(lambda: all(group.snapshot_index >= 0 for group in groups))
+
+
+def test_queues_of_a_connection_that_is_gone_are_deleted_in_parts() -> None:
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    declare_many(pair, client, exclusive=True)
+    other = pair.a.client()
+    submissions = pair.a.node.tables.member().submissions
+    client.vanish()
+    assert 0 < len(submissions) <= CHANGES_AT_ONCE_MAX
+    # A queue that is still to be submitted is waited for like one that is on its way.
+    other.send(spec.QueueDeclare(0, f"q{MANY - 1}", False, True, False, False, False, {}))
+    seen = len(other.methods)
+    while len(other.methods) == seen:
+        pair.step()
+        assert len(submissions) <= CHANGES_AT_ONCE_MAX + 1
+    assert isinstance(other.methods[-1], spec.QueueDeclareOk)
+    pair.until(lambda: queues_of(pair.a) == 1)
+    assert not pair.a.node.tables.removals
+
+
+def test_a_node_that_joins_gets_many_queues_in_parts() -> None:
+    pair = Pair(alone=True)
+    declare_many(pair, pair.a.client(), kind="quorum")
+    submissions = pair.a.node.tables.member().submissions
+    longest = 0
+
+    def furnished() -> bool:
+        nonlocal longest
+        longest = max(longest, len(submissions))
+        return pair.stations["b"].node.ready
+
+    station = pair.stations["b"] = Station(pair, "b")
+    station.start()
+    pair.until(furnished)
+    assert 1 < longest <= CHANGES_AT_ONCE_MAX + 1
+    queues = station.node.tables.machine.vhosts["/"].queues.values()
+    assert all(queue.member_on("b") is not None for queue in queues)
+
+
+def test_a_turn_looks_at_the_timers_of_few_of_many_connections() -> None:
+    pair = Pair(alone=True)
+    node = pair.a.node
+    clients = []
+    for _ in range(2 * TURN_CONNECTIONS_MAX + 1):
+        client = Client.__new__(Client)
+        client.over = False
+        client.end = node.accept(client, "127.0.0.1", 0)
+        clients.append(client)
+    pair.clock.advance(2 * node.settings.handshake_timeout_ms)
+    node.tick(0)
+    assert sum(client.over for client in clients) == TURN_CONNECTIONS_MAX
+    node.turn()
+    assert sum(client.over for client in clients) == 2 * TURN_CONNECTIONS_MAX
+    assert node.needs_turn
+    node.turn()
+    assert all(client.over for client in clients)
