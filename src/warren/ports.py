@@ -178,7 +178,9 @@ class Peers(Protocol):
         """Queue one message, made of these buffers in order; they must not change any more.
 
         Messages to a peer arrive in order and once, up to some point; what a lost link had not
-        brought over is gone. False, and nothing sent, if there is no link.
+        brought over is gone. Only messages about different groups may overtake each other, where
+        one is so large that it travels in parts. False, and nothing sent, if there is no link, or
+        if the message is larger than any node takes.
         """
 
     def backlog_bytes(self, peer: str) -> int:

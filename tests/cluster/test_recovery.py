@@ -184,4 +184,4 @@ def test_a_node_of_another_version(cluster: Cluster) -> None:
             answer += data
     assert answer.startswith(MAGIC)
     node.says("the nodes speak different versions of the peer protocol; upgrade the older one")
-    node.says("9 there, 1 here")
+    node.says("9 there, 2 here")

@@ -6,18 +6,22 @@ import random
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.protocols.peer_pair import ends, shake
-from warren.ports import PeerListener
 from warren.protocols.peer import refusal as codes
 from warren.protocols.peer.complaints import Complaints
 from warren.protocols.peer.framing import (
     COPY_BYTES_MAX,
+    LANE_KIND,
+    PART_BYTES,
+    PART_FLAG,
+    PARTED_BYTES_MAX,
+    SLOTS,
+    WHOLE_BYTES_MAX,
     MessageReader,
     MessageWriter,
-    hand_over,
 )
 from warren.protocols.peer.handshake import DONE, REFUSED
 
@@ -28,7 +32,7 @@ FUZZ_INPUTS = 100_000
 def written(messages: list[list[bytes]]) -> bytes:
     writer = MessageWriter()
     for message in messages:
-        writer.add(message)
+        assert writer.add(message)
     size = writer.size_bytes
     data = b"".join(writer.take())
     assert len(data) == size and writer.size_bytes == 0 and writer.take() == []
@@ -56,7 +60,7 @@ def test_arbitrary_bytes(data: bytes, step: int) -> None:
     pieces = MessageReader(64)
     got = [m for at in range(0, len(data), step) for m in pieces.receive(data[at : at + step])]
     assert got == expected and pieces.failure == whole.failure
-    assert whole.failure in (0, codes.TOO_LARGE, codes.EMPTY)
+    assert whole.failure in (0, codes.TOO_LARGE, codes.EMPTY, codes.DAMAGED)
     assert all(1 <= len(message) <= 64 for message in got)
     if whole.failure == 0:
         assert whole.held_bytes <= 64 + 3
@@ -64,8 +68,8 @@ def test_arbitrary_bytes(data: bytes, step: int) -> None:
 
 @pytest.mark.parametrize(
     ("size", "failure"),
-    [(0, codes.EMPTY), (64, 0), (65, codes.TOO_LARGE), (2**31, codes.TOO_LARGE),
-     (2**32 - 1, codes.TOO_LARGE)],
+    [(0, codes.EMPTY), (64, 0), (65, codes.TOO_LARGE), (2**31 - 1, codes.TOO_LARGE),
+     (2**31, codes.DAMAGED), (2**32 - 1, codes.DAMAGED)],
 )  # fmt: skip
 def test_limits(size: int, failure: int) -> None:
     reader = MessageReader(64)
@@ -79,7 +83,7 @@ def test_limits(size: int, failure: int) -> None:
 def test_a_large_message_in_pieces_is_joined_once() -> None:
     """Joined at each piece, 32 MiB in 8,192 pieces would be 137 GB to copy."""
     piece = bytes(4_096)
-    reader = MessageReader()
+    reader = MessageReader(1 << 25)
     reader.receive((1 << 25).to_bytes(4, "little"))
     started = time.perf_counter()
     for _ in range(8_191):
@@ -116,23 +120,108 @@ def test_many_small_messages_leave_in_chunks() -> None:
     assert 4 < len(buffers) < 10 and sum(map(len, buffers)) == 200 * 8_196
 
 
-@pytest.mark.parametrize("message", [[], [b""], [bytes(65)]])
-def test_sending_what_nobody_takes_is_a_defect(message: list[bytes]) -> None:
-    with pytest.raises(AssertionError):
-        MessageWriter(64).add(message)
+def test_what_no_node_takes_is_refused() -> None:
+    mebibyte = bytes(1 << 20)
+    writer = MessageWriter()
+    for message in ([], [b""], [mebibyte] * 1_024 + [b"x"]):
+        assert not writer.add(message)
+    assert writer.size_bytes == 0 and writer.take() == []
+    assert writer.add([mebibyte] * 1_024)
 
 
-def test_hand_over() -> None:
-    class Listener(PeerListener):
-        def __init__(self) -> None:
-            self.got: list[tuple[str, bytes]] = []
+# --- parts --------------------------------------------------------------------------------------
 
-        def received(self, peer: str, message: bytes) -> None:
-            self.got.append((peer, message))
+SMALL = 40
+"""Messages above this are cut in tests that make many."""
 
-    listener = Listener()
-    hand_over([b"1", b"2"], "p", listener)
-    assert listener.got == [("p", b"1"), ("p", b"2")]
+
+def about(lane: int, number: int, size: int) -> bytes:
+    """A message of a lane, with a number; a large one if it is long enough."""
+    return bytes([LANE_KIND]) + lane.to_bytes(8, "little") + number.to_bytes(4, "little") * size
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.tuples(st.integers(0, 6), st.sampled_from([1, 2, 100, 70_000])), max_size=16),
+    st.lists(st.integers(0, 600_000), max_size=16),
+    st.lists(st.integers(0, 1 << 22), max_size=30),
+)
+def test_parts(sizes: list[tuple[int, int]], rooms: list[int], cuts: list[int]) -> None:
+    """However parts mix, all messages come once and whole, those of a lane in their order."""
+    writer = MessageWriter(SMALL)
+    reader = MessageReader(SMALL)
+    sent: dict[int, list[bytes]] = {}
+    data = bytearray()
+    for number, (lane, size) in enumerate(sizes):
+        message = about(lane, number, size)
+        sent.setdefault(lane, []).append(message)
+        assert writer.add([message[:5], message[5:]])
+        if number < len(rooms):
+            data += b"".join(writer.take(rooms[number]))
+    data += b"".join(writer.take())
+    assert writer.size_bytes == 0 and not writer.waits and writer.take() == []
+    got: dict[int, list[bytes]] = {}
+    edges = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
+    for start, end in zip(edges, edges[1:], strict=False):
+        for message in reader.receive(bytes(data[start:end])):
+            got.setdefault(message[1], []).append(message)
+    assert reader.failure == 0 and reader.held_bytes == 0
+    assert got == sent
+
+
+def test_small_messages_overtake_a_large_one_of_another_lane() -> None:
+    writer = MessageWriter()
+    reader = MessageReader()
+    large = about(1, 7, WHOLE_BYTES_MAX)
+    for message in (large, about(1, 8, 1), about(2, 9, 1)):
+        assert writer.add([message])
+    assert reader.receive(b"".join(writer.take(1))) == [about(2, 9, 1)]
+    before = writer.size_bytes
+    assert writer.add([b"\x01ping"]) and writer.size_bytes == before + 4 + 5
+    assert reader.receive(b"".join(writer.take(1))) == [b"\x01ping"]
+    assert writer.waits and reader.held_bytes == 2 * PART_BYTES
+    assert reader.receive(b"".join(writer.take())) == [large, about(1, 8, 1)]
+
+
+@pytest.mark.parametrize(("size_mebibytes", "together"), [(3, SLOTS), (600, 1)])
+def test_no_more_is_under_way_in_parts_than_the_reader_keeps(
+    size_mebibytes: int, together: int
+) -> None:
+    """What waits is in the memory of its sender only, and all come about."""
+    mebibyte = bytes(1 << 20)
+    writer = MessageWriter()
+    for lane in range(2 * SLOTS):
+        assert writer.add([about(lane, 0, 1), *[mebibyte] * size_mebibytes])
+    data = b"".join(writer.take(2 * SLOTS * PART_BYTES))
+    slots: list[int] = []
+    at = 0
+    while at < len(data):
+        slots.append(data[at + 4])
+        at += 4 + int.from_bytes(data[at : at + 4], "little") - PART_FLAG
+    assert len(slots) == 2 * SLOTS and len(set(slots)) == together
+
+
+@pytest.mark.parametrize(
+    ("size", "slot", "failure"),
+    [(1, 0, codes.DAMAGED), (PART_BYTES + 2, 0, codes.DAMAGED), (9, SLOTS, codes.DAMAGED),
+     (9, 0x80 + SLOTS, codes.DAMAGED), (9, 0, 0), (9, 0x80, 0)],
+)  # fmt: skip
+def test_parts_that_have_no_place(size: int, slot: int, failure: int) -> None:
+    reader = MessageReader()
+    part = (PART_FLAG + size).to_bytes(4, "little") + bytes([slot]) + bytes(size - 1)
+    reader.receive(b"\x01\x00\x00\x00k" + part)
+    assert reader.failure == failure
+    assert failure == 0 or reader.held_bytes == 0
+
+
+def test_parts_without_an_end_are_bounded() -> None:
+    reader = MessageReader()
+    part = (PART_FLAG + PART_BYTES + 1).to_bytes(4, "little") + bytes(PART_BYTES + 1)
+    fits = PARTED_BYTES_MAX // PART_BYTES
+    reader._parted_bytes = (fits - 1) * PART_BYTES  # A gibibyte takes a while.
+    assert reader.receive(part) == [] and reader.failure == 0
+    assert reader.receive(part) == [] and reader.failure == codes.TOO_LARGE
+    assert reader.held_bytes == 0
 
 
 def test_fuzz() -> None:
@@ -151,7 +240,7 @@ def test_fuzz() -> None:
             data = mutate(source, stream)
             reader.receive(data[: len(data) // 2])
             reader.receive(data[len(data) // 2 :])
-            assert reader.failure in (0, codes.TOO_LARGE, codes.EMPTY)
+            assert reader.failure in (0, codes.TOO_LARGE, codes.EMPTY, codes.DAMAGED)
             ended[reader.failure] = ended.get(reader.failure, 0) + 1
             continue
         valid = sides[">" if which else "<"]

@@ -47,7 +47,7 @@ def transcript(said: list[tuple[str, bytes]]) -> str:
     return " ".join(words)
 
 
-GREETED = "> WARRENP1 HELLO < WARRENP1 HELLO > PROOF"
+GREETED = "> WARRENP2 HELLO < WARRENP2 HELLO > PROOF"
 
 
 def test_accepted() -> None:
@@ -173,7 +173,7 @@ def test_another_version() -> None:
     data = one.take_output()
     other.receive(data[:7] + b"\x09" + data[8:])
     assert other.refusal is not None and other.refusal.code == codes.VERSION
-    assert "9 there, 1 here" in other.refusal.text
+    assert "9 there, 2 here" in other.refusal.text
     answer = other.take_output()
     assert answer == PREAMBLE + refuse_frame(codes.VERSION)
     one.receive(answer)
@@ -182,7 +182,7 @@ def test_another_version() -> None:
 
 def test_an_answer_in_another_version() -> None:
     one, _ = ends()
-    one.receive(b"WARRENP\x02" + refuse_frame(codes.VERSION))
+    one.receive(b"WARRENP\x01" + refuse_frame(codes.VERSION))
     assert one.refusal is not None and (one.refusal.code, one.refusal.theirs) == (3, False)
 
 

@@ -114,17 +114,43 @@ def test_messages_leave_without_a_flush() -> None:
     assert play(scenario) == []
 
 
-def test_large_messages_between_small_ones() -> None:
+@pytest.mark.parametrize("loop", LOOPS)
+def test_large_messages_between_small_ones(loop: str) -> None:
+    """A message above what could be sent whole once; pings and other groups do not wait for it."""
+
     async def scenario() -> None:
         a, b = TestNode("a@one"), TestNode("b@two")
         async with nodes(a, b):
             await mesh(a, b)
-            body = os.urandom(1 << 20) * 32
-            for message in ([b"1"], [b"2", body], [b"3"]):
+            body = os.urandom(1 << 20) * 72
+            group, other = b"k" + bytes(8), b"k" + bytes(7) + b"o"
+            for message in ([b"\x01"], [group + b"1", body], [group + b"2"], [other]):
                 assert a.network.send("b@two", message)
             assert a.network.backlog_bytes("b@two") > len(body)
-            await b.heard.wait(lambda: len(b.heard.messages) == 3)
-            assert [m for _, m in b.heard.messages] == [b"1", b"2" + body, b"3"]
+            got = b.heard.messages
+            await b.heard.wait(lambda: got)
+            while len(got) < 3:
+                assert a.network.send("b@two", [b"\x02ping"])
+                await asyncio.sleep(0)
+            await b.heard.wait(lambda: ("a@one", group + b"2") in got)
+            order = [m for _, m in got if m != b"\x02ping"]
+            assert order == [b"\x01", other, group + b"1" + body, group + b"2"]
+            assert got.index(("a@one", b"\x02ping")) < got.index(("a@one", order[2]))
+            assert a.network.backlog_bytes("b@two") < len(body)
+
+    assert play(scenario, loop) == []
+
+
+def test_what_no_node_takes_is_refused_and_said() -> None:
+    async def scenario() -> None:
+        a, b = TestNode("a@one"), TestNode("b@two")
+        async with nodes(a, b):
+            await mesh(a, b)
+            assert not a.network.send("b@two", [bytes(1 << 20)] * 1_025)
+            assert a.network.send("b@two", [b"after"])
+            await b.heard.wait(lambda: b.heard.messages == [("a@one", b"after")])
+            await a.heard.wait(lambda: a.heard.reasons)
+            assert "no node takes one of that size" in a.heard.reasons[0][1]
 
     assert play(scenario) == []
 
@@ -282,11 +308,11 @@ def test_a_probe_of_the_port_is_no_complaint() -> None:
 def test_an_oversized_message_ends_the_link_with_a_reason() -> None:
     async def scenario() -> None:
         a = TestNode("a@one")
-        b = TestNode("b@two", settings=PeerSettings(message_bytes_max=1_000))
+        b = TestNode("b@two", settings=PeerSettings(whole_bytes_max=1_000))
         async with nodes(a, b):
             await mesh(a, b)
             a.network.send("b@two", [b"before"])
-            a.network.send("b@two", [bytes(4_000_000)])
+            a.network.send("b@two", [bytes(1_500_000)])
             await a.heard.told(("unlinked", "b@two"))
             await b.heard.told(("incoming_lost", "a@one"))
             assert b.heard.messages == [("a@one", b"before")]
@@ -315,7 +341,7 @@ def test_output_is_bounded() -> None:
             async with asyncio.timeout(WAIT_SECONDS):
                 while a.network.send("b@two", [b"k" * 100_000]):
                     sent += 1
-                    assert a.network.backlog_bytes("b@two") <= limit
+                    assert a.network.backlog_bytes("b@two") <= limit + 100_004
                     if sent % 10 == 0:
                         a.network.flush()
                         await asyncio.sleep(0)

@@ -98,6 +98,8 @@ class Cluster(MemberHost):
         self._options: Options = options
         self._dirty: list[Member] = []
         self._timed: dict[int, Member] = {}
+        self._held_up: dict[int, Member] = {}
+        """Members that wait for a link to take what is queued."""
         self._early: list[Early] = []
         self._spoken: dict[str, bool] = {}
         self._parting: dict[str, int] = {}
@@ -217,6 +219,12 @@ class Cluster(MemberHost):
         self._node.reconciler.tick(now)
         self._node.remotes.tick()
         self.transfers.tick(now)
+        if self._held_up:
+            held_up = self._held_up
+            self._held_up = {}
+            for member in held_up.values():
+                member.go_on()
+                self._watch(member)
         for member in list(self._timed.values()):
             deadline = member.raft.deadline_ms
             if 0 <= deadline <= now and not member.log.incomplete:
@@ -388,6 +396,14 @@ class Cluster(MemberHost):
         """Send to another node."""
         self._node.needs_turn = True
         return self.peers.send(node, message)
+
+    def backlog_bytes(self, node: str) -> int:
+        """What was sent to another node and has not left this one."""
+        return self.peers.backlog_bytes(node)
+
+    def go_on_later(self, member: Member) -> None:
+        """Let a member try again with the next tick."""
+        self._held_up[int(member.group_id)] = member
 
     def member_dirty(self, member: Member) -> None:
         """Have a member work before the turn ends."""

@@ -17,7 +17,7 @@ from warren.log.batch import KIND_COMMAND, KIND_SNAPSHOT, KIND_STATE, Batch
 from warren.log.group import GroupLog
 from warren.node import frames
 from warren.node.member_host import MemberHost
-from warren.node.replication import Replication
+from warren.node.replication import BACKLOG_BYTES, Replication
 from warren.node.revived import (
     MEMBERS,
     RAFT_SESSION,
@@ -78,6 +78,7 @@ class Member(Proposer):
         applied_index: The last entry that the machine has.
         sessions: The last sequence applied, by session.
         rows: What it takes while it leads.
+        replication: What it sends while it leads.
         snapshots: Those it takes, and a leader's.
         dirty: Whether `work` is due.
     """
@@ -112,7 +113,7 @@ class Member(Proposer):
         self._seed: i64 = seed
         self.rows = Rows(self)
         self.snapshots = Snapshots(self, revived.snapshot_payload)
-        self._replication = Replication(self)
+        self.replication = Replication(self)
         if log.incomplete:
             # The snapshot that the log was given up for is not all here: begin with nothing.
             log.begin_empty()
@@ -186,11 +187,22 @@ class Member(Proposer):
         elif raft.leader != "" and raft.leader != self.host.name:
             offered = submissions.next_offer()
             while offered is not None:
+                if self.host.backlog_bytes(raft.leader) > BACKLOG_BYTES:
+                    submissions.offer_from(offered.sequence)
+                    self.host.go_on_later(self)
+                    return
                 parts = frames.submit_frame(self.group_id, submissions.session, offered)
                 if not self.host.send(raft.leader, parts):
                     submissions.offer_from(offered.sequence)
                     return
                 offered = submissions.next_offer()
+
+    def go_on(self) -> None:
+        """A moment has passed since too much was queued for a node."""
+        if not self.stopped:
+            self._offer()
+            self.replication.go_on()
+            self.work()
 
     def _align(self, session: i64) -> None:
         """As leader, go on where this node's own submissions stand in the log."""
@@ -328,7 +340,7 @@ class Member(Proposer):
         if isinstance(effect, Committed):
             self.committed(effect.index)
         elif isinstance(effect, Replicate):
-            self._replication.feed(effect.node)
+            self.replication.feed(effect.node)
         elif isinstance(effect, Send):
             message = effect.message
             self.host.send(message.target, [frames.raft_frame(self.group_id, wire.encode(message))])
@@ -372,7 +384,7 @@ class Member(Proposer):
     def _lead(self) -> None:
         """Learn from the log which submissions it holds; all of them will be committed."""
         self.rows.learn(self._entries)
-        self._replication.begin()
+        self.replication.begin()
         self.submissions.offer_from(self.rows.next(self.submissions.session))
         self.host.leadership(self)
         self.mark()

@@ -42,6 +42,14 @@ class MemberHost:
         """Send to another node; False if there is no link."""
         raise AssertionError("a host defines send")
 
+    def backlog_bytes(self, node: str) -> int:
+        """What was sent to another node and has not left this one."""
+        raise AssertionError("a host defines backlog_bytes")
+
+    def go_on_later(self, member: Member) -> None:
+        """Call `go_on` in a moment: more is queued for a node than should be."""
+        raise AssertionError("a host defines go_on_later")
+
     def member_dirty(self, member: Member) -> None:
         """Call `work` before the turn ends."""
         raise AssertionError("a host defines member_dirty")

@@ -69,6 +69,8 @@ class Front(Line):
         self._asked_ms: i64 = 0
         self._dropped: i64 = 0
         self._warned_ms: i64 = -WARN_MS
+        self._holed: bool = False
+        """Whether something of the row of this line could not be sent."""
 
     def open(self) -> None:
         """Have a line, if that can be."""
@@ -77,6 +79,8 @@ class Front(Line):
         now: i64 = node.monotonic_ms()
         if self._dropped:
             self._warn(now)
+        if self._holed:
+            self.close()
         if self.number or (self._opening and now - self._asked_ms < OPEN_AGAIN_MS):
             return
         if node.cluster.session and not node.cluster.detector.suspected(self.owner):
@@ -89,11 +93,13 @@ class Front(Line):
     def close(self) -> None:
         """The line is gone."""
         self._opening = 0
-        if self.number:
-            # Where it is not the link that broke, the queues' node may not know.
-            ended = frames.line_head(frames.CLOSE, 0, self.number).getvalue()
-            self._send([ended])
+        self._holed = False
+        number = self.number
+        if number:
             self.number = 0
+            # Where it is not the link that broke, the queues' node may not know.
+            ended = frames.line_head(frames.CLOSE, 0, number).getvalue()
+            self._send([ended])
             for queue in list(self.queues.values()):
                 queue.lost()
 
@@ -202,7 +208,8 @@ class Front(Line):
 
     def _send(self, message: list[bytes]) -> None:
         # Without a link the line is about to be told that it is gone.
-        self._remotes.node.cluster.send(self.owner, message)
+        if not self._remotes.node.cluster.send(self.owner, message):
+            self._holed = self.number > 0
 
     def dropped(self, count: i64) -> None:
         """Messages without confirms are lost; told of now and then."""

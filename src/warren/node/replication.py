@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 
 APPEND_BYTES: Final = 1_048_576
 """An append to a peer takes no further entry when it has this size."""
+BACKLOG_BYTES: Final = 33_554_432
+"""With more than this queued for a node, no further entries go there: memory is bounded by this and
+one entry, however many appends Raft would have out."""
+BYTES_PER_MS: Final = 32_768
+"""What is large is granted time to arrive as if a link brought no more: a quarter of 1 Gbit/s."""
 
 
 @final
@@ -31,18 +36,26 @@ class Replication:
         self._member = member
         self._reading: list[str] = []
         """Peers for whom entries are being read."""
+        self._held_up: list[str] = []
+        """Peers whose links are to take what is queued first."""
         self._read: dict[str, list[Batch]] = {}
         """What was read for a peer and is to be sent next."""
 
     def begin(self) -> None:
         """This member leads from now on: what was read for a term before may not be its log."""
         self._read.clear()
+        self._held_up.clear()
 
     def feed(self, node: str) -> None:
         """Send a peer what it misses, as far as that is in memory; else fetch it."""
         member = self._member
         raft = member.raft
         while node not in self._reading:
+            if member.host.backlog_bytes(node) > BACKLOG_BYTES:
+                if node not in self._held_up:
+                    self._held_up.append(node)
+                member.host.go_on_later(member)
+                return
             message = raft.next_append(node)
             if message is None:
                 return
@@ -71,6 +84,15 @@ class Replication:
                     member.host.pacer().want(Fetch(member, self, node, index, last).go)
             parts[0] = frames.raft_frame(member.group_id, wire.encode(message))
             member.host.send(node, parts)
+            if size > 2 * APPEND_BYTES:
+                raft.takes_long(node, size // BYTES_PER_MS, member.host.monotonic_ms())
+
+    def go_on(self) -> None:
+        """Feed peers again whose links were to take what was queued first."""
+        held_up = self._held_up
+        self._held_up = []
+        for node in held_up:
+            self.feed(node)
 
     def fetched(self, node: str, batches: list[Batch], error: BaseException | None) -> None:
         """Entries for a peer were read from disk."""

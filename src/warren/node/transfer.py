@@ -25,6 +25,7 @@ from warren.log.listener import RawReader
 from warren.node import frames
 from warren.node.member import Member
 from warren.node.pacing import READ_BYTES
+from warren.node.replication import BYTES_PER_MS
 from warren.node.revived import unwrap
 from warren.raft import wire
 from warren.raft.effects import AcceptSnapshot, SendSnapshot
@@ -128,6 +129,8 @@ class Transfers:
             write_i64_le(writer, outgoing.offer.snapshot_term)
             write_i64_le(writer, self._cluster.wall_ms())
             self._cluster.send(peer, [writer.getvalue(), outgoing.payload])
+            extra_ms = len(outgoing.payload) // BYTES_PER_MS
+            member.raft.takes_long(peer, extra_ms, self._cluster.monotonic_ms())
             self._end(int(member.group_id), peer, True)
 
     def part_read(

@@ -184,13 +184,22 @@ def snapshot_sent(state: State, peer: Progress, index: i64, done: bool) -> None:
 
 def _ask_later(state: State, peer: Progress) -> None:
     if peer.resend_ms < 0:
-        peer.resend_ms = state.now_ms + state.options.resend_ms
+        peer.resend_ms = max(state.now_ms, peer.arrives_ms) + state.options.resend_ms
 
 
 def _expect_answer(state: State, peer: Progress) -> None:
     _ask_later(state, peer)
     if peer.silent_ms < 0:
-        peer.silent_ms = state.now_ms
+        peer.silent_ms = max(state.now_ms, peer.arrives_ms)
+
+
+def takes_long(state: State, peer: Progress, extra_ms: i64) -> None:
+    """What the peer was sent last is so large that its answer comes so much later."""
+    peer.arrives_ms = max(state.now_ms, peer.arrives_ms) + extra_ms
+    if peer.resend_ms >= 0:
+        peer.resend_ms += extra_ms
+    if peer.silent_ms >= 0:
+        peer.silent_ms += extra_ms
 
 
 def heard(state: State, peer: Progress) -> None:

@@ -38,6 +38,7 @@ class Progress:
         sent_round, acked_round: The same for rounds of reads.
         resend_ms: When to ask again; -1 while nothing is outstanding.
         silent_ms: Since when it owes an answer; -1 while it owes none.
+        arrives_ms: When the large messages that it was sent last are likely to have arrived.
     """
 
     def __init__(self, member: Member, next_index: i64, up: bool) -> None:
@@ -58,6 +59,7 @@ class Progress:
         self.acked_round: i64 = 0
         self.resend_ms: i64 = -1
         self.silent_ms: i64 = -1
+        self.arrives_ms: i64 = 0
 
     def probe(self, next_index: i64) -> None:
         """Find out anew where the logs agree, beginning before `next_index`."""
@@ -94,6 +96,7 @@ class Progress:
         self.up = False
         self.resend_ms = -1
         self.silent_ms = -1
+        self.arrives_ms = 0
         self.offered = False
         self.ping = False
         self.sent_commit = -1

@@ -416,6 +416,13 @@ class Raft:
         """Send entries up to `last_index` only; the rest will be offered again."""
         leading.shorten(self.state, message, last_index)
 
+    def takes_long(self, node: str, extra_ms: i64, now_ms: i64) -> None:
+        """A peer was sent so much that its answer takes this much longer than usual."""
+        self._see(now_ms)
+        peer = self._peer_on(node)
+        if peer is not None:
+            leading.takes_long(self.state, peer, extra_ms)
+
     # --- snapshots ------------------------------------------------------------------------------
 
     def compacted(self, index: i64) -> None:

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, cast
 from warren.ports import PeerHello
 from warren.protocols.peer import refusal as codes
 from warren.protocols.peer.framing import (
-    MESSAGE_BYTES_MAX,
+    WHOLE_BYTES_MAX,
     MessageReader,
     MessageWriter,
-    hand_over,
 )
 from warren.protocols.peer.handshake import DONE, REFUSED, Handshake
 from warren.protocols.peer.hello import ANYONE
@@ -24,6 +23,10 @@ from warren.server.peer_tls import certified_names, why
 if TYPE_CHECKING:
     from warren.server.peers import PeerNetwork
 
+FLUSH_BYTES = 1_048_576
+"""Of messages in parts, so much is written at a time; pings get in between."""
+IN_TRANSPORT_BYTES = 262_144
+"""Parts wait here while the transport has more than this: what it has cannot be overtaken."""
 LINGER_SECONDS = 1.0
 """How long the other end of a refused link may take to read why."""
 
@@ -33,8 +36,8 @@ class PeerSettings:
     """Bounds and times of links.
 
     Attributes:
-        message_bytes_max: One message; the same on all nodes.
-        backlog_bytes_max: Queued for one peer; above it the link is given up.
+        whole_bytes_max: A message that is not in parts; the same on all nodes.
+        backlog_bytes_max: Queued for one peer; with one message more, the link is given up.
         handshake_ms: From the connect to the end of the handshake, TLS included.
         connect_ms: Until the other machine answers a dial.
         strangers_max: Connections that have not proven anything yet.
@@ -44,7 +47,7 @@ class PeerSettings:
             the kernel.
     """
 
-    message_bytes_max: int = MESSAGE_BYTES_MAX
+    whole_bytes_max: int = WHOLE_BYTES_MAX
     backlog_bytes_max: int = 268_435_456
     handshake_ms: int = 5_000
     connect_ms: int = 2_000
@@ -115,9 +118,10 @@ class PeerLink(asyncio.Protocol):
         self._network = network
         self._transport: asyncio.Transport | None = None
         self._handshake: Handshake | None = None
-        self._reader = MessageReader(network.settings.message_bytes_max)
-        self._writer = MessageWriter(network.settings.message_bytes_max)
+        self._reader = MessageReader(network.settings.whole_bytes_max)
+        self._writer = MessageWriter(network.settings.whole_bytes_max)
         self._in_transport_bytes = 0
+        self._pumping = False
         self._heard = False
         self._over = False
         self._deadline = network.loop.call_later(
@@ -146,14 +150,22 @@ class PeerLink(asyncio.Protocol):
                     for message in messages:
                         self._network.operators.asked(self, message)
                 else:
-                    hand_over(messages, self.peer, self._network.listener)
-                if self._reader.failure:
+                    listener = self._network.listener
+                    for message in messages:
+                        listener.received(self.peer, message)
+                        if self._over:
+                            break
+                if self._reader.failure and not self._over:
                     self._refuse(self._reader.failure)
             except Exception as error:
                 self._failed(error)
             self._network.after()
         else:
             self._guarded(lambda: self._shake_hands(data))
+
+    def resume_writing(self) -> None:
+        """The transport has room for further parts."""
+        self._pump()
 
     def eof_received(self) -> bool:
         """The other end sends no more; neither does this one."""
@@ -169,6 +181,11 @@ class PeerLink(asyncio.Protocol):
     # The network's side.
 
     @property
+    def over(self) -> bool:
+        """Whether it is given up, although nobody was told yet."""
+        return self._over
+
+    @property
     def backlog_bytes(self) -> int:
         """What was sent and has not left this process yet."""
         self._in_transport_bytes = (
@@ -177,9 +194,12 @@ class PeerLink(asyncio.Protocol):
         return self._in_transport_bytes + int(self._writer.size_bytes)
 
     def send(self, message: list[bytes]) -> bool:
-        """Queue a message; False, and the link is given up, if too much is queued already."""
+        """Queue a message; False if no node would take one of its size.
+
+        False, and the link is given up, if too much is queued already. A message alone is not too
+        much, however large.
+        """
         limit = self._network.settings.backlog_bytes_max
-        self._writer.add(message)
         if self._writer.size_bytes + self._in_transport_bytes > limit:
             backlog = self.backlog_bytes
             if backlog > limit:
@@ -187,28 +207,58 @@ class PeerLink(asyncio.Protocol):
                 self._network.loop.call_soon(self._complain, "backlog", reason)
                 self.abort()
                 return False
-        return True
+        return self._add(message)
+
+    def _add(self, message: list[bytes]) -> bool:
+        if self._writer.add(message):
+            return True
+        size = sum(len(buffer) for buffer in message)
+        reason = f"a message of {size} bytes is not sent: no node takes one of that size"
+        self._network.loop.call_soon(self._complain, "refused", reason)
+        return False
 
     def answer(self, message: bytes) -> None:
         """Send an operator, who dialled, an answer."""
-        self._writer.add([message])
-        self.flush()
+        if self._add([message]):
+            self.flush()
+        else:
+            self.abort()
 
     def flush(self) -> None:
-        """Write what is queued."""
-        if self._transport is None or self._over:
+        """Write what is queued; of messages in parts what may be on its way at a time."""
+        transport = self._transport
+        if transport is None or self._over:
             return
         try:
-            self._transport.writelines(self._writer.take())
-            self._in_transport_bytes = self._transport.get_write_buffer_size()
+            writer = self._writer
+            if writer.waits and transport.get_write_buffer_size() > IN_TRANSPORT_BYTES:
+                # `resume_writing` comes.
+                transport.writelines(writer.take(0))
+            else:
+                transport.writelines(writer.take(FLUSH_BYTES))
+                if writer.waits and not self._pumping:
+                    self._pumping = True
+                    self._network.loop.call_soon(self._pump_on)
+            self._in_transport_bytes = transport.get_write_buffer_size()
         except Exception as error:
             self._failed(error)
 
+    def _pump_on(self) -> None:
+        self._pumping = False
+        self._pump()
+
+    def _pump(self) -> None:
+        """Have further parts leave, if there are any."""
+        if self._writer.waits:
+            self.flush()
+
     def close(self) -> None:
         """End the link after what is queued; the listener hears of it when it is over."""
-        self._over = True
-        if self._transport is not None:
+        if self._transport is not None and not self._over:
+            if self._writer.waits:
+                self._transport.writelines(self._writer.take())
             self._transport.close()
+        self._over = True
 
     def abort(self) -> None:
         """End the link now; the listener hears of it in a later round of the loop."""
@@ -259,9 +309,11 @@ class PeerLink(asyncio.Protocol):
                 self.data_received(rest)
 
     def _establish(self, hello: PeerHello) -> None:
+        assert self._transport is not None
         self.peer = hello.name
         self.hello = hello
         self.established = True
+        self._transport.set_write_buffer_limits(IN_TRANSPORT_BYTES, IN_TRANSPORT_BYTES // 2)
         self.since = self._network.loop.time()
         if self.dials:
             self._network.dialled(self, hello)

@@ -115,10 +115,10 @@ class PeerNetwork:
             if not self._flush_planned and not self.flushed_by_turns:
                 self._flush_planned = True
                 self.loop.call_soon(self.flush)
-        if not link.send(message):
+        sent = link.send(message)
+        if link.over:
             del self._links[peer]
-            return False
-        return True
+        return sent
 
     def backlog_bytes(self, peer: str) -> int:
         """Bytes queued for a peer."""

@@ -1,6 +1,12 @@
 """Messages between two nodes on a byte stream.
 
     u32 size, little-endian, at least 1      the message, of which the first byte is its kind
+    u32 size + 2^31                          u8 slot, + 128 for the last part; a part of a message
+
+A message above `WHOLE_BYTES_MAX` travels in parts, so that small ones come between and a large one
+holds up neither pings nor other groups. At most `SLOTS` messages are under way in parts, of
+`PARTED_BYTES_MAX` together. Messages of one *lane* keep their order: a lane is a group, which
+messages name behind their kind from `LANE_KIND` on; all others are one more lane.
 
 The reader hands out the whole messages of each read, and keeps the pieces of one that has not come
 whole: they are joined once, when its last piece is there. The writer gathers the messages of a
@@ -9,21 +15,33 @@ turn: small buffers are put together, large ones are passed on as they are.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Final, final
 
 from librt.strings import BytesWriter, read_i32_le, write_i32_le
-from mypy_extensions import i32, i64
+from mypy_extensions import i32, i64, u8
 
-from warren.ports import PeerListener
 from warren.protocols.peer import refusal as codes
 
 SIZE_BYTES: Final = 4
-MESSAGE_BYTES_MAX: Final = 67_108_864
-"""The default limit of one message. Whoever has more to say cuts it."""
+WHOLE_BYTES_MAX: Final = 2_097_152
+"""A message above this is cut; an ordinary append is not. Some 20 ms on a link of 1 Gbit/s."""
+PART_BYTES: Final = 262_144
+"""A part's share of its message, at most."""
+PARTED_BYTES_MAX: Final = 1_073_741_824
+"""All messages that are under way in parts, and so the largest one: twice what a body may have."""
+SLOTS: Final = 4
+"""Messages under way in parts at a time: more would come no sooner, and be in memory together."""
+PART_FLAG: Final = 0x8000_0000
+LAST_FLAG: Final = 0x80
+LANE_KIND: Final = 16
+LANE_BYTES: Final = 9
+"""A kind and the group behind it."""
 COPY_BYTES_MAX: Final = 16_384
 """A buffer up to this is copied into its neighbours: that is cheaper than one more to write."""
 CHUNK_BYTES: Final = 262_144
 """Copied buffers are passed on in chunks of about this size, so that none is moved as it grows."""
+NO_LIMIT: Final = 1 << 40
 
 
 @final
@@ -34,13 +52,18 @@ class MessageReader:
         failure: Code of the refusal that the stream ended in; 0 while it has not.
     """
 
-    def __init__(self, message_bytes_max: int = MESSAGE_BYTES_MAX) -> None:
-        assert 0 < message_bytes_max < 1 << 31
+    def __init__(self, whole_bytes_max: int = WHOLE_BYTES_MAX) -> None:
+        assert 0 < whole_bytes_max < PART_FLAG
         self.failure: int = 0
-        self._limit: i64 = message_bytes_max
+        self._limit: i64 = whole_bytes_max
         self._head: bytes = b""
         self._pieces: list[bytes] = []
         self._missing: i64 = 0
+        self._in_part: bool = False
+        """Whether `_pieces` are those of a part."""
+        self._slots: list[list[bytes]] = [[] for _ in range(SLOTS)]
+        self._parted_bytes: i64 = 0
+        """In all slots."""
 
     def receive(self, data: bytes) -> list[bytes]:
         """Take what a read brought; gives the messages that are whole now, in order.
@@ -62,32 +85,122 @@ class MessageReader:
                 self._missing = missing - end
                 return messages
             self._pieces.append(data[:missing])
-            messages.append(b"".join(self._pieces))
+            joined = b"".join(self._pieces)
             self._pieces = []
             self._missing = 0
             at = missing
+            if not self._in_part:
+                messages.append(joined)
+            elif not self._take_part(joined, messages):
+                return messages
         limit = self._limit
         while end - at >= SIZE_BYTES:
             size: i64 = i64(read_i32_le(data, at)) & 0xFFFFFFFF
-            if size > limit or size == 0:
-                self.failure = codes.TOO_LARGE if size else codes.EMPTY
-                return messages
+            part = size >= PART_FLAG
+            if part:
+                size -= PART_FLAG
+                if size < 2 or size > PART_BYTES + 1:
+                    return self._fail(codes.DAMAGED, messages)
+            elif size > limit or size == 0:
+                return self._fail(codes.TOO_LARGE if size else codes.EMPTY, messages)
             at += SIZE_BYTES
             if end - at < size:
                 self._missing = size - (end - at)
+                self._in_part = part
                 if end > at:
                     self._pieces.append(data[at:])
                 return messages
-            messages.append(data[at : at + size])
+            whole = data[at : at + size]
             at += size
+            if not part:
+                messages.append(whole)
+            elif not self._take_part(whole, messages):
+                return messages
         if at < end:
             self._head = data[at:]
         return messages
 
+    def _take_part(self, part: bytes, messages: list[bytes]) -> bool:
+        """Keep a part, or join what it is the last one of; False if it has no place."""
+        slot: i64 = part[0]
+        last = slot >= LAST_FLAG
+        if last:
+            slot -= LAST_FLAG
+        self._parted_bytes += len(part) - 1
+        if slot >= SLOTS or self._parted_bytes > PARTED_BYTES_MAX:
+            self._fail(codes.DAMAGED if slot >= SLOTS else codes.TOO_LARGE, messages)
+            return False
+        pieces = self._slots[slot]
+        pieces.append(part[1:])
+        if last:
+            self._slots[slot] = []
+            message = b"".join(pieces)
+            self._parted_bytes -= len(message)
+            messages.append(message)
+        return True
+
+    def _fail(self, code: int, messages: list[bytes]) -> list[bytes]:
+        """The stream has ended: nothing of it is kept."""
+        self.failure = code
+        self._pieces = []
+        self._slots = [[] for _ in range(SLOTS)]
+        self._parted_bytes = 0
+        return messages
+
     @property
     def held_bytes(self) -> int:
-        """Bytes kept of a message that has not come whole."""
-        return len(self._head) + sum(len(piece) for piece in self._pieces)
+        """Bytes kept of messages that have not come whole."""
+        pieces = sum(len(piece) for piece in self._pieces)
+        return len(self._head) + pieces + int(self._parted_bytes)
+
+
+@final
+class Parted:
+    """A message that leaves in parts."""
+
+    def __init__(self, buffers: list[bytes], size: i64) -> None:
+        self.size: i64 = size
+        self.left: i64 = size
+        self._buffers: list[bytes] = buffers
+        self._number: i64 = 0
+        """Of the buffer that the next part begins in."""
+        self._at: i64 = 0
+
+    def next_part(self) -> list[bytes]:
+        """Buffers of the next part."""
+        part: list[bytes] = []
+        room: i64 = PART_BYTES
+        while room > 0 and self.left > 0:
+            buffer = self._buffers[self._number]
+            size: i64 = len(buffer) - self._at
+            if size <= room:
+                part.append(buffer[self._at :])
+                self._number += 1
+                self._at = 0
+            else:
+                size = room
+                part.append(buffer[self._at : self._at + size])
+                self._at += size
+            room -= size
+            self.left -= size
+        return part
+
+
+@final
+class Lane:
+    """Messages of one lane, from a large one on that has not left whole.
+
+    Attributes:
+        name: What its messages have in common.
+        current: The large message at its head.
+        slot: Where that travels; -1 while it waits for one.
+    """
+
+    def __init__(self, name: bytes, current: Parted) -> None:
+        self.name: bytes = name
+        self.current: Parted = current
+        self.slot: i64 = -1
+        self.waiting: deque[list[bytes]] = deque()
 
 
 @final
@@ -95,25 +208,76 @@ class MessageWriter:
     """Gathers messages until they are written.
 
     Attributes:
-        size_bytes: What `take` would give, in bytes.
+        size_bytes: What was added and not taken, in bytes.
     """
 
-    def __init__(self, message_bytes_max: int = MESSAGE_BYTES_MAX) -> None:
+    def __init__(self, whole_bytes_max: int = WHOLE_BYTES_MAX) -> None:
         self.size_bytes: i64 = 0
-        self._limit: i64 = message_bytes_max
+        self._whole_bytes_max: i64 = whole_bytes_max
         self._small: BytesWriter = BytesWriter()
         self._buffers: list[bytes] = []
+        self._lanes: dict[bytes, Lane] = {}
+        """Those that hold something back."""
+        self._starting: deque[Lane] = deque()
+        self._moving: deque[Lane] = deque()
+        """Those with a slot, in the order of their next parts."""
+        self._slots: list[int] = list(range(SLOTS))
+        """Those that are free."""
+        self._moving_bytes: i64 = 0
 
-    def add(self, message: list[bytes]) -> None:
-        """Add a message made of these buffers; one above the limit is an error of ours."""
+    def add(self, message: list[bytes]) -> bool:
+        """Add a message made of these buffers; False if no node would take it."""
         size: i64 = 0
         for buffer in message:
             size += len(buffer)
-        assert 0 < size <= self._limit, "a message is empty or too large"
+        if size == 0 or size > PARTED_BYTES_MAX:
+            return False
+        large = size > self._whole_bytes_max
         self.size_bytes += size + SIZE_BYTES
+        if large or self._lanes:
+            name = lane_of(message)
+            lane = self._lanes.get(name)
+            if lane is not None:
+                lane.waiting.append(message)
+                return True
+            if large:
+                lane = Lane(name, Parted(message, size))
+                self._lanes[name] = lane
+                self._starting.append(lane)
+                return True
+        self._write(message, size)
+        return True
+
+    def take(self, room: i64 = NO_LIMIT) -> list[bytes]:
+        """What was added since the last call, to be written in one go.
+
+        Args:
+            room: Of messages in parts, about so many bytes.
+        """
+        while self._lanes and room > 0:
+            room -= self._next_part()
+        self._cut()
+        buffers = self._buffers
+        self._buffers = []
+        if not self._lanes:
+            self.size_bytes = 0
+        else:
+            for buffer in buffers:
+                self.size_bytes -= len(buffer)
+        return buffers
+
+    @property
+    def waits(self) -> bool:
+        """Whether `take` has left something."""
+        return len(self._lanes) > 0
+
+    def _write(self, message: list[bytes], size: i64) -> None:
+        write_i32_le(self._small, i32(size))
+        self._put(message)
+
+    def _put(self, buffers: list[bytes]) -> None:
         small = self._small
-        write_i32_le(small, i32(size))
-        for buffer in message:
+        for buffer in buffers:
             if len(buffer) <= COPY_BYTES_MAX:
                 small.write(buffer)
             else:
@@ -122,13 +286,49 @@ class MessageWriter:
         if len(small) >= CHUNK_BYTES:
             self._cut()
 
-    def take(self) -> list[bytes]:
-        """Everything added since the last call, to be written in one go."""
-        self._cut()
-        buffers = self._buffers
-        self._buffers = []
-        self.size_bytes = 0
-        return buffers
+    def _next_part(self) -> i64:
+        """Have one part of the lane whose turn it is leave; its size."""
+        while self._starting and self._slots:
+            lane = self._starting[0]
+            if self._moving and self._moving_bytes + lane.current.size > PARTED_BYTES_MAX:
+                break
+            self._starting.popleft()
+            lane.slot = self._slots.pop()
+            self._moving_bytes += lane.current.size
+            self._moving.append(lane)
+        lane = self._moving.popleft()
+        current = lane.current
+        before = current.left
+        part = current.next_part()
+        size = before - current.left
+        write_i32_le(self._small, i32(size + 1 - PART_FLAG))
+        self._small.append(u8(lane.slot if current.left > 0 else lane.slot + LAST_FLAG))
+        # Its size and slot; that of the message was counted when it was added.
+        self.size_bytes += SIZE_BYTES + 1
+        self._put(part)
+        if current.left > 0:
+            self._moving.append(lane)
+            return size
+        self.size_bytes -= SIZE_BYTES
+        self._slots.append(int(lane.slot))
+        self._moving_bytes -= current.size
+        self._go_on(lane)
+        return size
+
+    def _go_on(self, lane: Lane) -> None:
+        """Let leave what waited behind a large message, as far as the next large one."""
+        lane.slot = -1
+        while lane.waiting:
+            message = lane.waiting.popleft()
+            size: i64 = 0
+            for buffer in message:
+                size += len(buffer)
+            if size > self._whole_bytes_max:
+                lane.current = Parted(message, size)
+                self._starting.append(lane)
+                return
+            self._write(message, size)
+        del self._lanes[lane.name]
 
     def _cut(self) -> None:
         small = self._small
@@ -137,7 +337,13 @@ class MessageWriter:
             small.truncate(0)
 
 
-def hand_over(messages: list[bytes], peer: str, listener: PeerListener) -> None:
-    """Tell a listener of the messages of one read."""
-    for message in messages:
-        listener.received(peer, message)
+def lane_of(message: list[bytes]) -> bytes:
+    """What the messages that have to keep their order have in common."""
+    head = message[0]
+    number = 0
+    while len(head) < LANE_BYTES and number + 1 < len(message):
+        number += 1
+        head += message[number][:LANE_BYTES]
+    if head[0] < LANE_KIND:
+        return b""
+    return head[1:LANE_BYTES]

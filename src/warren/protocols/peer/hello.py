@@ -2,7 +2,7 @@
 
 All numbers are little-endian. Each end begins with a preamble of eight bytes; frames follow:
 
-    preamble   "WARRENP", u8 version (1)
+    preamble   "WARRENP", u8 version (2)
     frame      u32 size, u8 kind, body            size counts kind and body, at most 1024
 
     1 HELLO    nonce (32), dialled name, name, node uid (16), cluster id (16), u64 boot,
@@ -24,8 +24,8 @@ from typing import Final, final
 from warren.ports import PeerHello
 
 MAGIC: Final = b"WARRENP"
-VERSION_NUMBER: Final = 1
-PREAMBLE: Final = MAGIC + b"\x01"
+VERSION_NUMBER: Final = 2
+PREAMBLE: Final = MAGIC + b"\x02"
 PREAMBLE_BYTES: Final = 8
 
 KIND_HELLO: Final = 1

@@ -24,6 +24,7 @@ EMPTY: Final = 13
 REMOVED: Final = 14
 NAME_TAKEN: Final = 15
 RENAMED: Final = 16
+DAMAGED: Final = 17
 
 TEXTS: Final[dict[int, str]] = {
     GARBAGE: "what came from there is not the protocol of Warren's nodes; check host and port",
@@ -43,6 +44,8 @@ TEXTS: Final[dict[int, str]] = {
     "empty data directory only; or the other node has not heard of it yet",
     NAME_TAKEN: "the cluster has a node of this name with another data directory: forget that one "
     "first, or give the new one another name",
+    DAMAGED: "a message is damaged or cannot be meant; if that happens again, look at the network "
+    "and at the memory of both machines",
     RENAMED: "the node's data directory belongs to a node of another name; a node cannot change it",
 }
 
