@@ -53,6 +53,7 @@ class Actor:
         self.ready = False
         self.tolerated: set[int] = set()
         self._answers: deque[Answer] = deque()
+        self._asked_ms: deque[int] = deque()
         self._closing = False
 
     # For clients.
@@ -64,6 +65,7 @@ class Actor:
         self.ready = False
         self.tolerated = set()
         self._answers = deque()
+        self._asked_ms = deque()
         self._closing = False
         self.call(spec.ChannelOpen(), ignore)
         self.set_up()
@@ -98,6 +100,7 @@ class Actor:
         elif isinstance(method, spec.ChannelClose):
             self._closed_by_node(method)
         elif self._answers:
+            self._asked_ms.popleft()
             self._answers.popleft()(method, content)
         else:
             raise Violation(f"{self.name}: {method.NAME} answers nothing")
@@ -108,6 +111,7 @@ class Actor:
             self.connection = None
             self.ready = False
             self._answers = deque()
+            self._asked_ms = deque()
             self.ended()
 
     # For kinds of actors.
@@ -117,6 +121,7 @@ class Actor:
         assert self.connection is not None
         self.connection.send(self.number, method)
         self._answers.append(answer)
+        self._asked_ms.append(self.world.now_ms())
 
     def send(self, method: spec.Method) -> None:
         """Send a method that is not."""
@@ -126,6 +131,10 @@ class Actor:
     def busy(self) -> bool:
         """Whether answers are missing."""
         return bool(self._answers)
+
+    def waits_ms(self) -> int:
+        """How long the oldest question has waited."""
+        return self.world.now_ms() - self._asked_ms[0] if self._asked_ms else 0
 
     def begin(self, method: spec.Method, content: bytes) -> None:
         """The last answer of the set-up."""
@@ -141,12 +150,12 @@ class Actor:
         self.call(spec.ChannelClose(200, "done"), self._closed)
         self.ended()
 
-    def declare(self, queue: QueueState) -> None:
+    def declare(self, queue: QueueState, answer: Answer = ignore) -> None:
         """Make sure that a queue exists."""
         arguments: Table = {"x-queue-type": queue.kind}
         self.call(
             spec.QueueDeclare(queue=queue.name, durable=queue.durable, arguments=arguments),
-            ignore,
+            answer,
         )
         if queue.volatile or queue.single:
             self.tolerated.add(404)
@@ -176,6 +185,7 @@ class Actor:
             self.connection = None
             self.ready = False
             self._answers = deque()
+            self._asked_ms = deque()
 
 
 class Client:

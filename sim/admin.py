@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, final
 
 from sim.actors import Actor
@@ -27,7 +28,12 @@ class Admin(Actor):
         self._clearing = []
         for queue in self._queues:
             self.declare(queue)
-        self.call(spec.BasicQos(), self.begin)
+        self.call(spec.BasicQos(), self._begin)
+
+    def _begin(self, method: spec.Method, content: bytes) -> None:
+        for queue in self._queues:
+            queue.declared_again(self.world.step_number)
+        self.begin(method, content)
 
     def ended(self) -> None:
         """What was asked for may still be done, as long as this node lives."""
@@ -44,12 +50,16 @@ class Admin(Actor):
         if queue.volatile and self.random.random() < 0.5:
             self.world.say("%s deletes %s", self.name, queue.name)
             self.world.count("deletes")
+            queue.deleting(self.world.step_number)
             self.call(spec.QueueDelete(queue=queue.name), self._done)
-            self.declare(queue)
+            self.declare(queue, partial(self._declared, queue))
         else:
             self.world.say("%s purges %s", self.name, queue.name)
             self.world.count("purges")
             self.call(spec.QueuePurge(queue=queue.name), self._done)
+
+    def _declared(self, queue: QueueState, method: spec.Method, content: bytes) -> None:
+        queue.declared_again(self.world.step_number)
 
     def _done(self, method: spec.Method, content: bytes) -> None:
         self._clearing.pop(0).cleared_step = self.world.step_number

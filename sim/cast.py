@@ -27,6 +27,7 @@ def make_queues(world: Stage) -> list[QueueState]:
     if options.volatile:
         kind = world.random.choice(("quorum", "classic"))
         queues.append(QueueState("v", kind, True, True))
+    queues[0].grouped = bool(options.groups and options.quorum_queues)
     return queues
 
 

@@ -246,6 +246,8 @@ class SimConnection:
                 f"{self.name}: the node closed the connection: {method.reply_code} "
                 f"{method.reply_text}"
             )
+        if method.reply_code == 541:
+            self.world.check_internal_error(self, method.reply_text)
         self.world.say("%s closed by the node: %s", self.name, method.reply_text)
         self.condemned = True
         self.send(0, spec.ConnectionCloseOk())

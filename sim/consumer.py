@@ -55,6 +55,7 @@ class Receiver(Actor):
         self._settled: list[Copy] = []
         self._last_tag = 0
         self._giving_back = False
+        self._leaving = 0
 
     def set_up(self) -> None:
         """A new channel holds nothing."""
@@ -70,6 +71,19 @@ class Receiver(Actor):
         """What was held goes back."""
         self.holder.alive = False
         self.held = {}
+        self._left(self._leaving)
+        self.world.unsettle(self.queue)
+
+    def _leaves(self) -> None:
+        """What is on its way to this client may go back from now on."""
+        self._leaving += 1
+        self.queue.leaving += 1
+
+    def _left(self, times: int = 1) -> None:
+        """What was on its way has gone back."""
+        self._leaving -= times
+        self.queue.leaving -= times
+        self.world.unsettle(self.queue)
 
     def missed(self, method: spec.Method, content: bytes) -> None:
         """It counts as delivered; what settles itself when it is sent is gone."""
@@ -185,10 +199,12 @@ class Receiver(Actor):
         self._let_go(self.held.values())
         self.held = {}
         self._giving_back = True
+        self._leaves()
         self.call(spec.BasicRecover(True), self._recovered)
 
     def _recovered(self, method: spec.Method, content: bytes) -> None:
         self._giving_back = False
+        self._left()
 
     def spoil(self) -> None:
         """Ack what was never delivered; the node has to close the channel."""
@@ -280,11 +296,13 @@ class Consumer(Receiver):
 
     def _cancel(self) -> None:
         self.world.say("%s cancels %s", self.name, self._tag)
+        self._leaves()
         self.call(spec.BasicCancel(self._tag), self._cancelled)
         self.world.count("cancels")
 
     def _cancelled(self, method: spec.Method, content: bytes) -> None:
         self._tag = ""
+        self._left()
 
     def pushed(self, method: spec.Method, content: bytes) -> None:
         """A delivery, or the end of the queue."""
@@ -300,6 +318,7 @@ class Consumer(Receiver):
             if method.consumer_tag == self._tag:
                 self._tag = ""
                 self._let_go(self.held.values())
+                self.world.unsettle(self.queue)
         else:
             super().pushed(method, content)
 

@@ -25,6 +25,10 @@ SETTLED_FOR_GOOD = 3
 """Something behind it in the log is known to be durable."""
 
 
+NEVER = 1 << 60
+"""A step that no run comes to."""
+
+
 class Violation(Exception):
     """The node broke a promise."""
 
@@ -121,7 +125,13 @@ class QueueState:
         lost: Whether the machine that it lived on is lost for good.
         copies: Every message that was ever published to it.
         cleared_step: Messages handed over before this step may have been purged or deleted.
-        cleared_lives: The node's lives with a purge or delete that was never answered.
+        cleared_turn: Messages handed over up to this turn may have been taken by a purge or delete
+            that was never answered.
+        unsure_step: Messages handed over up to this step may have been handed to somebody who was
+            gone before they came, and be `redelivered` though nobody has seen them.
+        leaving: Consumers that are giving back what is on its way to them.
+        grouped: Whether groups of readers check rows out of it.
+        gone: When it may not have been there, from a step up to another one.
         settling: Settled copies that a crash may still bring back, with the turn of the ack.
     """
 
@@ -134,8 +144,31 @@ class QueueState:
         self.lost = False
         self.copies: list[Copy] = []
         self.cleared_step = -1
-        self.cleared_lives: set[int] = set()
+        self.cleared_turn = -1
+        self.unsure_step = -1
+        self.leaving = 0
+        self.grouped = False
+        self.gone: list[tuple[int, int]] = []
         self.settling: deque[tuple[int, Copy]] = deque()
+
+    def deleting(self, step: int) -> None:
+        """Somebody asked for it to be deleted, and perhaps to be declared again."""
+        self.gone.append((step, NEVER))
+
+    def declared_again(self, step: int) -> None:
+        """Whoever has it deleted knows that it is there."""
+        self.gone = [(first, min(last, step)) for first, last in self.gone]
+
+    def may_be_gone(self, message: Message) -> bool:
+        """Whether it may not have been there since a message was handed over.
+
+        A node that is short of memory keeps publishes for later.
+        """
+        return any(message.step <= last for _, last in self.gone)
+
+    def may_be_redelivered(self, message: Message) -> bool:
+        """Whether a message may be `redelivered` that no client has seen."""
+        return self.grouped or self.leaving > 0 or message.step <= self.unsure_step
 
 
 @final

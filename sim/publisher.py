@@ -185,6 +185,8 @@ class Publisher(Actor):
             message = self.world.messages.get(id_of(content))
             if message is None or content != body_of(message):
                 raise Violation(f"{self.name}: a message came back that it never published")
+            if not self.queues[0].may_be_gone(message):
+                raise Violation(f"{self.name}: {message} came back, though its queue is there")
             message.status = RETURNED
             self.world.count("returns")
         elif isinstance(method, spec.BasicAck):
@@ -207,6 +209,8 @@ class Publisher(Actor):
             if status == CONFIRMED:
                 self.world.confirm(message)
             else:
+                if not self.world.may_refuse(message):
+                    raise Violation(f"{self.name}: {message} was refused for no reason")
                 message.status = REFUSED
                 self.world.count("refused")
 

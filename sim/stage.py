@@ -96,8 +96,24 @@ class Stage:
 
     def may_be_cleared(self, queue: QueueState) -> None:
         """Somebody asked for a purge or a delete, and will not be told whether it was done."""
-        queue.cleared_step = self.step_number
-        queue.cleared_lives.add(self.life)
+        # What was on its way when its connection ended is taken up in the next turn, or never.
+        queue.cleared_turn = self.turns + 1
+
+    def unsettle(self, queue: QueueState) -> None:
+        """Consumers of a queue changed: what one was handed may come again, seen or not."""
+        queue.unsure_step = self.step_number
+
+    def may_refuse(self, message: Message) -> bool:
+        """Whether there is a reason to nack a publish."""
+        raise AssertionError("a stage defines may_refuse")
+
+    def check_internal_error(self, connection: SimConnection, text: str) -> None:
+        """The node closed a connection with 541.
+
+        Raises:
+            Violation: It has no reason to.
+        """
+        raise Violation(f"{connection.name}: the node closed the connection: 541 {text}")
 
     def dropped(self, queue: QueueState) -> int:
         """Messages that a queue dropped at its delivery limit."""

@@ -22,13 +22,14 @@ from sim.clock import SeededRandom, VirtualClock
 from sim.connection import SimConnection
 from sim.disk import Crash, SimDisk, SimExecutor
 from sim.drain import Drain
-from sim.model import QueueState, Violation
+from sim.model import Message, QueueState, Violation
 from sim.stage import Stage
 from sim.troubles import Troubles
 from warren.errors import StorageError
 from warren.log.config import LogConfig
 from warren.node.node import Node
 from warren.protocols.broker import Settings
+from warren.queues.consumers import Consumer
 from warren.queues.queue import Queue
 
 STEPS_PER_OPERATION: Final = 40
@@ -66,6 +67,8 @@ class World(Stage):
         self.queues = make_queues(self)
         self.clients = make_clients(self)
         self._listening = False
+        self._full_step = -1
+        self._consumers: dict[str, list[Consumer]] = {}
         self._ticked_ms = 0
         self._log_ticked_ms = 0
 
@@ -103,8 +106,11 @@ class World(Stage):
             self.say("power fails within a call to the disk")
             self.fail_power()
         node = self.node
-        if node is not None and node.failure is not None:
-            self._stopped_by_failure(node.failure)
+        if node is not None:
+            if node.log.full:
+                self._full_step = self.step_number
+            if node.failure is not None:
+                self._stopped_by_failure(node.failure)
         self.keep_up()
 
     def keep_up(self) -> None:
@@ -139,6 +145,12 @@ class World(Stage):
         assert node is not None
         node.turn()
         self.turns += 1
+        for queue in self.queues:
+            found = self.queue_of(queue)
+            now = [] if found is None else list(found.fifo.consumers.values())
+            if now != self._consumers.get(queue.name):
+                self._consumers[queue.name] = now
+                self.unsettle(queue)
 
     def pass_time(self, milliseconds: int) -> None:
         """Let time pass, and the node know."""
@@ -289,6 +301,8 @@ class World(Stage):
         for connection in self.connections:
             connection.vanish()
         self.connections = []
+        for queue in self.queues:
+            self.unsettle(queue)
 
     # For clients.
 
@@ -320,6 +334,11 @@ class World(Stage):
         assert self.node is not None
         vhost = self.node.tables.vhosts.get("/")
         return None if vhost is None else vhost.queues.get(queue.name)
+
+    def may_refuse(self, message: Message) -> bool:
+        """The disk was full, now or since it was handed over."""
+        node = self.node
+        return self._full_step >= message.step or (node is not None and bool(node.log.full))
 
     def dropped(self, queue: QueueState) -> int:
         """Messages that a queue dropped at its delivery limit."""

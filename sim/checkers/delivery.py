@@ -2,7 +2,8 @@
 
 - A delivered message was published, to that queue, unaltered, and was neither returned nor rolled
   back.
-- A message that a client has seen before comes with `redelivered`.
+- A message that a client has seen before comes with `redelivered`; another one only if it may
+  have been on its way to somebody who was gone before it came.
 - A message that a living consumer holds unsettled goes to nobody else.
 - A settled message comes again only if the node crashed before the settlement was durable.
 - A transient message does not outlive the process that took it, in a classic queue.
@@ -60,6 +61,10 @@ def check_delivery(copy: Copy, redelivered: bool, holder: Holder, done: bool) ->
     if copy.seen > 0 and not redelivered:
         raise Violation(
             f"{message} of queue {name} came again to {holder.name} without redelivered"
+        )
+    if redelivered and copy.seen == 0 and not copy.queue.may_be_redelivered(message):
+        raise Violation(
+            f"{message} of queue {name} came to {holder.name} redelivered, though to nobody before"
         )
     if done:
         raise Violation(f"{message} of queue {name} came again after it was settled")

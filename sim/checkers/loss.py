@@ -30,6 +30,6 @@ class LossChecker(Checker):
         message = copy.message
         if message.status != CONFIRMED or copy.settled != WAITING:
             return False
-        if message.step < copy.queue.cleared_step or message.life in copy.queue.cleared_lives:
+        if message.step < copy.queue.cleared_step or message.turn <= copy.queue.cleared_turn:
             return False
         return message.life == self.world.life or copy.survives_restart()

@@ -105,6 +105,16 @@ class ClusterDurabilityChecker(Checker):
 class ClusterLossChecker(Checker):
     """Nothing confirmed is lost: at the end it was delivered and settled."""
 
+    def __init__(self, world: ClusterWorld) -> None:
+        super().__init__(world)
+        self._world = world
+
+    def _may_be_purged(self, copy: Copy) -> bool:
+        queue, message = copy.queue, copy.message
+        if queue.single:
+            return message.step < queue.cleared_step
+        return self._world.ledger.may_be_purged(queue, message)
+
     def finished(self) -> None:
         """Account for every confirmed message."""
         for queue in self.world.queues:
@@ -115,7 +125,7 @@ class ClusterLossChecker(Checker):
                 for copy in queue.copies
                 if copy.message.status == CONFIRMED
                 and copy.settled == WAITING
-                and copy.message.step >= queue.cleared_step
+                and not self._may_be_purged(copy)
             ]
             if len(missing) > self.world.dropped(queue):
                 raise Violation(

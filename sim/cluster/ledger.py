@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, final
 from sim.checkers.replay import describe as describe_fifo
 from sim.cluster.vouching import Vouching
 from sim.journal import scan
-from sim.model import Message, Violation
+from sim.model import NEVER, Message, QueueState, Violation
 from warren.log.batch import KIND_COMMAND, Batch, Header
 from warren.metadata import commands
 from warren.metadata.machine import MetadataMachine
@@ -33,6 +33,7 @@ from warren.node.node import Node
 from warren.node.replay import replay
 from warren.node.revived import RAFT_SESSION, closed_sessions, is_members
 from warren.node.tables import METADATA_GROUP
+from warren.queues import commands as commands_of_queues
 from warren.queues.fifo import Fifo
 
 if TYPE_CHECKING:
@@ -40,6 +41,20 @@ if TYPE_CHECKING:
     from sim.cluster.world import ClusterWorld
 
 MARK: Final = re.compile(rb"m(\d{8})\|")
+
+COMMAND_BYTES: Final = {
+    commands_of_queues.SETTLE: 24,
+    commands_of_queues.RETURN: 25,
+    commands_of_queues.DISCARD: 24,
+    commands_of_queues.ATTACH: 24,
+    commands_of_queues.CANCEL: 8,
+    commands_of_queues.DOWN: 8,
+    commands_of_queues.GET: 8,
+    commands_of_queues.RESET: 0,
+    commands_of_queues.FREE: 16,
+    commands_of_queues.CONFIG: 9,
+}
+"""What follows each command of a queue."""
 
 Entry = tuple[int, int, int, int, bytes]
 """Term, session, sequence, kind, and the whole batch as it is stored."""
@@ -76,6 +91,8 @@ class Group:
         digests: Of the state behind each entry.
         published: Where each publish is, by the message's number.
         sessions: The last sequence of each session.
+        purged: The last entry that purged the queue.
+        changed: Whether the last entry brought or took consumers.
     """
 
     def __init__(self, group_id: int) -> None:
@@ -85,6 +102,8 @@ class Group:
         self.published: dict[int, int] = {}
         self.sessions: dict[int, int] = {}
         self.closed: set[int] = set()
+        self.purged = 0
+        self.changed = False
         self.holed = False
         self._channels: dict[int, int] = {}
         self._fifo = Fifo(-1, False)
@@ -103,7 +122,11 @@ class Group:
         else:
             if batch.kind != KIND_COMMAND:
                 self._check_publishes(batch, messages)
+            elif purges(batch.body()):
+                self.purged = index
+            consumers = list(self._fifo.consumers.values())
             replay(self._fifo, batch)
+            self.changed = consumers != list(self._fifo.consumers.values())
             state = self._fifo.encode()
         self.digests.append(zlib.crc32(state))
         return closed
@@ -288,6 +311,8 @@ class Ledger:
         if closed:
             self._world.count("sessions closed", len(closed))
             self._world.closed(group.id, index, closed)
+        if group.changed:
+            self._world.consumers_changed(group.id)
 
     def _compare(self, site: Site, group: Group, member: Member, applied: int) -> None:
         if applied == 0 or applied > len(group.digests):
@@ -307,6 +332,13 @@ class Ledger:
         if found < wanted and not any(g.holed for g in self.groups.values()):
             raise Violation(f"{message} was confirmed before it was committed")
 
+    def may_be_purged(self, queue: QueueState, message: Message) -> bool:
+        """Whether a purge of a quorum queue may have taken a message."""
+        group = self.groups.get(self._world.group_of(queue))
+        if group is None or group.holed:
+            return message.step < queue.cleared_step
+        return group.published.get(message.id, NEVER) < group.purged
+
     def check_agreement(self) -> None:
         """At the end all members have applied all that is committed."""
         for site in self._world.running():
@@ -320,6 +352,21 @@ class Ledger:
                             f"group {group_id}: {site.name} has applied {member.applied_index} of "
                             f"{len(group.entries)} entries"
                         )
+
+
+def purges(body: bytes) -> bool:
+    """Whether commands of a queue purge it; see `warren.queues.commands`."""
+    at = 0
+    while at < len(body):
+        opcode = body[at]
+        if opcode == commands_of_queues.PURGE:
+            return True
+        size = COMMAND_BYTES.get(opcode)
+        if size is None:
+            # Commands of groups of readers are entries of their own.
+            return False
+        at += 1 + size
+    return False
 
 
 def describe(entry: Entry) -> str:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-from sim.model import SETTLED_MAYBE, WAITING, QueueState
+from sim.model import SETTLED_MAYBE, WAITING, Message, QueueState
+from warren.queues.consumers import Consumer
 
 if TYPE_CHECKING:
     from sim.cluster.site import Site
@@ -32,6 +33,10 @@ class Lines:
         """The line in use, as the queues' node sees it."""
         self._fronts: dict[End, int] = {}
         """The same as the other node sees it."""
+        self._changed: dict[End, int] = {}
+        """When that was another one last, as a step."""
+        self._consumers: dict[int, list[Consumer]] = {}
+        """Of each queue, where it lives."""
         self._doubted: set[tuple[str, str]] = set()
         """Nodes that have not noticed that a line is over, with a queue that they used."""
 
@@ -39,8 +44,12 @@ class Lines:
         """An event was handled by a node."""
         node = site.node
         assert node is not None
-        for queue in node.remotes.owned.values():
+        for group_id, queue in node.remotes.owned.items():
             self._homes[queue.name] = site.name
+            consumers = list(queue.fifo.consumers.values())
+            if consumers != self._consumers.get(group_id):
+                self._consumers[group_id] = consumers
+                self._world.consumers_changed(group_id)
         for front, served in node.remotes._served.items():
             number = int(served.number) if served.is_open else 0
             before = self._served.get((site.name, front), 0)
@@ -53,6 +62,7 @@ class Lines:
             before = self._fronts.get((site.name, home), 0)
             if number != before:
                 self._fronts[site.name, home] = number
+                self._changed[site.name, home] = self._world.step_number
                 if before:
                     self._noticed(site.name, home)
 
@@ -78,6 +88,13 @@ class Lines:
         """A machine is lost for good: its queues may lose everything."""
         for queue in self._queues_on(site.name):
             queue.lost = True
+
+    def may_refuse(self, message: Message, queue: str) -> bool:
+        """Whether a publish may have found no line to its queue's node, or lost it."""
+        end = (message.site, self._homes.get(queue, ""))
+        if end[0] == end[1]:
+            return False
+        return not self._fronts.get(end) or self._changed.get(end, -1) >= message.step
 
     def doubtful(self, site: str, queue: str) -> bool:
         """Whether what clients of a node are given of a queue may be void."""

@@ -2,8 +2,8 @@
 
 - Term, vote and entries that a member counts as durable are there when its node starts again,
   whatever the power did meanwhile.
-- When an entry is seen to be committed, a majority of the voters has it on disk, by a configuration
-  that was in force.
+- When an entry is seen to be committed, a majority of the voters has it on disk, by the
+  configuration that was in force at its index, or by a later one: a leader goes by its newest.
 
 Source: reliability rules 1, 2, 12 to 14, 20; goal 9.
 """
@@ -105,9 +105,14 @@ class Vouching:
             if name in self._rotten or (state.persisted_index >= index and has(state, index, term))
         }
         for state in states.values():
-            for config in state.configs._history:
-                if decides(config, having):
-                    return
+            if not has(state, index, term):
+                # Its configurations may be those of another log, or too old.
+                continue
+            history = list(state.configs._history)
+            while len(history) > 1 and history[1].index <= index:
+                del history[0]
+            if any(decides(config, having) for config in history):
+                return
         names = ", ".join(sorted(name for name, _ in having)) or "nobody"
         raise Violation(
             f"group {group_id}: entry {index} of term {term} is applied while only {names} "

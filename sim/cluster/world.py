@@ -29,7 +29,16 @@ from sim.cluster.swarm import REPLACE, ROT, ClusterOptions
 from sim.cluster.troubles import ClusterTroubles
 from sim.connection import SimConnection
 from sim.consumer import Receiver
-from sim.model import SETTLED, SETTLED_MAYBE, WAITING, Copy, Message, QueueState, Violation
+from sim.model import (
+    NEVER,
+    SETTLED,
+    SETTLED_MAYBE,
+    WAITING,
+    Copy,
+    Message,
+    QueueState,
+    Violation,
+)
 from sim.stage import Stage
 from warren.errors import ClusterError
 from warren.metadata.commands import Command
@@ -41,11 +50,13 @@ from warren.queues.logged import LoggedQueue
 FORM_MS: Final = 30_000
 """A cluster that takes longer to form is stuck."""
 FORGET_US: Final = 500 * MS
+MAJORITY_MS: Final = 30_000
+"""So long a client's method waits for a majority."""
+LOST_ANSWERS: Final = ("was lost: ask again", "is being copied to this node")
+"""What a node says when it was given a snapshot instead of the entries with its answers."""
 MEMBERS_MIN: Final = 3
 EVENTS_MAX: Final = 300_000
 """A wait that takes more events goes round in circles; the longest takes a tenth of this."""
-NEVER: Final = 1 << 60
-"""A step that no run comes to."""
 
 Done = Callable[[], bool]
 
@@ -105,6 +116,7 @@ class ClusterWorld(Stage):
         self._unseen: set[str] = set()
         self._stirred: set[SimConnection] = set()
         self._replaced = False
+        self._alarm_step = -1
         # A method that finds no majority for half a minute ends its connection.
         self.tolerated.add(541)
 
@@ -219,6 +231,8 @@ class ClusterWorld(Stage):
         assert node is not None
         self.ledger.watch(site)
         self.remote_lines.watch(site)
+        if node.alarms():
+            self._alarm_step = self.step_number
         session = int(node.cluster.session)
         if session:
             self._sessions[session] = (site.name, site.life)
@@ -237,6 +251,8 @@ class ClusterWorld(Stage):
                 del self._doubts[key]
         self.durability.over(site.name, "")
         self.remote_lines.ended(site)
+        for queue in self.queues:
+            self.unsettle(queue)
         if not site.lost:
             life = site.life
             self.schedule.after(self.faults.down_us(), lambda: self.restart(site, life))
@@ -341,11 +357,23 @@ class ClusterWorld(Stage):
         """From here on it cannot be told which sessions of a group are over."""
         queue = self._queue_name(group_id)
         self._unseen.add(queue)
+        for state in self.queues:
+            if state.name == queue:
+                # Nobody sees who comes and goes.
+                state.grouped = True
         for name in self.sites:
             for receiver in self._receivers(name, queue):
                 # It may as well still hold all of it, so that settling counts.
                 receiver.doubted |= set(receiver.held.values())
                 _take_back(receiver)
+
+    def group_of(self, queue: QueueState) -> int:
+        """The group of a queue, -1 if no node knows it."""
+        for site in self.running():
+            found = self.queue_on(site, queue)
+            if found is not None:
+                return int(found.group_id)
+        return -1
 
     def _queue_name(self, group_id: int) -> str:
         for site in self.running():
@@ -479,6 +507,29 @@ class ClusterWorld(Stage):
     def may_be_cleared(self, queue: QueueState) -> None:
         """What was submitted may be done at any time, as long as anybody has it in a log."""
         queue.cleared_step = NEVER
+
+    def consumers_changed(self, group_id: int) -> None:
+        """An entry brought or took consumers of a queue."""
+        name = self._queue_name(group_id)
+        for queue in self.queues:
+            if queue.name == name:
+                self.unsettle(queue)
+
+    def may_refuse(self, message: Message) -> bool:
+        """A disk was full, or a line to a classic queue's node was not there."""
+        return self._alarm_step >= message.step or any(
+            copy.queue.single and self.remote_lines.may_refuse(message, copy.queue.name)
+            for copy in message.copies
+        )
+
+    def check_internal_error(self, connection: SimConnection, text: str) -> None:
+        """What a client asked for found no majority in time, or its answer is lost."""
+        if any(word in text for word in LOST_ANSWERS):
+            return
+        waited_ms = max((actor.waits_ms() for actor in connection.users()), default=0)
+        if waited_ms < MAJORITY_MS:
+            raise Violation(f"{connection.name}: 541 after {waited_ms} ms: {text}")
+        self.count("found no majority")
 
     def dropped(self, queue: QueueState) -> int:
         """Messages that a queue dropped at its delivery limit."""

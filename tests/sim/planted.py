@@ -12,8 +12,8 @@ from warren.log import compact, wal
 from warren.log.batch import Batch
 from warren.log.scan import Scan
 from warren.node import revived, rows
-from warren.protocols.amqp091 import consuming
-from warren.queues import classic, consumers, fifo, quorum
+from warren.protocols.amqp091 import consuming, publishing
+from warren.queues import classic, consumers, fifo, logged, quorum
 from warren.queues.groups import Group
 from warren.queues.links import Delivery, Reply
 
@@ -126,6 +126,44 @@ def no_redelivered() -> Mend:
     return replace(consuming.ConsumerLink, "_write_some", write)
 
 
+def eager_redelivered() -> Mend:
+    """What does not go out with the first batch of a delivery says that it is repeated."""
+    original = consuming.ConsumerLink._write_some
+
+    def write(link: Any, batch: Batch, delivery: Delivery, count: int) -> int:
+        written = original(link, batch, delivery, count)
+        if written < delivery.count:
+            delivery.acquired = max(1, delivery.acquired)
+        return written
+
+    return replace(consuming.ConsumerLink, "_write_some", write)
+
+
+def spurious_return() -> Mend:
+    """A mandatory message comes back if its queue has no consumers, as an immediate one would."""
+    original = publishing.PublishPath.enqueue
+
+    def enqueue(way: Any, route: Any, records: bytes, lengths: bytes, *rest: Any) -> None:
+        if route.mandatory and route.queues and not route.queues[0].consumer_count():
+            for record in publishing.split_records(records, lengths):
+                way._owner.unroutable(record, route)
+        original(way, route, records, lengths, *rest)
+
+    return replace(publishing.PublishPath, "enqueue", enqueue)
+
+
+def spurious_nack() -> Mend:
+    """The last of several publishes that became durable together is nacked."""
+    original = logged.LoggedQueue._confirm
+
+    def confirm(queue: Any, size: int, runs: Any) -> None:
+        if len(runs) > 1:
+            runs[-1].refused = True
+        original(queue, size, runs)
+
+    return replace(logged.LoggedQueue, "_confirm", confirm)
+
+
 def snapshot_ahead() -> Mend:
     """A quorum queue's snapshot claims to cover what is appended and not applied yet."""
 
@@ -209,6 +247,9 @@ PLANTED = {
     forgotten_reset: 5,
     forgotten_live_run: 5,
     no_redelivered: 1,
+    eager_redelivered: 3,
+    spurious_return: 3,
+    spurious_nack: 8,
     snapshot_ahead: 1,
     surviving_transients: 3,
     unfenced: 4,
