@@ -75,3 +75,28 @@ REPLY_TEXT_CHARS_MAX: Final = 255
 
 #: Record batches that one `table.read` answers with, at most, in bytes: they are in memory at once.
 TABLE_READ_BYTES_MAX: Final = 16_777_216
+
+# --- content ------------------------------------------------------------------------------------
+
+#: Payload of a body frame that is kept as it came, in bytes, all but a message's last: its framing
+#: is less than 0.2 % of it. From the first smaller one on, a body is cut anew.
+BODY_FRAME_BYTES_MIN: Final = 4_096
+
+#: Payload of a body frame that is cut anew, in bytes: what most readers take as it is.
+BODY_FRAME_BYTES_CUT: Final = FRAME_BYTES_MAX - FRAME_OVERHEAD_BYTES
+
+#: What a record has beside its body, in bytes: the frames of method and header, which `frame_max`
+#: bounds (its default here), and the framing of `CONTENT_BYTES_MAX` in the smallest frames kept.
+RECORD_OVERHEAD_BYTES_MAX: Final = (
+    2 * FRAME_BYTES_MAX + (CONTENT_BYTES_MAX // BODY_FRAME_BYTES_MIN + 2) * FRAME_OVERHEAD_BYTES
+)
+
+#: Bodies of which a part is still to come, in bytes, on one connection (or one message of
+#: `max_message_size`, if that is more): a publisher on each of eight channels with the largest
+#: message by default. A client could begin one on each of its channels and never end any.
+ASSEMBLY_BYTES_MAX: Final = 134_217_728
+
+#: The same on a node without a memory alarm. With one, `ASSEMBLY_SHARE` of its limit: what is held
+#: back by the alarm has to be less than what raises it, or it would never clear.
+NODE_ASSEMBLY_BYTES_MAX: Final = 1_073_741_824
+ASSEMBLY_SHARE: Final = 4

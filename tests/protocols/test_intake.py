@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from random import Random
+
+import pytest
+
 from tests.node.pair import Pair
-from tests.protocols.line import Line, publish_frames
+from tests.protocols.line import Line, body_frame, publish_frames
+from warren.limits import (
+    ASSEMBLY_BYTES_MAX,
+    BODY_FRAME_BYTES_MIN,
+    RECORD_OVERHEAD_BYTES_MAX,
+)
 from warren.protocols.broker import Settings
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import method_frame
@@ -59,3 +68,141 @@ def test_publishes_of_a_channel_that_waited_outlive_an_alarm() -> None:
     assert not line.held
     assert [told.body for told in line.drain("q")] == [b"1", b"2", b"3"]
     assert line.of(spec.BasicAck)[-1].method.delivery_tag == 3
+
+
+# --- small frames ---------------------------------------------------------------------------------
+
+
+def record_of(pair: Pair, name: str) -> bytes:
+    """The one record of a queue, as it is stored."""
+    queue = pair.a.queue(name)
+    batch = queue.batch_of(queue.fifo.ready.head().first)
+    return batch.payload
+
+
+@pytest.mark.parametrize("frame_max", [8_192, 131_072])
+@pytest.mark.parametrize("part", [1, 100, BODY_FRAME_BYTES_MIN - 1, BODY_FRAME_BYTES_MIN])
+def test_bodies_in_small_frames_are_cut_anew(part: int, frame_max: int) -> None:
+    """A record is little larger than its body, however it came, and every reader can take it."""
+    pair = Pair(alone=True)
+    line = Line(pair.a, channels=2)
+    queue_of(line, "q")
+    body = Random(part).randbytes(300_000 if part > 1 else 20_000)
+    parts = [body[at : at + part] for at in range(0, len(body), part)]
+    frames = publish_frames(2, "", "q", parts=[b"x" * BODY_FRAME_BYTES_MIN, *parts])
+    line.hand(b"".join(frames))
+    pair.settle(3)
+    record = record_of(pair, "q")
+    size = BODY_FRAME_BYTES_MIN + len(body)
+    assert len(record) - size <= size // BODY_FRAME_BYTES_MIN * 8 + 64
+    assert len(record) - size <= RECORD_OVERHEAD_BYTES_MAX
+    reader = Line(pair.a, frame_max=frame_max)
+    got = reader.drain("q")
+    assert [told.body for told in got] == [b"x" * BODY_FRAME_BYTES_MIN + body]
+
+
+def test_large_frames_are_kept_as_they_came() -> None:
+    """What wastes little is not copied again."""
+    pair = Pair(alone=True)
+    line = Line(pair.a)
+    queue_of(line, "q")
+    frames = publish_frames(1, "", "q", parts=[b"a" * 5_000, b"b" * 90_000, b"c"])
+    for frame in frames:
+        line.hand(frame)
+    pair.settle(3)
+    assert record_of(pair, "q") == b"".join(frames)
+
+
+def test_empty_body_frame_is_an_error_while_bytes_are_missing() -> None:
+    """RabbitMQ takes any number of them, and keeps each."""
+    pair = Pair(alone=True)
+    line = Line(pair.a)
+    queue_of(line, "q")
+    publish, header, part = publish_frames(1, "", "q", parts=[b"abc"])
+    line.hand(publish + header + body_frame(1, b"") + part)
+    close = line.wait(1, spec.ConnectionClose)[0].method
+    assert (close.reply_code, close.reply_text) == (
+        501,
+        "FRAME_ERROR - content body frame is empty",
+    )
+    assert (close.class_id, close.method_id) == (60, 40)
+
+
+# --- messages that are not whole ------------------------------------------------------------------
+
+
+def begin_messages(line: Line, channels: range, size: int) -> None:
+    """Send all but the last byte of a message on each channel, as long as that is open."""
+    for channel in channels:
+        publish, header = publish_frames(channel, "", "q", parts=[bytes(size)])[:2]
+        line.hand(publish + header)
+        for _ in range((size - 1) // PART_BYTES):
+            line.hand(body_frame(channel, bytes(PART_BYTES)))
+
+
+PART_BYTES = 131_064
+
+
+def test_messages_that_are_not_whole_are_bounded_on_a_connection() -> None:
+    """The largest of them is refused; the others, and what follows, are not."""
+    pair = Pair(alone=True)
+    line = Line(pair.a, channels=10)
+    queue_of(line, "q")
+    size = 128 * PART_BYTES + 1
+    begin_messages(line, range(1, 10), size)
+    assert pair.a.node.assembled_bytes <= ASSEMBLY_BYTES_MAX
+    pair.settle(3)
+    closed = line.of(spec.ChannelClose)
+    assert [told.method.reply_code for told in closed] == [311]
+    left = [channel for channel in range(1, 10) if channel != closed[0].channel]
+    for channel in left[:2]:
+        line.hand(body_frame(channel, b"!"))
+    line.pair.settle(3)
+    assert pair.a.queue("q").ready_count() == 2
+    line.send(closed[0].channel, spec.ChannelCloseOk())
+    line.ask(closed[0].channel, spec.ChannelOpen())
+    line.end.lost()
+    assert pair.a.node.assembled_bytes == 0
+
+
+def small(settings: Settings) -> None:
+    """A node with little memory and small messages."""
+    settings.memory_limit_bytes = 40 * PART_BYTES
+    settings.max_message_bytes = 8 * PART_BYTES
+
+
+def test_messages_that_are_not_whole_are_bounded_on_a_node() -> None:
+    """Who has most of them loses one."""
+    pair = Pair(alone=True, configure=small)
+    greedy, modest = Line(pair.a, channels=5), Line(pair.a)
+    queue_of(modest, "q")
+    begin_messages(modest, range(1, 2), 4 * PART_BYTES + 1)
+    begin_messages(greedy, range(1, 5), 2 * PART_BYTES + 1)
+    pair.settle(3)
+    assert pair.a.node.assembled_bytes <= 10 * PART_BYTES
+    assert [told.method.reply_code for told in greedy.of(spec.ChannelClose)] == [311]
+    modest.hand(body_frame(1, b"!"))
+    assert len(modest.drain("q")) == 1
+
+
+def test_rest_of_a_refused_message_is_dropped() -> None:
+    """A client that answers the close within the body goes on with that, and opens again."""
+    pair = Pair(alone=True, configure=small)
+    line = Line(pair.a)
+    queue_of(line, "q")
+    for exchange, size in (("", 9 * PART_BYTES), ("nowhere", 2 * PART_BYTES)):
+        frames = publish_frames(1, exchange, "q", parts=[bytes(PART_BYTES)] * (size // PART_BYTES))
+        seen = len(line.of(spec.ChannelClose))
+        line.hand(b"".join(frames[:3]))
+        assert len(line.wait(seen + 1, spec.ChannelClose)) == seen + 1
+        line.hand(frames[3])
+        line.send(1, spec.ChannelCloseOk())
+        line.hand(b"".join(frames[4:]))
+        line.ask(1, spec.ChannelOpen())
+    assert not line.of(spec.ConnectionClose)
+    line.send(1, spec.ChannelClose())
+    line.hand(body_frame(1, b"more"))
+    close = line.wait(1, spec.ConnectionClose)[0].method
+    assert close.reply_text == (
+        "UNEXPECTED_FRAME - expected method frame, got non method frame instead"
+    )

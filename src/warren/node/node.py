@@ -17,6 +17,8 @@ from mypy_extensions import i64
 from warren import __version__
 from warren.errors import ConnectionException, StorageError
 from warren.limits import (
+    ASSEMBLY_SHARE,
+    NODE_ASSEMBLY_BYTES_MAX,
     TURN_CONNECTIONS_MAX,
     TURN_SNAPSHOT_BYTES_MAX,
     TURN_SNAPSHOTS_MAX,
@@ -85,6 +87,11 @@ class Node(Broker):
         self.needs_turn: bool = False
         self.lingering: bool = False
         self.failure: BaseException | None = None
+        self.assembled_bytes = 0
+        self.assembly_bytes_max = max(
+            settings.memory_limit_bytes // ASSEMBLY_SHARE or NODE_ASSEMBLY_BYTES_MAX,
+            settings.max_message_bytes,
+        )
         self.random: Random = random
         settings.log.salt = int.from_bytes(random.bytes(8), "big") >> 1
         self.log: Log = Log(disk, executor, settings.log, NodeLogListener(self))
@@ -410,6 +417,15 @@ class Node(Broker):
         """Keep ticking a connection until its client answers."""
         assert isinstance(connection, Connection)
         self._closing[id(connection)] = connection
+
+    def shed_assembly(self) -> None:
+        """Refuse a message of the connection that has most of such."""
+        worst: Connection | None = None
+        for connection in list(self.connections.values()):
+            if worst is None or connection.assembled_bytes > worst.assembled_bytes:
+                worst = connection
+        if worst is not None:
+            worst.shed_assembly(self.assembly_bytes_max)
 
     def alarms(self) -> i64:
         """Alarms raised now."""

@@ -298,9 +298,13 @@ class Broker(Host, OutputHost):
 
     Attributes:
         settings: What the configuration says.
+        assembled_bytes: What is here of messages that are not whole, of all connections.
+        assembly_bytes_max: How much that may be.
     """
 
     settings: Settings
+    assembled_bytes: i64
+    assembly_bytes_max: i64
 
     def monotonic_ms(self) -> int:
         """Milliseconds from an arbitrary start; never goes back."""
@@ -329,6 +333,10 @@ class Broker(Host, OutputHost):
     def connection_closing(self, connection: SessionOwner) -> None:
         """A closed connection waits for its client's answer; keep ticking it."""
         raise AssertionError("a broker defines connection_closing")
+
+    def shed_assembly(self) -> None:
+        """Refuse a message that is not whole: there is too much of such."""
+        raise AssertionError("a broker defines shed_assembly")
 
     def alarms(self) -> i64:
         """Alarms raised now, a sum of the `ALARM_` constants."""

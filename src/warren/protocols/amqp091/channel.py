@@ -19,7 +19,14 @@ from warren.limits import FRAME_OVERHEAD_BYTES
 from warren.protocols.amqp091 import methods
 from warren.protocols.amqp091.consuming import ConsumerLink, LinkOwner, MessageFrames
 from warren.protocols.amqp091.polling import PollLink
-from warren.protocols.amqp091.publishing import PublishOwner, PublishPath, Transacted
+from warren.protocols.amqp091.publishing import (
+    BASIC_PUBLISH,
+    HEADER_OWED,
+    PublishOwner,
+    PublishPath,
+    Transacted,
+    still_owed,
+)
 from warren.protocols.amqp091.replies import DirectReplies
 from warren.protocols.amqp091.transactions import Transaction
 from warren.protocols.amqp091.unsettled import TagRun, Unsettled
@@ -111,6 +118,8 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         limiter: The limit over all consumers, if one was ever set.
         transaction: What waits for `tx.commit`; None outside transactional mode.
         replies: The consumer of direct replies, if there is one.
+        owed: Of a message that was refused, the bytes of its body that the client still sends, or
+            `HEADER_OWED`.
     """
 
     def __init__(self, connection: Connection, session: Session, number: i64) -> None:
@@ -133,6 +142,7 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         self.limiter: Limiter | None = None
         self.transaction: Transaction | None = None
         self.replies: DirectReplies | None = None
+        self.owed: i64 = 0
         self._closing: bool = False
         self._ended: bool = False
         self._pending: Pending | None = None
@@ -221,8 +231,13 @@ class Channel(PublishOwner, LinkOwner, Confirming):
 
     def put_aside(self, data: bytes, at: i64, stop: i64, key: i64) -> None:
         """Keep a frame until the answer is there; a channel that closes drops it."""
+        kind = data[at]
         if not self._closing:
             self._keep(data[at:stop])
+        elif kind != 1:
+            self.owed = still_owed(self.owed, data, at, stop)
+        elif key == BASIC_PUBLISH:
+            self.owed = HEADER_OWED
         elif key == CHANNEL_CLOSE:
             self.send(spec.ChannelCloseOk())
         elif key == CHANNEL_CLOSE_OK:
@@ -233,6 +248,7 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         if self._closing:
             return
         self.session.log_warning(f"{self.connection.peer} channel {self.number}: {error}")
+        self.owed = self.publishing.owed()
         self.end()
         self._closing = True
         self.aside = True
@@ -250,7 +266,7 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         if self._ended:
             return
         self._ended = True
-        self.publishing.assembly = None
+        self.publishing.drop_assembly()
         self._drop_deferred()
         if self.replies is not None:
             self.replies.close()
@@ -392,6 +408,10 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         """Hold this connection's input until the queue has caught up."""
         self.connection.flow_off()
         queue.hold_back(self.connection)
+
+    def assembling(self, size: i64) -> None:
+        """Count it with what the other channels collect."""
+        self.connection.assembling(size)
 
     def transact(self, record: Transacted) -> None:
         """Keep a message for the transaction's commit."""

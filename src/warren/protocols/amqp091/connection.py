@@ -20,6 +20,7 @@ from mypy_extensions import i64
 
 from warren.errors import REPLY_NAMES, ChannelException, ConnectionException, ProtocolError
 from warren.limits import (
+    ASSEMBLY_BYTES_MAX,
     FRAME_BYTES_MAX,
     FRAME_BYTES_MIN,
     FRAME_OVERHEAD_BYTES,
@@ -29,7 +30,12 @@ from warren.limits import (
 from warren.ports import Transport
 from warren.protocols.amqp091.channel import Channel
 from warren.protocols.amqp091.output import Output, OutputOwner
-from warren.protocols.amqp091.publishing import BASIC_PUBLISH
+from warren.protocols.amqp091.publishing import (
+    BASIC_PUBLISH,
+    HEADER_OWED,
+    NO_METHOD,
+    still_owed,
+)
 from warren.protocols.broker import ALARM_DISK, Broker, Login, Session, SessionOwner
 from warren.queues.queue import FlowControlled
 from warren.wire import sasl
@@ -75,6 +81,7 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
         user: Who logged in, empty before.
         peer: The client's address as `host:port`.
         channels: Open and closing channels by number.
+        assembled_bytes: What is here of messages that are not whole.
     """
 
     def __init__(self, broker: Broker, transport: Transport, host: str, port: int) -> None:
@@ -86,6 +93,7 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
         self.session: Session | None = None
         self.client_properties: Table = {}
         self.state: i64 = AWAIT_HEADER
+        self.assembled_bytes: i64 = 0
         self._transport: Transport = transport
         self._host: str = host
         self._login: Login | None = None
@@ -108,6 +116,9 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
         self._publishes: bool = False
         self._deferred_bytes: i64 = 0
         self._deaf: bool = False
+        self._assembly_max: i64 = max(ASSEMBLY_BYTES_MAX, broker.settings.max_message_bytes)
+        self._cut_off: dict[int, i64] = {}
+        """By channels that were closed within a message, what their clients still send of it."""
 
     # Input.
 
@@ -232,13 +243,46 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
 
     # For channels.
 
+    def assembling(self, size: i64) -> None:
+        """So many bytes of messages that are not whole have come; negative when they leave again.
+
+        What is too much for this connection, or for the node, costs the largest of such messages:
+        its channel is closed.
+        """
+        broker = self.broker
+        self.assembled_bytes += size
+        broker.assembled_bytes += size
+        if size > 0:
+            if self.assembled_bytes > self._assembly_max:
+                self.shed_assembly(self._assembly_max)
+            elif broker.assembled_bytes > broker.assembly_bytes_max:
+                broker.shed_assembly()
+
+    def shed_assembly(self, limit: i64) -> None:
+        """Refuse the largest message of which a part is here; more than `limit` bytes are."""
+        worst: Channel | None = None
+        size: i64 = 0
+        for channel in list(self.channels.values()):
+            assembly = channel.publishing.assembly
+            if assembly is not None and assembly.body_bytes > size:
+                worst = channel
+                size = assembly.body_bytes
+        if worst is not None:
+            text = f"messages that are not whole have more than {limit} bytes; publish again later"
+            worst.fail(ChannelException(311, text, 60, 40))
+
     def send(self, channel: i64, method: spec.Method) -> None:
         """Queue a method frame."""
         self.output.buffer.write(method_frame(int(channel), method.encode()))
         self.output.touch()
 
     def channel_closed(self, channel: Channel) -> None:
-        """A channel is closed on both sides; its number is free."""
+        """A channel is closed on both sides; its number is free.
+
+        A client that answers within a message goes on with that.
+        """
+        if channel.owed != 0:
+            self._cut_off[int(channel.number)] = channel.owed
         self.channels.pop(int(channel.number), None)
         self._forget_last()
 
@@ -340,6 +384,8 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
                     stop = channel.acked_to
                 at = stop
                 channel.fail(error)
+                if key == BASIC_PUBLISH:
+                    channel.owed = HEADER_OWED
             except ConnectionException as fatal:
                 if kind != 8 and fatal.class_id == 0 and key in (0, BASIC_PUBLISH):
                     fatal.class_id, fatal.method_id = self._blamed(channel)
@@ -366,7 +412,15 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
             return
         if self.state != OPEN:
             raise ConnectionException(504, "a channel frame came before connection.open")
-        method = spec.decode_method(data, at + 7, stop - 1) if kind == 1 else None
+        if kind != 1:
+            owed = self._cut_off.pop(int(number), 0)
+            if owed == 0:
+                raise ConnectionException(505, NO_METHOD)
+            owed = still_owed(owed, data, at, stop)
+            if owed != 0:
+                self._cut_off[int(number)] = owed
+            return
+        method = spec.decode_method(data, at + 7, stop - 1)
         if isinstance(method, spec.ChannelOpen):
             self._open_channel(number)
         elif isinstance(method, (spec.ChannelCloseOk, spec.ChannelClose)):
@@ -374,8 +428,9 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
             if isinstance(method, spec.ChannelClose):
                 self.send(number, spec.ChannelCloseOk())
         else:
-            class_id, method_id = (method.CLASS_ID, method.METHOD_ID) if method else (0, 0)
-            raise ConnectionException(504, "expected 'channel.open'", class_id, method_id)
+            raise ConnectionException(
+                504, "expected 'channel.open'", method.CLASS_ID, method.METHOD_ID
+            )
 
     def _connection_method(self, method: spec.Method) -> None:
         """A method on channel 0."""
@@ -511,6 +566,7 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
             )
         session = self.session
         assert session is not None
+        self._cut_off.pop(int(number), None)
         self.channels[int(number)] = Channel(self, session, number)
         self._forget_last()
         self.send(number, spec.ChannelOpenOk())

@@ -6,7 +6,8 @@ one slice of what the socket brought, and routing, checks and confirms happen on
 Everything else, frames of several channels interleaved, bodies in many frames, messages split over
 reads, goes message by message through `Assembly`.
 
-A record is the frames of the publish exactly as they came.
+A record is the frames of the publish as they came, but for bodies in small frames: those are cut
+anew while they are collected, so that a record is never much larger than its body.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from librt.strings import (
 from mypy_extensions import i32, i64
 
 from warren.errors import ChannelException, ConnectionException
+from warren.limits import BODY_FRAME_BYTES_CUT, BODY_FRAME_BYTES_MIN, CONTENT_BYTES_MAX
 from warren.protocols.amqp091.confirms import Confirms
 from warren.protocols.broker import Route, Session
 from warren.queues.publishing import Publisher, PublishRun
@@ -39,6 +41,9 @@ RUN_BYTES_MAX: Final = 262_144
 """A run is handed over when it passes this size."""
 UNCHECKED: Final = b"\xff"
 """Equal to no properties, which are at least two bytes."""
+HEADER_OWED: Final = -1
+"""Not even the header frame of a message has come, so that the size of its body is not known."""
+NO_METHOD: Final = "expected method frame, got non method frame instead"
 NO_HEADER: Final = "expected content header for class 60, got non content header frame instead"
 NO_BODY: Final = "expected content body, got non content body frame instead"
 
@@ -57,6 +62,13 @@ class PublishOwner(Publisher):
     def transact(self, record: Transacted) -> None:
         """Keep a message for the transaction's commit."""
         raise AssertionError("a publish owner defines transact")
+
+    def assembling(self, size: i64) -> None:
+        """So many bytes of a message that is not whole have come; negative when they leave again.
+
+        Where that is too much, the channel of such a message is closed.
+        """
+        raise AssertionError("a publish owner defines assembling")
 
     def reply_to(self, record: bytes, scan: PropertyScan, head: i64) -> bytes:
         """Put this channel's reply address into a message; its header frame is at `head`.
@@ -83,13 +95,66 @@ class Transacted:
 
 @final
 class Assembly:
-    """A message of which not all frames are here yet."""
+    """A message of which not all frames are here yet.
+
+    Attributes:
+        has_header: Whether its header frame is here.
+        missing: How much of its body is not, in bytes.
+        body_bytes: How much is.
+        method_bytes: Size of its method frame, which comes first in its record.
+    """
 
     def __init__(self, method: bytes) -> None:
-        self.parts: list[bytes] = [method]
         self.method_bytes: i64 = len(method)
         self.has_header: bool = False
         self.missing: i64 = 0
+        self.body_bytes: i64 = 0
+        self._frames: list[bytes] = [method]
+        self._gathered: BytesWriter | None = None
+        """Of a body that is cut anew, what is not a frame yet."""
+
+    def begin_body(self, data: bytes, at: i64, stop: i64) -> None:
+        """Take the header frame, `data[at:stop]`."""
+        self.has_header = True
+        self.missing = read_i64_be(data, at + 11)
+        self._frames.append(data[at:stop])
+
+    def add(self, data: bytes, at: i64, stop: i64) -> None:
+        """Take a body frame, `data[at:stop]`, which is not larger than what is missing."""
+        size = stop - at - 8
+        self.missing -= size
+        self.body_bytes += size
+        gathered = self._gathered
+        if gathered is None:
+            if size >= BODY_FRAME_BYTES_MIN or self.missing == 0:
+                self._frames.append(data[at:stop])
+                return
+            gathered = self._gathered = BytesWriter()
+        # Many small frames would be many small objects here, and as many headers in the record.
+        begin = at + 7
+        while begin < stop - 1:
+            part = min(stop - 1 - begin, BODY_FRAME_BYTES_CUT - i64(len(gathered)))
+            gathered.write(data[begin : begin + part])
+            begin += part
+            if i64(len(gathered)) == BODY_FRAME_BYTES_CUT:
+                self._cut(gathered)
+        if self.missing == 0 and len(gathered) > 0:
+            self._cut(gathered)
+
+    def record(self) -> bytes:
+        """All of its frames, once nothing is missing."""
+        return b"".join(self._frames)
+
+    def _cut(self, gathered: BytesWriter) -> None:
+        """Make a frame of what was gathered, on the channel of the method frame."""
+        frame = BytesWriter()
+        frame.append(3)
+        frame.write(self._frames[0][1:3])
+        write_i32_be(frame, i32(len(gathered)))
+        frame.write(gathered.getvalue())
+        frame.append(FRAME_END)
+        self._frames.append(frame.getvalue())
+        gathered.truncate(0)
 
 
 @final
@@ -294,44 +359,75 @@ class PublishPath:
         kind = data[at]
         self.begun = assembly is not None
         if assembly is None:
-            raise ConnectionException(505, "expected method frame, got non method frame instead")
+            raise ConnectionException(505, NO_METHOD)
         size: i64 = stop - at - 8
         if not assembly.has_header:
-            if kind != 2:
-                raise ConnectionException(505, NO_HEADER)
-            class_id = i64(data[at + 7]) << 8 | i64(data[at + 8])
-            if class_id != 60:
-                raise ConnectionException(
-                    505,
-                    f"expected content header for class 60, got one for class {class_id} instead",
-                )
-            if size < 14 or i64(read_i32_be(data, at + 7)) != BASIC_CLASS:
-                raise ConnectionException(501, "malformed content header")
-            assembly.has_header = True
-            assembly.missing = read_i64_be(data, at + 11)
-            limit = self._session.max_message_bytes
-            if assembly.missing < 0 or assembly.missing > limit:
-                self.assembly = None
-                raise ChannelException(
-                    406,
-                    f"message size {int(assembly.missing) & 0xFFFFFFFFFFFFFFFF} is larger than "
-                    f"configured max size {limit}",
-                )
+            self._content_header(assembly, data, at, stop)
         else:
             if kind != 3:
                 raise ConnectionException(505, NO_BODY)
-            assembly.missing -= size
-            if assembly.missing < 0:
+            if size > assembly.missing:
                 raise ConnectionException(501, "content body frame exceeds remaining content size")
-        assembly.parts.append(data[at:stop])
+            if size == 0:
+                # Endless work for nothing; no client library sends one.
+                raise ConnectionException(501, "content body frame is empty")
+            assembly.add(data, at, stop)
+            self._owner.assembling(size)
+            if self.assembly is not assembly:
+                # That was too much, and its channel has been closed.
+                return
         if assembly.missing == 0:
-            self.assembly = None
-            record = b"".join(assembly.parts)
-            self._shape.resolve(record[: assembly.method_bytes])
+            self.drop_assembly()
+            record = assembly.record()
             head = assembly.method_bytes
+            shape = self._shape
+            shape.resolve(record[:head])
             header_size: i64 = i64(read_i32_be(record, head + 3))
-            self._shape.examine(record[head + 19 : head + 7 + header_size])
+            shape.examine(record[head + 19 : head + 7 + header_size])
             self._accept_record(record, head)
+
+    def _content_header(self, assembly: Assembly, data: bytes, at: i64, stop: i64) -> None:
+        """Take the header frame of the message that is being collected."""
+        if data[at] != 2:
+            raise ConnectionException(505, NO_HEADER)
+        class_id = i64(data[at + 7]) << 8 | i64(data[at + 8])
+        if class_id != 60:
+            raise ConnectionException(
+                505,
+                f"expected content header for class 60, got one for class {class_id} instead",
+            )
+        if i64(read_i32_be(data, at + 7)) != BASIC_CLASS:
+            # It has a weight.
+            raise ConnectionException(505, NO_HEADER)
+        if stop - at < 22:
+            raise ConnectionException(501, "malformed content header")
+        assembly.begin_body(data, at, stop)
+        missing = assembly.missing
+        if missing < 0 or missing > CONTENT_BYTES_MAX:
+            size = int(missing) & 0xFFFFFFFFFFFFFFFF
+            raise ConnectionException(
+                501, f"content body size {size} exceeds maximum allowed size {CONTENT_BYTES_MAX}"
+            )
+        limit = self._session.max_message_bytes
+        if missing > limit:
+            raise ChannelException(
+                406, f"message size {missing} is larger than configured max size {limit}"
+            )
+
+    def owed(self) -> i64:
+        """What the client still sends of the message that is collected; see `still_owed`."""
+        assembly = self.assembly
+        if assembly is None:
+            return 0
+        return assembly.missing if assembly.has_header else HEADER_OWED
+
+    def drop_assembly(self) -> None:
+        """Collect the message no longer: it is whole, or its channel is closed."""
+        assembly = self.assembly
+        if assembly is not None:
+            self.assembly = None
+            if assembly.body_bytes > 0:
+                self._owner.assembling(-assembly.body_bytes)
 
     def begin(self, data: bytes, at: i64, stop: i64) -> None:
         """Collect the message whose method frame is `data[at:stop]` frame by frame."""
@@ -454,6 +550,20 @@ class PublishPath:
         confirms.next_sequence += count
         confirms.add(run)
         return run
+
+
+def still_owed(owed: i64, data: bytes, at: i64, stop: i64) -> i64:
+    """How much of a message is still to come behind its content frame `data[at:stop]`.
+
+    Args:
+        owed: The same before it: bytes of the body, or `HEADER_OWED`.
+    """
+    size = stop - at - 8
+    if data[at] == 3:
+        return max(0, owed - size)
+    if owed != HEADER_OWED or size < 12:
+        return owed
+    return max(0, read_i64_be(data, at + 11))
 
 
 def split_records(records: bytes, lengths: bytes) -> list[bytes]:
