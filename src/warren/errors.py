@@ -71,13 +71,24 @@ class StorageError(BrokerError):
 
 
 class CorruptRecord(StorageError):
-    """Bytes on disk fail their checksum or contradict their neighbours."""
+    """Bytes on disk fail their checksum or contradict their neighbours.
+
+    Attributes:
+        path: The file, or what else the bytes came from.
+        offset_bytes: Where in it.
+        reason: What is wrong there.
+        group_id: The group that was read, 0 if it was none in particular.
+        lost: Ascending pairs (first, last), both included: messages that the group cannot be given
+            from what was read.
+    """
 
     def __init__(self, path: str, offset_bytes: int, reason: str) -> None:
         super().__init__(f"{path}: damaged at byte {offset_bytes}: {reason}")
         self.path = path
         self.offset_bytes = offset_bytes
         self.reason = reason
+        self.group_id: int = 0
+        self.lost: list[tuple[int, int]] = []
 
 
 class Compacted(StorageError):

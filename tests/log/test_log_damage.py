@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 from random import Random
+from typing import Any, cast
 
 import pytest
 
 from sim.disk import SimDisk
-from tests.log.model import World
+from tests.log.model import Entry, Reader, World
 from warren.errors import CorruptRecord, StorageError
-from warren.log.batch import HEADER_BYTES, SECTOR_BYTES
+from warren.log.batch import HEADER_BYTES, SECTOR_BYTES, Batch
 from warren.log.manifest import VERSION_LINE
+from warren.ports import File
 
 NEWEST = "log/00000001.log"
 
@@ -137,6 +140,101 @@ def test_a_batch_whose_header_is_damaged_is_not_passed_over(field: str) -> None:
     world.settle_down()
     assert "00000002.log" in str(world.damages[0])
     assert world.disk.exists("log/00000002.log")
+
+
+def read_all(world: World) -> Reader:
+    """One read of all that lies in the second file."""
+    extents = world.log._store.files[1].groups[1]
+    world.log._store.cache.forget(world.log.group(1).share.recent)
+    world.log._store.cache.forget(world.log.group(1).share.read_back)
+    reader = Reader()
+    first, behind = extents.first_message, extents.next_message
+    world.log.group(1).read(first, behind - 1, 1 << 20, reader)
+    world.executor.drain()
+    assert reader.answers == 1
+    return reader
+
+
+def test_around_damage_everything_else_is_read() -> None:
+    world = with_closed_files()
+    world.start()
+    extents = world.log._store.files[1].groups[1]
+    numbers = set(range(extents.first_message, extents.next_message))
+    for offset in Random(2).sample(range(extents.offsets[0], world.log._store.files[1].end), 60):
+        world.disk.flip("log/00000002.log", offset, 1 << offset % 8)
+        reader = read_all(world)
+        found: set[int] = set()
+        for batch in reader.batches:
+            for at in range(batch.count):
+                number = batch.first + at
+                assert batch.record(at) == world.histories[1].bodies[number]
+                found.add(number)
+        lost: set[int] = set()
+        if reader.error is not None:
+            assert isinstance(reader.error, CorruptRecord) and reader.error.group_id == 1
+            for first, last in reader.error.lost:
+                lost.update(range(first, last + 1))
+        assert found | lost == numbers and not found & lost
+        # A round here has two messages: no more than that goes with one bit.
+        assert len(lost) <= 2
+        world.disk.flip("log/00000002.log", offset, 1 << offset % 8)
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EBADMSG])
+def test_a_stretch_that_the_disk_refuses_to_read_is_damage(number: int) -> None:
+    world = with_closed_files()
+    world.start()
+    file = world.log._store.files[1]
+    bad = file.groups[1].offsets[1] + 300
+
+    class Refusing:
+        def __init__(self, handle: File) -> None:
+            self._handle = handle
+
+        def read(self, offset: int, size: int) -> bytes:
+            if offset <= bad < offset + size:
+                raise OSError(number, "not readable")
+            return self._handle.read(offset, size)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._handle, name)
+
+    file.handle = cast(File, Refusing(file.handle))
+    reader = read_all(world)
+    assert isinstance(reader.error, CorruptRecord)
+    assert sum(last - first + 1 for first, last in reader.error.lost) == 2
+    assert world.failure is None
+
+
+def test_bytes_of_a_publisher_do_not_pass_for_a_batch_behind_a_damaged_size() -> None:
+    """Whatever size a damaged header says, what lies there is the publisher's."""
+    world = World(3, wal_max_size_bytes=1 << 15, extent_bytes_max=1 << 14)
+    world.new_group()
+    forged = Batch(None, 1, 1, 1, 0, 1, 0, (4).to_bytes(4, "little"), 0, b"evil", 0, 4, None)
+    forged.group_id = 1
+    body = forged.encoded() * 40
+    group = world.log.group(1)
+    for _ in range(12):
+        group.append(1, 1, world.now_ms, 1, len(body).to_bytes(4, "little"), body, None)
+        world.order.append((1, 1, group.last_index))
+        world.histories[1].entries.append(Entry(world.now_ms, group.next_message - 1, [body], []))
+        world.histories[1].bodies[group.next_message - 1] = body
+        world.log.flush()
+        world.executor.drain()
+    extents = world.log._store.files[0].groups[1]
+    path = world.log._store.files[0].path
+    at = extents.offsets[0]
+    batch = HEADER_BYTES + 4 + len(body)
+    handle = world.disk.open(path)
+    # The size now leads to the beginning of a forged batch within the body.
+    handle.write_durable([(HEADER_BYTES + 4 + 88 * 3).to_bytes(4, "little")], at + 4)
+    assert handle.read(at + batch, 1) == b"\0", "a round is one batch here"
+    reader = Reader()
+    world.log._store.cache.forget(group.share.recent)
+    group.read(0, 2, 1 << 20, reader)
+    world.executor.drain()
+    assert isinstance(reader.error, CorruptRecord) and reader.error.lost[0] == (0, 0)
+    assert all(found.record(0) == body for found in reader.batches)
 
 
 def test_a_truncated_closed_file_is_told() -> None:

@@ -50,7 +50,9 @@ class Station:
         settings.cluster_host, settings.cluster_port = self.name, 1
         settings.join = self.name != "a"
         self.pair.configure(settings)
-        settings.log = LogConfig(wal_max_size_bytes=1 << 22, reserve_bytes=1 << 16)
+        settings.log = LogConfig(
+            wal_max_size_bytes=self.pair.file_bytes, reserve_bytes=1 << 16, cache_bytes=1 << 23
+        )
         self.node = Node(
             settings,
             self.pair.clock,
@@ -132,8 +134,10 @@ class Pair:
         seed: int = 1,
         alone: bool = False,
         configure: Callable[[Settings], None] = lambda settings: None,
+        file_bytes: int = 1 << 22,
     ) -> None:
         self.random = Random(seed)
+        self.file_bytes = file_bytes
         self.configure = configure
         self.clock = VirtualClock()
         self.stations: dict[str, Station] = {}

@@ -65,7 +65,7 @@ class CompactJob(Job):
         self._compactor = compactor
         self.sources = sources
         self._number: i64 = number
-        self._copier = copier
+        self.copier = copier
         self.product: LogFile | None = None
 
     def run(self) -> None:
@@ -74,8 +74,8 @@ class CompactJob(Job):
         handle = disk.open(path, create=True)
         file = LogFile(self._number, path, handle)
         try:
-            self._copier.run(file)
-            assert file.end > 0 or self._copier.cancelled, "what its owner calls live is there"
+            self.copier.run(file)
+            assert file.end > 0 or self.copier.cancelled, "what its owner calls live is there"
             handle.sync()
             file.closed = True
             sidecar.store(disk, file, self._compactor.store.salt)
@@ -86,7 +86,7 @@ class CompactJob(Job):
             disk.remove(path)
             disk.remove(sidecar_path(self._number))
             raise
-        if self._copier.cancelled:
+        if self.copier.cancelled:
             handle.close()
             disk.remove(path)
             disk.remove(sidecar_path(self._number))
@@ -200,7 +200,7 @@ class Compactor(FileKeeper):
 
     def _pinned(self, file: LogFile) -> bool:
         """Whether a file has to stay as it is for now."""
-        if not file.closed or file.damaged:
+        if not file.closed:
             return True
         for group_id in file.groups:
             group = self.store.groups.get(group_id)
@@ -288,9 +288,11 @@ class Compactor(FileKeeper):
                 if live == 0:
                     dead.append(file)
                     continue
+                # A damaged file keeps what lives in it, until nothing does.
+                movable = not file.damaged
                 gain = file.end - live
                 sparse = live * 100 < file.end * share and gain * GAIN_SHARE >= roll_at
-                movable = sparse or file.end * SMALL_SHARE < roll_at
+                movable = movable and (sparse or file.end * SMALL_SHARE < roll_at)
             if not movable or run_live + live > roll_at:
                 run = []
                 run_live = 0
@@ -347,6 +349,10 @@ class Compactor(FileKeeper):
             for file in job.sources:
                 if file.path == error.path:
                     file.damaged = True
+            part = job.copier.part
+            if part is not None:
+                error.group_id = int(part.extents.group_id)
+                error.lost = list(job.copier.sought)
             self.store.listener.damaged(error)
         elif error is not None:
             if not lacks_space(error):

@@ -69,6 +69,9 @@ class Copier:
 
     Attributes:
         cancelled: Set from outside to end early; what was written is then worthless.
+        part: What is being copied, None while nothing is read.
+        sought: Where in it messages are being copied from, as at most one pair (first, last) of
+            numbers; empty while a snapshot or a state is.
     """
 
     def __init__(self, parts: list[CopyPart], drops: list[int], salt: i64, max_span: i64) -> None:
@@ -77,6 +80,8 @@ class Copier:
         self._salt: i64 = salt
         self._max_span: i64 = max_span
         self.cancelled = False
+        self.part: CopyPart | None = None
+        self.sought: list[tuple[int, int]] = []
         self._file: LogFile | None = None
         self._header = Header()
         self._pieces: list[bytes] = []
@@ -100,7 +105,10 @@ class Copier:
         for part in self._parts:
             if self.cancelled:
                 return
+            self.part = part
+            self.sought = []
             self._copy(part, file)
+        self.part = None
         self._write_round(file)
 
     def _copy(self, part: CopyPart, file: LogFile) -> None:
@@ -129,11 +137,12 @@ class Copier:
                 return
             behind = extents.numbers[at + 1] if at + 1 < part.size else part.next_message
             if part.runs[turn][0] < behind:
+                self.sought = [(int(extents.numbers[at]), int(behind - 1))]
                 self._copy_extent(part, at, turn, file)
 
     def _take_control(self, source: LogFile, offset: i64, size: i64, file: LogFile) -> None:
         """Copy a snapshot or a state."""
-        data = source.handle.read(offset, size)
+        data = source.read(offset, size)
         if walk(data, offset, 0, self._header, source.path) != 0:
             raise CorruptRecord(source.path, offset, "no batch begins here")
         self._take(data, 0, file)
@@ -145,7 +154,7 @@ class Copier:
         base = extents.offsets[at]
         span = extents.spans[at]
         header = self._header
-        data = source.handle.read(base, span)
+        data = source.read(base, span)
         if len(data) < span:
             raise CorruptRecord(source.path, base + len(data), "the file ends too early")
         place = walk(data, base, 0, header, source.path)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import errno
-from typing import final
+from typing import Final, final
 
 from mypy_extensions import i64
 
+from warren.errors import CorruptRecord
 from warren.log.extents import Extents
 from warren.ports import File
+
+UNREADABLE: Final = (errno.EIO, errno.EBADMSG, errno.EUCLEAN)
+"""What systems answer for bytes that a disk cannot give back, or not as they were."""
 
 
 def lacks_space(error: BaseException) -> bool:
@@ -56,6 +60,20 @@ class LogFile:
             found = Extents(group_id, self)
             self.groups[group_id] = found
         return found
+
+    def read(self, offset: i64, size: i64) -> bytes:
+        """Bytes of the file, fewer only at its end. Blocks.
+
+        Raises:
+            CorruptRecord: The disk cannot give them back, which some do for what is damaged.
+            OSError: The disk failed in another way.
+        """
+        try:
+            return self.handle.read(offset, size)
+        except OSError as error:
+            if error.errno not in UNREADABLE:
+                raise
+            raise CorruptRecord(self.path, offset, f"it cannot be read: {error}") from error
 
     def release(self) -> None:
         """One read less."""

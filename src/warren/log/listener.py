@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from mypy_extensions import mypyc_attr
 
-from warren.errors import StorageError
+from warren.errors import CorruptRecord
 from warren.log.batch import Batch
 
 
@@ -42,8 +42,12 @@ class LogListener:
         """Space has run out, or is there again; called at each change only."""
         raise AssertionError("a listener defines disk_full")
 
-    def damaged(self, error: StorageError) -> None:
-        """A closed file has a damaged batch. It is kept as it is; the log goes on."""
+    def damaged(self, error: CorruptRecord) -> None:
+        """A closed file has a damaged batch. It is kept as it is; the log goes on.
+
+        `error.group_id` is the group for which something could not be copied. `error.lost` is
+        where its messages were looked for; if that is empty, its snapshot or state is damaged.
+        """
         raise AssertionError("a listener defines damaged")
 
     def failed(self, error: BaseException) -> None:
@@ -60,7 +64,8 @@ class BatchReader:
 
         Args:
             batches: Whole batches; the first and the last may hold messages outside the range.
-            error: Why there are none; `CorruptRecord` or an `OSError`.
+            error: Why there are none, or not all of them: an `OSError`, or `CorruptRecord`, whose
+                `lost` says which messages cannot be had up to where was looked.
         """
         raise AssertionError("a reader defines batches_read")
 
@@ -75,7 +80,7 @@ class RawReader:
         Args:
             data: Whole message batches back to back, as `batch.py` draws them.
             next_message: The number to ask for next; past the range's end when all is read.
-            error: Why there is nothing; `CorruptRecord` or an `OSError`.
+            error: Why there is nothing, or a hole in it, as for `batches_read`.
         """
         raise AssertionError("a reader defines raw_read")
 

@@ -10,6 +10,7 @@ from warren.errors import Compacted, CorruptRecord
 from warren.log.batch import KIND_COMMAND, KIND_MESSAGES, Batch, Header, aligned
 from warren.log.extents import Extents, is_void
 from warren.log.listener import BatchReader, RawReader
+from warren.log.salvage import gaps, messages_in
 from warren.ports import Job
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def take(
     """
     path = span.file.path
     group_id = group.id
-    data = span.file.handle.read(span.offset, span.size)
+    data = span.file.read(span.offset, span.size)
     if len(data) < span.size:
         raise CorruptRecord(path, span.offset + len(data), "the file ends too early")
     at = walk(data, span.offset, 0, header, path)
@@ -157,6 +158,8 @@ class ReadJob(Job):
         """Where to look on if the planned spans hold nothing."""
         self._found: list[Batch] = []
         self._cuts_seen: i64 = 0
+        self._damage: CorruptRecord | None = None
+        """What was wrong with a span that was read; `_found` is what of it is whole."""
 
     def start(self) -> None:
         """Plan the read and hand it to the executor."""
@@ -167,6 +170,7 @@ class ReadJob(Job):
         """Choose what to read: extents for `max_bytes`, at least one."""
         self._spans = []
         self._found = []
+        self._damage = None
         group = self._group
         self._cuts_seen = len(group.cuts)
         last = self._last
@@ -191,7 +195,13 @@ class ReadJob(Job):
     def run(self) -> None:
         header = Header()
         for span in self._spans:
-            take(span, header, self._group, self._first, self._last, False, self._found)
+            before = len(self._found)
+            try:
+                take(span, header, self._group, self._first, self._last, False, self._found)
+            except CorruptRecord as error:
+                self._damage = error
+                del self._found[before:]
+                self._found += messages_in(span, self._group, self._first, self._last)
 
     def done(self, error: BaseException | None) -> None:
         for span in self._spans:
@@ -209,6 +219,8 @@ class ReadJob(Job):
             self._deliver([], Compacted(f"group {group.id} is not what it was"))
         elif group.dropped or group.incomplete:
             self._deliver([], None)
+        elif self._damage is not None and len(group.cuts) == self._cuts_seen:
+            self._deliver_rest(self._damage)
         elif self._found:
             if self._reader is not None:
                 group.store.cache.admit_read(self._found, group.share)
@@ -221,6 +233,14 @@ class ReadJob(Job):
                 if batch.first <= self._last:
                     recent.append(batch)
             self._deliver(limited(recent, self._max_bytes), None)
+
+    def _deliver_rest(self, error: CorruptRecord) -> None:
+        """Hand out what is whole, and say what is not, of the messages that were looked for."""
+        error.group_id = int(self._group.id)
+        error.lost = gaps(self._found, self._first, min(self._resume - 1, self._last))
+        if self._reader is not None:
+            self._group.store.cache.admit_read(self._found, self._group.share)
+        self._deliver(self._found, error if error.lost else None)
 
     def _plan_on(self) -> None:
         before = self._resume

@@ -96,6 +96,19 @@ def delete_member(
     return _set_voter(queue, node, False)
 
 
+def renew_copy(queue: QueueRecord, node: str, incarnation: i64) -> SetMembers:
+    """Another copy in the place of a node's, which is damaged; it votes if that one did.
+
+    Args:
+        incarnation: Of the new one; never used before.
+    """
+    members = [
+        MemberRecord(row.node, incarnation, row.voter) if row.node == node else row
+        for row in queue.members
+    ]
+    return _set(queue, members)
+
+
 def majority_lost(queue: QueueRecord, without: str, running: list[str]) -> str:
     """Which of the members left are up, if that is no majority of them; empty if it is."""
     left = [node for node in voters(queue) if node != without]

@@ -217,6 +217,7 @@ class Cluster(MemberHost):
         self._pacer.tick(now, self._node.log.written_bytes)
         self._node.membership.tick()
         self._node.reconciler.tick(now)
+        self._node.repairs.tick(now)
         self._node.remotes.tick()
         self.transfers.tick(now)
         if self._held_up:
@@ -445,6 +446,10 @@ class Cluster(MemberHost):
     def pacer(self) -> Pacer:
         """Who lets reads for peers begin."""
         return self._pacer
+
+    def damaged(self, member: Member, error: BaseException) -> None:
+        """What a peer needs cannot be read from the disk here: another member has to lead."""
+        self._node.repairs.member_damaged(member, error)
 
     def short_of_disk(self) -> bool:
         """Whether publishes are refused for lack of space."""

@@ -92,10 +92,10 @@ def replace(node: Node, record: QueueRecord) -> None:
         return
     if member.memory.incarnation == own.incarnation or member.raft.is_leader:
         return
+    why = "is damaged" if node.repairs.wants(record) else "was replaced while the node was away"
     node.log_warning(
-        f"the copy of queue '{record.name}' in vhost '{record.vhost}' that this node had was "
-        "replaced while the node was away: it is dropped, and the new one gets everything from "
-        "the leader"
+        f"the copy of queue '{record.name}' in vhost '{record.vhost}' that this node had {why}: "
+        "it is dropped, and the new one gets everything from the leader"
     )
     node.cluster.transfers.begun_anew(int(record.group_id))
     member.begin_as(own.incarnation)

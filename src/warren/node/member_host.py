@@ -82,6 +82,10 @@ class MemberHost:
         """Who lets reads for peers begin."""
         raise AssertionError("a host defines pacer")
 
+    def damaged(self, member: Member, error: BaseException) -> None:
+        """What a peer needs cannot be read from the disk of this node."""
+        raise AssertionError("a host defines damaged")
+
     def short_of_disk(self) -> bool:
         """Whether space matters more than anything that could wait."""
         raise AssertionError("a host defines short_of_disk")

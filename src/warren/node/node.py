@@ -15,7 +15,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from warren import __version__
-from warren.errors import ConnectionException, StorageError
+from warren.errors import ConnectionException, CorruptRecord
 from warren.limits import (
     ASSEMBLY_SHARE,
     NODE_ASSEMBLY_BYTES_MAX,
@@ -33,6 +33,7 @@ from warren.node.membership import Membership
 from warren.node.queue_members import QueueMembers
 from warren.node.reconcile import Reconciler
 from warren.node.remote import Remotes
+from warren.node.repairs import Repairs
 from warren.node.replay import NodeReplayer
 from warren.node.session import VirtualHostSession
 from warren.node.tables import METADATA_GROUP, Tables
@@ -103,6 +104,7 @@ class Node(Broker):
         self.membership: Membership = Membership(self)
         self.queue_members: QueueMembers = QueueMembers(self)
         self.reconciler: Reconciler = Reconciler(self)
+        self.repairs: Repairs = Repairs(self)
         self.cluster_id: bytes = b""
         self.cluster: Cluster = Cluster(
             self, settings.node_name, NoPeers() if peers is None else peers, Options()
@@ -324,6 +326,14 @@ class Node(Broker):
     def queue_unused(self, queue: Queue) -> None:
         """Delete an auto-delete queue that lost its last consumer (PROP-04)."""
         self.tables.delete_unused(queue)
+
+    def queue_damaged(self, queue: Queue, error: BaseException) -> None:
+        """Mind that messages of a queue cannot be read from the disk of this node."""
+        self.repairs.queue_damaged(queue, error)
+
+    def queue_stalled(self, queue: Queue) -> None:
+        """Have a queue read again a while later."""
+        self.repairs.stalled.append(queue)
 
     def now_ms(self) -> int:
         """Wall time as of this turn, in milliseconds since the epoch."""
@@ -548,9 +558,9 @@ class NodeLogListener(LogListener):
         """Space ran out, or is back."""
         self._node.disk_full(full)
 
-    def damaged(self, error: StorageError) -> None:
-        """A closed file is damaged; it is kept, and the operator told."""
-        self._node.log_warning(str(error))
+    def damaged(self, error: CorruptRecord) -> None:
+        """A closed file is damaged; it is kept, and whoever has something there looks after it."""
+        self._node.repairs.found(error)
 
     def failed(self, error: BaseException) -> None:
         """The log cannot go on."""

@@ -6,6 +6,7 @@ says, what others know it asks them for. Between nodes these are MessagePack arr
     TRANSFER  group, node: whoever leads the group is to hand it over to that node
     ASK       number, group: how far is your copy?
     TOLD      number, row, as `Standing` has it
+    RENEW     group, incarnation: my copy, this one, is damaged; whoever leads, give me another
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 TRANSFER: Final = 6
 ASK: Final = 7
 TOLD: Final = 8
+RENEW: Final = 9
 
 STATES: Final = {"pre-candidate": "pre_vote"}
 """Raft's roles as RabbitMQ writes them, where that is another word."""
@@ -165,6 +167,10 @@ class QueueMembers:
         if not member.raft.transfer(target, now):
             self._node.cluster.stirred(member)
 
+    def say_renew(self, peer: str, queue: QueueRecord, incarnation: i64) -> None:
+        """Ask a node, if it leads a queue, for another copy in the place of this node's."""
+        self._say(peer, RENEW, [int(queue.group_id), int(incarnation)])
+
     def ask(self, queue: QueueRecord) -> int:
         """Find out how far all copies of a queue are; `told` under this number has what came."""
         self._asked += 1
@@ -233,5 +239,8 @@ class QueueMembers:
                 told = self._told.get(number)
                 if told is not None:
                     told[peer] = Standing(state, numbers)
+            elif kind == RENEW:
+                group_id, incarnation = content
+                self._node.repairs.asked(peer, group_id, incarnation)
         except (msgspec.DecodeError, ValueError, TypeError) as error:
             raise CorruptRecord("a frame of a node", 0, f"this is no message: {error}") from error

@@ -97,9 +97,11 @@ class Replication:
     def fetched(self, node: str, batches: list[Batch], error: BaseException | None) -> None:
         """Entries for a peer were read from disk."""
         self._reading.remove(node)
-        if error is not None and not isinstance(error, Compacted):
-            raise error
         if self._member.stopped:
+            return
+        if error is not None and not isinstance(error, Compacted):
+            # Asked for again when the peer's answer is overdue, if this member leads still.
+            self._member.host.damaged(self._member, error)
             return
         if batches:
             self._read[node] = batches

@@ -423,7 +423,12 @@ class Polled(Link):
             return
         batch = served.queue.batch_of(self._delivery.first)
         if batch is None:
-            served.queue.fetch(self._delivery.first, self)
+            if served.queue.pass_over(self._delivery):
+                # This one is gone: the front asked for whichever comes next.
+                asked = RemoteWaiter(served, self._sequence)
+                served.queue.get(self._delivery.consumer.id, asked)
+            else:
+                served.queue.fetch(self._delivery.first, self)
             return
         writer = served.reply(self._sequence, self._reply)
         write_delivery(writer, self._delivery.consumer.id, self._delivery, batch, 1)
@@ -514,6 +519,8 @@ class RemoteLink(Link):
                 return False
             batch = served.queue.batch_of(delivery.first)
             if batch is None:
+                if served.queue.pass_over(delivery):
+                    continue
                 if not self._fetching:
                     self._fetching = True
                     served.queue.fetch(delivery.first, self)

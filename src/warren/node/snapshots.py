@@ -38,8 +38,11 @@ class Snapshots:
 
     # --- its own --------------------------------------------------------------------------------
 
-    def take(self) -> i64:
+    def take(self, at_once: bool = False) -> i64:
         """Write the machine's state into the log, so that older entries can go.
+
+        Args:
+            at_once: Even if a peer is being brought up from the one before.
 
         Returns:
             Bytes written; 0 if it cannot be done now.
@@ -50,7 +53,7 @@ class Snapshots:
         # the log asks again.
         if member.log.incomplete or not 0 < applied <= member.raft.commit_index:
             return 0
-        if self._somebody_catches_up() and not member.host.short_of_disk():
+        if not at_once and self._somebody_catches_up() and not member.host.short_of_disk():
             return 0
         members = member.raft.config_at(applied).members
         first = member.next_message()

@@ -142,8 +142,10 @@ class Transfers:
             return
         if error is not None:
             if not isinstance(error, Compacted):
-                # The disk is damaged: somebody else has to lead, and to send.
-                raise error
+                # Another member has to lead and to send: the receiver is free to hear from it.
+                frame = snapshot_frame(outgoing.member.group_id, LOST, offer.index)
+                self._cluster.send(offer.target, [frame.getvalue()])
+                self._cluster.damaged(outgoing.member, error)
             self._end(int(outgoing.member.group_id), offer.target, False)
             return
         left: list[tuple[int, int]] = []

@@ -16,15 +16,16 @@ from typing import Final, final
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
+from warren.errors import CorruptRecord
 from warren.log.batch import KIND_COMMAND, KIND_MESSAGES, Batch
 from warren.log.group import GroupLog
 from warren.queues import commands
 from warren.queues.consumers import Limiter
 from warren.queues.fifo import Fifo
-from warren.queues.links import Waiter
+from warren.queues.links import Delivery, Waiter
 from warren.queues.logged import LoggedQueue
 from warren.queues.queue import Host
-from warren.queues.runs import merge_pairs
+from warren.queues.runs import common, merge_pairs, without
 
 TERM: Final = 1
 """The term of a log that one node writes; nothing ever contests it."""
@@ -50,6 +51,8 @@ class ClassicQueue(LoggedQueue):
         super().__init__(host, vhost, name, "classic", fifo, log)
         fifo.reports_freed = True
         self._leaving: list[Leaving] = []
+        self._lost: list[tuple[int, int]] = []
+        """Messages that were found damaged in this life, as ascending pairs."""
 
     def persisted(self, batch: Batch) -> None:
         """Confirm what is now durable, and let go of what has durably left."""
@@ -110,6 +113,36 @@ class ClassicQueue(LoggedQueue):
             self._mark()
         if not clean:
             fifo.count_as_delivered()
+
+    def damaged(self, error: BaseException) -> None:
+        """Go on without the messages that are lost; nobody else has them."""
+        if not isinstance(error, CorruptRecord):
+            super().damaged(error)
+            return
+        gone = common(self.fifo.live(), error.lost)
+        self._lost = merge_pairs([*self._lost, *without(error.lost, self._lost)])
+        if not gone:
+            return
+        error.lost = gone
+        self.host.queue_damaged(self, error)
+        out = BytesWriter()
+        for first, last in gone:
+            self.fifo.free(i64(first), i64(last))
+            commands.free(out, i64(first), i64(last))
+        self._append_commands(out.getvalue(), False)
+        self._mark()
+
+    def pass_over(self, delivery: Delivery) -> bool:
+        """Settle what is lost of a delivery's next messages; whether there was such."""
+        for first, last in self._lost:
+            if first <= delivery.first <= last:
+                count = min(i64(last) - delivery.first + 1, delivery.count)
+                self.settle(delivery.consumer.id, delivery.mid, delivery.mid + count - 1)
+                delivery.first += count
+                delivery.mid += count
+                delivery.count -= count
+                return True
+        return False
 
     def _seal_messages(self) -> None:
         gathered = self._take_messages()

@@ -37,6 +37,8 @@ class LoggedQueue(Queue):
         self._readers: list[Link] = []
         self._wanted: i64 = 0
         self._reading: bool = False
+        self._stalled: bool = False
+        """Whether what readers wait for cannot be had now, so that only `retry` reads again."""
 
     def batch_of(self, number: i64) -> Batch | None:
         """The batch that holds a message, if the log has it in memory."""
@@ -49,15 +51,42 @@ class LoggedQueue(Queue):
         self._readers.append(link)
         self._read()
 
-    def batches_read(self, error: BaseException | None) -> None:
-        """A read came back; a failed one is fatal, since a live message cannot be had."""
+    def batches_read(self, found: bool, error: BaseException | None) -> None:
+        """A read came back.
+
+        Args:
+            found: Whether it brought anything.
+            error: Why not all that was looked for; the node goes on without it.
+        """
         self._reading = False
         if self.deleted:
             return
         if error is not None:
-            raise error
+            self.damaged(error)
+        elif not found:
+            # A copy that is being brought up does not have it yet.
+            self._stall()
         self._resume_readers()
         self._read()
+
+    def damaged(self, error: BaseException) -> None:
+        """Messages cannot be read from this node's disk: wait until they can."""
+        self._stall()
+        self.host.queue_damaged(self, error)
+
+    def _stall(self) -> None:
+        self._stalled = True
+        self.host.queue_stalled(self)
+
+    def retry(self) -> None:
+        """Time has passed: read again what could not be read."""
+        if self._stalled:
+            self._stalled = False
+            self._read()
+
+    def check(self, first: int, last: int) -> None:
+        """Read some messages, to find out which of them are lost."""
+        self.log.read(first, last, READ_AHEAD_BYTES, LossCheck(self))
 
     def close(self) -> None:
         """The queue was deleted: nobody gets what they wait for."""
@@ -99,7 +128,7 @@ class LoggedQueue(Queue):
         return 0 if self.seen_messages == 0 else self.seen_bytes // self.seen_messages
 
     def _read(self) -> None:
-        if self._readers and not self._reading and not self.deleted:
+        if self._readers and not self._reading and not self._stalled and not self.deleted:
             self._reading = True
             newest = self.log.next_message - 1
             self.log.read(self._wanted, newest, READ_AHEAD_BYTES, ReadAhead(self))
@@ -160,4 +189,17 @@ class ReadAhead(BatchReader):
 
     def batches_read(self, batches: list[Batch], error: BaseException | None) -> None:
         """Hand the answer on."""
-        self._queue.batches_read(error)
+        self._queue.batches_read(len(batches) > 0, error)
+
+
+@final
+class LossCheck(BatchReader):
+    """A read that looks for damage only."""
+
+    def __init__(self, queue: LoggedQueue) -> None:
+        self._queue: LoggedQueue = queue
+
+    def batches_read(self, batches: list[Batch], error: BaseException | None) -> None:
+        """Tell the queue what is lost."""
+        if error is not None and not self._queue.deleted:
+            self._queue.damaged(error)

@@ -16,7 +16,7 @@ from warren.log.batch import Batch
 from warren.queues import commands
 from warren.queues.consumers import Limiter
 from warren.queues.fifo import UNLIMITED, Fifo
-from warren.queues.links import Link, Waiter
+from warren.queues.links import Delivery, Link, Waiter
 from warren.queues.publishing import PublishRun
 
 SEAL_BYTES: Final = 262_144
@@ -56,6 +56,14 @@ class Host:
     def queue_unused(self, queue: Queue) -> None:
         """The last consumer of an auto-delete queue left."""
         raise AssertionError("a host defines queue_unused")
+
+    def queue_damaged(self, queue: Queue, error: BaseException) -> None:
+        """Messages of the queue cannot be read from the disk of this node; `error` says which."""
+        raise AssertionError("a host defines queue_damaged")
+
+    def queue_stalled(self, queue: Queue) -> None:
+        """Consumers wait for what cannot be read now: call the queue's `retry` a while later."""
+        raise AssertionError("a host defines queue_stalled")
 
 
 @trait
@@ -273,6 +281,10 @@ class Queue:
     def fetch(self, number: i64, link: Link) -> None:
         """Read ahead from a message on; `link.resume` is called when it is in memory."""
         raise AssertionError("a queue type defines fetch")
+
+    def pass_over(self, delivery: Delivery) -> bool:
+        """Settle what is lost of a delivery's next messages; whether there was such."""
+        return False
 
     # For the node.
 

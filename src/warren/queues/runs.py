@@ -162,3 +162,30 @@ def merge_pairs(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
         else:
             merged.append((first, last))
     return merged
+
+
+def common(pairs: list[tuple[int, int]], others: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The numbers that are in both of two lists of ascending pairs."""
+    found: list[tuple[int, int]] = []
+    at = 0
+    for first, last in pairs:
+        while at < len(others) and others[at][1] < first:
+            at += 1
+        turn = at
+        while turn < len(others) and others[turn][0] <= last:
+            found.append((max(first, others[turn][0]), min(last, others[turn][1])))
+            turn += 1
+    return found
+
+
+def without(pairs: list[tuple[int, int]], others: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The numbers of ascending pairs that are not in others."""
+    left: list[tuple[int, int]] = []
+    for first, last in pairs:
+        for low, high in common([(first, last)], others):
+            if first < low:
+                left.append((first, low - 1))
+            first = high + 1
+        if first <= last:
+            left.append((first, last))
+    return left

@@ -216,9 +216,13 @@ class ConsumerLink(Link):
                 return False
             batch = self.queue.batch_of(delivery.first)
             if batch is None:
+                if self.queue.pass_over(delivery):
+                    continue
                 if not self._fetching:
                     self._fetching = True
                     self.queue.fetch(delivery.first, self)
+                # What was written is not held up by what may take long to come.
+                output.touch()
                 return False
             count = min(delivery.count, batch.first + batch.count - delivery.first)
             count = self._write_some(batch, delivery, count)

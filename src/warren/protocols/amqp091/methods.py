@@ -349,7 +349,7 @@ def answer(channel: Channel, pending: Pending, reply: Reply) -> None:
         if reply.delivery is None:
             channel.send(spec.BasicGetEmpty())
         else:
-            pending.poll = PollLink(channel, queue, reply.delivery, request.no_ack)
+            pending.poll = PollLink(channel, pending, queue, reply.delivery, request.no_ack)
             pending.poll.resume()
     elif isinstance(request, spec.QueuePurge):
         if not request.nowait:

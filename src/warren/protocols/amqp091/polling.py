@@ -14,15 +14,18 @@ from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import method_frame
 
 if TYPE_CHECKING:
-    from warren.protocols.amqp091.channel import Channel
+    from warren.protocols.amqp091.channel import Channel, Pending
 
 
 @final
 class PollLink(Link):
     """One polled message on its way to the client; the channel waits until it is written."""
 
-    def __init__(self, channel: Channel, queue: Queue, delivery: Delivery, no_ack: bool) -> None:
+    def __init__(
+        self, channel: Channel, pending: Pending, queue: Queue, delivery: Delivery, no_ack: bool
+    ) -> None:
         self._channel: Channel = channel
+        self._pending: Pending = pending
         self._queue: Queue = queue
         self._delivery: Delivery = delivery
         self._no_ack: bool = no_ack
@@ -39,7 +42,12 @@ class PollLink(Link):
             return
         batch = queue.batch_of(delivery.first)
         if batch is None:
-            queue.fetch(delivery.first, self)
+            if queue.pass_over(delivery):
+                # This one is gone: the client asked for whichever comes next.
+                self._pending.poll = None
+                queue.get(delivery.consumer.id, self._pending)
+            else:
+                queue.fetch(delivery.first, self)
             return
         position = delivery.first - batch.first
         record = batch.payload

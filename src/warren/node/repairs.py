@@ -1,0 +1,299 @@
+"""What becomes of queues whose messages a disk has lost: the queue has a problem, not the node.
+
+A durable classic queue goes on without them, and says which they are; nobody else has them.
+
+A member of a quorum queue that cannot read what it once acknowledged must not lead or be counted
+on (rule 20), and what it lacks the others have. So it gives the lead away and asks the leader for
+another copy in its place; once the tables name one it drops what it has, and is brought up like any
+new copy. The leader grants that only while a majority of the other members has all that is
+committed, and after it has read all of its own copy: what can still be read of the damaged one is
+dropped when it is needed no more. Until then, and in a group that has nobody else, consumers that
+come to a message which cannot be read wait.
+
+The tables' group has no messages: a snapshot of what is in memory takes the place of its entries.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, final
+
+from mypy_extensions import i64
+
+from warren.errors import Compacted, CorruptRecord
+from warren.log.listener import RawReader
+from warren.metadata.member_checks import majority_lost, renew_copy, voters
+from warren.metadata.tables import QueueRecord
+from warren.node.member import Member
+from warren.node.pacing import READ_BYTES
+from warren.node.tables import METADATA_GROUP
+from warren.queues.logged import LoggedQueue
+from warren.queues.queue import Queue
+
+if TYPE_CHECKING:
+    from warren.node.node import Node
+
+
+RETRY_MS: Final = 1_000
+"""Least time between two attempts at what a disk or the other members did not allow."""
+
+
+RUNS_SAID: Final = 20
+"""A line of the log names so many runs of messages."""
+
+
+@final
+class Damage:
+    """One quorum queue's copy that is damaged on this node.
+
+    Attributes:
+        incarnation: The copy.
+        said: What the log says last about why it is still there.
+    """
+
+    def __init__(self, incarnation: i64) -> None:
+        self.incarnation: i64 = incarnation
+        self.said: str = ""
+
+
+@final
+class Repairs:
+    """See the module's head.
+
+    Attributes:
+        stalled: Queues with consumers that wait for something that could not be read.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self.stalled: list[Queue] = []
+        self._node: Node = node
+        self._damaged: dict[int, Damage] = {}
+        self._checking: dict[int, bool] = {}
+        """Groups of which this node reads its own copy, so that another one may go."""
+        self._turn: int = 0
+        self._due_ms: i64 = 0
+
+    # --- what was found -------------------------------------------------------------------------
+
+    def queue_damaged(self, queue: Queue, error: BaseException) -> None:
+        """Messages of a queue cannot be read here."""
+        if queue.kind == "quorum":
+            self._note(int(queue.group_id), error)
+        elif isinstance(error, CorruptRecord):
+            lost = ", ".join(f"{a} to {b}" if b > a else str(a) for a, b in error.lost[:RUNS_SAID])
+            if len(error.lost) > RUNS_SAID:
+                lost += f" and more up to {error.lost[-1][1]}"
+            self._node.log_warning(
+                f"messages {lost} of {queue} are gone, the others are served: {error}"
+            )
+        else:
+            self._node.log_warning(f"{queue} cannot be read for now: {error}")
+
+    def member_damaged(self, member: Member, error: BaseException) -> None:
+        """What a leader's peer needs cannot be read here."""
+        if member.group_id == METADATA_GROUP:
+            self._node.log_warning(f"the tables' log is damaged: {error}")
+            member.snapshots.take(True)
+        else:
+            self._note(int(member.group_id), error)
+
+    def found(self, error: CorruptRecord) -> None:
+        """The log met damage while it cleared up."""
+        queue = self._node.tables.logged.get(error.group_id)
+        if queue is None or queue.deleted:
+            self._node.log_warning(str(error))
+            if error.group_id == METADATA_GROUP:
+                self._node.tables.snapshot()
+        elif error.lost:
+            queue.check(error.lost[0][0], error.lost[-1][1])
+        else:
+            # Of a snapshot, or of what Raft has to remember: a new one is as good.
+            self._node.log_warning(f"{error}; {queue} writes it anew")
+            queue.snapshot()
+
+    def _note(self, group_id: int, error: BaseException) -> None:
+        if group_id in self._damaged or not isinstance(error, CorruptRecord):
+            return
+        member = self._node.cluster.members.get(group_id)
+        queue = self._node.tables.logged.get(group_id)
+        if member is None or queue is None:
+            return
+        self._node.log_warning(f"the copy of {queue} on this node is damaged: {error}")
+        self._damaged[group_id] = Damage(member.memory.incarnation)
+
+    def wants(self, record: QueueRecord) -> bool:
+        """Whether this node asked for another copy of a queue."""
+        return int(record.group_id) in self._damaged
+
+    # --- what is done about it ------------------------------------------------------------------
+
+    def tick(self, now_ms: i64) -> None:
+        """Try again, about once a second, what could not be done."""
+        if now_ms < self._due_ms or not (self.stalled or self._damaged):
+            return
+        self._due_ms = now_ms + RETRY_MS
+        self._turn += 1
+        stalled = self.stalled
+        self.stalled = []
+        for queue in stalled:
+            if isinstance(queue, LoggedQueue):
+                queue.retry()
+        for group_id, damage in list(self._damaged.items()):
+            if not self._renew(group_id, damage):
+                del self._damaged[group_id]
+
+    def _renew(self, group_id: int, damage: Damage) -> bool:
+        """Do the next step for a damaged copy; False if it is there no more."""
+        node = self._node
+        member = node.cluster.members.get(group_id)
+        queue = node.tables.logged.get(group_id)
+        record = None if queue is None else node.tables.machine.queue(queue.vhost, queue.name)
+        if member is None or record is None or record.group_id != group_id:
+            return False
+        if member.memory.incarnation != damage.incarnation:
+            return False
+        own = record.member_on(node.settings.node_name)
+        if own is None or own.incarnation != damage.incarnation:
+            return True
+        why = self._why_not(record, own.voter)
+        if why:
+            if why != damage.said:
+                damage.said = why
+                node.log_warning(f"the damaged copy of {queue} stays for now: {why}")
+        elif member.raft.is_leader:
+            node.queue_members.transfer(group_id, self._successor(record, member))
+        else:
+            self._ask(record, own.incarnation)
+        return True
+
+    def _why_not(self, record: QueueRecord, votes: bool) -> str:
+        """Why a damaged copy is still needed, as far as this node knows; empty if it is not."""
+        if votes and len(voters(record)) == 1:
+            return "the queue has no other member"
+        if votes:
+            lost = majority_lost(
+                record, self._node.settings.node_name, self._node.queue_members.running()
+            )
+            if lost:
+                return f"a majority of the other members has to run; {lost}"
+        return ""
+
+    def _successor(self, record: QueueRecord, member: Member) -> str:
+        """The voter to hand the lead to: of those that run, one that lacks least."""
+        running = self._node.queue_members.running()
+        best: list[str] = []
+        least: i64 = 0
+        for name in voters(record):
+            if name in running and name != self._node.settings.node_name:
+                behind = member.raft.behind(name)
+                if behind < 0:
+                    behind = member.raft.last_index + 1
+                if not best or behind < least:
+                    best = []
+                    least = behind
+                if behind == least:
+                    best.append(name)
+        return best[self._turn % len(best)]
+
+    def _ask(self, record: QueueRecord, incarnation: i64) -> None:
+        """Ask whoever leads a queue for another copy in the place of this node's."""
+        for row in record.members:
+            if row.node != self._node.settings.node_name:
+                self._node.queue_members.say_renew(row.node, record, incarnation)
+
+    # --- for other nodes ------------------------------------------------------------------------
+
+    def asked(self, peer: str, group_id: int, incarnation: int) -> None:
+        """A node cannot read its copy of a queue: if this one leads it, see whether that may go."""
+        node = self._node
+        member = node.cluster.members.get(group_id)
+        queue = node.tables.logged.get(group_id)
+        if member is None or queue is None or group_id in self._checking:
+            return
+        record = node.tables.machine.queue(queue.vhost, queue.name)
+        if record is None or record.group_id != group_id or not self._may_go(member, record, peer):
+            return
+        row = record.member_on(peer)
+        if row is not None and row.incarnation == incarnation:
+            self._checking[group_id] = True
+            CopyCheck(self, member, peer, incarnation, queue.live()).go_on()
+
+    def _may_go(self, member: Member, record: QueueRecord, without: str) -> bool:
+        """Whether a majority of the other members has all that is committed, as the leader sees."""
+        node = self._node
+        raft = member.raft
+        if (
+            not raft.is_leader
+            or not raft.can_propose()
+            or int(member.group_id) in self._damaged
+            or not node.queue_members.settled(record)
+        ):
+            return False
+        others = [name for name in voters(record) if name != without]
+        up_to_date = 0
+        for name in others:
+            if name == node.settings.node_name or raft.ready_to_promote(name):
+                up_to_date += 1
+        return 2 * up_to_date > len(others)
+
+    def checked(self, check: CopyCheck, error: BaseException | None) -> None:
+        """A leader has read its own copy of a queue: if it is whole, another node's may go."""
+        member = check.member
+        group_id = int(member.group_id)
+        self._checking.pop(group_id, None)
+        node = self._node
+        queue = node.tables.logged.get(group_id)
+        if error is not None and not isinstance(error, Compacted):
+            self.member_damaged(member, error)
+        if error is not None or queue is None:
+            return
+        record = node.tables.machine.queue(queue.vhost, queue.name)
+        if record is None or record.group_id != group_id:
+            return
+        row = record.member_on(check.peer)
+        if (
+            row is not None
+            and row.incarnation == check.incarnation
+            and self._may_go(member, record, check.peer)
+        ):
+            node.log_warning(
+                f"{queue} gets another copy on node {check.peer}, whose disk is damaged"
+            )
+            node.tables.submit(renew_copy(record, check.peer, node.tables.new_group()), None)
+
+
+@final
+class CopyCheck(RawReader):
+    """A leader reads all messages of its copy, before another one is dropped for good."""
+
+    def __init__(
+        self,
+        repairs: Repairs,
+        member: Member,
+        peer: str,
+        incarnation: i64,
+        runs: list[tuple[int, int]],
+    ) -> None:
+        self.member: Member = member
+        self.peer: str = peer
+        self.incarnation: i64 = incarnation
+        self._repairs: Repairs = repairs
+        self._runs: list[tuple[int, int]] = runs
+
+    def go_on(self) -> None:
+        """Read the next part, when it is its turn."""
+        self.member.host.pacer().want(self.read)
+
+    def read(self) -> None:
+        """Read it."""
+        self.member.log.read_live(self._runs, READ_BYTES, self)
+
+    def raw_read(self, data: bytes, next_message: int, error: BaseException | None) -> None:
+        """It could be read, or not."""
+        self.member.host.pacer().done(len(data))
+        self._runs = [
+            (max(first, next_message), last) for first, last in self._runs if last >= next_message
+        ]
+        if error is not None or not self._runs:
+            self._repairs.checked(self, error)
+        else:
+            self.go_on()

@@ -1,0 +1,244 @@
+"""Damage in closed files: the queue has a problem, and mends it if it can; not the node."""
+
+from __future__ import annotations
+
+import pytest
+
+from sim.disk import SimDisk
+from tests.node.pair import Client, Pair, Station
+from warren.log.batch import HEADER_BYTES
+from warren.log.group import newest_snapshot
+from warren.node.member import Member
+from warren.wire.amqp091 import spec
+
+QUEUE = "orders"
+FILE_BYTES = 1 << 16
+COUNT = 60
+
+
+def body(number: int) -> bytes:
+    return b"message %06d " % number + b"." * 4_000
+
+
+def filled(nodes: int, kind: str) -> tuple[Pair, Client]:
+    """Some nodes, and a queue of a few closed files; nothing of it in memory."""
+    pair = Pair(alone=True, file_bytes=FILE_BYTES)
+    for name in "bc"[: nodes - 1]:
+        pair.add(name)
+    client = pair.a.client()
+    assert isinstance(client.declare(QUEUE, kind=kind), spec.QueueDeclareOk)
+    client.call(spec.ConfirmSelect(False))
+    for number in range(1, COUNT + 1):
+        client.publish(QUEUE, body(number))
+        pair.until(lambda: len(client.acked) == client.published)
+    holders = list(pair.stations.values()) if kind == "quorum" else [pair.a]
+    pair.until(lambda: all(closed_files(station) > 2 for station in holders))
+    for station in holders:
+        forget(station)
+    return pair, client
+
+
+def forget(station: Station) -> None:
+    """Let a node have nothing in memory of what can be read from its disk."""
+    queue = station.queue(QUEUE)
+    queue.log.store.cache.forget(queue.log.share.recent)
+    queue.log.store.cache.forget(queue.log.share.read_back)
+
+
+def closed_files(station: Station) -> int:
+    files = station.node.log._store.files
+    return sum(file.closed and file.has_sidecar for file in files)
+
+
+def place_of(disk: SimDisk, text: bytes) -> tuple[str, int]:
+    """A closed file and the offset in it at which some text lies."""
+    for path, content in disk.image().items():
+        if path.endswith(".log") and text in content:
+            return path, content.index(text)
+    raise AssertionError("it is nowhere on the disk")
+
+
+def damage(station: Station, number: int) -> None:
+    """Flip a bit of a message's body."""
+    assert is_closed(station, number), "the test is about closed files"
+    path, offset = place_of(station.disk, b"message %06d" % number)
+    station.disk.flip(path, offset + 100, 0x10)
+
+
+def is_closed(station: Station, number: int) -> bool:
+    """Whether a message lies in a closed file."""
+    path, _ = place_of(station.disk, b"message %06d" % number)
+    return path in [file.path for file in station.node.log._store.files if file.closed]
+
+
+def member(station: Station) -> Member:
+    """A node's copy of the queue."""
+    return station.node.cluster.members[int(station.queue(QUEUE).group_id)]
+
+
+def drained(pair: Pair, client: Client, count: int) -> list[int]:
+    """Consume so many messages, a few at a time; their numbers."""
+    client.qos(5)
+    client.consume(QUEUE)
+    acked = 0
+
+    def enough() -> bool:
+        nonlocal acked
+        if len(client.messages) > acked:
+            acked = len(client.messages)
+            client.ack(client.messages[-1].tag, multiple=True)
+        return acked >= count
+
+    pair.until(enough)
+    assert all(got.body[15:] == b"." * 4_000 for got in client.messages)
+    return [int(got.body.split()[1]) for got in client.messages]
+
+
+@pytest.mark.parametrize("reader", ["leader", "follower"])
+def test_a_damaged_message_of_a_quorum_queue_comes_from_the_other_members(reader: str) -> None:
+    pair, client = filled(3, "quorum")
+    station = pair.a if reader == "leader" else pair.stations["c"]
+    assert member(pair.a).raft.is_leader
+    before = int(member(station).memory.incarnation)
+    damage(station, 7)
+    other = station.client()
+    assert drained(pair, other, COUNT) == list(range(1, COUNT + 1))
+    assert int(member(station).memory.incarnation) != before
+    assert any("the copy of queue 'orders' in vhost '/'" in text for text in station.warnings)
+    assert station.node.failure is None
+    # It is a member like any other again.
+    raft = member(station).raft
+    pair.until(lambda: raft.state.is_voter() and raft.commit_index == raft.last_index)
+
+
+def test_a_damaged_copy_is_kept_while_the_others_cannot_do_without() -> None:
+    pair, client = filled(3, "quorum")
+    station = pair.stations["c"]
+    pair.stations["b"].kill()
+    before = int(member(station).memory.incarnation)
+    damage(station, 7)
+    other = station.client()
+    other.qos(COUNT)
+    other.consume(QUEUE)
+    pair.until(lambda: any("stays for now" in text for text in station.warnings))
+    pair.settle(200)
+    assert [int(got.body.split()[1]) for got in other.messages] == [1, 2, 3, 4, 5, 6]
+    assert int(member(station).memory.incarnation) == before
+    # Nobody else is held up, and what follows gets there.
+    client.publish(QUEUE, body(COUNT + 1))
+    pair.until(lambda: len(client.acked) == client.published)
+    pair.stations["b"].start()
+    pair.until(lambda: len(other.messages) == COUNT)
+    assert int(member(station).memory.incarnation) != before
+
+
+def test_the_only_member_halts_at_what_it_cannot_read() -> None:
+    """It gives out nothing else in its place, and goes on with other queues."""
+    pair, client = filled(1, "quorum")
+    damage(pair.a, 7)
+    client.qos(COUNT)
+    client.consume(QUEUE)
+    pair.until(lambda: any("has no other member" in text for text in pair.a.warnings))
+    pair.settle(200)
+    assert [int(got.body.split()[1]) for got in client.messages] == [1, 2, 3, 4, 5, 6]
+    other = pair.a.client()
+    assert isinstance(other.declare("another", kind="quorum"), spec.QueueDeclareOk)
+    other.publish("another", b"fine")
+    pair.until(lambda: other.get("another") is not None)
+
+
+@pytest.mark.parametrize("way", ["consume", "get", "consume far", "get far"])
+def test_a_classic_queue_says_which_messages_are_gone_and_serves_the_rest(way: str) -> None:
+    pair, client = filled(2 if "far" in way else 1, "classic")
+    for number in (7, 8, 30):
+        damage(pair.a, number)
+    if "far" in way:
+        far = pair.stations["b"]
+        pair.until(lambda: far.node.remotes.line("a").number > 0)
+        client = far.client()
+    expected = [n for n in range(1, COUNT + 1) if n not in (7, 8, 30)]
+    if way.startswith("get"):
+        numbers = []
+        for _ in expected:
+            got = client.get(QUEUE)
+            assert got is not None
+            numbers.append(int(got.body.split()[1]))
+            client.ack(got.tag)
+        assert client.get(QUEUE) is None
+    else:
+        numbers = drained(pair, client, len(expected))
+    assert numbers == expected
+    said = "messages 6 to 7, 29 of queue 'orders' in vhost '/' are gone, the others are served: "
+    assert any(text.startswith(said) for text in pair.a.warnings)
+    # They are gone for good, and that is on the disk.
+    pair.until(lambda: pair.a.queue(QUEUE).ready_count() == 0)
+    pair.settle(40)
+    pair.a.kill()
+    pair.a.start()
+    pair.until(lambda: pair.a.node.ready)
+    assert pair.a.queue(QUEUE).ready_count() == 0
+
+
+def test_a_leader_that_cannot_read_what_a_peer_needs_has_another_one_lead() -> None:
+    pair, client = filled(3, "quorum")
+    pair.stations["c"].kill()
+    before = int(member(pair.a).memory.incarnation)
+    for number in range(COUNT + 1, 2 * COUNT + 1):
+        client.publish(QUEUE, body(number))
+        pair.until(lambda: len(client.acked) == client.published)
+    pair.until(lambda: is_closed(pair.a, COUNT + 7))
+    member(pair.a).log.keep_recent(0)
+    for number in (7, COUNT + 7):
+        damage(pair.a, number)
+    pair.stations["c"].start()
+    pair.until(lambda: int(member(pair.a).memory.incarnation) != before)
+    station = pair.stations["c"]
+    other = station.client()
+    assert drained(pair, other, 2 * COUNT) == list(range(1, 2 * COUNT + 1))
+
+
+def test_damage_that_only_a_rewrite_meets_is_mended_as_well() -> None:
+    pair, client = filled(3, "quorum")
+    station = pair.stations["c"]
+    before = int(member(station).memory.incarnation)
+    damage(station, 7)
+    other = pair.a.client()
+    other.qos(COUNT)
+    other.consume(QUEUE)
+    pair.until(lambda: len(other.messages) == COUNT)
+    # Most of the file is dead, and the damaged message in it is not.
+    for got in other.messages:
+        if int(got.body.split()[1]) != 7:
+            other.ack(got.tag)
+    pair.clock.advance(10_000)
+    pair.until(lambda: int(member(station).memory.incarnation) != before)
+    other.vanish()
+    assert drained(pair, station.client(), 1) == [7]
+
+
+@pytest.mark.parametrize("kind", ["quorum", "classic"])
+def test_a_damaged_snapshot_is_written_anew(kind: str) -> None:
+    pair, client = filled(1, kind)
+    client.consume(QUEUE)
+    pair.until(lambda: len(client.messages) == COUNT)
+    log = pair.a.queue(QUEUE).log
+    client.declare("another")
+    place = newest_snapshot(log)
+    assert place is not None
+    while not place.file.closed:
+        client.publish("another", bytes(4_000))
+        pair.until(lambda: len(client.acked) == client.published)
+        place = newest_snapshot(log)
+        assert place is not None
+    pair.a.disk.flip(place.file.path, int(place.snapshot_offset) + HEADER_BYTES + 3, 1)
+    number = int(log.snapshot_index)
+    client.ack(client.messages[-2].tag, multiple=True)
+    pair.clock.advance(10_000)
+    pair.until(lambda: int(log.snapshot_index) > number)
+    pair.until(lambda: pair.a.queue(QUEUE).live() == [(COUNT - 1, COUNT - 1)])
+    pair.settle()
+    pair.a.kill()
+    pair.a.start()
+    pair.until(lambda: pair.a.node.ready)
+    client = pair.a.client()
+    assert drained(pair, client, 1) == [COUNT]
