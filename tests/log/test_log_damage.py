@@ -252,6 +252,32 @@ def test_a_damaged_sidecar_is_done_without(offset: int) -> None:
     world.check()
 
 
+@pytest.mark.parametrize("place", [0.0, 0.01, 0.3, 0.5, 0.7, 0.999])
+def test_a_manifest_is_there_twice(place: float) -> None:
+    world = with_closed_files()
+    size = len(world.disk.image()["log/MANIFEST"])
+    world.disk.flip("log/MANIFEST", int(size * place), 0x08)
+    world.start()
+    world.check()
+
+
+def test_a_manifest_that_is_damaged_in_both_places_is_refused() -> None:
+    world = with_closed_files()
+    size = len(world.disk.image()["log/MANIFEST"])
+    world.disk.flip("log/MANIFEST", 20, 0x08)
+    world.disk.flip("log/MANIFEST", size - 20, 0x08)
+    assert "the checksum does not match" in str(refused(world.disk, world))
+
+
+def test_a_manifest_of_one_text_is_read() -> None:
+    """As earlier versions wrote it."""
+    world = with_closed_files()
+    data = world.disk.image()["log/MANIFEST"]
+    world.disk.open("log/MANIFEST").truncate((len(data) - 4096) // 2)
+    world.start()
+    world.check()
+
+
 @pytest.mark.parametrize(
     ("path", "content", "says"),
     [

@@ -7,7 +7,7 @@ import pytest
 from sim.disk import SimDisk
 from tests.node.pair import Client, Pair, Station
 from warren.log.batch import HEADER_BYTES
-from warren.log.group import newest_snapshot
+from warren.log.group import newest_snapshot, newest_state
 from warren.node.member import Member
 from warren.wire.amqp091 import spec
 
@@ -242,3 +242,95 @@ def test_a_damaged_snapshot_is_written_anew(kind: str) -> None:
     pair.until(lambda: pair.a.node.ready)
     client = pair.a.client()
     assert drained(pair, client, 1) == [COUNT]
+
+
+def rolled(pair: Pair, client: Client, station: Station, what: str) -> tuple[str, int]:
+    """Where a queue's newest state or snapshot is, once it lies in a closed file of a node."""
+    log = station.queue(QUEUE).log
+    client.declare("another", kind="quorum")
+
+    def closed() -> bool:
+        place = newest_state(log) if what == "state" else newest_snapshot(log)
+        # The next change of files makes the sidecar's name durable.
+        return place is not None and place.file in station.node.log._store.files[:-2]
+
+    while not closed():
+        client.publish("another", bytes(4_000))
+        pair.until(lambda: len(client.acked) == client.published)
+        pair.settle(3)
+    place = newest_state(log) if what == "state" else newest_snapshot(log)
+    assert place is not None
+    offset = place.state_offset if what == "state" else place.snapshot_offset
+    return place.file.path, int(offset)
+
+
+@pytest.mark.parametrize("what", ["state", "snapshot"])
+def test_a_copy_that_cannot_be_started_is_brought_up_anew(what: str) -> None:
+    pair, client = filled(3, "quorum")
+    station = pair.stations["c"]
+    before = int(member(station).memory.incarnation)
+    path, offset = rolled(pair, client, station, what)
+    station.kill()
+    station.disk.flip(path, offset + HEADER_BYTES + 1, 1)
+    station.start()
+    # Others are served here meanwhile, and nobody counts on what this node had.
+    pair.until(lambda: station.node.ready)
+    group_id = int(pair.a.queue(QUEUE).group_id)
+    pair.until(lambda: group_id in station.node.cluster.members)
+    assert int(member(station).memory.incarnation) != before
+    assert any("is not started" in text for text in station.warnings)
+    raft = member(station).raft
+    pair.until(lambda: raft.state.is_voter() and raft.commit_index == raft.last_index > 0)
+    assert drained(pair, station.client(), COUNT) == list(range(1, COUNT + 1))
+    # It stays so.
+    station.kill()
+    station.start()
+    pair.until(lambda: station.node.ready)
+    assert int(member(station).memory.incarnation) != before
+
+
+def test_a_copy_that_cannot_be_started_never_votes_under_its_old_name() -> None:
+    """Not even where the tables here are too old to know of a newer one; nothing is dropped."""
+    pair, client = filled(3, "quorum")
+    station = pair.stations["c"]
+    path, offset = rolled(pair, client, station, "state")
+    for name in "abc":
+        pair.stations[name].kill()
+    station.disk.flip(path, offset + HEADER_BYTES + 1, 1)
+    image = station.disk.image()[path]
+    station.start()
+    pair.a.start()
+    pair.until(lambda: station.node.ready)
+    group_id = int(pair.a.queue(QUEUE).group_id)
+    pair.settle(300)
+    assert group_id not in station.node.cluster.members
+    assert pair.a.node.cluster.members[group_id].raft.leader == ""
+    assert station.disk.image()[path] == image
+    pair.stations["b"].start()
+    pair.until(lambda: group_id in station.node.cluster.members)
+    assert drained(pair, station.client(), COUNT) == list(range(1, COUNT + 1))
+
+
+def test_a_classic_queue_that_cannot_be_started_leaves_the_others_alone() -> None:
+    pair, client = filled(1, "classic")
+    path, offset = rolled(pair, client, pair.a, "snapshot")
+    pair.a.kill()
+    pair.a.disk.flip(path, offset + HEADER_BYTES + 1, 1)
+    pair.a.start()
+    pair.until(lambda: pair.a.node.ready)
+    client = pair.a.client()
+    answer = client.declare(QUEUE, passive=True)
+    assert isinstance(answer, spec.ChannelClose) and answer.reply_code == 404
+    other = pair.a.client()
+    assert other.get("another") is not None
+    # What it had is kept, until somebody deletes it.
+    assert pair.a.disk.exists(path)
+    answer = other.call(spec.QueueDelete(0, QUEUE, False, False, False))
+    assert isinstance(answer, spec.QueueDeleteOk)
+    assert isinstance(other.declare(QUEUE), spec.QueueDeclareOk)
+    other.publish(QUEUE, b"new")
+    pair.until(lambda: other.get(QUEUE) is not None)
+    other.vanish()
+    pair.a.client().call(spec.QueuePurge(0, "another", False))
+    pair.clock.advance(10_000)
+    pair.until(lambda: not pair.a.disk.exists(path))

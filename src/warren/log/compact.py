@@ -204,8 +204,11 @@ class Compactor(FileKeeper):
             return True
         for group_id in file.groups:
             group = self.store.groups.get(group_id)
-            if group_id in self.store.dropping or (group is not None and group.marks_pending):
-                # What is void only by a batch that is not durable may count again.
+            if group_id in self.store.dropping or (
+                group is not None and (group.marks_pending or group.unfit)
+            ):
+                # What is void only by a batch that is not durable may count again, and of a group
+                # that cannot be used nobody knows what lives.
                 return True
         return self._ask_snapshots(file)
 

@@ -51,6 +51,7 @@ class GroupLog:
         next_message: The number the next message gets.
         written_messages: The number behind the newest durable message.
         dropped: Whether the group has been deleted.
+        unfit: Whether damage keeps the group from being used; what it has is kept as it is.
         incomplete: Whether the group was emptied for a leader's snapshot that is not durable yet.
         places: Where its batches lie, in log order.
         share: Its part of the cache.
@@ -68,6 +69,7 @@ class GroupLog:
         self.written_messages: i64 = 0
         self.dropped = False
         self.incomplete = False
+        self.unfit = False
         self.places: list[Extents] = []
         self.share = Share()
         self.cuts: list[int] = []
@@ -298,6 +300,7 @@ class GroupLog:
         assert not self.dropped, "a deleted group is gone"
         self._mark(KIND_RESET, 0, 1 if opens else 0, 0)
         self.incomplete = opens
+        self.unfit = False
         self.last_index = 0
         self.persisted_index = 0
         self.snapshot_index = -1

@@ -90,8 +90,8 @@ class Replayer:
     """Who rebuilds the machines at start-up.
 
     Groups come interleaved. For each, `state` (if it has one) comes first, then `snapshot` (if it
-    has one), then `entry` in the order of their index, without a hole. Groups that were dropped do
-    not come at all; of one that is incomplete only the state does.
+    has one), then `entry` in the order of their index, without a hole unless `lost` says so. Groups
+    that were dropped do not come at all; of one that is incomplete only the state does.
     """
 
     def state(self, group_id: int, payload: bytes) -> int:
@@ -106,6 +106,26 @@ class Replayer:
     def snapshot(self, group_id: int, index: int, state: bytes) -> None:
         """The group's newest durable snapshot."""
         raise AssertionError("a replayer defines snapshot")
+
+    def unfit(self, group_id: int, error: CorruptRecord) -> None:
+        """The group cannot be replayed, because of damage; nothing more of it comes.
+
+        Its log is kept as it is: it takes `GroupLog.reset_for_install`, or `Log.drop`, to go on.
+
+        Raises:
+            CorruptRecord: The start is given up, and nothing on disk is changed.
+        """
+        raise error
+
+    def lost(self, group_id: int, first: int, last: int, error: CorruptRecord) -> None:
+        """Entries of a group without a state are lost, and those behind them follow.
+
+        The messages `first` to `last`, both included, came with them; none did if `last` is lower.
+
+        Raises:
+            CorruptRecord: The start is given up, and nothing on disk is changed.
+        """
+        raise error
 
     def entry(self, batch: Batch) -> None:
         """An entry behind the snapshot; `batch.group` says whose.

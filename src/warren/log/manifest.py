@@ -9,6 +9,9 @@
     file 8 open                   the file being written, always the last
     crc32 0a1b2c3d
 
+The whole text stands there twice, each time with its checksum: one of the two is enough, so that a
+damaged sector does not cost the log. A single one, as older versions wrote it, is read as well.
+
 A file is part of the log from the moment a manifest names it until one does not, so roll-over and
 compaction take effect at one atomic rename whatever the moment of a crash.
 """
@@ -26,6 +29,8 @@ MANIFEST_PATH: Final = "log/MANIFEST"
 MANIFEST_DRAFT_PATH: Final = "log/MANIFEST.tmp"
 VERSION_LINE: Final = "warren-log 2"
 MANIFEST_BYTES_MAX: Final = 64 * 1024 * 1024
+COPY_GAP: Final = b"\n" * 4096
+"""Between the two texts of a manifest: disks lose blocks, not bytes."""
 
 
 def log_path(number: int) -> str:
@@ -60,7 +65,8 @@ class Manifest:
             lines.append(f"file {number} {size}")
         lines.append(f"file {self.files[-1][0]} open")
         text = ("\n".join(lines) + "\n").encode()
-        return text + f"crc32 {crc32(text):08x}\n".encode()
+        text += f"crc32 {crc32(text):08x}\n".encode()
+        return text + COPY_GAP + text
 
     def draft(self, disk: Disk) -> None:
         """Write the new manifest beside the old one. Blocks; raises `OSError`."""
@@ -98,14 +104,23 @@ def decode(data: bytes) -> Manifest:
     Raises:
         StorageError: It is damaged, or of another version.
     """
-    first, _, _ = data.partition(b"\n")
+    size = (len(data) - len(COPY_GAP)) // 2
+    texts = [data]
+    if size > 0:
+        texts += [data[:size], data[-size:]]
+    for text in texts:
+        body, mark, checksum = text.rpartition(b"crc32 ")
+        if mark and checksum == f"{crc32(body):08x}\n".encode():
+            break
+    else:
+        body = b""
+    first, _, _ = (body or data).partition(b"\n")
     if first.startswith(b"warren-log ") and first != VERSION_LINE.encode():
         raise StorageError(
             f"{MANIFEST_PATH}: format {first.decode(errors='replace')!r} is not one this version "
             f"reads ({VERSION_LINE!r}); start the version that wrote it"
         )
-    body, mark, checksum = data.rpartition(b"crc32 ")
-    if not mark or checksum != f"{crc32(body):08x}\n".encode():
+    if not body:
         raise StorageError(
             f"{MANIFEST_PATH}: the checksum does not match; restore the directory from a copy"
         )

@@ -32,6 +32,7 @@ from warren.log.manifest import (
     load,
     log_path,
 )
+from warren.log.salvage import Salvage
 from warren.log.scan import Indexer, Scan, Visitor
 from warren.log.spares import Spares
 from warren.log.store import Store
@@ -173,12 +174,14 @@ class Recovery:
             self._last_round = scan.last_round
             self._torn = scan.torn
             return
-        if present < size:
-            raise CorruptRecord(file.path, present, f"the file ends before byte {size}")
         file.end = size
         if sidecar.load(store.disk, file, store.salt):
+            # Whatever has happened to the file, what was in it is known.
             file.has_sidecar = True
+            file.damaged = present < size
             return
+        if present < size:
+            raise CorruptRecord(file.path, present, f"the file ends before byte {size}")
         scan.run(size)
         if scan.end != size:
             raise CorruptRecord(file.path, scan.bad_at, scan.problem)
@@ -204,24 +207,45 @@ class Recovery:
         visitor = _Entries(store, self._replayer)
         for group_id in sorted(store.groups):
             group = store.groups[group_id]
-            state = self._read_state(group)
+            try:
+                state = self._read_state(group)
+                snapshot = self._read_snapshot(group)
+            except CorruptRecord as error:
+                group.begin_replay(None)
+                give_up(group, self._replayer, error)
+                continue
             if state is not None:
                 visitor.limits[group_id] = self._replayer.state(group_id, state.body())
-            snapshot = self._read_snapshot(group)
             group.begin_replay(snapshot)
             if snapshot is not None:
+                visitor.behind[group_id] = int(snapshot.first)
                 self._replayer.snapshot(group_id, group.snapshot_index, snapshot.body())
         for file in store.files:
             visitor.file = file
             for group_id, extents in file.groups.items():
                 found = store.groups.get(group_id)
                 if found is not None and extents.has_entries_behind(found.snapshot_index):
-                    # Files whose index came from a sidecar have not been verified yet.
-                    scan = Scan(file, store.salt, visitor, file.has_sidecar)
-                    scan.run(file.end)
-                    if scan.end != file.end:
-                        raise CorruptRecord(file.path, scan.bad_at, scan.problem)
+                    self._scan(file, visitor)
                     break
+        visitor.finish()
+
+    def _scan(self, file: LogFile, visitor: _Entries) -> None:
+        """Hand on the entries in a file, as far as they are whole."""
+        store = self._store
+        # Files whose index came from a sidecar have not been verified yet.
+        scan = Scan(file, store.salt, visitor, file.has_sidecar)
+        try:
+            scan.run(file.end)
+            if scan.end == file.end:
+                return
+            raise CorruptRecord(file.path, scan.bad_at, scan.problem)
+        except CorruptRecord as error:
+            if visitor.failed or not file.has_sidecar:
+                # Without a sidecar nobody knows what was there.
+                raise
+            file.damaged = True
+            visitor.damage = error
+            Salvage(file, store.salt, visitor).run(scan.end, file.end)
 
     def _read_snapshot(self, group: GroupLog) -> Batch | None:
         newest = newest_snapshot(group)
@@ -262,7 +286,7 @@ class Recovery:
 
 def _read_one(group: GroupLog, file: LogFile, offset: i64, size: i64, kind: i64) -> Batch:
     """A control batch that the index names."""
-    data = file.handle.read(offset, size)
+    data = file.read(offset, size)
     header = Header()
     problem = header.load(data, 0, len(data))
     if not problem:
@@ -275,6 +299,17 @@ def _read_one(group: GroupLog, file: LogFile, offset: i64, size: i64, kind: i64)
     return header.batch(group, data, 0)
 
 
+def give_up(group: GroupLog, replayer: Replayer, error: CorruptRecord) -> None:
+    """A group cannot be replayed: leave it as it is, if whoever owns it can do without.
+
+    Raises:
+        CorruptRecord: It cannot.
+    """
+    error.group_id = int(group.id)
+    replayer.unfit(int(group.id), error)
+    group.unfit = True
+
+
 @final
 class _Entries(Visitor):
     """Hands entries behind the snapshots to the replayer.
@@ -282,6 +317,9 @@ class _Entries(Visitor):
     Attributes:
         file: The file being read.
         limits: For some groups, the index up to which entries are replayed, or -1.
+        behind: By group, the number behind the last message that the replayer knows of.
+        damage: What is wrong with the files read so far, so that entries may be missing.
+        failed: Whether there can be no start, whatever else is whole.
     """
 
     def __init__(self, store: Store, replayer: Replayer) -> None:
@@ -289,12 +327,15 @@ class _Entries(Visitor):
         self._replayer = replayer
         self.file: LogFile | None = None
         self.limits: dict[int, int] = {}
+        self.behind: dict[int, int] = {}
+        self.damage: CorruptRecord | None = None
+        self.failed = False
 
     def batch(self, header: Header, data: bytes, at: i64, offset: i64) -> None:
         if header.kind > KIND_COMMAND:
             return
         group = self._store.groups.get(header.group)
-        if group is None or header.index <= group.snapshot_index:
+        if group is None or group.unfit or header.index <= group.snapshot_index:
             return
         file = self.file
         assert file is not None
@@ -303,9 +344,16 @@ class _Entries(Visitor):
             return
         batch = header.batch(group, data, at)
         if not group.replayed(batch):
-            raise CorruptRecord(
-                file.path, offset, f"entry {batch.index} of group {group.id} is out of order"
-            )
+            if self.damage is None:
+                self.failed = True
+                raise CorruptRecord(
+                    file.path, offset, f"entry {batch.index} of group {group.id} is out of order"
+                )
+            self._missing(group, batch.index, batch.first)
+            if group.unfit or not group.replayed(batch):
+                return
+        if batch.count > 0:
+            self.behind[group.id] = int(batch.first + batch.count)
         limit = self.limits.get(group.id, -1)
         if limit >= 0 and batch.index > limit:
             return
@@ -314,3 +362,31 @@ class _Entries(Visitor):
         else:
             batch.strip()
         self._replayer.entry(batch)
+
+    def _missing(self, group: GroupLog, index: i64, first: i64) -> None:
+        """Entries before this index, with messages up to this number, are damaged."""
+        error = self.damage
+        assert error is not None, "entries are missed where there is damage"
+        try:
+            if group.state_number > 0 or index <= group.last_index:
+                give_up(group, self._replayer, error)
+                return
+            before = self.behind.get(group.id, 0)
+            self._replayer.lost(int(group.id), before, int(first) - 1, error)
+        except CorruptRecord:
+            self.failed = True
+            raise
+        group.last_index = index - 1
+        group.persisted_index = index - 1
+
+    def finish(self) -> None:
+        """All files were read: say what is missing at the ends of groups."""
+        if self.damage is None:
+            return
+        for group_id in sorted(self._store.groups):
+            group = self._store.groups[group_id]
+            newest: i64 = group.snapshot_index
+            for place in group.places:
+                newest = max(newest, place.last_index)
+            if not group.unfit and newest > group.last_index:
+                self._missing(group, newest + 1, group.next_message)

@@ -25,7 +25,6 @@ from warren.log.batch import (
 )
 from warren.log.extents import Mark
 from warren.log.files import LogFile
-from warren.ports import File
 
 CHUNK_BYTES: Final = 4 * 1024 * 1024
 ZEROS: Final = bytes(65_536)
@@ -97,8 +96,8 @@ class Indexer(Visitor):
 class Window:
     """The part of a file that is in memory while it is scanned."""
 
-    def __init__(self, handle: File) -> None:
-        self._handle = handle
+    def __init__(self, file: LogFile) -> None:
+        self._file = file
         self.data = b""
         self.base: i64 = 0
 
@@ -109,7 +108,7 @@ class Window:
             Where the offset is in `data`.
         """
         if offset < self.base or offset + size > self.base + len(self.data):
-            self.data = self._handle.read(offset, max(size, CHUNK_BYTES))
+            self.data = self._file.read(offset, max(size, CHUNK_BYTES))
             self.base = offset
         return offset - self.base
 
@@ -127,12 +126,11 @@ class Scan:
     """
 
     def __init__(self, file: LogFile, salt: i64, visitor: Visitor, verify: bool) -> None:
-        self._handle = file.handle
         self._path = file.path
         self._identity: i64 = identity(salt, file.number)
         self._visitor = visitor
         self._verify = verify
-        self._window = Window(file.handle)
+        self._window = Window(file)
         self._header = Header()
         self.end: i64 = 0
         self.last_round: i64 = -1
@@ -166,7 +164,7 @@ class Scan:
             self.last_round = offset
             self.round_number = number
             offset = aligned(offset + size)
-        self.end = offset
+            self.end = offset
         self._look_beyond(offset, file_size)
 
     def _open_round(self, offset: i64, file_size: i64) -> i64:

@@ -28,13 +28,17 @@ def copy_here(node: Node, record: QueueRecord) -> MemberRecord | None:
     """The copy of a quorum queue that a node has to keep.
 
     None also where the tables, while they are replayed, name the copy that a node of this name had
-    on a disk that was lost: an empty one must not come back in its place (rule 15).
+    on a disk that was lost, and where they name one whose log is damaged here: an empty one must
+    not come back in its place (rule 15).
     """
     name = node.settings.node_name
     own = node.tables.machine.nodes.get(name)
     if own is None or own.uid != node.uid:
         return None
-    return record.member_on(name)
+    row = record.member_on(name)
+    if row is None or node.repairs.spent(record, row.incarnation):
+        return None
+    return row
 
 
 def start(node: Node, record: QueueRecord, replayer: NodeReplayer | None) -> Queue:
@@ -51,18 +55,24 @@ def start(node: Node, record: QueueRecord, replayer: NodeReplayer | None) -> Que
         fifo = Fifo(-1, False)
     if revived is None:
         revived = Revived(_first_memory(node, record))
-    queue = QuorumQueue(node, record.vhost, record.name, node.log.group(group_id), fifo)
-    member = node.cluster.add(node.log.group(group_id), queue, revived)
+    log = node.log.group(group_id)
+    if node.repairs.begun(group_id):
+        # In the place of one that is damaged. What says so is written before that one is dropped.
+        log.save_state(revived.memory.encode(), None)
+        log.reset_for_install()
+    queue = QuorumQueue(node, record.vhost, record.name, log, fifo)
+    member = node.cluster.add(log, queue, revived)
     queue.group = member
     node.tables.logged[group_id] = queue
     if replayer is not None:
         queue.seen_messages, queue.seen_bytes = replayer.seen.get(group_id, (0, 0))
+    first = fresh and record.node == node.settings.node_name and len(revived.memory.members) > 0
     if fresh:
         member.save_memory(None)
-        if record.node == node.settings.node_name:
-            queue.configure(DELIVERY_LIMIT)
+    if first:
+        queue.configure(DELIVERY_LIMIT)
     node.cluster.start(member)
-    if fresh and record.node == node.settings.node_name:
+    if first:
         member.campaign()
     return queue
 

@@ -140,7 +140,9 @@ class Node(Broker):
         """
         replayer = NodeReplayer()
         self.log.recover(replayer)
+        self.repairs.take(replayer)
         self.tables.recover(replayer)
+        self.repairs.say(replayer)
         self.turn()
 
     @property

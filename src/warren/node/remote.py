@@ -44,6 +44,7 @@ FOR_QUEUES_NODE: Final = (
 
 WARN_MS: Final = 60_000
 """Lost messages that nobody waits for are told of at most so often for each node."""
+NEVER_MS: Final = 1 << 62
 OPEN_AGAIN_MS: Final = 1_000
 """A line that was not answered for so long is opened under another number."""
 CONSUMER_SHIFT: Final = 32
@@ -309,6 +310,10 @@ class Remotes:
             self.owned[int(queue.group_id)] = queue
             for served in self._served.values():
                 served.started(queue.group_id)
+
+    def halted(self, queue: Queue) -> None:
+        """A classic queue of this node cannot be used: what comes for it is no riddle."""
+        self.gone[int(queue.group_id)] = NEVER_MS
 
     def stopped(self, queue: Queue) -> None:
         """It is deleted."""

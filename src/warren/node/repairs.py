@@ -10,6 +10,9 @@ committed, and after it has read all of its own copy: what can still be read of 
 dropped when it is needed no more. Until then, and in a group that has nobody else, consumers that
 come to a message which cannot be read wait.
 
+A queue whose machine cannot be rebuilt at a start is not started. A quorum queue's copy is replaced
+in the same way; a classic queue cannot be used, and its log is kept, until it is deleted.
+
 The tables' group has no messages: a snapshot of what is in memory takes the place of its entries.
 """
 
@@ -31,6 +34,7 @@ from warren.queues.queue import Queue
 
 if TYPE_CHECKING:
     from warren.node.node import Node
+    from warren.node.replay import NodeReplayer
 
 
 RETRY_MS: Final = 1_000
@@ -48,11 +52,14 @@ class Damage:
     Attributes:
         incarnation: The copy.
         said: What the log says last about why it is still there.
+        vhost, name: The queue, once the tables have named it, where it could not be started.
     """
 
     def __init__(self, incarnation: i64) -> None:
         self.incarnation: i64 = incarnation
         self.said: str = ""
+        self.vhost: str = ""
+        self.name: str = ""
 
 
 @final
@@ -67,10 +74,60 @@ class Repairs:
         self.stalled: list[Queue] = []
         self._node: Node = node
         self._damaged: dict[int, Damage] = {}
+        self._unfit: dict[int, Damage] = {}
+        """Queues that could not be replayed at the start of this life."""
         self._checking: dict[int, bool] = {}
         """Groups of which this node reads its own copy, so that another one may go."""
         self._turn: int = 0
         self._due_ms: i64 = 0
+
+    # --- what a start found ---------------------------------------------------------------------
+
+    def take(self, replayer: NodeReplayer) -> None:
+        """Before queues are started: these cannot be."""
+        for group_id, error in replayer.damaged.items():
+            revived = replayer.groups.pop(group_id, None)
+            incarnation: i64 = 0 if revived is None else revived.memory.incarnation
+            self._unfit[group_id] = Damage(incarnation)
+            self._node.log_warning(f"the queue of group {group_id} is not started: {error}")
+
+    def say(self, replayer: NodeReplayer) -> None:
+        """Queues are started: say what some have lost."""
+        for error in replayer.losses:
+            queue = self._node.tables.logged.get(error.group_id)
+            if queue is None:
+                continue
+            if error.lost:
+                self.queue_damaged(queue, error)
+            else:
+                self._node.log_warning(
+                    f"messages that had left {queue} may come again, redelivered: {error}"
+                )
+
+    def halts(self, group_id: int) -> bool:
+        """Whether a queue could not be started here because its log is damaged."""
+        return group_id in self._unfit
+
+    def spent(self, record: QueueRecord, incarnation: i64) -> bool:
+        """Whether a copy was here, and must not come back with nothing (rule 15).
+
+        Which one it was its disk may not be able to say; then it is whichever the tables name once
+        they know this life of the node.
+        """
+        damage = self._unfit.get(int(record.group_id))
+        if damage is None:
+            return False
+        damage.vhost = record.vhost
+        damage.name = record.name
+        if not self._node.cluster.session:
+            return True
+        if damage.incarnation == 0:
+            damage.incarnation = incarnation
+        return damage.incarnation == incarnation
+
+    def begun(self, group_id: int) -> bool:
+        """A queue that could not be started begins anew, or is deleted; False if it is none."""
+        return self._unfit.pop(group_id, None) is not None
 
     # --- what was found -------------------------------------------------------------------------
 
@@ -128,7 +185,7 @@ class Repairs:
 
     def tick(self, now_ms: i64) -> None:
         """Try again, about once a second, what could not be done."""
-        if now_ms < self._due_ms or not (self.stalled or self._damaged):
+        if now_ms < self._due_ms or not (self.stalled or self._damaged or self._unfit):
             return
         self._due_ms = now_ms + RETRY_MS
         self._turn += 1
@@ -140,6 +197,8 @@ class Repairs:
         for group_id, damage in list(self._damaged.items()):
             if not self._renew(group_id, damage):
                 del self._damaged[group_id]
+        for group_id, damage in list(self._unfit.items()):
+            self._renew_unfit(group_id, damage)
 
     def _renew(self, group_id: int, damage: Damage) -> bool:
         """Do the next step for a damaged copy; False if it is there no more."""
@@ -164,6 +223,24 @@ class Repairs:
         else:
             self._ask(record, own.incarnation)
         return True
+
+    def _renew_unfit(self, group_id: int, damage: Damage) -> None:
+        """Ask for another copy in the place of one that could not be started."""
+        node = self._node
+        record = node.tables.machine.queue(damage.vhost, damage.name) if damage.name else None
+        if record is None or record.group_id != group_id or record.kind != "quorum":
+            return
+        own = record.member_on(node.settings.node_name)
+        if not node.cluster.session or own is None or not self.spent(record, own.incarnation):
+            return
+        why = self._why_not(record, own.voter)
+        if why and why != damage.said:
+            node.log_warning(
+                f"queue '{record.name}' in vhost '{record.vhost}' stays damaged for now: {why}"
+            )
+        damage.said = why
+        if not why:
+            self._ask(record, own.incarnation)
 
     def _why_not(self, record: QueueRecord, votes: bool) -> str:
         """Why a damaged copy is still needed, as far as this node knows; empty if it is not."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import final
 
+from warren.errors import CorruptRecord
 from warren.log.batch import KIND_COMMAND, KIND_TRANSIENT, Batch
 from warren.log.listener import Replayer
 from warren.node.revived import RAFT_SESSION, Revived, closed_sessions, decode_memory
@@ -23,6 +24,8 @@ class NodeReplayer(Replayer):
         seen: Messages and bytes replayed, by group.
         clean: Groups whose newest entry is an orderly stop's snapshot.
         tables_state, tables_entries: What is committed of the cluster's tables.
+        damaged: Groups that cannot be replayed, and why.
+        losses: What classic queues have lost: group, damage, and numbers of messages.
     """
 
     def __init__(self) -> None:
@@ -32,6 +35,8 @@ class NodeReplayer(Replayer):
         self.seen: dict[int, tuple[int, int]] = {}
         self.tables_state: bytes = b""
         self.tables_entries: list[tuple[int, bytes]] = []
+        self.damaged: dict[int, CorruptRecord] = {}
+        self.losses: list[CorruptRecord] = []
 
     def state(self, group_id: int, payload: bytes) -> int:
         """A replicated group's term, vote, members and commit hint."""
@@ -52,6 +57,21 @@ class NodeReplayer(Replayer):
         fifo.restore(state)
         self.machines[group_id] = fifo
         self.clean[group_id] = state[1] & CLEAN != 0
+
+    def unfit(self, group_id: int, error: CorruptRecord) -> None:
+        """A queue's log is damaged: the node starts without it. Without the tables it does not."""
+        if group_id == METADATA_GROUP:
+            raise error
+        self.damaged[group_id] = error
+        self.machines.pop(group_id, None)
+
+    def lost(self, group_id: int, first: int, last: int, error: CorruptRecord) -> None:
+        """A classic queue has lost messages."""
+        gone = CorruptRecord(error.path, error.offset_bytes, error.reason)
+        gone.group_id = group_id
+        if first <= last:
+            gone.lost = [(first, last)]
+        self.losses.append(gone)
 
     def entry(self, batch: Batch) -> None:
         """An entry behind it."""

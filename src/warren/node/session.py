@@ -317,6 +317,10 @@ class VirtualHostSession(Session):
         )
         change = TopologyChange(self, method, name, done)
         queue = self._vhost.queues.get(name)
+        halted = queue is not None and self._node.repairs.halts(int(queue.group_id))
+        if halted and not method.if_unused and not method.if_empty:
+            # Nobody knows what it holds, and it is to go whatever that is.
+            queue = None
         if queue is not None:
             if isinstance(queue, RemoteQueue):
                 queue.check()

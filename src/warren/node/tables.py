@@ -176,7 +176,8 @@ class Tables(Machine):
         for tables in self.machine.vhosts.values():
             for record in tables.queues.values():
                 if record.kind == "quorum" and copies.copy_here(self._node, record) is None:
-                    return False
+                    if not self._node.repairs.halts(int(record.group_id)):
+                        return False
         return True
 
     def submit(self, command: commands.Command, change: Change | None) -> None:
@@ -573,7 +574,7 @@ class Tables(Machine):
                 queue = self._start_remote(record)
             else:
                 queue = copies.start(self._node, record, replayer)
-        elif record.node != name:
+        elif record.node != name or self._node.repairs.halts(int(record.group_id)):
             queue = self._start_remote(record)
         elif not record.durable:
             queue = TransientQueue(self._node, record.vhost, record.name)
@@ -592,12 +593,16 @@ class Tables(Machine):
             self.machine.vhosts[record.vhost].router.generation += 1
         vhost.queues[record.name] = queue
         if record.kind != "quorum":
-            self._node.remotes.started(queue)
+            if self._node.repairs.halts(int(record.group_id)):
+                self._node.remotes.halted(queue)
+            else:
+                self._node.remotes.started(queue)
 
     def _start_remote(self, record: QueueRecord) -> Queue:
         remotes = self._node.remotes
-        # A quorum queue is used by its member here, and refuses until there is one.
-        classic = record.kind != "quorum"
+        # A quorum queue is used by its member here, and refuses until there is one. So does a
+        # classic queue of this node whose log is damaged.
+        classic = record.kind != "quorum" and record.node != self._node.settings.node_name
         line = remotes.line(record.node) if classic else remotes.no_line(record.node)
         queue = RemoteQueue(
             self._node, record.vhost, record.name, record.kind, record.durable, line
@@ -637,8 +642,10 @@ class Tables(Machine):
         del vhost.queues[queue.name]
         queue.seal()
         queue.close()
-        self._node.remotes.stopped(queue)
-        if self.logged.pop(int(queue.group_id), None) is not None:
+        unfit = self._node.repairs.begun(int(queue.group_id))
+        if not unfit:
+            self._node.remotes.stopped(queue)
+        if self.logged.pop(int(queue.group_id), None) is not None or unfit:
             self._node.cluster.remove(queue.group_id)
             self._node.log.drop(int(queue.group_id))
             self._node.appended(True)

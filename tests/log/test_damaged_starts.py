@@ -1,0 +1,224 @@
+"""Starts over damage in closed files: a group at a time goes without, and the log goes on."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from sim.disk import SimDisk, SimExecutor
+from tests.log.model import SMALL
+from tests.log.replica import pack_lengths
+from warren.errors import CorruptRecord
+from warren.log.batch import HEADER_BYTES, KIND_COMMAND, KIND_MESSAGES, Batch
+from warren.log.config import LogConfig
+from warren.log.group import newest_snapshot, newest_state
+from warren.log.listener import LogListener, RawReader, Replayer
+from warren.log.log import Log
+
+ALONE = 1
+REPLICATED = 2
+ANOTHER = 3
+COUNT = 60
+SIZE = 700
+
+
+class Owner(LogListener):
+    """Takes no snapshots, so that all entries are replayed; what is there lives."""
+
+    def __init__(self) -> None:
+        self.errors: list[CorruptRecord] = []
+
+    def persisted(self, batches: list[Batch]) -> None:
+        pass
+
+    def snapshot_wanted(self, group_id: int) -> None:
+        pass
+
+    def live_runs(self, group_id: int) -> list[tuple[int, int]]:
+        return [(0, 1 << 40)]
+
+    def disk_full(self, full: bool) -> None:
+        pass
+
+    def damaged(self, error: CorruptRecord) -> None:
+        self.errors.append(error)
+
+    def failed(self, error: BaseException) -> None:
+        raise error
+
+
+class Patient(Replayer):
+    """Goes on without what is damaged."""
+
+    def __init__(self) -> None:
+        self.entries: dict[int, list[int]] = {ALONE: [], REPLICATED: [], ANOTHER: []}
+        self.gone: dict[int, CorruptRecord] = {}
+        self.losses: list[tuple[int, int, int]] = []
+
+    def snapshot(self, group_id: int, index: int, state: bytes) -> None:
+        assert group_id not in self.gone
+
+    def entry(self, batch: Batch) -> None:
+        assert batch.group_id not in self.gone, "nothing comes of a group that is unfit"
+        self.entries[batch.group_id].append(int(batch.index))
+
+    def unfit(self, group_id: int, error: CorruptRecord) -> None:
+        assert group_id not in self.gone
+        self.gone[group_id] = error
+
+    def lost(self, group_id: int, first: int, last: int, error: CorruptRecord) -> None:
+        self.losses.append((group_id, first, last))
+
+
+class Bytes(RawReader):
+    """Keeps an answer."""
+
+    def __init__(self) -> None:
+        self.data = b""
+
+    def raw_read(self, data: bytes, next_message: int, error: BaseException | None) -> None:
+        assert error is None
+        self.data = data
+
+
+def begun(disk: SimDisk, replayer: Replayer) -> tuple[Log, SimExecutor]:
+    executor = SimExecutor(Random(1))
+    log = Log(disk, executor, LogConfig(**SMALL), Owner())
+    log.recover(replayer)
+    return log, executor
+
+
+def filled() -> tuple[SimDisk, Log]:
+    """A stopped log: three groups that wrote in turn, over closed files with their sidecars."""
+    disk = SimDisk(4)
+    log, executor = begun(disk, Patient())
+    log.group(REPLICATED).save_state(b"me", None)
+    for number in range(COUNT):
+        for group_id in (ALONE, REPLICATED, ANOTHER):
+            body = bytes([number]) * SIZE
+            log.group(group_id).append(KIND_MESSAGES, 1, 0, 1, pack_lengths([body]), body, None)
+        log.flush()
+        executor.drain()
+    for now_ms in range(0, 1_000, 10):
+        log.tick(now_ms)
+        executor.drain()
+    log.close()
+    files = log._store.files
+    assert len(files) > 4 and all(file.has_sidecar for file in files[:-1])
+    disk.restart()
+    return disk, log
+
+
+def place(log: Log, group_id: int, file: int) -> tuple[str, int, int]:
+    """A file, and where the first entry of a group in it is: offset and index."""
+    extents = log._store.files[file].groups[group_id]
+    return extents.file.path, int(extents.offsets[0]), int(extents.indexes[0])
+
+
+@pytest.mark.parametrize("at", [4, 9, 13, 17, 30, 45, HEADER_BYTES + 100], ids=str)
+def test_only_the_group_whose_entry_is_damaged_goes_without(at: int) -> None:
+    disk, before = filled()
+    everything = list(range(1, COUNT + 1))
+    path, offset, index = place(before, ALONE, 1)
+    disk.flip(path, offset + at, 0x40)
+    replayer = Patient()
+    log, executor = begun(disk, replayer)
+    assert replayer.losses[0][0] == ALONE
+    missing = [i for i in everything if i not in replayer.entries[ALONE]]
+    assert missing == [index]
+    assert replayer.losses[0] == (ALONE, index - 1, index - 1)
+    if at not in (4, 9):
+        # A damaged size or checksum takes the rest of its round along.
+        assert len(replayer.losses) == 1 and not replayer.gone
+        assert replayer.entries[REPLICATED] == replayer.entries[ANOTHER] == everything
+    # It goes on as if nothing had been.
+    batch = log.group(ALONE).append(KIND_COMMAND, 1, 0, 0, b"", b"new", None)
+    assert batch.index == COUNT + 1 and batch.first == COUNT
+    log.flush()
+    executor.drain()
+
+
+def test_a_replicated_group_is_unfit_and_keeps_what_it_has() -> None:
+    disk, before = filled()
+    path, offset, index = place(before, REPLICATED, 1)
+    disk.flip(path, offset + 200, 0x40)
+    replayer = Patient()
+    log, executor = begun(disk, replayer)
+    assert list(replayer.gone) == [REPLICATED] and not replayer.losses
+    assert replayer.gone[REPLICATED].path == path
+    assert replayer.entries[REPLICATED] == list(range(1, index))
+    assert replayer.entries[ALONE] == replayer.entries[ANOTHER] == list(range(1, COUNT + 1))
+    names = disk.list("log")
+    for group_id in (ALONE, ANOTHER):
+        log.group(group_id).snapshot(COUNT, b"all", 0)
+    log.flush()
+    for now_ms in range(0, 30_000, 100):
+        log.tick(now_ms)
+        executor.drain()
+    assert [name for name in names if name.endswith(".log")][:-1] == [
+        name for name in disk.list("log") if name in names and name.endswith(".log")
+    ][: len([name for name in names if name.endswith(".log")]) - 1]
+    # Begun anew it is a group like any other.
+    group = log.group(REPLICATED)
+    group.reset_for_install()
+    group.begin_empty()
+    assert group.append(KIND_COMMAND, 2, 0, 0, b"", b"new", None).index == 1
+    log.flush()
+    executor.drain()
+    disk.restart()
+    replayer = Patient()
+    begun(disk, replayer)
+    assert not replayer.gone and replayer.entries[REPLICATED] == [1]
+
+
+@pytest.mark.parametrize("what", ["state", "snapshot"])
+def test_a_group_is_unfit_without_its_newest_state_or_snapshot(what: str) -> None:
+    disk, before = filled()
+    log, executor = begun(disk, Patient())
+    group = log.group(REPLICATED)
+    group.save_state(b"me again", None)
+    group.snapshot(COUNT, b"all of it", 0)
+    for number in range(COUNT):
+        body = bytes([number]) * SIZE
+        log.group(ALONE).append(KIND_MESSAGES, 1, 0, 1, pack_lengths([body]), body, None)
+        log.flush()
+        executor.drain()
+    for now_ms in range(0, 1_000, 10):
+        log.tick(now_ms)
+        executor.drain()
+    found = newest_state(group) if what == "state" else newest_snapshot(group)
+    assert found is not None and found.file.closed
+    offset = found.state_offset if what == "state" else found.snapshot_offset
+    disk.restart()
+    disk.flip(found.file.path, int(offset) + HEADER_BYTES + 1, 1)
+    replayer = Patient()
+    begun(disk, replayer)
+    assert list(replayer.gone) == [REPLICATED]
+    assert len(replayer.entries[ALONE]) == 2 * COUNT
+
+
+def test_the_end_of_a_closed_file_may_be_missing() -> None:
+    disk, before = filled()
+    path, offset, index = place(before, ALONE, 2)
+    disk.open(path).truncate(offset - offset % 512)
+    replayer = Patient()
+    begun(disk, replayer)
+    assert [group_id for group_id, _, _ in replayer.losses] == [ALONE, ANOTHER]
+    assert list(replayer.gone) == [REPLICATED]
+    after = place(before, ALONE, 3)[2]
+    assert replayer.entries[ALONE] == [*range(1, index), *range(after, COUNT + 1)]
+
+
+def test_without_anybody_to_answer_for_it_damage_refuses_the_start() -> None:
+    class Strict(Patient):
+        def lost(self, group_id: int, first: int, last: int, error: CorruptRecord) -> None:
+            raise error
+
+    disk, before = filled()
+    path, offset, _ = place(before, ALONE, 1)
+    disk.flip(path, offset + 200, 0x40)
+    image = disk.image()
+    with pytest.raises(CorruptRecord):
+        begun(disk, Strict())
+    assert disk.image() == image
