@@ -139,6 +139,9 @@ class Compactor(FileKeeper):
         self._busy = False
         self._due = True
         self._looked_ms: i64 = 0
+        self._now_ms: i64 = 0
+        self._sidecars_after_ms: i64 = 0
+        """No sidecar is written before, since there was no space for the last one."""
         self._copier: Copier | None = None
         self._sources: list[LogFile] = []
         self._product: LogFile | None = None
@@ -166,7 +169,10 @@ class Compactor(FileKeeper):
             self._commit()
         if self._busy or self.store.failure is not None:
             return
+        self._now_ms = now_ms
         for file in self.store.files:
+            if now_ms < self._sidecars_after_ms:
+                break
             if file.closed and not file.has_sidecar:
                 self._busy = True
                 self.store.executor.submit("compact", SidecarJob(self, file))
@@ -178,12 +184,14 @@ class Compactor(FileKeeper):
             self._look()
 
     def sidecar_done(self, job: SidecarJob, error: BaseException | None) -> None:
-        """An index is written. One that could not be for lack of space is done without."""
+        """An index is written, or could not be for lack of space; then again a while later."""
         self._busy = False
-        if error is not None and not lacks_space(error):
+        if error is None:
+            job.file.has_sidecar = True
+        elif lacks_space(error):
+            self._sidecars_after_ms = self._now_ms + self.store.config.compact_interval_ms
+        else:
             self.store.fail(error)
-            return
-        job.file.has_sidecar = True
 
     # --- what lives -----------------------------------------------------------------------------
 

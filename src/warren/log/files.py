@@ -16,8 +16,13 @@ UNREADABLE: Final = (errno.EIO, errno.EBADMSG, errno.EUCLEAN)
 
 
 def lacks_space(error: BaseException) -> bool:
-    """Whether a disk call failed for want of space only."""
-    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+    """Whether a disk call failed for want of space only, or of a descriptor: it may work later."""
+    return isinstance(error, OSError) and error.errno in (
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EMFILE,
+        errno.ENFILE,
+    )
 
 
 @final
@@ -35,7 +40,7 @@ class LogFile:
         readers: Reads under way; the handle is closed only at 0.
         retired: Whether the file has left the log.
         damaged: Whether a batch here failed its checksum; the file is then left alone.
-        has_sidecar: Whether its index is on disk, or cannot be.
+        has_sidecar: Whether its index is on disk.
     """
 
     def __init__(self, number: i64, path: str, handle: File) -> None:

@@ -156,7 +156,8 @@ class Spares:
         self._preparing = None
         self._coming -= 1
         if error is not None:
-            self.store.fail(error)
+            if not lacks_space(error):
+                self.store.fail(error)
         elif job.file is not None:
             self._add(job.file)
 

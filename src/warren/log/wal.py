@@ -176,7 +176,12 @@ class RollJob(Job):
     def _create(self, disk: Disk) -> LogFile | None:
         """A new file with some space, durable by name; None if there is no space."""
         path = log_path(self.number)
-        handle = disk.open(path, create=True)
+        try:
+            handle = disk.open(path, create=True)
+        except OSError as error:
+            if lacks_space(error):
+                return None
+            raise
         file = LogFile(self.number, path, handle)
         if not reserve(disk, file, 0, self.wal.chunk, self.wal.chunk, 0):
             handle.close()

@@ -405,6 +405,10 @@ class Node(Broker):
 
     def open_session(self, login: Login, vhost: str, owner: SessionOwner) -> Session:
         """Give a logged-in client its vhost."""
+        most = self.settings.connections_max
+        if 0 <= most < len(self.connections):
+            text = f"connection refused: node connection limit ({most}) is reached"
+            raise ConnectionException(530, text, 10, 40)
         try:
             self.tables.authority.check_vhost(login.user, vhost)
         except ConnectionException as error:

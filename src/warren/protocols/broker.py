@@ -77,6 +77,7 @@ class Settings:
         frame_max: Largest frame offered to clients.
         channel_max: Most channels a connection may have.
         heartbeat_s: Heartbeat interval suggested to clients.
+        connections_max: Connections of clients that may be there when one is opened; -1 for any.
         handshake_timeout_ms: Time a client has to log in.
         max_message_bytes: Largest body that may be published.
         log: The log's; the node draws the salt.
@@ -101,6 +102,7 @@ class Settings:
         self.frame_max: int = 131_072
         self.channel_max: int = 2_047
         self.heartbeat_s: int = 60
+        self.connections_max: int = -1
         self.handshake_timeout_ms: int = 10_000
         self.max_message_bytes: int = 16_777_216
         self.log: LogConfig = LogConfig()

@@ -47,6 +47,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
         heartbeat: Seconds, proposed to clients; 0 proposes none.
         frame_max: Whole frame, proposed to clients.
         channel_max: Highest channel number, proposed to clients.
+        connection_max: Connections of clients at a time; -1 for any number.
         handshake_timeout: Milliseconds from the connect to `connection.open`.
         max_message_size: Body of one message.
         vm_memory_high_watermark_relative: Share of the machine's memory; used where no absolute
@@ -84,6 +85,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     heartbeat: int = 60
     frame_max: int = FRAME_BYTES_MAX
     channel_max: int = CHANNELS_MAX
+    connection_max: int = -1
     handshake_timeout: int = 10_000
     max_message_size: int = MESSAGE_BYTES_MAX
     vm_memory_high_watermark_relative: float = 0.6
@@ -181,6 +183,15 @@ def _channel_max(text: str) -> int:
     if text == "0":
         return 65_535
     return _whole(1, 65_535, "channels")(text)
+
+
+def _limit(text: str) -> int:
+    """A number of connections; -1 for no limit."""
+    if text == "infinity":
+        return -1
+    if not re.fullmatch(r"[0-9]{1,9}", text):
+        raise _Refused("a whole number of connections, or infinity")
+    return int(text)
 
 
 def _word(text: str) -> str:
@@ -288,6 +299,9 @@ SETTINGS: Final = (
             "heartbeat proposed to clients, seconds; 0 proposes none"),
     Setting("frame_max", "frame_max", _frame_max, "largest frame proposed to clients, bytes"),
     Setting("channel_max", "channel_max", _channel_max, "highest channel number of a connection"),
+    Setting("connection_max", "connection_max", _limit,
+            "connections of clients at a time, or infinity"),
+    Setting("max_connections", "connection_max", _limit, "the same"),
     Setting("handshake_timeout", "handshake_timeout", _whole(1, 3_600_000, "milliseconds"),
             "milliseconds a client has to open its connection"),
     Setting("max_message_size", "max_message_size", _size(0, CONTENT_BYTES_MAX),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import gc
+import itertools
 import logging
 import os
 import resource
@@ -32,6 +33,7 @@ from warren.protocols.amqp091.connection import Connection
 from warren.protocols.broker import Settings
 from warren.protocols.peer.hello import NO_CLUSTER
 from warren.server.config import CLUSTER_PORT_DEFAULT, ServerConfig
+from warren.server.descriptors import shares
 from warren.server.disk import OsDisk
 from warren.server.executor import ThreadExecutor
 from warren.server.formation import dial_contacts, has_to_join
@@ -60,6 +62,10 @@ DRAIN_SECONDS = 0.05
 """What clients' sockets get to take the last frames at an orderly stop."""
 LOG_FILES = 8
 """`raft.wal_max_size_bytes` is cut into this many files, to reclaim space in small steps."""
+WARN_SECONDS = 10.0
+"""How often the log says that there is no room for connections."""
+LOOKED_AT_MAX = 64
+"""Sockets looked at to find one that may go; those that were opened are not looked at again."""
 SWITCH_INTERVAL_SECONDS = 0.0002
 """How long the event loop may keep a worker thread waiting for the interpreter."""
 
@@ -90,13 +96,27 @@ class ClientProtocol(asyncio.Protocol):
     def __init__(self, server: Server) -> None:
         self._server = server
         self._connection: Connection | None = None
+        self._stream: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client connected."""
         stream = cast(asyncio.Transport, transport)
+        self._stream = stream
         stream.set_write_buffer_limits(high=WRITE_HIGH_BYTES, low=WRITE_LOW_BYTES)
         host, port = (stream.get_extra_info("peername") or ("", 0))[:2]
         self._connection = self._server.node.accept(stream, host, port)
+        self._server.doorkeeper.came(self)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the client has logged in and opened its connection."""
+        connection = self._connection
+        return connection is not None and connection.session is not None
+
+    def shed(self) -> None:
+        """Let the socket go, to make room for others."""
+        if self._stream is not None:
+            self._stream.abort()
 
     def data_received(self, data: bytes) -> None:
         """Bytes came."""
@@ -108,6 +128,7 @@ class ClientProtocol(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is gone."""
         connection = self._connection
+        self._server.doorkeeper.left(self)
         if connection is not None:
             self._connection = None
             connection.lost()
@@ -123,6 +144,55 @@ class ClientProtocol(asyncio.Protocol):
         if self._connection is not None:
             self._connection.set_writable(True)
             self._server.after_event()
+
+
+class Doorkeeper:
+    """Keeps the number of clients' sockets within the descriptors that there are for them.
+
+    When one comes too many, the oldest one goes whose client has not opened its connection yet, and
+    if there is none, the one that came. So silent sockets never keep out who logs in.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._present = 0
+        self._strangers: dict[ClientProtocol, None] = {}
+        """Those that had not opened their connection when last looked at, the oldest first."""
+        self._shed = 0
+        self._warned_s = -WARN_SECONDS
+
+    def came(self, client: ClientProtocol) -> None:
+        """A client's socket was accepted."""
+        self._present += 1
+        self._strangers[client] = None
+        if self._present <= self._most:
+            return
+        for stranger in list(itertools.islice(self._strangers, LOOKED_AT_MAX)):
+            del self._strangers[stranger]
+            if not stranger.is_open:
+                self._let_go(stranger)
+                return
+        self._let_go(client)
+
+    def left(self, client: ClientProtocol) -> None:
+        """A client's socket is gone."""
+        self._present -= 1
+        self._strangers.pop(client, None)
+
+    def _let_go(self, client: ClientProtocol) -> None:
+        self._strangers.pop(client, None)
+        client.shed()
+        self._shed += 1
+        now = time.monotonic()
+        if now - self._warned_s >= WARN_SECONDS:
+            log.warning(
+                "%d connections were closed before they were opened: there are descriptors for %d; "
+                "raise the limit of open files (ulimit -n)",
+                self._shed,
+                self._most,
+            )
+            self._shed = 0
+            self._warned_s = now
 
 
 class NodeLinks(PeerListener):
@@ -200,6 +270,8 @@ class Server:
         self._stopping = loop.create_future()
         self._executor = ThreadExecutor(loop, self._after_jobs, self.guarded)
         self._listeners: list[asyncio.Server] = []
+        descriptors = shares(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+        self.doorkeeper = Doorkeeper(descriptors.connections)
         settings = settings_from(config)
         needs_secret = bool(config.join or config.cluster_nodes)
         secret = find_secret(
@@ -226,7 +298,7 @@ class Server:
             settings,
             SystemClock(),
             SystemRandom(),
-            OsDisk(Path(config.data_dir)),
+            OsDisk(Path(config.data_dir), descriptors.log_files),
             self._executor,
             log.warning,
             self.network,
@@ -444,6 +516,7 @@ def settings_from(config: ServerConfig) -> Settings:
     settings.frame_max = config.frame_max
     settings.channel_max = config.channel_max
     settings.heartbeat_s = config.heartbeat
+    settings.connections_max = config.connection_max
     settings.handshake_timeout_ms = config.handshake_timeout
     settings.max_message_bytes = config.max_message_size
     settings.log = LogConfig(

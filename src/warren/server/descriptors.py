@@ -1,0 +1,42 @@
+"""How the descriptors that the process may have are shared out: the log's files come first.
+
+A listener that accepts whatever comes lets silent sockets take all descriptors there are; then no
+log file could be opened any more. So clients get what is left when the log, the links between nodes
+and everything else have their part.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from warren.server.disk import DESCRIPTORS_MAX, RESERVE
+
+LOG_SHARE: Final = 8
+"""The log's files may hold this part of all descriptors, up to `DESCRIPTORS_MAX`."""
+
+LOG_FILES_MIN: Final = 8
+"""Those that its threads use at a time, and the next one."""
+
+OTHERS: Final = 64
+"""For the event loop, listeners, operators, and two links to each of a dozen nodes."""
+
+CONNECTIONS_MIN: Final = 8
+"""Clients that are let in even where the limit is too low for everything else."""
+
+
+class Shares(NamedTuple):
+    """Descriptors.
+
+    Attributes:
+        log_files: For files of the log.
+        connections: For clients.
+    """
+
+    log_files: int
+    connections: int
+
+
+def shares(limit: int) -> Shares:
+    """Share out what the process may have."""
+    log_files = min(DESCRIPTORS_MAX, max(LOG_FILES_MIN, limit // LOG_SHARE))
+    return Shares(log_files, max(CONNECTIONS_MIN, limit - log_files - RESERVE - OTHERS))
