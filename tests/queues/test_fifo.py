@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from librt.strings import BytesWriter
 
 from warren.queues import commands
-from warren.queues.fifo import FENCED, OK, UNKNOWN_GROUP, Fifo
+from warren.queues.fifo import FENCED, HAND_OUT_MAX, OK, UNKNOWN_GROUP, Fifo
 from warren.queues.links import Reply
 
 Message = tuple[int, int, int]
@@ -67,12 +67,19 @@ class FifoMachine(RuleBasedStateMachine):
         self.next_consumer = 1
         self.now_ms = 1_000
 
-    @initialize(kind=st.sampled_from(sorted(KINDS)))
-    def begin(self, kind: str) -> None:
-        """A new queue."""
+    @initialize(
+        kind=st.sampled_from(sorted(KINDS)),
+        hand_out_max=st.sampled_from([1, 3, HAND_OUT_MAX]),
+        midway=st.booleans(),
+    )
+    def begin(self, kind: str, hand_out_max: int, midway: bool) -> None:
+        """A new queue, whose machine hands out so much in one go, and may be restored between."""
         self.limit, self.keeps_place = KINDS[kind]
+        self.midway = midway
         self.fifo = Fifo(self.limit, self.keeps_place)
         self.twin = Fifo(self.limit, self.keeps_place)
+        self.fifo.hand_out_max = hand_out_max
+        self.twin.hand_out_max = hand_out_max
         self.attach(4, 0)
         self.enqueue(6)
 
@@ -89,12 +96,22 @@ class FifoMachine(RuleBasedStateMachine):
         return reply
 
     def dispatch(self) -> None:
-        """Hand out what is ready, and check who got what."""
+        """Hand out all that is ready, and check who got what."""
+        self.dispatch_some()
+        while self.fifo.unfinished():
+            if self.midway:
+                self.restore()
+            self.dispatch_some()
+        assert not self.twin.unfinished()
+
+    def dispatch_some(self) -> None:
+        """Hand out as much as is handed out in one go."""
         for fifo in (self.fifo, self.twin):
             fifo.dispatch()
         told = [[(d.consumer.id, d.mid, d.first, d.count, d.acquired) for d in fifo.deliveries]
                 for fifo in (self.fifo, self.twin)]  # fmt: skip
         assert told[0] == told[1]
+        assert len(told[0]) <= self.fifo.hand_out_max
         self.fifo.deliveries = []
         self.twin.deliveries = []
         for consumer_id, mid, first, count, acquired in told[0]:
@@ -364,6 +381,7 @@ class FifoMachine(RuleBasedStateMachine):
         """Go on with a machine restored from the snapshot; the twin goes on as it was."""
         state = self.fifo.encode()
         restored = Fifo(-1, False)
+        restored.hand_out_max = self.fifo.hand_out_max
         restored.restore(state)
         assert restored.encode() == state
         self.fifo = restored

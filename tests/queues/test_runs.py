@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -54,6 +57,25 @@ class RunQueueMachine(RuleBasedStateMachine):
         self.queue.insert_sorted([Run(first, first + count - 1, acquired + 1)])
         self.model[:count] = [(first + at, acquired + 1) for at in range(count)]
 
+    @precondition(lambda self: self.model)
+    @rule(data=st.data())
+    def take_some_out_and_return_them(self, data: st.DataObject) -> None:
+        """Numbers from anywhere leave, and come back together, in any order."""
+        chosen = data.draw(st.lists(st.sampled_from(self.model), max_size=6, unique=True))
+        for number, _ in chosen:
+            self.queue.remove(number, number)
+        again = data.draw(st.integers(0, 2))
+        self.queue.insert_sorted([Run(number, number, again) for number, _ in chosen])
+        moved = {number for number, _ in chosen}
+        self.model = [(n, again if n in moved else acquired) for n, acquired in self.model]
+
+    @invariant()
+    def neighbours_are_joined(self) -> None:
+        """What an insertion touches is as short as if it had been pushed in order."""
+        runs = self.queue.quadruples()
+        for (_, last, *before), (first, _, *behind) in pairwise(runs):
+            assert last + 1 < first or before != behind
+
     @rule()
     def clear(self) -> None:
         self.queue.clear()
@@ -78,6 +100,22 @@ class RunQueueMachine(RuleBasedStateMachine):
 
 
 TestRunQueue = RunQueueMachine.TestCase
+
+
+def test_a_return_costs_the_same_whatever_has_returned() -> None:
+    """Every second message is in the queue, in a run of its own; one comes back among them."""
+
+    def cost_s(held: int) -> float:
+        queue = RunQueue()
+        for number in range(held):
+            queue.push(2 * number, 2 * number)
+        began = time.process_time()
+        for number in range(500):
+            queue.insert_sorted([Run(held + 1 + 2 * number, held + 1 + 2 * number, 1)])
+        return time.process_time() - began
+
+    cost_s(1_000)
+    assert cost_s(64_000) < 8 * cost_s(1_000) + 0.01
 
 
 def test_a_backlog_is_one_run() -> None:

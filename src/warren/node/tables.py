@@ -294,6 +294,8 @@ class Tables(Machine):
                 del self._leased[queue]
             else:
                 queue.expire_groups(now_ms)
+                if not queue.fifo.groups and not queue.fifo.unfinished():
+                    del self._leased[queue]
         self._announcing = False
         self.announce()
         self._ask_for_sessions()

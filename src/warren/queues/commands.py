@@ -19,9 +19,12 @@ big-endian:
     EXPIRE   14 size i32, group name
     CONFIG   15 keeps_place u8, delivery limit i64
     FREE     16 first message i64, last message i64
+    GO_ON    17
 
 CONFIG is a group's first command. FREE is all that a classic queue logs of what happens to its
 messages: which numbers left, whoever had them.
+
+GO_ON changes nothing: it is an entry, and each entry has the machine hand out some more.
 
 The machine that applies them carries the format's version in its snapshots.
 """
@@ -49,6 +52,7 @@ GROUP_RELEASE: Final = 13
 EXPIRE: Final = 14
 CONFIG: Final = 15
 FREE: Final = 16
+GO_ON: Final = 17
 
 SETTLE_BYTES: Final = 25
 
@@ -166,6 +170,11 @@ def free(out: BytesWriter, first: i64, last: i64) -> None:
     out.append(FREE)
     write_i64_be(out, first)
     write_i64_be(out, last)
+
+
+def go_on(out: BytesWriter) -> None:
+    """The machine is not through with handing out."""
+    out.append(GO_ON)
 
 
 def _name(out: BytesWriter, name: str) -> None:

@@ -218,6 +218,13 @@ class Turns:
                 consumer = consumer.after
         return line
 
+    def any(self) -> bool:
+        """Whether anybody stands in line."""
+        for level in self._levels:
+            if level.head is not None:
+                return True
+        return False
+
     def alone(self) -> bool:
         """Whether the consumer just taken is the only one of the highest priority."""
         return not self._levels or self._levels[0].head is None

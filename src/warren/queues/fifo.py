@@ -31,6 +31,10 @@ from warren.queues.runs import Run, RunQueue, first_of, merge_pairs
 VERSION: Final = 1
 UNLIMITED: Final = 1 << 60
 
+HAND_OUT_MAX: Final = 4_096
+"""Deliveries that one `dispatch` makes: about 4 ms. All members have to stop at the same one, so
+another number is another version of the machine."""
+
 OK: Final = 0
 FENCED: Final = 1
 UNKNOWN_GROUP: Final = 2
@@ -48,6 +52,7 @@ class Fifo:
         next_message: Number of the next message to be enqueued.
         dropped: Messages dropped at the delivery limit so far.
         freed: Messages that left the queue, if `reports_freed`; whoever reads it clears it.
+        hand_out_max: See `HAND_OUT_MAX`.
     """
 
     def __init__(self, delivery_limit: i64, keeps_place: bool, reports_freed: bool = False) -> None:
@@ -63,6 +68,7 @@ class Fifo:
         self.consumers: dict[int, Consumer] = {}
         self.groups: dict[str, Group] = {}
         self.deliveries: list[Delivery] = []
+        self.hand_out_max: i64 = HAND_OUT_MAX
         self._turns: Turns = Turns()
 
     # Commands. `dispatch` follows each batch of them.
@@ -296,6 +302,9 @@ class Fifo:
                 reply = Reply(OK, self.purge())
             elif opcode == commands.RESET:
                 self.reset()
+            elif opcode == commands.GO_ON:
+                # What it is for is the dispatch that follows every entry.
+                continue
             elif opcode == commands.FREE:
                 self.free(read_i64_be(payload, at), read_i64_be(payload, at + 8))
                 at += 16
@@ -310,10 +319,12 @@ class Fifo:
     def dispatch(self) -> None:
         """Hand ready messages to consumers with room, one at a time in turn.
 
-        A consumer that is alone at the highest priority takes whole runs.
+        A consumer that is alone at the highest priority takes whole runs. However many messages and
+        consumers there are, one call stops behind so many deliveries; `unfinished` then says that
+        another one is called for.
         """
         turns = self._turns
-        while True:
+        for _ in range(self.hand_out_max):
             source = self.returned if self.returned.count > 0 else self.ready
             if source.count == 0:
                 return
@@ -334,6 +345,10 @@ class Fifo:
             self.deliveries.append(Delivery(consumer, mid, number, count, acquired))
             if room > count:
                 turns.add(consumer)
+
+    def unfinished(self) -> bool:
+        """Whether somebody in line can have a message; else `dispatch` has nothing to do."""
+        return self.ready_count() > 0 and self._turns.any()
 
     def wake(self, consumer: Consumer) -> None:
         """A consumer may have room again."""

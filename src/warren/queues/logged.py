@@ -108,8 +108,8 @@ class LoggedQueue(Queue):
         raise AssertionError("a logged queue type defines recovered")
 
     def mind_leases(self) -> None:
-        """Tell the host where there are groups of readers."""
-        if self.fifo.groups:
+        """Tell the host where there are groups of readers, or more to hand out in a while."""
+        if self.fifo.groups or self.fifo.unfinished():
             self.host.queue_leased(self)
 
     def expire_groups(self, now_ms: i64) -> None:

@@ -50,7 +50,7 @@ class Host:
         raise AssertionError("a host defines queue_congested")
 
     def queue_leased(self, queue: Queue) -> None:
-        """The queue has groups of readers: call `expire_groups` now and then."""
+        """Something of the queue is for its leader to mind: call `expire_groups` now and then."""
         raise AssertionError("a host defines queue_leased")
 
     def queue_unused(self, queue: Queue) -> None:
@@ -316,6 +316,9 @@ class Queue:
                     # Cancelled meanwhile: nobody will see these, so nobody can settle them.
                     last = delivery.mid + delivery.count - 1
                     self.return_(delivery.consumer.id, delivery.mid, last, False)
+        if fifo.unfinished() and not self.deleted:
+            # The next turn goes on: this one has cost enough.
+            self._mark()
 
     def persisted(self, batch: Batch) -> None:
         """A batch of this queue is durable."""

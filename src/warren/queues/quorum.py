@@ -19,7 +19,7 @@ from warren.log.group import GroupLog
 from warren.queues import commands
 from warren.queues.consumers import Limiter
 from warren.queues.fifo import Fifo
-from warren.queues.links import Delivery, Link, Waiter
+from warren.queues.links import Delivery, Link, Reply, Waiter
 from warren.queues.logged import Gathered, LoggedQueue
 from warren.queues.numbers import Numbers
 from warren.queues.queue import Host
@@ -40,6 +40,7 @@ class QuorumQueue(LoggedQueue, Machine):
 
     Attributes:
         numbers: Of this node's consumers in its present session, behind which they stand in ids.
+        going_on: Whether an entry is under way that only has the machine hand out more.
     """
 
     def __init__(self, host: Host, vhost: str, name: str, log: GroupLog, fifo: Fifo) -> None:
@@ -48,6 +49,7 @@ class QuorumQueue(LoggedQueue, Machine):
         self._handed: dict[int, int] = {}
         """The next message id of each consumer of this node."""
         self.numbers: Numbers = Numbers(COUNTER_MAX)
+        self.going_on: bool = False
         self._terms: dict[int, tuple[int, int]] = {}
         """Credit and priority of each consumer of this node."""
 
@@ -110,6 +112,7 @@ class QuorumQueue(LoggedQueue, Machine):
         """The leader minds the leases of readers."""
         if self._group().leads():
             super().expire_groups(now_ms)
+            self._keep_going()
 
     def settle(self, consumer_id: i64, first: i64, last: i64) -> None:
         """Message ids of a consumer are done with; one with little credit left waits for more."""
@@ -137,6 +140,7 @@ class QuorumQueue(LoggedQueue, Machine):
 
     def dispatch(self) -> None:
         """Pass on what the machine handed to consumers of this node."""
+        self._keep_going()
         fifo = self.fifo
         if not fifo.deliveries:
             return
@@ -147,6 +151,23 @@ class QuorumQueue(LoggedQueue, Machine):
             consumer_id = delivery.consumer.id
             if consumer_id >> COUNTER_BITS == session:
                 self._hand_on(consumer_id, delivery)
+
+    def _keep_going(self) -> None:
+        """The leader has the machine hand out more, if the last entry did not come to the end."""
+        if self.going_on or self.deleted or not self.fifo.unfinished():
+            return
+        # Who leads may change before it is done.
+        self.mind_leases()
+        if self._group().leads():
+            self.going_on = True
+            self._before_asking()
+            commands.go_on(self._commands)
+            self._ask(GoingOn(self))
+
+    def went_on(self) -> None:
+        """An entry that has the machine hand out more was applied."""
+        self.going_on = False
+        self._mark()
 
     def _hand_on(self, consumer_id: i64, delivery: Delivery) -> None:
         last = delivery.mid + delivery.count - 1
@@ -289,6 +310,25 @@ class QuorumQueue(LoggedQueue, Machine):
         self._handed.pop(consumer_id, None)
         self._terms.pop(consumer_id, None)
         super()._unlink(consumer_id)
+
+
+@final
+class GoingOn(Waiter):
+    """Waits until the machine has handed out more."""
+
+    def __init__(self, queue: QuorumQueue) -> None:
+        self._queue: QuorumQueue = queue
+
+    def answered(self, reply: Reply) -> None:
+        """It has; there may be more yet."""
+        self._queue.went_on()
+
+    def abandoned(self) -> None:
+        """The queue is gone."""
+
+    def missed(self) -> None:
+        """It has, within a snapshot."""
+        self._queue.went_on()
 
 
 def close_sessions(fifo: Fifo, sessions: list[int]) -> None:

@@ -70,14 +70,7 @@ class RunQueue:
     def remove(self, first: i64, last: i64) -> None:
         """Drop the numbers `first..last`, wherever they are; the runs have to be ascending."""
         runs = self._runs
-        low: i64 = self._head
-        high: i64 = len(runs)
-        while low < high:
-            middle = (low + high) // 2
-            if runs[middle].last < first:
-                low = middle + 1
-            else:
-                high = middle
+        low = self._find(first)
         while low < len(runs) and runs[low].first <= last:
             run = runs[low]
             start = max(run.first, first)
@@ -109,11 +102,54 @@ class RunQueue:
         self.count = 0
 
     def insert_sorted(self, runs: list[Run]) -> None:
-        """Merge runs into place by number, for messages that return to where they were."""
-        merged = sorted(self._runs[self._head :] + runs, key=first_of)
-        self.clear()
-        for run in merged:
-            self.push(run.first, run.last, run.acquired, run.failed)
+        """Merge runs into place by number, for messages that return to where they were.
+
+        What lies before and behind all of them is not looked at, however much that is.
+        """
+        if not runs:
+            return
+        for run in runs:
+            self.count += run.last - run.first + 1
+        runs.sort(key=first_of)
+        mine = self._runs
+        low = self._find(runs[0].first)
+        high = self._find(runs[-1].first)
+        region = mine[low:high]
+        if region:
+            region.extend(runs)
+            region.sort(key=first_of)
+        else:
+            region = runs
+        if low > self._head:
+            # So that it may be joined with the first that comes behind it.
+            low -= 1
+            region.insert(0, mine[low])
+        if high < len(mine):
+            region.append(mine[high])
+            high += 1
+        merged: list[Run] = []
+        tail: Run | None = None
+        for run in region:
+            if tail is not None and tail.last + 1 == run.first:
+                if tail.acquired == run.acquired and tail.failed == run.failed:
+                    tail.last = run.last
+                    continue
+            merged.append(run)
+            tail = run
+        mine[low:high] = merged
+
+    def _find(self, number: i64) -> i64:
+        """Index of the first run that ends at or behind a number; the runs are ascending."""
+        runs = self._runs
+        low: i64 = self._head
+        high: i64 = len(runs)
+        while low < high:
+            middle = (low + high) // 2
+            if runs[middle].last < number:
+                low = middle + 1
+            else:
+                high = middle
+        return low
 
     def pairs(self) -> list[tuple[int, int]]:
         """All numbers as (first, last) pairs, in queue order."""
