@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.node.pair import Pair
+from warren.protocols.amqp091.consuming import FLUSH_BYTES
+from warren.protocols.amqp091.output import TURN_BYTES_MAX
 from warren.queues.fifo import HAND_OUT_MAX
 from warren.wire.amqp091 import spec
 
@@ -67,3 +69,28 @@ def test_another_leader_goes_on_where_the_last_one_stopped() -> None:
         pair.stations[leader].kill()
     pair.until(lambda: len(client.messages) == 40)
     assert sorted(int(body) for body in client.bodies()) == list(range(40))
+
+
+def test_a_turn_gives_one_client_a_bounded_number_of_bytes() -> None:
+    """A client that takes whatever it is given, from a queue that has all in memory."""
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    assert isinstance(client.declare("q", durable=False), spec.QueueDeclareOk)
+    body = bytes(100_000)
+    for _ in range(60):
+        client.publish("q", body)
+    pair.until(lambda: pair.a.queue("q").ready_count() == 60)
+    client.send(spec.BasicConsume(0, "q", "c", False, False, False, False, {}))
+    node = pair.a.node
+    most = 0
+    for _ in range(100):
+        client.exchange()
+        client.inbox = []
+        before = int(client.end.output.sent_bytes)
+        node.turn()
+        most = max(most, int(client.end.output.sent_bytes) - before)
+        if pair.a.queue("q").delivered == 60 and not node.needs_turn:
+            break
+    assert client.end.output.sent_bytes > 60 * len(body)
+    # The buffer is handed over when it passes its size, and once more at the end of the turn.
+    assert most < TURN_BYTES_MAX + 2 * (FLUSH_BYTES + len(body))

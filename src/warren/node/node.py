@@ -119,6 +119,7 @@ class Node(Broker):
         self._confirming: list[Confirming] = []
         self._waking: dict[Confirming, None] = {}
         self._going_on: list[Confirming] = []
+        self._spent_outputs: list[Output] = []
         self._snapshots_wanted: dict[int, None] = {}
         """Groups, in the order in which they are served."""
         self._congested: dict[Queue, None] = {}
@@ -179,6 +180,11 @@ class Node(Broker):
             self._going_on = []
             for channel in going_on:
                 channel.go_on()
+        if self._spent_outputs:
+            spent = self._spent_outputs
+            self._spent_outputs = []
+            for output in spent:
+                output.go_on()
         self._serve_queues()
         self.cluster.work()
         if self._congested:
@@ -200,13 +206,14 @@ class Node(Broker):
             outputs = self._dirty_outputs
             self._dirty_outputs = []
             for output in outputs:
-                output.flush()
+                output.end_turn()
         self.remotes.work()
         self.cluster.peers.flush()
         # What is left came up behind its place in this turn.
         self.needs_turn = (
             len(self._dirty_queues) > 0
             or len(self._going_on) > 0
+            or len(self._spent_outputs) > 0
             or len(self._dirty_outputs) > 0
             or len(self._confirming) > 0
             or len(self._snapshots_wanted) > 0
@@ -348,6 +355,11 @@ class Node(Broker):
     def output_dirty(self, output: Output) -> None:
         """Have an output flushed in this turn."""
         self._dirty_outputs.append(output)
+        self.needs_turn = True
+
+    def output_spent(self, output: Output) -> None:
+        """Have an output's links go on in the next turn."""
+        self._spent_outputs.append(output)
         self.needs_turn = True
 
     def confirm_later(self, channel: Confirming) -> None:

@@ -211,7 +211,7 @@ class ConsumerLink(Link):
         while delivery.count > 0:
             if len(output.buffer) > FLUSH_BYTES:
                 output.flush()
-            if not output.writable:
+            if not output.takes():
                 output.wait(self)
                 return False
             batch = self.queue.batch_of(delivery.first)

@@ -22,6 +22,11 @@ STALLED_BYTES_MAX: Final = 4_194_304
 """What may be queued behind the transport's high mark before the client's input is left alone."""
 
 
+TURN_BYTES_MAX: Final = 1_048_576
+"""What deliveries may hand to one transport in one turn. A fast client takes all that it is given,
+and a turn in which it is given a whole backlog is one in which nobody else is served."""
+
+
 @trait
 class OutputHost:
     """The node, which flushes outputs at the end of its turn."""
@@ -29,6 +34,10 @@ class OutputHost:
     def output_dirty(self, output: Output) -> None:
         """There is something to flush."""
         raise AssertionError("an output host defines output_dirty")
+
+    def output_spent(self, output: Output) -> None:
+        """It has links that wait for the next turn."""
+        raise AssertionError("an output host defines output_spent")
 
 
 @trait
@@ -66,6 +75,11 @@ class Output:
         self._waiting: list[Link] = []
         self._grown: bool = False
         self._stalled_bytes: i64 = 0
+        self._turn_bytes: i64 = 0
+
+    def takes(self) -> bool:
+        """Whether deliveries may be written now."""
+        return self.writable and self._turn_bytes < TURN_BYTES_MAX
 
     def touch(self) -> None:
         """Have the buffer flushed at the end of the turn."""
@@ -85,22 +99,36 @@ class Output:
             self._grown = True
         if not self.closed:
             self.sent_bytes += size
+            self._turn_bytes += size
             self._transport.write(data)
             if not self.writable:
                 self._stalled_bytes += size
                 if self._stalled_bytes > STALLED_BYTES_MAX:
                     self._owner.stalled()
 
+    def end_turn(self) -> None:
+        """Flush; links that wait for this turn to be over go on in the next."""
+        self.flush()
+        if self._turn_bytes >= TURN_BYTES_MAX and self.writable and self._waiting:
+            self._host.output_spent(self)
+        self._turn_bytes = 0
+
     def wait(self, link: Link) -> None:
-        """Resume a link when the transport takes bytes again."""
+        """Resume a link when the transport takes bytes again, or in the next turn."""
         if link not in self._waiting:
             self._waiting.append(link)
+            self.touch()
 
     def set_writable(self, writable: bool) -> None:
         """The transport's buffer passed its high mark (False) or drained (True)."""
         self.writable = writable
         self._stalled_bytes = 0
-        if writable and self._waiting:
+        if writable:
+            self.go_on()
+
+    def go_on(self) -> None:
+        """Resume the links that wait, if they may write."""
+        if self.takes() and self._waiting:
             waiting = self._waiting
             self._waiting = []
             for link in waiting:
