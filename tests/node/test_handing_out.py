@@ -43,8 +43,8 @@ def test_all_is_handed_out_a_part_at_a_time(kind: str, durable: bool) -> None:
     assert client.bodies() == [b"%d" % number for number in range(COUNT)]
     tags = [got.method.consumer_tag for got in client.messages]
     assert tags == ["one", "two"] * (COUNT // 2), "in turn, over the end of a part"
-    # A turn serves a queue twice, around its write to the disk.
-    assert 0 < most <= 2 * PART
+    # A turn serves a queue twice, around its write to the disk, and a part may come on top of less.
+    assert 0 < most < 4 * PART
 
 
 def test_another_leader_goes_on_where_the_last_one_stopped() -> None:

@@ -236,6 +236,9 @@ class Node(Broker):
             self._waking = {}
             for channel in waking:
                 channel.wake_consumers()
+            # Which of a channel's queues has its turn first, it is for the channel to say.
+            for queue in list(self._dirty_queues):
+                queue.dispatch()
         for queue in queues:
             queue.dispatch()
 

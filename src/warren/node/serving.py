@@ -329,6 +329,7 @@ class ServedQueue(Publisher, FlowControlled):
         if flags & frames.WANTED and opcode not in (commands.ATTACH, commands.GET, commands.PURGE):
             # Only the counts are wanted, as of now.
             queue.seal()
+            queue.hand_out()
             asked.answered(Reply())
 
     def _attach(

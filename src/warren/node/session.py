@@ -327,6 +327,7 @@ class VirtualHostSession(Session):
                 queue.count(DeletingRemote(self, method, queue, command, change, done))
                 return
             queue.seal()
+            queue.hand_out()
             self.check_deletable(method, queue)
             change.messages = queue.ready_count()
         if command is None:
@@ -528,6 +529,7 @@ class VirtualHostSession(Session):
             queue.count(DeclaredRemote(queue, done))
             return
         queue.seal()
+        queue.hand_out()
         done.answered(Reply(0, queue.ready_count(), queue.consumer_count()))
 
     def _submit(

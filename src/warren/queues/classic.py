@@ -73,9 +73,15 @@ class ClassicQueue(LoggedQueue):
             pairs = pairs + leaving.pairs
         return merge_pairs(pairs)
 
+    def hand_out(self) -> None:
+        """Have those who wait get what is ready, but for what is too much for one turn."""
+        fifo = self.fifo
+        if len(fifo.deliveries) < fifo.hand_out_max:
+            fifo.dispatch()
+
     def dispatch(self) -> None:
         """Hand out what is ready now."""
-        self.fifo.dispatch()
+        self.hand_out()
         super().dispatch()
 
     def configure(self) -> None:
@@ -144,7 +150,16 @@ class ClassicQueue(LoggedQueue):
                 return True
         return False
 
+    def _before_asking(self) -> None:
+        """What was published before is there before."""
+        if self._pending > 0:
+            self._seal_messages()
+        else:
+            self.hand_out()
+
     def _seal_messages(self) -> None:
+        if self._pending_commands:
+            self._seal_commands(None)
         gathered = self._take_messages()
         runs = gathered.runs
         if gathered.kind != KIND_MESSAGES:
@@ -163,6 +178,7 @@ class ClassicQueue(LoggedQueue):
             self.fifo.transient.push(batch.first, batch.first + batch.count - 1)
             for run in runs:
                 run.safe()
+        self.hand_out()
 
     def _seal_commands(self, waiter: Waiter | None) -> None:
         payload = self._take_commands()

@@ -24,6 +24,10 @@ class Limiter:
         self.limit: i64 = 0
         self.used: i64 = 0
 
+    def used_up(self) -> bool:
+        """Whether nothing more may be handed out under it."""
+        return 0 < self.limit <= self.used
+
 
 @final
 class Segment:
@@ -47,6 +51,7 @@ class Consumer:
         held: Messages it holds unsettled.
         active: False once cancelled: it keeps what it holds and gets nothing more.
         paused: True while its node cannot pass messages on (never set for a quorum queue).
+        limited: Whether its shared limit was found used up when its turn came.
     """
 
     def __init__(self, consumer_id: i64, credit: i64, priority: i64) -> None:
@@ -56,6 +61,7 @@ class Consumer:
         self.held: i64 = 0
         self.active: bool = True
         self.paused: bool = False
+        self.limited: bool = False
         self.limiter: Limiter | None = None
         self.next_mid: i64 = 0
         self.line: Level | None = None
@@ -63,6 +69,10 @@ class Consumer:
         self.after: Consumer | None = None
         self._segments: list[Segment] = []
         self._head: i64 = 0
+
+    def willing(self) -> bool:
+        """Whether it stands in line, as far as it is for itself to say."""
+        return self.active and not self.paused and self.credit > 0
 
     def room(self) -> i64:
         """How many messages it may be given right now."""

@@ -22,7 +22,7 @@ from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i32_be, w
 from mypy_extensions import i32, i64
 
 from warren.queues import commands
-from warren.queues.consumers import Consumer, Segment, Turns
+from warren.queues.consumers import Consumer, Limiter, Segment, Turns
 from warren.queues.groups import Checkout, Group, decode_group
 from warren.queues.links import Delivery, Reply
 from warren.queues.replicated import COUNTER_BITS
@@ -70,6 +70,8 @@ class Fifo:
         self.deliveries: list[Delivery] = []
         self.hand_out_max: i64 = HAND_OUT_MAX
         self._turns: Turns = Turns()
+        self._limited: dict[int, list[Consumer]] = {}
+        """By the identity of a shared limit that was used up: whose turn it was, in that order."""
 
     # Commands. `dispatch` follows each batch of them.
 
@@ -90,7 +92,7 @@ class Fifo:
         consumer = self.consumers.get(consumer_id)
         if consumer is not None:
             consumer.active = False
-            self._turns.remove(consumer)
+            self._leave(consumer)
             if consumer.held == 0:
                 del self.consumers[consumer_id]
 
@@ -254,6 +256,7 @@ class Fifo:
         that nobody knows any more.
         """
         reply = Reply()
+        start = at
         while at < end:
             opcode: i64 = payload[at]
             at += 1
@@ -295,10 +298,15 @@ class Fifo:
                 at += 8
             elif opcode == commands.GET:
                 reply = Reply()
+                if at > start + 1:
+                    # Whoever waits in line was there before, and this batch may have made room.
+                    self.dispatch()
                 if session == 0 or read_i64_be(payload, at) >> COUNTER_BITS == session:
                     reply.delivery = self.get(read_i64_be(payload, at))
                 at += 8
             elif opcode == commands.PURGE:
+                if at > start + 1:
+                    self.dispatch()
                 reply = Reply(OK, self.purge())
             elif opcode == commands.RESET:
                 self.reset()
@@ -333,6 +341,8 @@ class Fifo:
                 return
             room = consumer.room()
             if room <= 0:
+                if consumer.willing():
+                    self._limit(consumer)
                 continue
             run = source.head()
             number, acquired, failed = run.first, run.acquired, run.failed
@@ -343,7 +353,7 @@ class Fifo:
             source.take(count)
             mid = consumer.hold(number, count, acquired, failed)
             self.deliveries.append(Delivery(consumer, mid, number, count, acquired))
-            if room > count:
+            if consumer.willing():
                 turns.add(consumer)
 
     def unfinished(self) -> bool:
@@ -351,9 +361,40 @@ class Fifo:
         return self.ready_count() > 0 and self._turns.any()
 
     def wake(self, consumer: Consumer) -> None:
-        """A consumer may have room again."""
-        if consumer.room() > 0:
+        """A consumer may have room again, and so may those that share its limit."""
+        if consumer.limiter is not None:
+            self._wake_limited(consumer.limiter)
+        if not consumer.limited and consumer.willing():
             self._turns.add(consumer)
+
+    def _wake_limited(self, limiter: Limiter) -> None:
+        """Those who wait for room in a shared limit stand in line again, if there is some."""
+        if not limiter.used_up():
+            for consumer in self._limited.pop(id(limiter), []):
+                consumer.limited = False
+                if consumer.willing():
+                    self._turns.add(consumer)
+
+    def _limit(self, consumer: Consumer) -> None:
+        """A consumer waits until there is room in its shared limit."""
+        consumer.limited = True
+        key = id(consumer.limiter)
+        line = self._limited.get(key)
+        if line is None:
+            self._limited[key] = [consumer]
+        else:
+            line.append(consumer)
+
+    def _leave(self, consumer: Consumer) -> None:
+        """A consumer that goes gives up its place in line."""
+        self._turns.remove(consumer)
+        if consumer.limited:
+            consumer.limited = False
+            key = id(consumer.limiter)
+            line = self._limited[key]
+            line.remove(consumer)
+            if not line:
+                del self._limited[key]
 
     def count_as_delivered(self) -> None:
         """After a crash nobody knows which messages were delivered: all may have been."""
@@ -529,7 +570,7 @@ class Fifo:
         if consumer is None:
             return []
         consumer.active = False
-        self._turns.remove(consumer)
+        self._leave(consumer)
         return self._survivors(consumer.release(0, consumer.next_mid), True)
 
     def _survivors(self, segments: list[Segment], failed: bool) -> list[Run]:
@@ -586,12 +627,19 @@ class Fifo:
 
     def _credit(self, consumer: Consumer, count: i64) -> None:
         """A consumer gave up `count` messages."""
+        limiter = consumer.limiter
         if not consumer.active:
             if consumer.held == 0:
                 self.consumers.pop(consumer.id, None)
+            if limiter is not None:
+                self._wake_limited(limiter)
             return
         consumer.credit += count
-        self.wake(consumer)
+        if limiter is None or limiter.limit == 0:
+            self.wake(consumer)
+        elif consumer.line is None and not consumer.limited and consumer.willing():
+            # Its channel is going to wake all that share the limit, in other queues, too.
+            self._limit(consumer)
 
     def durable_copy(self) -> Fifo:
         """A machine with all live messages ready and no consumers, as a restart will see them."""

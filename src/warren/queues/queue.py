@@ -286,6 +286,9 @@ class Queue:
         """Settle what is lost of a delivery's next messages; whether there was such."""
         return False
 
+    def hand_out(self) -> None:
+        """Have those who wait get what is ready, before it is counted; what can be done at once."""
+
     # For the node.
 
     def seal(self) -> None:

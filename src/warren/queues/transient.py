@@ -57,9 +57,15 @@ class TransientQueue(Queue):
         """Whether its consumers are behind; a queue that nobody drains holds nobody back."""
         return self.resident_bytes > FLOW_BYTES and self.draining
 
+    def hand_out(self) -> None:
+        """Have those who wait get what is ready, but for what is too much for one turn."""
+        fifo = self.fifo
+        if len(fifo.deliveries) < fifo.hand_out_max:
+            fifo.dispatch()
+
     def dispatch(self) -> None:
         """Hand out what is ready, then let go of what has left."""
-        self.fifo.dispatch()
+        self.hand_out()
         before = self.delivered
         super().dispatch()
         if self.delivered != before:
@@ -75,7 +81,16 @@ class TransientQueue(Queue):
         """Nothing of this queue is ever written."""
         raise AssertionError(f"a batch of {self} was written")
 
+    def _before_asking(self) -> None:
+        """What was published before is there before."""
+        if self._pending > 0:
+            self._seal_messages()
+        else:
+            self.hand_out()
+
     def _seal_messages(self) -> None:
+        if self._pending_commands:
+            self._seal_commands(None)
         fifo = self.fifo
         first = fifo.next_message
         count = self._pending
@@ -99,6 +114,7 @@ class TransientQueue(Queue):
         self._shelves.append(Shelf(batch))
         self.resident_bytes += batch.payload_size
         fifo.enqueue(first, count)
+        self.hand_out()
         self.published += count
         runs = self._runs
         self._parts = []

@@ -137,6 +137,7 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         self.holders: dict[tuple[int, int], Queue] = {}
         self.pollers: dict[int, i64] = {}
         self._holders_enough: i64 = HOLDERS_KEPT
+        self._first_woken: i64 = 0
         self.last_queue: str = ""
         self.prefetch: i64 = 0
         self.limiter: Limiter | None = None
@@ -458,8 +459,16 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         self._holders_enough = kept + max(HOLDERS_KEPT, kept, len(runs) // 16)
 
     def wake_consumers(self) -> None:
-        """The shared prefetch limit has room again."""
-        for link in self.consumers.values():
+        """The shared prefetch limit has room again; each time another consumer hears of it first.
+
+        Those of one queue keep their turns there, whoever is the first.
+        """
+        links = list(self.consumers.values())
+        if not links:
+            return
+        first = self._first_woken % len(links)
+        self._first_woken = first + 1
+        for link in links[first:] + links[:first]:
             link.queue.wake(link.consumer_id)
 
     def link_cancelled(self, link: ConsumerLink) -> None:
