@@ -100,3 +100,19 @@ ASSEMBLY_BYTES_MAX: Final = 134_217_728
 #: back by the alarm has to be less than what raises it, or it would never clear.
 NODE_ASSEMBLY_BYTES_MAX: Final = 1_073_741_824
 ASSEMBLY_SHARE: Final = 4
+
+# --- the disk -----------------------------------------------------------------------------------
+
+#: Appended and not durable yet, in bytes, for the whole node: with more the disk counts as behind,
+#: until half of it is left. Four full rounds of the log, so that no disk is idle meanwhile.
+DISK_WAITING_BYTES_MAX: Final = 134_217_728
+
+#: A write that takes longer, in milliseconds, shows a disk that hangs. Disks that share a machine
+#: with others stall for some hundred milliseconds at times, and nobody is the worse for it.
+DISK_STALL_MS_MAX: Final = 2_000
+
+#: A disk that stays behind for so long, in milliseconds, is too slow for what comes.
+DISK_BEHIND_MS_MAX: Final = 5_000
+
+#: How long a disk has to keep up, in milliseconds, before its node is fit to lead again.
+DISK_PROMPT_MS: Final = 5_000

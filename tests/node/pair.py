@@ -49,10 +49,10 @@ class Station:
         settings.node_uid = self.name.encode().ljust(16, b".")
         settings.cluster_host, settings.cluster_port = self.name, 1
         settings.join = self.name != "a"
-        self.pair.configure(settings)
         settings.log = LogConfig(
             wal_max_size_bytes=self.pair.file_bytes, reserve_bytes=1 << 16, cache_bytes=1 << 23
         )
+        self.pair.configure(settings)
         self.node = Node(
             settings,
             self.pair.clock,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final, final
 
+from warren.limits import DISK_WAITING_BYTES_MAX
+
 MEBIBYTE: Final = 1024 * 1024
 
 
@@ -21,6 +23,8 @@ class LogConfig:
         space_interval_ms: Least time between two looks at the disk's free space.
         extent_bytes_max: Bytes that looking for one batch may have to read.
         round_bytes_max: Size at which one gathered write takes no further batch.
+        waiting_bytes_max: More than this not durable yet, and the disk counts as behind.
+        pinned_bytes_max: Written while a peer that does not get on keeps entries from going.
         salt: A random number drawn once for a new directory; existing ones keep their own.
     """
 
@@ -35,6 +39,8 @@ class LogConfig:
         space_interval_ms: int = 1_000,
         extent_bytes_max: int = 256 * 1024,
         round_bytes_max: int = 32 * MEBIBYTE,
+        waiting_bytes_max: int = DISK_WAITING_BYTES_MAX,
+        pinned_bytes_max: int = 512 * MEBIBYTE,
         salt: int = 0,
     ) -> None:
         assert wal_max_size_bytes > 0 and reserve_bytes > 0 and extent_bytes_max > 0
@@ -49,4 +55,6 @@ class LogConfig:
         self.space_interval_ms = space_interval_ms
         self.extent_bytes_max = extent_bytes_max
         self.round_bytes_max = round_bytes_max
+        self.waiting_bytes_max = waiting_bytes_max
+        self.pinned_bytes_max = pinned_bytes_max
         self.salt = salt

@@ -92,6 +92,24 @@ class Log:
         return self._writer().written_bytes
 
     @property
+    def waiting_bytes(self) -> i64:
+        """How much was appended and is not durable yet."""
+        return self._writer().waiting_bytes
+
+    @property
+    def stalled_ms(self) -> i64:
+        """How long the write under way has taken, as of the newest tick; 0 if there is none."""
+        return self._writer().stalled_ms
+
+    @property
+    def size_bytes(self) -> i64:
+        """Size of all files."""
+        size: i64 = 0
+        for file in self._store.files:
+            size += file.end
+        return size
+
+    @property
     def idle(self) -> bool:
         """Whether nothing is gathered and no write is under way."""
         return self._writer().idle

@@ -40,6 +40,9 @@ COPY_BYTES_MAX: Final = 4096
 BRIEF_BYTES: Final = 16_384
 """A write of this size takes a disk hardly longer than an empty one."""
 
+GAP_MS_MAX: Final = 500
+"""More between two ticks is a stop of this node, which says nothing of the disk."""
+
 
 def reserve(
     disk: Disk, file: LogFile, needed: i64, ahead: i64, chunk: i64, free_limit: i64
@@ -235,6 +238,7 @@ class Wal:
         file: The file being written.
         round_number: Number of the newest durable round.
         written_bytes: Size of all rounds of this life.
+        waiting_bytes: Size of what was gathered and is not durable yet.
         full: Whether publishes have to be refused for lack of space.
     """
 
@@ -245,6 +249,7 @@ class Wal:
         self.file = file
         self.round_number: i64 = round_number
         self.written_bytes: i64 = 0
+        self.waiting_bytes: i64 = 0
         self.chunk: i64 = store.config.reserve_bytes
         self.free_limit: i64 = store.config.disk_free_limit_bytes
         self.full = False
@@ -265,11 +270,19 @@ class Wal:
         self._written_since_tick = False
         self._closing = False
         self._space_checked_ms: i64 = 0
+        self._ticked_ms: i64 = 0
+        self._seen_ms: i64 = -1
+        """At which tick the job under way was first seen; -1 if it is newer."""
 
     @property
     def idle(self) -> bool:
         """Whether nothing is gathered and no write is under way."""
         return not self._busy and not self._gathered
+
+    @property
+    def stalled_ms(self) -> i64:
+        """How long the write under way has been seen to be, as of the newest tick."""
+        return self._ticked_ms - self._seen_ms if self._busy and self._seen_ms >= 0 else 0
 
     def ahead(self) -> i64:
         """Bytes to keep reserved in the file being written: a spare is reserve enough."""
@@ -278,6 +291,7 @@ class Wal:
     def gather(self, batch: Batch) -> None:
         """Take a batch for the next round."""
         self._gathered.append(batch)
+        self.waiting_bytes += batch.size()
 
     def make_void(self, group: GroupLog, index: i64) -> None:
         """Entries of a group from an index on, and with index 0 snapshots, count no more.
@@ -292,6 +306,7 @@ class Wal:
         for batch in self._gathered:
             if batch.group is group and batch.kind <= newest and batch.index >= index:
                 batch.void = True
+                self.waiting_bytes -= batch.size()
             else:
                 kept.append(batch)
         self._gathered = kept
@@ -331,14 +346,19 @@ class Wal:
         return batches
 
     def _start_round(self, batches: list[Batch]) -> None:
-        self._busy = True
         self._in_flight = batches
         job = RoundJob(self, batches, self.round_number + 1)
         if self._closing:
+            self._busy = True
             job.run()
             job.done(None)
         else:
-            self.store.executor.submit("wal", job)
+            self._begin(job)
+
+    def _begin(self, job: Job) -> None:
+        self._busy = True
+        self._seen_ms = -1
+        self.store.executor.submit("wal", job)
 
     def round_done(self, job: RoundJob, error: BaseException | None) -> None:
         """A round is durable, found no space, or failed."""
@@ -350,6 +370,9 @@ class Wal:
             self.store.fail(error)
             return
         if not job.written:
+            for batch in job.batches:
+                if batch.void:
+                    self.waiting_bytes -= batch.size()
             self._gathered = standing(job.batches) + self._gathered
             self._starved = True
             self._note_space(False)
@@ -358,6 +381,7 @@ class Wal:
             self._note_space(job.space)
         self.round_number = job.number
         self.written_bytes += job.size
+        self.waiting_bytes -= job.size - HEADER_BYTES
         self.file.end = job.end
         self._sealed = not job.batches
         self._written_since_tick = True
@@ -394,9 +418,8 @@ class Wal:
         manifest = store.manifest(store.files)
         manifest.files[-1] = (self.file.number, self.file.end)
         manifest.files.append((number, 0))
-        self._busy = True
         store.manifest_busy = True
-        store.executor.submit("wal", RollJob(self, number, spare, manifest))
+        self._begin(RollJob(self, number, spare, manifest))
 
     def roll_done(self, job: RollJob, error: BaseException | None) -> None:
         """A new file has begun, or there is no space for one."""
@@ -425,14 +448,17 @@ class Wal:
 
     def tick(self, now_ms: i64) -> None:
         """Look after space, and vouch for the last round when nothing follows it."""
+        gap = now_ms - self._ticked_ms
+        self._ticked_ms = now_ms
+        if self._seen_ms < 0 or not 0 <= gap <= GAP_MS_MAX:
+            self._seen_ms = now_ms
         if self._busy or self.store.failure is not None:
             self._written_since_tick = False
             return
         due = now_ms - self._space_checked_ms >= self.store.config.space_interval_ms
         if due or now_ms < self._space_checked_ms:
             self._space_checked_ms = now_ms
-            self._busy = True
-            self.store.executor.submit("wal", SpaceJob(self))
+            self._begin(SpaceJob(self))
         elif not self._sealed and not self._written_since_tick and not self._gathered:
             self._start_round([])
         self._written_since_tick = False

@@ -10,6 +10,7 @@ from warren.errors import CorruptRecord
 from warren.log.group import GroupLog
 from warren.node import frames
 from warren.node.detector import Detector, DetectorOptions
+from warren.node.disks import PING, PING_BYTES, Disks
 from warren.node.member import Member
 from warren.node.member_host import MemberHost
 from warren.node.pacing import Pacer
@@ -25,7 +26,6 @@ from warren.raft.state import Options
 if TYPE_CHECKING:
     from warren.node.node import Node
 
-PING: Final = 1
 PONG: Final = 2
 
 EARLY_FRAMES_MAX: Final = 4_096
@@ -81,6 +81,7 @@ class Cluster(MemberHost):
         wants_sessions: Whether few of those are left in some group.
         members: This node's members, by group.
         detector: Which other nodes are believed to be alive.
+        disks: Whether the disks of this node and the others are behind.
     """
 
     def __init__(self, node: Node, name: str, peers: Peers, options: Options) -> None:
@@ -93,6 +94,7 @@ class Cluster(MemberHost):
         self.peers: Peers = peers
         self.detector: Detector = Detector(DetectorOptions(), node.monotonic_ms())
         self.transfers: Transfers = Transfers(self)
+        self.disks: Disks = Disks(node)
         self._pacer: Pacer = Pacer(node.monotonic_ms())
         self._node: Node = node
         self._options: Options = options
@@ -130,6 +132,7 @@ class Cluster(MemberHost):
         for name in self._watched():
             if not self.detector.is_up(name):
                 member.raft.peer_down(name, self.monotonic_ms())
+        self.disks.acquaint(member.raft)
         member.start()
         early = self._early
         self._early = [entry for entry in early if frames.group_of(entry.frame) != member.group_id]
@@ -211,9 +214,12 @@ class Cluster(MemberHost):
     def tick(self) -> None:
         """Mind time; to be called every 50 ms or so."""
         now = self.monotonic_ms()
+        self.disks.look()
+        flags = self.disks.flags()
         for peer, number in self.detector.tick(now):
-            self.send(peer, [bytes([PING]) + number])
+            self.send(peer, [bytes([PING]) + number + flags])
         self._heed()
+        self.disks.hand_over()
         self._pacer.tick(now, self._node.log.written_bytes)
         self._node.membership.tick()
         self._node.reconciler.tick(now)
@@ -244,6 +250,7 @@ class Cluster(MemberHost):
             self._node.log_warning(f"node {change.peer} is {state}")
             if change.restarted or not change.up:
                 self._node.remotes.broken(change.peer)
+                self.disks.gone(change.peer)
             for member in list(self.members.values()):
                 if change.up:
                     member.raft.peer_up(change.peer, change.restarted, now)
@@ -267,6 +274,9 @@ class Cluster(MemberHost):
                 for copy in raft.members:
                     if copy.voter and not self.detector.suspected(copy.node):
                         others.append(copy.node)
+                prompt = [name for name in others if self.disks.fit(name)]
+                if prompt:
+                    others = prompt
                 if others:
                     left += 1
                     if raft.can_propose():
@@ -295,6 +305,7 @@ class Cluster(MemberHost):
             if end_ms <= now:
                 del self._parting[name]
                 self.detector.remove(name)
+                self.disks.gone(name)
                 self.peers.forget(name)
 
     def know(self, name: str, host: str, port: int) -> None:
@@ -355,7 +366,8 @@ class Cluster(MemberHost):
             elif kind >= frames.RAFT:
                 self._about_group(peer, message, kind)
             elif kind == PING:
-                self.send(peer, [bytes([PONG]) + message[1:]])
+                self.send(peer, [bytes([PONG]) + message[1:PING_BYTES]])
+                self.disks.heard(peer, message)
             elif kind == PONG:
                 pass
             elif kind >= TRANSFER:
@@ -443,6 +455,10 @@ class Cluster(MemberHost):
         """The leader offers one."""
         self.transfers.accept(member, effect)
 
+    def sent_bytes(self, member: Member, peer: str) -> i64:
+        """How much of the snapshot under way a peer was sent."""
+        return self.transfers.sent_bytes(member.group_id, peer)
+
     def pacer(self) -> Pacer:
         """Who lets reads for peers begin."""
         return self._pacer
@@ -454,6 +470,18 @@ class Cluster(MemberHost):
     def short_of_disk(self) -> bool:
         """Whether publishes are refused for lack of space."""
         return self._node.log.full
+
+    def written_bytes(self) -> i64:
+        """How much the log of this node wrote in this life."""
+        return self._node.log.written_bytes
+
+    def log_bytes(self) -> i64:
+        """The size of this node's log."""
+        return self._node.log.size_bytes
+
+    def pinned_bytes_max(self) -> i64:
+        """How much may be written while a peer that does not get on keeps entries from going."""
+        return self._node.settings.log.pinned_bytes_max
 
 
 @final

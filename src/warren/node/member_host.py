@@ -19,12 +19,14 @@ class MemberHost:
 
     Attributes:
         name: The node's name.
+        disk_behind: Whether nothing more is to be taken for this node's disk.
         recent_bytes: Entries that a group with several members keeps in memory, for those that are
             a little behind.
     """
 
     name: str
     recent_bytes: int
+    disk_behind: bool = False
 
     def wall_ms(self) -> int:
         """Wall time for the log."""
@@ -78,6 +80,10 @@ class MemberHost:
         """The leader offers one that is to be taken over."""
         raise AssertionError("a host defines accept_snapshot")
 
+    def sent_bytes(self, member: Member, peer: str) -> i64:
+        """How much of the snapshot under way a peer was sent; 0 if none is."""
+        raise AssertionError("a host defines sent_bytes")
+
     def pacer(self) -> Pacer:
         """Who lets reads for peers begin."""
         raise AssertionError("a host defines pacer")
@@ -89,3 +95,15 @@ class MemberHost:
     def short_of_disk(self) -> bool:
         """Whether space matters more than anything that could wait."""
         raise AssertionError("a host defines short_of_disk")
+
+    def written_bytes(self) -> i64:
+        """How much was written and synced in this life."""
+        raise AssertionError("a host defines written_bytes")
+
+    def log_bytes(self) -> i64:
+        """The size of the log of all groups."""
+        raise AssertionError("a host defines log_bytes")
+
+    def pinned_bytes_max(self) -> i64:
+        """How much may be written while a peer that does not get on keeps entries from going."""
+        raise AssertionError("a host defines pinned_bytes_max")

@@ -187,6 +187,8 @@ class Node(Broker):
                 output.go_on()
         self._serve_queues()
         self.cluster.work()
+        if self.cluster.disks.crowded():
+            self.cluster.disks.look()
         if self._congested:
             self._relieve()
         if self._snapshots_wanted:

@@ -32,7 +32,8 @@ class Rows:
         self._asked: dict[int, tuple[int, int]] = {}
         """Which sequence was asked for when which one came instead, by session."""
         self._declined: dict[str, int] = {}
-        """While no commands are taken: the sessions of nodes that had some, by node."""
+        """While no commands are taken, as during a transfer or while the disk is behind: the
+        sessions of nodes that had some, by node."""
 
     def learn(self, entries: deque[Batch]) -> None:
         """Begin to lead with this log, behind what is applied; all of it will be committed."""
@@ -59,7 +60,7 @@ class Rows:
     def submitted(self, node: str, session: i64, submission: Submission) -> None:
         """Another node wants an entry appended."""
         member = self._member
-        if not member.raft.can_propose():
+        if not member.raft.can_propose() or member.host.disk_behind:
             if member.raft.is_leader:
                 self._declined[node] = session
             return
@@ -76,8 +77,8 @@ class Rows:
                 self._ask(node, session, expected)
 
     def ask_declined(self) -> None:
-        """The lead was not handed over after all: ask for what came meanwhile."""
-        if self._member.raft.can_propose():
+        """The lead was not handed over after all, or the disk keeps up: ask for what came."""
+        if self._declined and self._member.raft.can_propose() and not self._member.host.disk_behind:
             declined = self._declined
             self._declined = {}
             for node, session in declined.items():

@@ -19,6 +19,24 @@ if TYPE_CHECKING:
 
 
 @final
+class Laggard:
+    """A peer that is being sent what the next snapshot would take away.
+
+    Attributes:
+        position: How far it is, in entries and bytes of a snapshot.
+        moved_at, begun_at: What this node's log had written in this life when the peer last got on,
+            and when it was first waited for.
+        bound: How much more than at the beginning may be written until it has all.
+    """
+
+    def __init__(self, position: i64, written: i64, bound: i64) -> None:
+        self.position: i64 = position
+        self.moved_at: i64 = written
+        self.begun_at: i64 = written
+        self.bound: i64 = bound
+
+
+@final
 class Snapshots:
     """Those of one member.
 
@@ -35,6 +53,7 @@ class Snapshots:
         """The one of `_index` that is not durable yet."""
         self._taken_over: tuple[int, int, bytes] | None = None
         """Index, term and payload of a leader's snapshot that is not durable yet."""
+        self._laggards: dict[str, Laggard] = {}
 
     # --- its own --------------------------------------------------------------------------------
 
@@ -61,6 +80,7 @@ class Snapshots:
         member.log.snapshot(applied, payload, member.host.wall_ms(), 0, first)
         self._index = applied
         self._pending = payload
+        self._laggards = {}
         member.memory.members = members
         member.save_memory(None)
         return len(payload)
@@ -68,14 +88,35 @@ class Snapshots:
     def _somebody_catches_up(self) -> bool:
         """Whether a peer is being sent what the next snapshot would take away.
 
-        It would have to begin anew with that one, and under load never come to an end.
+        It would have to begin anew with that one, and under load never come to an end. A peer that
+        does not get on, whatever the reason, is not waited for when much was written meanwhile;
+        nor is one that gets on so slowly that it is sent less than is written.
         """
-        raft = self._member.raft
+        member = self._member
+        raft = member.raft
+        host = member.host
+        written = host.written_bytes()
+        laggards: dict[str, Laggard] = {}
+        waits = False
         for copy in raft.members:
             index = raft.sends_next(copy.node)
-            if 0 <= index <= raft.last_index and self._member.log.recent(index) is None:
-                return True
-        return False
+            if not 0 <= index <= raft.last_index or member.log.recent(index) is not None:
+                continue
+            position = index + host.sent_bytes(member, copy.node)
+            laggard = self._laggards.get(copy.node)
+            if laggard is None:
+                # What is read for peers is twice what is written: it has all of the log by then.
+                bound = max(host.pinned_bytes_max(), 2 * host.log_bytes())
+                laggard = Laggard(position, written, bound)
+            elif position != laggard.position:
+                laggard.position = position
+                laggard.moved_at = written
+            laggards[copy.node] = laggard
+            stuck = written - laggard.moved_at > host.pinned_bytes_max()
+            if not stuck and written - laggard.begun_at <= laggard.bound:
+                waits = True
+        self._laggards = laggards
+        return waits
 
     def persisted(self, batch: Batch) -> None:
         """A snapshot is durable."""

@@ -58,6 +58,7 @@ class Outgoing:
 
     Attributes:
         asked_ms: When the peer was sent what it has to answer; -1 while a part is being read.
+        sent_bytes: Of the live messages, so far.
         over: It has ended; a part that was being read is not wanted any more.
     """
 
@@ -67,6 +68,7 @@ class Outgoing:
         self.payload = member.snapshots.payload
         self.runs = member.machine.live_in(unwrap(self.payload).state)
         self.asked_ms: i64 = now_ms
+        self.sent_bytes: i64 = 0
         self.over = False
 
 
@@ -98,6 +100,8 @@ class Transfers:
         self._outgoing: dict[tuple[int, str], Outgoing] = {}
         self._offers: dict[int, SnapshotOffer] = {}
         """What this node takes over, by group."""
+        self._put_off: list[int] = []
+        """Groups whose next part is not asked for while this node's disk is behind."""
 
     # --- sending --------------------------------------------------------------------------------
 
@@ -153,6 +157,7 @@ class Transfers:
             if last >= next_message:
                 left.append((max(first, next_message), last))
         outgoing.runs = left
+        outgoing.sent_bytes += len(data)
         outgoing.asked_ms = self._cluster.monotonic_ms()
         writer = snapshot_frame(outgoing.member.group_id, LIVE, offer.index)
         self._cluster.send(offer.target, [writer.getvalue(), data])
@@ -182,6 +187,20 @@ class Transfers:
                 member = self._cluster.members.get(group_id)
                 if member is not None:
                     member.snapshots.give_up_install()
+
+    def go_on(self) -> None:
+        """This node's disk keeps up again: ask for what was put off, if it is still to be had."""
+        put_off = self._put_off
+        self._put_off = []
+        for group_id in put_off:
+            offer = self._offers.get(group_id)
+            if offer is not None:
+                self._answer(group_id, offer)
+
+    def sent_bytes(self, group_id: i64, peer: str) -> i64:
+        """How much of the snapshot under way a peer was sent; 0 if none is."""
+        outgoing = self._outgoing.get((int(group_id), peer))
+        return 0 if outgoing is None else outgoing.sent_bytes
 
     def greeted(self, peer: str) -> None:
         """A link from a peer is new: what it had answered before may be lost, so offer again."""
@@ -239,7 +258,10 @@ class Transfers:
             while at < len(frame):
                 at += member.log.store_live(frame, at).size()
             self._cluster.appended(True)
-            self._answer(member.group_id, offer)
+            if self._cluster.disk_behind:
+                self._put_off.append(int(member.group_id))
+            else:
+                self._answer(member.group_id, offer)
         elif what == LOST:
             del self._offers[int(member.group_id)]
             member.snapshots.give_up_install()

@@ -120,8 +120,8 @@ class LoggedQueue(Queue):
                 self._command()
 
     def congested(self) -> bool:
-        """Whether the disk is behind."""
-        return self.unwritten_bytes > FLOW_BYTES
+        """Whether the disk is behind, with this queue or altogether."""
+        return self.unwritten_bytes > FLOW_BYTES or self.host.disk_behind
 
     def mean_message_bytes(self) -> i64:
         """Mean size of the records seen so far, frames included; 0 before the first."""

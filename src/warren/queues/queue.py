@@ -27,7 +27,13 @@ NOT_SETTLED: Final = -1
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Host:
-    """The node around a queue."""
+    """The node around a queue.
+
+    Attributes:
+        disk_behind: Whether publishers have to wait for the node's disk.
+    """
+
+    disk_behind: bool = False
 
     def queue_dirty(self, queue: Queue) -> None:
         """The queue has something to seal or to dispatch before the turn ends."""

@@ -40,6 +40,9 @@ def timeout(state: State) -> None:
     if config.voters() == 1 and state.is_voter():
         campaign(state)
         return
+    if state.abstains and state.abstentions < state.options.abstentions_max:
+        state.abstentions += 1
+        return
     state.role = PRE_CANDIDATE
     _clear_votes(state)
     if state.is_voter():
@@ -209,5 +212,7 @@ def urged(state: State, message: TimeoutNow) -> None:
         return
     if message.term > state.term:
         state.follow(message.term, "", 0)
+    if state.abstains:
+        return
     if state.is_voter() and state.vouches() and state.role != CANDIDATE:
         campaign(state)

@@ -59,7 +59,10 @@ def flush(state: State) -> None:
 
 
 def _something_for(state: State, peer: Progress) -> bool:
-    if peer.mode == SNAPSHOT:
+    if peer.mode == SNAPSHOT or (
+        # What it misses is in a snapshot only, for which its disk has no room now.
+        peer.behind and peer.next_index <= state.log.snapshot_index
+    ):
         return False
     if peer.ping:
         return True
@@ -73,7 +76,7 @@ def _something_for(state: State, peer: Progress) -> bool:
 
 
 def _has_room(state: State, peer: Progress) -> bool:
-    return len(peer.inflight) < state.options.inflight_max
+    return not peer.behind and len(peer.inflight) < state.options.inflight_max
 
 
 def next_append(state: State, peer: Progress) -> Append | None:
@@ -89,7 +92,7 @@ def next_append(state: State, peer: Progress) -> Append | None:
     log = state.log
     prev = peer.next_index - 1
     last = prev
-    if (peer.mode == PROBE and not peer.bare and not peer.asked) or (
+    if (peer.mode == PROBE and not peer.bare and not peer.asked and not peer.behind) or (
         peer.mode == REPLICATE and _has_room(state, peer)
     ):
         last = prev + state.options.entries_max
@@ -313,6 +316,11 @@ def tick(state: State) -> None:
         return
     for peer in state.peers:
         if 0 <= peer.resend_ms <= now:
+            if peer.behind and peer.next_index <= state.log.snapshot_index:
+                # It is sent nothing, so it owes nothing.
+                peer.resend_ms = -1
+                peer.silent_ms = -1
+                continue
             peer.resend_ms = now + state.options.resend_ms
             peer.asked = False
             peer.ping = True

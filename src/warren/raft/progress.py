@@ -25,6 +25,7 @@ class Progress:
     Attributes:
         member: The peer.
         up: Whether its node is thought to be there; nothing is sent otherwise.
+        behind: Whether its node's disk is behind: no entries are sent, nor a snapshot.
         mode: PROBE, REPLICATE or SNAPSHOT.
         match_index: Its log is ours, and durable, up to here. The only figure that counts.
         next_index: The next entry to send.
@@ -44,6 +45,7 @@ class Progress:
     def __init__(self, member: Member, next_index: i64, up: bool) -> None:
         self.member = member
         self.up = up
+        self.behind = False
         self.mode: i64 = PROBE
         self.match_index: i64 = 0
         self.next_index: i64 = next_index

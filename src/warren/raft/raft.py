@@ -238,7 +238,13 @@ class Raft:
         """
         self._see(now_ms)
         state = self.state
-        if state.term == 0 and state.is_voter() and state.vouches():
+        alone = state.config().voters() == 1
+        if (
+            state.term == 0
+            and state.is_voter()
+            and state.vouches()
+            and (alone or not state.abstains)
+        ):
             election.campaign(state)
             state.end_call()
 
@@ -375,6 +381,28 @@ class Raft:
             sooner = state.now_ms + state.options.turn_ms + state.turn_wait_ms()
             state.election_ms = leading.earlier(state.election_ms, sooner)
         state.keep_timer()
+
+    def peer_behind(self, node: str, behind: bool, now_ms: i64) -> None:
+        """A node's disk is behind, or is no more: as leader, send it no entries meanwhile."""
+        self._see(now_ms)
+        state = self.state
+        if behind == (node in state.behind) or node == state.node:
+            return
+        if behind:
+            state.behind.append(node)
+        else:
+            state.behind.remove(node)
+        peer = self._peer_on(node)
+        if peer is not None:
+            peer.behind = behind
+            if not behind and peer.up:
+                # It may have been asked nothing for a while.
+                peer.ping = peer.mode != SNAPSHOT
+
+    def abstain(self, abstains: bool) -> None:
+        """This node's disk is slow, or is no more: leave elections to others meanwhile."""
+        self.state.abstains = abstains
+        self.state.abstentions = 0
 
     def _probe_again(self, peer: Progress, restarted: bool) -> None:
         peer.forget()

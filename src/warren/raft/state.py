@@ -47,6 +47,8 @@ class Options:
     Attributes:
         election_timeout_ms: A leader without a majority steps down after this; elections are
             retried after one to two of it; a transfer of leadership fails after it.
+        abstentions_max: Elections that a voter with a slow disk leaves to others in a row, so that
+            there is a leader in the end even if all disks are slow.
         turn_ms: Voters that lost their leader stand one after another, so far apart; the first
             of them after a third of it.
         resend_ms: An unanswered message is repeated after this.
@@ -61,6 +63,7 @@ class Options:
         entries_max: i64 = 256,
         inflight_max: i64 = 16,
         turn_ms: i64 = 60,
+        abstentions_max: i64 = 4,
     ) -> None:
         assert 0 < resend_ms < election_timeout_ms and entries_max > 0 and inflight_max > 0
         assert 0 < turn_ms < election_timeout_ms
@@ -69,6 +72,7 @@ class Options:
         self.entries_max: i64 = entries_max
         self.inflight_max: i64 = inflight_max
         self.turn_ms: i64 = turn_ms
+        self.abstentions_max: i64 = abstentions_max
 
 
 @final
@@ -136,6 +140,11 @@ class State:
         self.leader_incarnation: i64 = 0
         self.leader_heard = False
         self.down: list[str] = []
+        self.behind: list[str] = []
+        """Nodes whose disks are behind: they are sent no entries."""
+        self.abstains = False
+        """Whether others are to lead, because this node's disk is slow."""
+        self.abstentions: i64 = 0
         self.removed = False
         self.granted: list[str] = []
         self.refused: list[str] = []
@@ -295,6 +304,8 @@ class State:
         self.leader = leader
         self.leader_incarnation = leader_incarnation
         self.leader_heard = leader != ""
+        if self.leader_heard:
+            self.abstentions = 0
         if news:
             self.effects.append(BecameFollower(term, leader, leader_incarnation))
         if leader != "" and self.transfer_to != "":
@@ -392,6 +403,7 @@ class State:
             if peer is None:
                 up = member.node not in self.down
                 peer = Progress(member, self.log.last_index + 1, up)
+                peer.behind = member.node in self.behind
             peer.member = member
             peers.append(peer)
         self.peers = peers

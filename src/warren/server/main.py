@@ -522,6 +522,7 @@ def settings_from(config: ServerConfig) -> Settings:
     settings.log = LogConfig(
         wal_max_size_bytes=config.raft_wal_max_size_bytes // LOG_FILES,
         disk_free_limit_bytes=config.disk_free_limit,
+        pinned_bytes_max=config.raft_wal_max_size_bytes,
     )
     settings.memory_limit_bytes = config.memory_limit_bytes(total_memory_bytes())
     settings.default_vhost = config.default_vhost

@@ -1,0 +1,213 @@
+"""Whether this node's disk is behind, and what the nodes tell each other of their disks.
+
+Two things follow from the same two figures, the bytes that wait for the disk and how long the write
+under way takes:
+
+    behind   nothing more is taken for this disk: publishers wait, a leader declines what other
+             nodes submit, and other leaders send no entries
+    slow     it hangs, or has been behind for a while, or was a moment ago: members here hand their
+             lead over and do not stand
+
+Both travel as an octet of flags with each ping, and at once when they change. A node that is not
+heard of any more takes its flags with it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, final
+
+from mypy_extensions import i64
+
+from warren.limits import DISK_BEHIND_MS_MAX, DISK_PROMPT_MS, DISK_STALL_MS_MAX
+from warren.raft.raft import Raft
+
+if TYPE_CHECKING:
+    from warren.node.node import Node
+
+PING: Final = 1
+PING_BYTES: Final = 9
+"""Of a ping without flags: its kind and a number."""
+BEHIND: Final = 16
+SLOW: Final = 32
+
+TRY_NEXT_MS: Final = 1_000
+"""How long a lead is offered to one member before the next one: as long as a transfer may take."""
+
+
+@final
+class DiskWatch:
+    """Judges this node's disk.
+
+    Attributes:
+        behind, slow: See the module's head.
+    """
+
+    def __init__(self, waiting_bytes_max: i64) -> None:
+        self.behind = False
+        self.slow = False
+        self._bytes_max: i64 = waiting_bytes_max
+        self._behind_ms: i64 = -1
+        """Since when it has been behind; -1 while it is not."""
+        self._prompt_ms: i64 = -1
+        """Since when it has kept up; -1 while it does not."""
+
+    def crowded(self, waiting_bytes: i64) -> bool:
+        """Whether more has begun to wait than may."""
+        return waiting_bytes > self._bytes_max and not self.behind
+
+    def look(self, waiting_bytes: i64, stalled_ms: i64, now_ms: i64) -> bool:
+        """Judge anew; whether anything has changed. Some times a second, and when crowded."""
+        before = self.flags()
+        hangs = stalled_ms > DISK_STALL_MS_MAX
+        bound = self._bytes_max // 2 if self.behind else self._bytes_max
+        self.behind = hangs or waiting_bytes > bound
+        if not self.behind:
+            self._behind_ms = -1
+        elif self._behind_ms < 0:
+            self._behind_ms = now_ms
+        if hangs or (self.behind and now_ms - self._behind_ms > DISK_BEHIND_MS_MAX):
+            self.slow = True
+        if self.behind:
+            self._prompt_ms = -1
+        elif self._prompt_ms < 0:
+            self._prompt_ms = now_ms
+        elif now_ms - self._prompt_ms >= DISK_PROMPT_MS:
+            self.slow = False
+        return self.flags() != before
+
+    def flags(self) -> i64:
+        """What other nodes are told."""
+        return (BEHIND if self.behind else 0) | (SLOW if self.slow else 0)
+
+
+@final
+class Disks:
+    """This node's disk, and what is known of the others'."""
+
+    def __init__(self, node: Node) -> None:
+        self._node: Node = node
+        self._watch: DiskWatch = DiskWatch(node.settings.log.waiting_bytes_max)
+        self._flags: dict[str, int] = {}
+        """What the other nodes said last."""
+
+    # --- this node's ----------------------------------------------------------------------------
+
+    def crowded(self) -> bool:
+        """Whether `look` is due before the next tick."""
+        return self._watch.crowded(self._node.log.waiting_bytes)
+
+    def look(self) -> None:
+        """Judge this node's disk, and do what follows."""
+        node = self._node
+        watch = self._watch
+        slow = watch.slow
+        now = node.monotonic_ms()
+        if watch.look(node.log.waiting_bytes, node.log.stalled_ms, now):
+            cluster = node.cluster
+            relieved = node.disk_behind and not watch.behind
+            node.disk_behind = watch.behind
+            cluster.disk_behind = watch.behind
+            if watch.slow != slow:
+                self._say(now)
+                for member in cluster.members.values():
+                    member.raft.abstain(watch.slow)
+            self.tell()
+            if relieved:
+                cluster.transfers.go_on()
+                for member in list(cluster.members.values()):
+                    member.rows.ask_declined()
+                node.needs_turn = True
+
+    def _say(self, now_ms: i64) -> None:
+        log = self._node.log
+        if self._watch.slow:
+            self._node.log_warning(
+                f"the disk is behind: {log.waiting_bytes} bytes wait for it, and the write under "
+                f"way takes {log.stalled_ms} ms; publishers wait, and other nodes lead if they can"
+            )
+        else:
+            self._node.log_warning("the disk keeps up again")
+
+    def flags(self) -> bytes:
+        """What a ping says of this node."""
+        return bytes([self._watch.flags()])
+
+    def tell(self) -> None:
+        """Tell the other nodes at once what has changed."""
+        number = bytes(PING_BYTES - 1)
+        for name in self._node.tables.machine.nodes:
+            if name != self._node.cluster.name:
+                self._node.cluster.send(name, [bytes([PING]) + number + self.flags()])
+
+    def hand_over(self) -> None:
+        """Give the lead of groups away while the disk is slow; to be called at each tick."""
+        if self._watch.slow:
+            cluster = self._node.cluster
+            now = cluster.monotonic_ms()
+            for member in list(cluster.members.values()):
+                raft = member.raft
+                if raft.is_leader and raft.can_propose():
+                    target = self._heir(raft, member.group_id + now // TRY_NEXT_MS)
+                    if target:
+                        raft.transfer(target, now)
+                        cluster.stirred(member)
+
+    def _heir(self, raft: Raft, turn: i64) -> str:
+        """Who is to lead in this node's place; nobody if the others could not commit by themselves.
+
+        Another one at each turn, in case the one before could not.
+        """
+        voters: i64 = 0
+        heirs: list[str] = []
+        for copy in raft.members:
+            if copy.voter:
+                voters += 1
+                if self.fit(copy.node):
+                    heirs.append(copy.node)
+        return heirs[turn % len(heirs)] if len(heirs) > voters // 2 else ""
+
+    # --- the others' ----------------------------------------------------------------------------
+
+    def fit(self, name: str) -> bool:
+        """Whether another node is there and its disk prompt."""
+        prompt = self._flags.get(name, 0) & (BEHIND | SLOW) == 0
+        return prompt and self._node.cluster.detector.is_up(name)
+
+    def acquaint(self, raft: Raft) -> None:
+        """Tell a member that is about to begin what is known."""
+        raft.abstain(self._watch.slow)
+        for name, flags in self._flags.items():
+            if flags & BEHIND:
+                raft.peer_behind(name, True, self._node.monotonic_ms())
+
+    def heard(self, peer: str, message: bytes) -> None:
+        """A ping came; one of an older version says nothing of its node."""
+        flags: i64 = message[PING_BYTES] if len(message) > PING_BYTES else 0
+        if peer in self._node.tables.machine.nodes:
+            self._note(peer, flags)
+
+    def gone(self, peer: str) -> None:
+        """A node is not heard of any more, or has begun another life."""
+        self._note(peer, 0)
+
+    def _note(self, peer: str, flags: i64) -> None:
+        node = self._node
+        before: i64 = self._flags.get(peer, 0)
+        if flags == before:
+            return
+        if flags:
+            self._flags[peer] = int(flags)
+        else:
+            del self._flags[peer]
+        if (flags ^ before) & SLOW:
+            node.log_warning(
+                f"the disk of node {peer} is behind"
+                if flags & SLOW
+                else f"the disk of node {peer} keeps up again"
+            )
+        if (flags ^ before) & BEHIND:
+            behind = flags & BEHIND != 0
+            for member in list(node.cluster.members.values()):
+                member.raft.peer_behind(peer, behind, node.monotonic_ms())
+                if not behind and member.raft.is_leader:
+                    node.cluster.stirred(member)

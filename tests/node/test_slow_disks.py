@@ -1,0 +1,228 @@
+"""Nodes whose disks hang or crawl: what they take is bounded, and others lead in their place."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.node.pair import Client, Pair, Station
+from warren.limits import DISK_STALL_MS_MAX
+from warren.log.config import LogConfig
+from warren.node.member import Member
+from warren.node.pacing import READ_BYTES
+from warren.protocols.broker import Settings
+from warren.wire.amqp091 import spec
+
+WAITING_BYTES = 262_144
+FILE_BYTES = 262_144
+PINNED_FILES = 4
+BODY = bytes(4_096)
+CONFIRM_SELECT = spec.ConfirmSelect(False)
+
+
+def small(settings: Settings) -> None:
+    """Bounds that a test reaches soon."""
+    settings.log = LogConfig(
+        wal_max_size_bytes=FILE_BYTES,
+        reserve_bytes=1 << 16,
+        compact_interval_ms=100,
+        waiting_bytes_max=WAITING_BYTES,
+        pinned_bytes_max=PINNED_FILES * FILE_BYTES,
+    )
+
+
+def three() -> Pair:
+    """Nodes a, b and c; queue q is led by a."""
+    pair = Pair(configure=small)
+    pair.add("c")
+    client = pair.a.client()
+    client.declare("q", kind="quorum")
+    pair.until(lambda: all(leader(pair, name) == "a" for name in pair.stations))
+    return pair
+
+
+def member(station: Station) -> Member:
+    """A node's member of queue q."""
+    return station.node.cluster.members[int(station.queue("q").group_id)]
+
+
+def leader(pair: Pair, name: str) -> str:
+    """Who leads q, as a node knows."""
+    return str(member(pair.stations[name]).raft.leader)
+
+
+def confirming(station: Station) -> Client:
+    """A client in confirm mode."""
+    client = station.client()
+    client.call(CONFIRM_SELECT)
+    return client
+
+
+def within(pair: Pair, seconds: int) -> None:
+    """Let this much time pass."""
+    until = pair.clock.monotonic_ms() + 1_000 * seconds
+    while pair.clock.monotonic_ms() < until:
+        pair.step()
+
+
+def publish_some(pair: Pair, client: Client, count: int, body: bytes = BODY) -> None:
+    """Publish, a little in each step."""
+    for _ in range(count):
+        client.publish("q", body)
+        pair.step()
+
+
+def waiting(station: Station) -> int:
+    """Bytes that wait for a node's disk."""
+    return int(station.node.log.waiting_bytes)
+
+
+def test_a_leader_whose_disk_hangs_gives_the_lead_away_and_does_not_get_it_again() -> None:
+    pair = three()
+    client = confirming(pair.b)
+    pair.a.hold_disk = True
+    began = pair.clock.monotonic_ms()
+    publish_some(pair, client, 5)
+    pair.until(lambda: leader(pair, "b") in ("b", "c"))
+    assert pair.clock.monotonic_ms() - began < DISK_STALL_MS_MAX + 1_500
+    pair.until(lambda: len(client.acked) == 5)
+    # Now the two that are left have to elect again, and again: never the one that hangs.
+    for _ in range(3):
+        old = leader(pair, "b")
+        for other in ("a", "b", "c"):
+            pair.blocked |= {(old, other), (other, old)}
+            pair.cut(old, other)
+            pair.cut(other, old)
+        for _ in range(300):
+            pair.step()
+            assert not member(pair.a).raft.is_leader
+        pair.blocked.clear()
+        pair.until(lambda: leader(pair, "b") == leader(pair, "c") != "")
+    publish_some(pair, client, 5)
+    pair.until(lambda: len(client.acked) == 10)
+    assert leader(pair, "b") in ("b", "c")
+    pair.a.hold_disk = False
+    consumer = pair.a.client()
+    consumer.consume("q", no_ack=True)
+    pair.until(lambda: len(consumer.messages) == 10)
+
+
+def test_a_leader_whose_disk_hangs_takes_a_bounded_amount_from_clients_of_all_nodes() -> None:
+    """Nobody can lead in its place here: the others are behind as well."""
+    pair = three()
+    clients = [confirming(station) for station in pair.stations.values()]
+    for station in pair.stations.values():
+        station.hold_disk = True
+    for _ in range(600):
+        for client in clients:
+            if len(client.outbox) < 100_000:
+                client.publish("q", BODY)
+        pair.step()
+        for station in pair.stations.values():
+            assert waiting(station) < 2 * WAITING_BYTES
+    assert all(client.held for client in clients)
+    queues = [station.queue("q") for station in pair.stations.values()]
+    assert sum(int(queue.unwritten_bytes) for queue in queues) < 4 * WAITING_BYTES
+    for station in pair.stations.values():
+        station.hold_disk = False
+    pair.until(lambda: all(len(client.acked) == client.published for client in clients))
+
+
+def test_submissions_that_a_leader_declined_are_taken_when_its_disk_keeps_up() -> None:
+    pair = three()
+    client = confirming(pair.b)
+    own = confirming(pair.a)
+    pair.a.hold_disk = True
+    while not pair.a.node.disk_behind:
+        own.publish("q", bytes(65_536))
+        pair.step()
+    publish_some(pair, client, 10)
+    took = member(pair.a).rows.next(member(pair.b).session())
+    publish_some(pair, client, 10)
+    assert member(pair.a).rows.next(member(pair.b).session()) == took
+    assert member(pair.a).raft.is_leader
+    pair.a.hold_disk = False
+    pair.until(lambda: len(client.acked) == 20 and len(own.acked) == own.published)
+    assert member(pair.a).raft.is_leader
+
+
+@pytest.mark.parametrize("size", [4_096, 60_000])
+def test_a_follower_whose_disk_hangs_holds_nobody_up_and_takes_a_bounded_amount(size: int) -> None:
+    pair = three()
+    client = confirming(pair.a)
+    consumer = pair.a.client()
+    consumer.consume("q", no_ack=True)
+    lagging = pair.stations["c"]
+    lagging.hold_disk = True
+    body = bytes(size)
+    files = 0
+    for at in range(6_000_000 // size):
+        client.publish("q", body)
+        pair.until(lambda: len(client.acked) >= at - 16)  # noqa: B023
+        assert waiting(lagging) < WAITING_BYTES + 40 * size
+        files = max(files, sum(name.endswith(".log") for name in pair.a.disk.list("log")))
+    # Some 24 files were written, and all of it is consumed.
+    assert 3 < files <= PINNED_FILES + 5
+    pair.until(lambda: len(client.acked) == client.published)
+    lagging.hold_disk = False
+    pair.until(lambda: member(lagging).applied_index == member(pair.a).applied_index)
+    late = lagging.client()
+    late.consume("q", no_ack=True)
+    client.publish("q", b"last")
+    pair.until(lambda: [m.body for m in [*late.messages, *consumer.messages[-1:]]][-1] == b"last")
+
+
+def test_a_node_whose_disk_hangs_takes_a_bounded_amount_for_classic_queues() -> None:
+    pair = Pair(configure=small)
+    near, far = confirming(pair.a), confirming(pair.b)
+    near.declare("q")
+    pair.a.hold_disk = True
+    for _ in range(400):
+        for client in (near, far):
+            if len(client.outbox) < 100_000:
+                client.publish("q", BODY)
+        pair.step()
+        assert waiting(pair.a) < 2 * WAITING_BYTES
+    assert near.held and not near.over
+    pair.a.hold_disk = False
+    pair.until(lambda: all(len(client.acked) == client.published for client in (near, far)))
+
+
+def test_a_disk_that_hangs_takes_a_bounded_part_of_a_snapshot() -> None:
+    pair = three()
+    client = confirming(pair.a)
+    lagging = pair.stations["c"]
+    lagging.kill()
+    while member(pair.a).log.snapshot_index < 50:
+        client.publish("q", bytes(60_000))
+        pair.until(lambda: len(client.acked) == client.published)
+    lagging.start()
+    pair.until(lambda: any(own.log.incomplete for own in lagging.node.cluster.members.values()))
+    lagging.hold_disk = True
+    within(pair, 12)
+    assert waiting(lagging) < WAITING_BYTES + 2 * READ_BYTES
+    lagging.hold_disk = False
+    pair.until(lambda: member(lagging).applied_index == member(pair.a).applied_index)
+
+
+def test_somebody_leads_in_the_end_even_if_all_disks_are_slow() -> None:
+    pair = three()
+    others = pair.b, pair.stations["c"]
+    for station in others:
+        station.hold_disk = True
+    within(pair, 3)
+    for station in others:
+        station.hold_disk = False
+    pair.a.kill()
+    within(pair, 1)
+    assert not any(member(station).raft.is_leader for station in others)
+    pair.until(lambda: any(member(station).raft.is_leader for station in others))
+
+
+def test_a_stop_of_the_process_is_not_taken_for_a_slow_disk() -> None:
+    pair = three()
+    client = confirming(pair.a)
+    for _ in range(20):
+        publish_some(pair, client, 1)
+        pair.clock.advance(DISK_STALL_MS_MAX + 1_000)
+    pair.until(lambda: len(client.acked) == client.published)
+    assert not any("disk" in line for s in pair.stations.values() for line in s.warnings)
