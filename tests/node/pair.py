@@ -274,6 +274,7 @@ class Client:
         messages: Messages, in order.
         rows: Contents of answers to `table.read`, in order.
         acked, nacked: Publishes answered.
+        blocked: Reasons of `connection.blocked`, and "" for each `connection.unblocked`.
     """
 
     def __init__(self, station: Station) -> None:
@@ -290,6 +291,7 @@ class Client:
         self.rows: list[bytes] = []
         self.acked: set[int] = set()
         self.nacked: set[int] = set()
+        self.blocked: list[str] = []
         self.published = 0
         self._settled_to = 0
         self._reader = FrameReader(FRAME_BYTES_MAX)
@@ -426,7 +428,11 @@ class Client:
 
     def _method(self, method: spec.Method) -> None:
         if isinstance(method, spec.ConnectionStart):
-            capabilities: Table = {"consumer_cancel_notify": True, "basic.nack": True}
+            capabilities: Table = {
+                "consumer_cancel_notify": True,
+                "basic.nack": True,
+                "connection.blocked": True,
+            }
             ok = spec.ConnectionStartOk({"capabilities": capabilities}, "PLAIN", b"\0guest\0guest")
             self.outbox += method_frame(0, ok.encode())
         elif isinstance(method, spec.ConnectionTune):
@@ -435,6 +441,10 @@ class Client:
             self.outbox += method_frame(0, spec.ConnectionOpen("/").encode())
         elif isinstance(method, spec.ConnectionOpenOk):
             self.send(spec.ChannelOpen())
+        elif isinstance(method, spec.ConnectionBlocked):
+            self.blocked.append(method.reason)
+        elif isinstance(method, spec.ConnectionUnblocked):
+            self.blocked.append("")
         elif isinstance(method, spec.ChannelOpenOk):
             self.opened = True
         elif isinstance(method, (spec.BasicAck, spec.BasicNack)):

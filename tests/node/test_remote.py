@@ -740,9 +740,11 @@ def test_a_full_disk_of_the_home_node_refuses_what_waits_for_it() -> None:
     pair.a.client().declare("light", durable=False)
     pair.until(lambda: "light" in pair.b.node.tables.vhosts["/"].queues)
     confirming(client)
-    pair.a.node.disk_full(True)
     client.publish("q", b"no room")
     client.publish("light", b"needs none")
+    client.exchange()
+    # Those were on their way when it began; what is published now waits for the alarm's end.
+    pair.a.node.disk_full(True)
     pair.until(lambda: client.nacked == {1} and client.acked == {2})
     pair.a.node.disk_full(False)
     client.publish("q", b"room")

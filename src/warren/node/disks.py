@@ -8,8 +8,8 @@ under way takes:
     slow     it hangs, or has been behind for a while, or was a moment ago: members here hand their
              lead over and do not stand
 
-Both travel as an octet of flags with each ping, and at once when they change. A node that is not
-heard of any more takes its flags with it.
+Alarms, and these two, travel as an octet of flags with each ping, and at once when they change. A
+node that is not heard of any more takes its flags with it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, final
 from mypy_extensions import i64
 
 from warren.limits import DISK_BEHIND_MS_MAX, DISK_PROMPT_MS, DISK_STALL_MS_MAX
+from warren.protocols.broker import ALARM_DISK, ALARM_MEMORY
 from warren.raft.raft import Raft
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 PING: Final = 1
 PING_BYTES: Final = 9
 """Of a ping without flags: its kind and a number."""
+ALARMS: Final = ALARM_MEMORY | ALARM_DISK
+"""The alarms among the flags."""
 BEHIND: Final = 16
 SLOW: Final = 32
 
@@ -130,7 +133,7 @@ class Disks:
 
     def flags(self) -> bytes:
         """What a ping says of this node."""
-        return bytes([self._watch.flags()])
+        return bytes([(self._node.own_alarms() & ALARMS) | self._watch.flags()])
 
     def tell(self) -> None:
         """Tell the other nodes at once what has changed."""
@@ -173,6 +176,17 @@ class Disks:
         prompt = self._flags.get(name, 0) & (BEHIND | SLOW) == 0
         return prompt and self._node.cluster.detector.is_up(name)
 
+    def alarms(self) -> i64:
+        """The alarms of all other nodes."""
+        found: i64 = 0
+        for flags in self._flags.values():
+            found |= flags & ALARMS
+        return found
+
+    def alarmed(self) -> list[str]:
+        """The other nodes that have alarms."""
+        return [name for name, flags in self._flags.items() if flags & ALARMS]
+
     def acquaint(self, raft: Raft) -> None:
         """Tell a member that is about to begin what is known."""
         raft.abstain(self._watch.slow)
@@ -199,6 +213,8 @@ class Disks:
             self._flags[peer] = int(flags)
         else:
             del self._flags[peer]
+        if (flags ^ before) & ALARMS:
+            node.alarms_changed()
         if (flags ^ before) & SLOW:
             node.log_warning(
                 f"the disk of node {peer} is behind"

@@ -43,6 +43,7 @@ from warren.protocols.amqp091.output import Output
 from warren.protocols.broker import (
     ALARM_DISK,
     ALARM_MEMORY,
+    ELSEWHERE_SHIFT,
     Broker,
     Confirming,
     Login,
@@ -128,6 +129,7 @@ class Node(Broker):
         self._lingering: list[Queue] = []
         self._appended_urgent: bool = False
         self._alarms: i64 = 0
+        self._alarms_elsewhere: i64 = 0
         self._greeting: bytes = b""
         self._last_identity: i64 = 0
 
@@ -461,15 +463,20 @@ class Node(Broker):
             worst.shed_assembly(self.assembly_bytes_max)
 
     def alarms(self) -> i64:
-        """Alarms raised now."""
+        """Alarms raised now, here or at another node."""
+        return self._alarms | self._alarms_elsewhere << ELSEWHERE_SHIFT
+
+    def own_alarms(self) -> i64:
+        """Alarms raised now for what this node is short of."""
         return self._alarms
 
     def alarm_reason(self) -> str:
         """What blocked publishers are told; RabbitMQ's words."""
+        alarms = self._alarms | self._alarms_elsewhere
         low = []
-        if self._alarms & ALARM_MEMORY:
+        if alarms & ALARM_MEMORY:
             low.append("memory")
-        if self._alarms & ALARM_DISK:
+        if alarms & ALARM_DISK:
             low.append("disk")
         return "low on " + " & ".join(low)
 
@@ -550,12 +557,29 @@ class Node(Broker):
             self._alarms = before | alarm
         else:
             self._alarms = before & ~alarm
-        if self._alarms == before:
-            return
-        reason = self.alarm_reason() if self._alarms else ""
-        self._warn(f"alarm: {reason}; publishers are blocked" if reason else "alarms cleared")
+        if self._alarms != before:
+            self._announce_alarms()
+            self.cluster.disks.tell()
+
+    def alarms_changed(self) -> None:
+        """Other nodes raised alarms or are over theirs."""
+        self._alarms_elsewhere = self.cluster.disks.alarms()
+        self._announce_alarms()
+
+    def _announce_alarms(self) -> None:
+        """Tell connections, and the operator."""
+        alarms = self.alarms()
+        reason = self.alarm_reason() if alarms else ""
+        where = self.cluster.disks.alarmed()
+        if self._alarms:
+            where.insert(0, "this node")
+        self._warn(
+            f"alarm: {reason} ({', '.join(where)}); publishers are blocked"
+            if reason
+            else "alarms cleared"
+        )
         for connection in list(self.connections.values()):
-            connection.set_alarms(self._alarms, reason)
+            connection.set_alarms(alarms, reason)
 
 
 @final

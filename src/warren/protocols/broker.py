@@ -16,6 +16,8 @@ from warren.wire.amqp091.properties import PropertyScan
 
 ALARM_MEMORY: Final = 1
 ALARM_DISK: Final = 2
+ELSEWHERE_SHIFT: Final = 2
+"""Alarms of other nodes stand so many bits above this node's own."""
 
 
 class Completion(Waiter):
@@ -341,7 +343,7 @@ class Broker(Host, OutputHost):
         raise AssertionError("a broker defines shed_assembly")
 
     def alarms(self) -> i64:
-        """Alarms raised now, a sum of the `ALARM_` constants."""
+        """Alarms raised now, a sum of the `ALARM_` constants, here and elsewhere."""
         raise AssertionError("a broker defines alarms")
 
     def alarm_reason(self) -> str:

@@ -36,7 +36,15 @@ from warren.protocols.amqp091.publishing import (
     NO_METHOD,
     still_owed,
 )
-from warren.protocols.broker import ALARM_DISK, Broker, Login, Session, SessionOwner
+from warren.protocols.broker import (
+    ALARM_DISK,
+    ALARM_MEMORY,
+    ELSEWHERE_SHIFT,
+    Broker,
+    Login,
+    Session,
+    SessionOwner,
+)
 from warren.queues.queue import FlowControlled
 from warren.wire import sasl
 from warren.wire.amqp091 import spec
@@ -651,13 +659,15 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
     def _must_hold(self, channel: Channel) -> bool:
         """Whether publishes wait for an alarm to clear.
 
-        A full disk nacks what a channel in confirm mode publishes, so that its client knows;
-        everything else simply waits in the socket.
+        A full disk of this node nacks what a channel in confirm mode publishes, so that its client
+        knows; everything else simply waits in the socket.
         """
         if not self._publishes:
             self._publishes = True
         self._tell_blocked(self.broker.alarm_reason())
-        if self._alarms == ALARM_DISK and channel.publishing.confirms is not None:
+        low_on_memory = self._alarms & (ALARM_MEMORY | ALARM_MEMORY << ELSEWHERE_SHIFT) != 0
+        refuses = self._alarms & ALARM_DISK != 0 and not low_on_memory
+        if refuses and channel.publishing.confirms is not None:
             return False
         self._hold(HELD_BY_ALARM)
         return True
