@@ -79,9 +79,9 @@ class Station:
             if self.name in (source, target):
                 self.pair.cut(source, target)
 
-    def client(self) -> Client:
+    def client(self, heartbeat_s: int = 0) -> Client:
         """Connect a client, with a channel."""
-        client = Client(self)
+        client = Client(self, heartbeat_s)
         self.clients.append(client)
         self.pair.until(lambda: client.opened)
         return client
@@ -277,9 +277,10 @@ class Client:
         blocked: Reasons of `connection.blocked`, and "" for each `connection.unblocked`.
     """
 
-    def __init__(self, station: Station) -> None:
+    def __init__(self, station: Station, heartbeat_s: int = 0) -> None:
         self.station = station
         self.pair = station.pair
+        self.heartbeat_s = heartbeat_s
         self.opened = False
         self.over = False
         self.deaf = False
@@ -436,7 +437,7 @@ class Client:
             ok = spec.ConnectionStartOk({"capabilities": capabilities}, "PLAIN", b"\0guest\0guest")
             self.outbox += method_frame(0, ok.encode())
         elif isinstance(method, spec.ConnectionTune):
-            tune = spec.ConnectionTuneOk(method.channel_max, 131_072, 0)
+            tune = spec.ConnectionTuneOk(method.channel_max, 131_072, self.heartbeat_s)
             self.outbox += method_frame(0, tune.encode())
             self.outbox += method_frame(0, spec.ConnectionOpen("/").encode())
         elif isinstance(method, spec.ConnectionOpenOk):

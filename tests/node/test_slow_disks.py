@@ -11,6 +11,7 @@ from warren.node.member import Member
 from warren.node.pacing import READ_BYTES
 from warren.protocols.broker import Settings
 from warren.wire.amqp091 import spec
+from warren.wire.amqp091.frame import HEARTBEAT_FRAME
 
 WAITING_BYTES = 262_144
 FILE_BYTES = 262_144
@@ -226,3 +227,21 @@ def test_a_stop_of_the_process_is_not_taken_for_a_slow_disk() -> None:
         pair.clock.advance(DISK_STALL_MS_MAX + 1_000)
     pair.until(lambda: len(client.acked) == client.published)
     assert not any("disk" in line for s in pair.stations.values() for line in s.warnings)
+
+
+def test_a_client_is_not_given_up_for_what_was_not_read_while_its_node_stood_still() -> None:
+    pair = Pair(alone=True)
+    node = pair.a.node
+    client = pair.a.client(heartbeat_s=10)
+    node.tick(0)
+    for _ in range(3):
+        pair.clock.advance(60_000)
+        client.outbox += HEARTBEAT_FRAME
+        # The clock is looked at before the socket is.
+        node.tick(0)
+        client.exchange()
+        assert not client.over
+    for _ in range(25):
+        pair.clock.advance(1_000)
+        node.tick(0)
+    assert client.over

@@ -81,6 +81,10 @@ class Log:
             Batch(group, KIND_DROP, group.last_index, 0, 0, 0, 0, b"", 0, b"", 0, 0, None)
         )
 
+    def allow_brief_rounds(self, allowed: bool) -> None:
+        """Whether a brief round may keep the node's thread: not where other nodes wait for it."""
+        self._store.brief_rounds = allowed
+
     @property
     def full(self) -> bool:
         """Whether publishes have to be refused for lack of space."""

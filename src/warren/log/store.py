@@ -27,6 +27,7 @@ class Store:
         next_number: The number for the next file.
         manifest_busy: Whether a change of the manifest is under way; there is one at a time.
         dropping: Dropped groups whose DROP batch is not durable yet.
+        brief_rounds: Whether brief rounds may keep the node's thread.
         failure: What stopped the log for good, or None.
     """
 
@@ -44,6 +45,7 @@ class Store:
         self.next_number: i64 = 1
         self.manifest_busy = False
         self.dropping: set[int] = set()
+        self.brief_rounds = False
         self.failure: BaseException | None = None
 
     def manifest(self, files: list[LogFile]) -> Manifest:

@@ -96,7 +96,7 @@ class RoundJob(Job):
         self.size: i64 = HEADER_BYTES
         for batch in batches:
             self.size += batch.size()
-        self.brief = self.size <= BRIEF_BYTES
+        self.brief = self.size <= BRIEF_BYTES and wal.store.brief_rounds
         self.file = wal.file
         self.start: i64 = wal.file.end
         self.end: i64 = 0

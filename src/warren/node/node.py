@@ -62,6 +62,8 @@ from warren.wire.amqp091.frame import method_frame
 from warren.wire.amqp091.table import Table
 
 NONCE_BYTES: Final = 16
+STOP_MS_MIN: Final = 1_500
+"""More between two ticks is a stop of this node, which says nothing of its clients."""
 
 
 @final
@@ -128,6 +130,7 @@ class Node(Broker):
         """Connections whose timers are still to be looked at in this second."""
         self._lingering: list[Queue] = []
         self._appended_urgent: bool = False
+        self._ticked_ms: int = clock.monotonic_ms()
         self._alarms: i64 = 0
         self._alarms_elsewhere: i64 = 0
         self._greeting: bytes = b""
@@ -262,6 +265,11 @@ class Node(Broker):
 
     def tick(self, memory_bytes: int) -> None:
         """Mind time; called about once a second with the memory this process uses."""
+        now = self._clock.monotonic_ms()
+        if now - self._ticked_ms > STOP_MS_MIN:
+            for connection in list(self.connections.values()):
+                connection.excuse()
+        self._ticked_ms = now
         limit = self.settings.memory_limit_bytes
         if limit:
             self._set_alarm(ALARM_MEMORY, memory_bytes > limit)

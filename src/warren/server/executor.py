@@ -30,6 +30,10 @@ class ThreadExecutor:
     """Runs `Job.run` on a thread per lane and `Job.done` on the event loop's thread.
 
     However many jobs end between two turns of the loop, they cost it one wake-up.
+
+    Attributes:
+        keeping: Held while the loop comes back from a brief job; whoever else holds it keeps the
+            loop from going on.
     """
 
     def __init__(
@@ -55,6 +59,9 @@ class ThreadExecutor:
         self._finished: deque[tuple[str, Job, BaseException | None]] = deque()
         self._here = False
         """Whether a brief job runs on the loop's thread."""
+        self.keeping = threading.Lock()
+        self._kept_since_ns = 0
+        """Since when a brief job has kept the loop; 0 while none does."""
         self._slow_until_ns = 0
         self._lock = threading.Lock()
         self._woken = False
@@ -87,16 +94,24 @@ class ThreadExecutor:
     def _run_here(self, job: Job, started_ns: int) -> None:
         """Spare a job two changes of threads while the disk does not keep the loop waiting."""
         self._here = True
+        self._kept_since_ns = started_ns
         error: BaseException | None = None
         try:
             job.run()
         except BaseException as raised:
             error = raised
+        with self.keeping:
+            self._kept_since_ns = 0
         ended = time.monotonic_ns()
         if ended - started_ns > SLOW_NS:
             self._slow_until_ns = ended + PROBATION_NS
         job.done(error)
         self._here = False
+
+    def kept_ms(self) -> int:
+        """How long a brief job has kept the loop by now; 0 while none does. For any thread."""
+        since_ns = self._kept_since_ns
+        return (time.monotonic_ns() - since_ns) // 1_000_000 if since_ns else 0
 
     def _work(self, lane: str, queue: SimpleQueue[Job | None]) -> None:
         while True:

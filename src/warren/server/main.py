@@ -8,6 +8,7 @@ it cannot go on.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import gc
 import itertools
@@ -41,6 +42,8 @@ from warren.server.identity import begin_life, find_secret
 from warren.server.operators import NodeOperators, waits_for
 from warren.server.peer_tls import PeerTls, peer_tls
 from warren.server.peers import PeerNetwork
+from warren.server.pulse import Pulse
+from warren.wire.amqp091.frame import HEARTBEAT_FRAME
 
 log = logging.getLogger("warren")
 
@@ -97,12 +100,14 @@ class ClientProtocol(asyncio.Protocol):
         self._server = server
         self._connection: Connection | None = None
         self._stream: asyncio.Transport | None = None
+        self._beat_ms = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client connected."""
         stream = cast(asyncio.Transport, transport)
         self._stream = stream
         stream.set_write_buffer_limits(high=WRITE_HIGH_BYTES, low=WRITE_LOW_BYTES)
+        self._server.clients.add(self)
         host, port = (stream.get_extra_info("peername") or ("", 0))[:2]
         self._connection = self._server.node.accept(stream, host, port)
         self._server.doorkeeper.came(self)
@@ -127,6 +132,8 @@ class ClientProtocol(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is gone."""
+        self._server.clients.discard(self)
+        self._stream = None
         connection = self._connection
         self._server.doorkeeper.left(self)
         if connection is not None:
@@ -144,6 +151,24 @@ class ClientProtocol(asyncio.Protocol):
         if self._connection is not None:
             self._connection.set_writable(True)
             self._server.after_event()
+
+    def beat(self, now_ms: int) -> None:
+        """Send a heartbeat if one is due; called while the loop is kept, by another thread.
+
+        Only where nothing is queued, so that it falls between two frames. The kernel takes so few
+        bytes whole or not at all.
+        """
+        connection = self._connection
+        stream = self._stream
+        if connection is None or stream is None or stream.is_closing():
+            return
+        beats_ms = connection.beats_ms()
+        if not beats_ms or now_ms - self._beat_ms < beats_ms // 2:
+            return
+        if stream.get_write_buffer_size() == 0:
+            self._beat_ms = now_ms
+            with contextlib.suppress(OSError):
+                os.write(stream.get_extra_info("socket").fileno(), HEARTBEAT_FRAME)
 
 
 class Doorkeeper:
@@ -269,6 +294,8 @@ class Server:
         self._closed = False
         self._stopping = loop.create_future()
         self._executor = ThreadExecutor(loop, self._after_jobs, self.guarded)
+        self.clients: set[ClientProtocol] = set()
+        self._pulse = Pulse(self._executor, self.clients)
         self._listeners: list[asyncio.Server] = []
         descriptors = shares(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
         self.doorkeeper = Doorkeeper(descriptors.connections)
@@ -313,6 +340,7 @@ class Server:
         await self._listen_for_nodes()
         self._loop.call_later(TICK_SECONDS, self._tick)
         self._loop.call_soon(self._tick_log)
+        self._pulse.start()
         await self._get_ready()
         if not self._stopping.done():
             await self._listen()
@@ -474,6 +502,7 @@ class Server:
         await asyncio.sleep(DRAIN_SECONDS)
         self.node.prepare_close()
         self._closed = True
+        self._pulse.stop()
         self._executor.stop()
         self.node.close()
         self.network.listener = Deaf()

@@ -166,6 +166,14 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
         """The socket is gone."""
         self._end()
 
+    def beats_ms(self) -> i64:
+        """The client's heartbeat timeout; 0 while it expects none."""
+        return self._heartbeat_ms if self.state == OPEN else 0
+
+    def excuse(self) -> None:
+        """This node stood still: what the client sent meanwhile was not read yet."""
+        self._heard = True
+
     def tick(self, now_ms: i64) -> None:
         """Mind time-outs and heartbeats; called about once a second."""
         if self._heard:
