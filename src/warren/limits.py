@@ -47,7 +47,8 @@ TURN_SNAPSHOT_BYTES_MAX: Final = 524_288
 #: Connections whose timers one turn looks at; each costs about a microsecond a channel.
 TURN_CONNECTIONS_MAX: Final = 512
 
-#: Groups that one tick (20 a second) looks at, of those whose members may have to change.
+#: Groups that one tick (20 a second) looks at, of those whose members may have to change, or whose
+#: leader its place.
 TICK_GROUPS_MAX: Final = 512
 
 #: Changes that a node has under way at once where it wants a great many, such as deleting what

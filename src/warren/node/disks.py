@@ -14,15 +14,22 @@ node that is not heard of any more takes its flags with it.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
-from warren.limits import DISK_BEHIND_MS_MAX, DISK_PROMPT_MS, DISK_STALL_MS_MAX
+from warren.limits import (
+    DISK_BEHIND_MS_MAX,
+    DISK_PROMPT_MS,
+    DISK_STALL_MS_MAX,
+    TICK_GROUPS_MAX,
+)
 from warren.protocols.broker import ALARM_DISK, ALARM_MEMORY
 from warren.raft.raft import Raft
 
 if TYPE_CHECKING:
+    from warren.node.member import Member
     from warren.node.node import Node
 
 PING: Final = 1
@@ -92,6 +99,8 @@ class Disks:
         self._watch: DiskWatch = DiskWatch(node.settings.log.waiting_bytes_max)
         self._flags: dict[str, int] = {}
         """What the other nodes said last."""
+        self._to_move: deque[Member] = deque()
+        """Members that are yet to be asked whether they lead, while the disk is slow."""
 
     # --- this node's ----------------------------------------------------------------------------
 
@@ -144,16 +153,22 @@ class Disks:
 
     def hand_over(self) -> None:
         """Give the lead of groups away while the disk is slow; to be called at each tick."""
-        if self._watch.slow:
-            cluster = self._node.cluster
-            now = cluster.monotonic_ms()
-            for member in list(cluster.members.values()):
-                raft = member.raft
-                if raft.is_leader and raft.can_propose():
-                    target = self._heir(raft, member.group_id + now // TRY_NEXT_MS)
-                    if target:
-                        raft.transfer(target, now)
-                        cluster.stirred(member)
+        to_move = self._to_move
+        if not self._watch.slow:
+            to_move.clear()
+            return
+        cluster = self._node.cluster
+        now = cluster.monotonic_ms()
+        if not to_move:
+            to_move.extend(cluster.members.values())
+        for _ in range(min(len(to_move), TICK_GROUPS_MAX)):
+            member = to_move.popleft()
+            raft = member.raft
+            if not member.stopped and raft.is_leader and raft.can_propose():
+                target = self._heir(raft, member.group_id + now // TRY_NEXT_MS)
+                if target:
+                    raft.transfer(target, now)
+                    cluster.stirred(member)
 
     def _heir(self, raft: Raft, turn: i64) -> str:
         """Who is to lead in this node's place; nobody if the others could not commit by themselves.
@@ -224,6 +239,5 @@ class Disks:
         if (flags ^ before) & BEHIND:
             behind = flags & BEHIND != 0
             for member in list(node.cluster.members.values()):
-                member.raft.peer_behind(peer, behind, node.monotonic_ms())
-                if not behind and member.raft.is_leader:
+                if member.raft.peer_behind(peer, behind, node.monotonic_ms()):
                     node.cluster.stirred(member)

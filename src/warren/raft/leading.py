@@ -58,6 +58,11 @@ def flush(state: State) -> None:
             state.effects.append(Replicate(peer.member.node))
 
 
+def misses(state: State, peer: Progress) -> bool:
+    """Whether the next `flush` has something for a peer."""
+    return peer.up and _something_for(state, peer)
+
+
 def _something_for(state: State, peer: Progress) -> bool:
     if peer.mode == SNAPSHOT or (
         # What it misses is in a snapshot only, for which its disk has no room now.

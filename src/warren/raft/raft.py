@@ -382,12 +382,16 @@ class Raft:
             state.election_ms = leading.earlier(state.election_ms, sooner)
         state.keep_timer()
 
-    def peer_behind(self, node: str, behind: bool, now_ms: i64) -> None:
-        """A node's disk is behind, or is no more: as leader, send it no entries meanwhile."""
+    def peer_behind(self, node: str, behind: bool, now_ms: i64) -> bool:
+        """A node's disk is behind, or is no more: as leader, send it no entries meanwhile.
+
+        Returns:
+            Whether there is something for it now.
+        """
         self._see(now_ms)
         state = self.state
         if behind == (node in state.behind) or node == state.node:
-            return
+            return False
         if behind:
             state.behind.append(node)
         else:
@@ -395,9 +399,11 @@ class Raft:
         peer = self._peer_on(node)
         if peer is not None:
             peer.behind = behind
-            if not behind and peer.up:
+            if not behind:
                 # It may have been asked nothing for a while.
-                peer.ping = peer.mode != SNAPSHOT
+                peer.asked = False
+                return leading.misses(state, peer)
+        return False
 
     def abstain(self, abstains: bool) -> None:
         """This node's disk is slow, or is no more: leave elections to others meanwhile."""
