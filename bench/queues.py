@@ -148,6 +148,10 @@ class Links:
         """Have a link."""
         self.dialled.add(peer)
 
+    def refuse(self, peer: str, reason: str) -> None:
+        """Nothing is damaged here."""
+        raise AssertionError(f"what {peer} sent is refused: {reason}")
+
     def forget(self, peer: str) -> None:
         """Have none."""
         self.dialled.discard(peer)

@@ -14,6 +14,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, final
 
 from sim.cluster.schedule import MS
+from sim.model import Violation
 from warren.node.cluster import PONG
 from warren.ports import PeerHello, PeerListener
 
@@ -110,6 +111,10 @@ class SimPeers:
         if link is not None:
             link.up = False
             self._network.cut_short(link)
+
+    def refuse(self, peer: str, reason: str) -> None:
+        """End the link from a peer. Here nothing is damaged on its way."""
+        raise Violation(f"what {peer} sent {self._site.name} is refused: {reason}")
 
     def flush(self) -> None:
         """Send what is queued."""

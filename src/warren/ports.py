@@ -192,6 +192,12 @@ class Peers(Protocol):
     def forget(self, peer: str) -> None:
         """End the link to this node, if there is one, and dial no more; no `unlinked` follows."""
 
+    def refuse(self, peer: str, reason: str) -> None:
+        """End the link from a peer, for what came over it is damaged; the peer may dial anew.
+
+        Nothing more is received over it; `incoming_lost` follows, and `refused` with the reason.
+        """
+
     def flush(self) -> None:
         """Send what is queued, with one write for each peer; called at the end of a turn."""
 

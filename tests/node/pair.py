@@ -111,6 +111,9 @@ class MemoryPeers:
     def dial(self, peer: str, host: str, port: int) -> None:
         self._station.dialled.add(peer)
 
+    def refuse(self, peer: str, reason: str) -> None:
+        self._station.pair.refused.append((peer, self._station.name, reason))
+
     def forget(self, peer: str) -> None:
         self._station.dialled.discard(peer)
 
@@ -126,6 +129,8 @@ class Pair:
         blocked: Links that do not come about again.
         deaf: Links over which nothing moves for now.
         withheld: Links that do not bring what the tables' group says, and what they have so far.
+        damage: What becomes of messages on links that damage them.
+        refused: Links that were ended for damage: sender, receiver and reason.
         fuses: Links that break when they have carried so many messages more.
     """
 
@@ -146,6 +151,8 @@ class Pair:
         self.deaf: set[tuple[str, str]] = set()
         self.withheld: dict[tuple[str, str], list[bytes]] = {}
         self.fuses: dict[tuple[str, str], int] = {}
+        self.refused: list[tuple[str, str, str]] = []
+        self.damage: dict[tuple[str, str], Callable[[bytes], bytes]] = {}
         self.a = self.add("a")
         if alone:
             return
@@ -210,8 +217,14 @@ class Pair:
             if withheld is not None and group_of(message) == METADATA_GROUP:
                 withheld.append(message)
                 continue
+            refused = len(self.refused)
+            changes = self.damage.get((source, target))
+            if changes is not None:
+                message = changes(message)
             self.stations[target].listener.received(source, message)
             carried += 1
+            if len(self.refused) > refused:
+                self.cut(source, target)
             if (source, target) in self.fuses:
                 self.fuses[source, target] -= 1
                 if self.fuses[source, target] == 0:

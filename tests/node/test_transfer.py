@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from zlib import crc32
+
 import pytest
+from librt.strings import write_i64_le
 
 from sim.cluster.ledger import batch_of
 from sim.cluster.site import Site
 from sim.cluster.world import ClusterWorld
+from warren.errors import CorruptRecord
+from warren.log.batch import write_checksum
 from warren.metadata.commands import DeclareVhost
 from warren.node import transfer
 from warren.node.frames import HEAD_BYTES, SNAPSHOT, raft_frame
 from warren.node.member import Member
-from warren.node.revived import RAFT_SESSION
+from warren.node.revived import RAFT_SESSION, wrap
 from warren.node.tables import METADATA_GROUP
 from warren.raft import wire
 from warren.raft.effects import AcceptSnapshot, SendSnapshot
@@ -167,3 +172,102 @@ def assert_begun(member: Member, node: str) -> None:
     """Have another node lead."""
     assert member.raft.transfer(node, member.host.monotonic_ms()) == ""
     member.work()
+
+
+def waiting(world: ClusterWorld) -> tuple[Site, Site, Site]:
+    """The leader, a follower that only offers a snapshot, and one that waits for it."""
+    leading = next(site for site in world.running() if tables_of(site).leads())
+    silent, waits = [site for site in world.running() if site is not leading]
+    member, node = tables_of(waits), waits.node
+    world.until(5_000, "no votes", lambda: all(copy.voter for copy in member.raft.members))
+    given = offer(member, silent.name, waits.name, int(member.log.last_index) + 9)
+    assert node is not None
+    accept = node.cluster.transfers.accept
+    waits.guarded(waits.life, lambda: accept(member, AcceptSnapshot(given)))
+    assert member.log.incomplete
+    return leading, silent, waits
+
+
+def caught_up(leading: Site, follower: Site) -> bool:
+    """Whether a follower's tables are the leader's."""
+    there, here = tables_of(leading), tables_of(follower)
+    return not here.log.incomplete and here.applied_index == there.applied_index > 0
+
+
+@pytest.mark.rule("QQ-27")
+def test_who_waits_for_a_snapshot_answers_another_leader() -> None:
+    """What it said was dropped once, as if the sender of the snapshot still led."""
+    world = formed()
+    leading, other, waits = waiting(world)
+    member = tables_of(leading)
+    leading.guarded(leading.life, lambda: assert_begun(member, other.name))
+    world.until(3_000, "it waits for ever", lambda: caught_up(other, waits))
+
+
+@pytest.mark.rule("QQ-27")
+def test_a_sender_that_is_down_is_not_waited_for() -> None:
+    """Its process stands still, so that its links stay up."""
+    world = formed()
+    _, silent, waits = waiting(world)
+    silent.paused_until_us = world.schedule.now_us + 7_000_000
+    member = tables_of(waits)
+    world.until(3_000, "it waits for ever", lambda: not member.log.incomplete)
+
+
+@pytest.mark.rule("QQ-27")
+def test_a_wait_for_a_snapshot_ends() -> None:
+    """Whatever became of its sender."""
+    world = formed()
+    _, _, waits = waiting(world)
+    member = tables_of(waits)
+    world.until(transfer.QUIET_MS + 2_000, "it waits for ever", lambda: not member.log.incomplete)
+
+
+@pytest.mark.rule("QQ-27")
+def test_a_transfer_that_is_given_up_is_said() -> None:
+    """The receiver would wait for what no longer comes."""
+    world = formed()
+    site = world.sites["n1"]
+    assert site.node is not None and site.peers is not None
+    member = tables_of(site)
+    site.guarded(site.life, member.snapshot)
+    world.until(5_000, "no snapshot", lambda: bool(member.snapshots.payload))
+    transfers = site.node.cluster.transfers
+    transfers.send(member, SendSnapshot(offer(member, "n1", "n3", int(member.log.snapshot_index))))
+    transfers.tick(member.host.monotonic_ms() + transfer.ANSWER_MS)
+    last = site.peers.links["n3"].queue[-1]
+    assert (last[0], last[HEAD_BYTES]) == (SNAPSHOT, transfer.LOST)
+
+
+@pytest.mark.rule("QQ-27")
+@pytest.mark.parametrize("at", [transfer.HEAD_BYTES, transfer.DONE_BYTES + 1, -1])
+def test_a_snapshot_that_is_damaged_on_its_way_is_not_taken(at: int) -> None:
+    """Its own record in the log would get a checksum that fits the damage."""
+    world = formed()
+    leading, silent, waits = waiting(world)
+    member = tables_of(waits)
+    state = tables_of(leading)
+    payload = wrap(0, state.raft.members, {}, state.machine.state())
+    index = int(next(iter(transfers_of(waits)._incoming.values())).offer.index)
+    frame = done_frame(member, index, payload)
+    bad = bytearray(frame)
+    bad[at] ^= 4
+    with pytest.raises(CorruptRecord):
+        transfers_of(waits).received(silent.name, member, bytes(bad))
+    assert member.log.incomplete and not member.snapshots.is_whole()
+    transfers_of(waits).received(silent.name, member, frame)
+    assert member.snapshots.is_whole()
+
+
+def transfers_of(site: Site) -> transfer.Transfers:
+    assert site.node is not None
+    return site.node.cluster.transfers
+
+
+def done_frame(member: Member, index: int, payload: bytes) -> bytes:
+    """The end of a snapshot as its sender says it."""
+    writer = transfer.snapshot_frame(METADATA_GROUP, transfer.DONE, index)
+    write_i64_le(writer, member.raft.term)
+    write_i64_le(writer, 1_000)
+    write_checksum(writer, crc32(payload, crc32(writer.getvalue())))
+    return bytes(writer.getvalue()) + payload

@@ -71,6 +71,8 @@ class Host:
     def receive(self, message: Message, extra: Any) -> None:
         """A message, with the entries or the snapshot that came along."""
         self.incoming = extra
+        problem = self.raft.refuses(message)
+        assert not problem, f"an honest message is refused: {problem}"
         self.raft.step(message, self.world.now(self))
         self.drain()
 

@@ -681,3 +681,35 @@ def test_sockets_are_set_up() -> None:
             assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 10_000
 
     assert play(scenario) == []
+
+
+def test_a_link_that_brings_damage_ends_and_comes_back() -> None:
+    """What came behind the damage in the same read is not acted on; both ends say why."""
+
+    async def scenario() -> None:
+        a, b = TestNode("a@one"), TestNode("b@two")
+        async with nodes(a, b):
+            await mesh(a, b)
+            take = b.heard.received
+
+            def received(peer: str, message: bytes) -> None:
+                if message == b"damaged":
+                    b.network.refuse(peer, "a bit has flipped")
+                else:
+                    take(peer, message)
+
+            b.heard.received = received
+            for message in (b"before", b"damaged", b"behind"):
+                a.network.send("b@two", [message])
+            await a.heard.told(("unlinked", "b@two"))
+            await b.heard.told(("incoming_lost", "a@one"))
+            await a.heard.wait(lambda: a.heard.events.count(("linked", "b@two")) == 2)
+            a.network.send("b@two", [b"anew"])
+            await b.heard.wait(lambda: len(b.heard.messages) == 2)
+            assert [message for _, message in b.heard.messages] == [b"before", b"anew"]
+            assert ("unlinked", "a@one") not in b.heard.events, "the other direction stays"
+            text = codes.TEXTS[codes.DAMAGED]
+            assert [reason for _, reason in b.heard.reasons] == [f"{text} (a bit has flipped)"]
+            assert [reason[: len(text)] for _, reason in a.heard.reasons] == [text]
+
+    assert play(scenario) == []

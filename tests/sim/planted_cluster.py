@@ -215,8 +215,23 @@ def waits_for_overtaken() -> Mend:
         original(taken, offer)
         taken._taken_over = before
 
+    def forget(taken: Any) -> None:
+        before = taken._taken_over
+        forgets(taken)
+        taken._taken_over = before
+
     original = snapshots.Snapshots.prepare_install
-    return replace(snapshots.Snapshots, "prepare_install", prepare)
+    forgets = snapshots.Snapshots.forget
+    mends = (
+        replace(snapshots.Snapshots, "prepare_install", prepare),
+        replace(snapshots.Snapshots, "forget", forget),
+    )
+
+    def mend() -> None:
+        for each in mends:
+            each()
+
+    return mend
 
 
 def clears_by_pending_marks() -> Mend:

@@ -222,21 +222,39 @@ class GroupLog:
         Raises:
             CorruptRecord: There is no whole batch of this group, or it is not the next entry.
         """
-        assert not self.dropped and not self.incomplete, "the group takes no entries"
-        batch = self._received(data, at, origin)
-        problem = ""
+        batch = self.received_entry(data, at)
+        batch.origin = origin
+        self.append_received(batch)
+        return batch
+
+    def received_entry(self, data: bytes, at: i64) -> Batch:
+        """An entry that the leader sent, checked by itself and not added yet.
+
+        Raises:
+            CorruptRecord: There is no whole entry of this group.
+        """
+        batch = self._received(data, at, None)
         if batch.kind > KIND_COMMAND:
-            problem = "this is no entry"
-        elif batch.index != self.last_index + 1:
+            raise CorruptRecord(self._replica_path(), at, "this is no entry")
+        return batch
+
+    def append_received(self, batch: Batch) -> None:
+        """Add what `received_entry` gave.
+
+        Raises:
+            CorruptRecord: It is not the next entry.
+        """
+        assert not self.dropped and not self.incomplete, "the group takes no entries"
+        problem = ""
+        if batch.index != self.last_index + 1:
             problem = f"entry {batch.index} does not follow entry {self.last_index}"
         elif batch.first != self.next_message:
             problem = f"message {batch.first} comes where {self.next_message} belongs"
         elif batch.term < self._terms.last_term:
             problem = f"term {batch.term} comes behind term {self._terms.last_term}"
         if problem:
-            raise CorruptRecord(self._replica_path(), at, problem)
+            raise CorruptRecord(self._replica_path(), 0, problem)
         self._take(batch)
-        return batch
 
     def _replica_path(self) -> str:
         return f"batches received for group {self.id}"
@@ -346,6 +364,13 @@ class GroupLog:
     def term_at(self, index: i64) -> i64:
         """Term of an entry from the newest snapshot on; 0 for index 0, -1 above `last_index`."""
         return self._terms.at(index) if index <= self.last_index else -1
+
+    def message_at(self, index: i64) -> i64:
+        """The number the next message had before an entry; -1 if that is not known any more."""
+        if index == self.last_index + 1:
+            return self.next_message
+        tail = self._tail
+        return -1 if tail is None or not tail.knows(index) else tail.first_of(index)
 
     def keep_recent(self, limit_bytes: i64) -> None:
         """Keep entries in memory, for a group with several members; see `recent`.

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 PONG: Final = 2
 
 EARLY_FRAMES_MAX: Final = 4_096
-"""Messages kept for groups that this node has not heard of yet."""
+EARLY_BYTES_MAX: Final = 16_777_216
+"""Messages kept for groups that this node has not heard of yet; all are sent again if need be."""
 EARLY_MS: Final = 5_000
 RECENT_BYTES: Final = 67_108_864
 """Newest entries that groups keep in memory, all together, however many groups there are."""
@@ -54,6 +55,9 @@ class NoPeers:
         """Without a listener of its own, a node has no links."""
 
     def forget(self, peer: str) -> None:
+        """There is none."""
+
+    def refuse(self, peer: str, reason: str) -> None:
         """There is none."""
 
     def flush(self) -> None:
@@ -103,6 +107,7 @@ class Cluster(MemberHost):
         self._held_up: dict[int, Member] = {}
         """Members that wait for a link to take what is queued."""
         self._early: list[Early] = []
+        self._early_bytes: i64 = 0
         self._spoken: dict[str, bool] = {}
         self._parting: dict[str, int] = {}
         """Nodes that the tables name no more, and when their links end."""
@@ -135,11 +140,24 @@ class Cluster(MemberHost):
         self.disks.acquaint(member.raft)
         member.start()
         early = self._early
-        self._early = [entry for entry in early if frames.group_of(entry.frame) != member.group_id]
+        self._keep_early(
+            [entry for entry in early if frames.group_of(entry.frame) != member.group_id]
+        )
         for entry in early:
             if frames.group_of(entry.frame) == member.group_id:
-                member.received(entry.node, entry.frame)
+                try:
+                    member.received(entry.node, entry.frame)
+                except CorruptRecord as error:
+                    self.peers.refuse(entry.node, str(error))
         self._watch(member)
+
+    def _keep_early(self, left: list[Early]) -> None:
+        """Drop all early messages but these."""
+        self._early = left
+        size: i64 = 0
+        for entry in left:
+            size += len(entry.frame)
+        self._early_bytes = size
 
     def _watched(self) -> list[str]:
         return [name for name in self._node.tables.machine.nodes if name != self.name]
@@ -238,7 +256,8 @@ class Cluster(MemberHost):
                 member.raft.tick(now)
                 member.work()
                 self._watch(member)
-        self._early = [entry for entry in self._early if entry.until_ms > now]
+        if self._early:
+            self._keep_early([entry for entry in self._early if entry.until_ms > now])
         if self._parting:
             self._part(now)
 
@@ -251,6 +270,7 @@ class Cluster(MemberHost):
             if change.restarted or not change.up:
                 self._node.remotes.broken(change.peer)
                 self.disks.gone(change.peer)
+                self.transfers.sender_down(change.peer)
             for member in list(self.members.values()):
                 if change.up:
                     member.raft.peer_up(change.peer, change.restarted, now)
@@ -343,7 +363,7 @@ class Cluster(MemberHost):
 
         A snapshot that was offered, above all: who offered it may never send it.
         """
-        self._early = [entry for entry in self._early if entry.node != peer]
+        self._keep_early([entry for entry in self._early if entry.node != peer])
         self.broken(peer)
 
     def broken(self, peer: str) -> None:
@@ -362,6 +382,8 @@ class Cluster(MemberHost):
         self.detector.heard(peer, self.monotonic_ms())
         kind: i64 = message[0]
         try:
+            if kind >= frames.RAFT:
+                frames.need(message, frames.HEAD_BYTES)
             if kind >= frames.OPEN:
                 self._node.remotes.received(peer, message)
             elif kind >= frames.RAFT:
@@ -376,15 +398,18 @@ class Cluster(MemberHost):
             else:
                 self._node.membership.received(peer, message)
         except CorruptRecord as error:
-            self._node.log_warning(f"a message of node {peer} is dropped: {error}")
+            # What else comes this way may be damaged too, unnoticed: a new link starts over.
+            self.peers.refuse(peer, str(error))
         self._heed()
 
     def _about_group(self, peer: str, message: bytes, kind: i64) -> None:
         group_id = frames.group_of(message)
         member = self.members.get(int(group_id))
         if member is None:
-            if len(self._early) < EARLY_FRAMES_MAX:
+            size = self._early_bytes + len(message)
+            if len(self._early) < EARLY_FRAMES_MAX and size <= EARLY_BYTES_MAX:
                 self._early.append(Early(peer, message, self.monotonic_ms() + EARLY_MS))
+                self._early_bytes = size
         elif kind == frames.SNAPSHOT:
             self.transfers.received(peer, member, message)
         else:
@@ -459,6 +484,10 @@ class Cluster(MemberHost):
     def sent_bytes(self, member: Member, peer: str) -> i64:
         """How much of the snapshot under way a peer was sent."""
         return self.transfers.sent_bytes(member.group_id, peer)
+
+    def snapshot_given_up(self, member: Member) -> None:
+        """The rest of a snapshot is of no use."""
+        self.transfers.begun_anew(int(member.group_id))
 
     def pacer(self) -> Pacer:
         """Who lets reads for peers begin."""

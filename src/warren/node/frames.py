@@ -1,6 +1,7 @@
 """The messages between nodes about groups: a kind, the group, and what the kind says.
 
-    RAFT      u32 size, a message of `raft.wire`, then whole batches if it is an append
+    RAFT      u32 size, u32 CRC-32 of group and message, a message of `raft.wire`, then whole
+              batches if it is an append; these have checksums of their own
     SUBMIT    session i64, sequence i64, kind u8, count u32, lengths count x u32, payload
     EXPECT    session i64, sequence i64
     SNAPSHOT  see `transfer.py`
@@ -23,11 +24,13 @@ All numbers are little-endian. Every frame begins with its kind (u8) and the gro
 from __future__ import annotations
 
 from typing import Final
+from zlib import crc32
 
 from librt.strings import BytesWriter, read_i32_le, read_i64_le, write_i32_le, write_i64_le
 from mypy_extensions import i32, i64, u8
 
 from warren.errors import CorruptRecord
+from warren.log.batch import KIND_COMMAND, KIND_MESSAGES, write_checksum
 from warren.node.submissions import Submission
 
 RAFT: Final = 16
@@ -53,6 +56,7 @@ WANTED: Final = 1
 EXCLUSIVE: Final = 2
 
 HEAD_BYTES: Final = 9
+RAFT_BYTES: Final = HEAD_BYTES + 8
 LINE_BYTES: Final = 17
 SUBMIT_BYTES: Final = HEAD_BYTES + 21
 
@@ -74,20 +78,25 @@ def raft_frame(group_id: i64, message: bytes) -> bytes:
     """A message of Raft; the batches of an append follow as buffers of their own."""
     writer = head(RAFT, group_id)
     write_i32_le(writer, i32(len(message)))
+    write_checksum(writer, crc32(message, group_id & 0xFFFF_FFFF))
     writer.write(message)
     return writer.getvalue()
 
 
-def raft_end(frame: bytes) -> i64:
-    """Where the batches behind a message of Raft begin.
+def raft_message(frame: bytes) -> bytes:
+    """The message of Raft in a frame; behind it, `RAFT_BYTES` and its size, the batches begin.
 
     Raises:
-        CorruptRecord: The frame is cut off.
+        CorruptRecord: The frame is cut off, or not what was sent.
     """
-    size = i64(read_i32_le(frame, HEAD_BYTES)) if len(frame) >= HEAD_BYTES + 4 else -1
-    if size < 0 or HEAD_BYTES + 4 + size > len(frame):
+    size = i64(read_i32_le(frame, HEAD_BYTES)) if len(frame) >= RAFT_BYTES else -1
+    if size < 0 or RAFT_BYTES + size > len(frame):
         raise CorruptRecord("a frame of a node", 0, "a message of Raft is cut off")
-    return HEAD_BYTES + 4 + size
+    message = frame[RAFT_BYTES : RAFT_BYTES + size]
+    stored = i64(read_i32_le(frame, HEAD_BYTES + 4)) & 0xFFFF_FFFF
+    if crc32(message, group_of(frame) & 0xFFFF_FFFF) != stored:
+        raise CorruptRecord("a frame of a node", 0, "a message of Raft has another checksum")
+    return message
 
 
 def submit_frame(group_id: i64, session: i64, submission: Submission) -> list[bytes]:
@@ -104,21 +113,38 @@ def read_submit(frame: bytes) -> tuple[int, Submission]:
     """Session and submission.
 
     Raises:
-        CorruptRecord: The frame is cut off.
+        CorruptRecord: The frame is cut off, or no node would submit this.
     """
-    if len(frame) >= SUBMIT_BYTES:
-        count = i64(read_i32_le(frame, SUBMIT_BYTES - 4))
-        at = SUBMIT_BYTES + 4 * count
-        if count >= 0 and at <= len(frame):
-            return read_i64_le(frame, HEAD_BYTES), Submission(
-                read_i64_le(frame, HEAD_BYTES + 8),
-                frame[HEAD_BYTES + 16],
-                count,
-                frame[SUBMIT_BYTES:at],
-                frame[at:],
-                None,
-            )
-    raise CorruptRecord("a frame of a node", 0, "a submission is cut off")
+    need(frame, SUBMIT_BYTES)
+    session = read_i64_le(frame, HEAD_BYTES)
+    kind: i64 = frame[HEAD_BYTES + 16]
+    count = i64(read_i32_le(frame, SUBMIT_BYTES - 4))
+    at = records_at(frame, SUBMIT_BYTES - 4)
+    if session < 1 or not KIND_MESSAGES <= kind <= KIND_COMMAND:
+        raise CorruptRecord("a frame of a node", 0, "a submission that no session makes")
+    if (count == 0) != (kind == KIND_COMMAND):
+        raise CorruptRecord("a frame of a node", 0, "kind and count contradict each other")
+    if count > 0:
+        check_lengths(frame, SUBMIT_BYTES, count, len(frame) - at)
+    sequence = read_i64_le(frame, HEAD_BYTES + 8)
+    return session, Submission(sequence, kind, count, frame[SUBMIT_BYTES:at], frame[at:], None)
+
+
+def check_lengths(frame: bytes, at: i64, count: i64, size: i64) -> None:
+    """Check that so many records, whose lengths stand at an offset, have this size together.
+
+    Raises:
+        CorruptRecord: They have not.
+    """
+    end = at + 4 * count
+    while at < end:
+        length = i64(read_i32_le(frame, at))
+        if length < 0:
+            raise CorruptRecord("a frame of a node", at, "a negative length")
+        size -= length
+        at += 4
+    if size != 0:
+        raise CorruptRecord("a frame of a node", at, "the lengths are not those of the records")
 
 
 def expect_frame(group_id: i64, session: i64, sequence: i64) -> bytes:

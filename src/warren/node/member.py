@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections import deque
 from typing import Final, final
 
-from librt.strings import read_i32_le, read_i64_le
+from librt.strings import read_i64_le
 from mypy_extensions import i64
 
+from warren.errors import CorruptRecord
 from warren.log.batch import KIND_COMMAND, KIND_SNAPSHOT, KIND_STATE, Batch
 from warren.log.group import GroupLog
 from warren.node import frames
+from warren.node.arrivals import entries_of
 from warren.node.member_host import MemberHost
 from warren.node.replication import BACKLOG_BYTES, Replication
 from warren.node.revived import (
@@ -52,7 +54,7 @@ from warren.raft.effects import (
     TransferFailed,
     Truncate,
 )
-from warren.raft.messages import SnapshotOffer
+from warren.raft.messages import Append, Message, SnapshotOffer
 from warren.raft.raft import Raft
 from warren.raft.state import Options
 
@@ -106,9 +108,8 @@ class Member(Proposer):
         self._entries: deque[Batch] = deque(revived.pending)
         """Appended and not applied."""
         self._committed: i64 = revived.applied
-        self._frame = b""
-        """The append whose batches are being stored; they begin at `_frame_at`."""
-        self._frame_at: i64 = 0
+        self._arrived: list[Batch] = []
+        """The entries of the append that Raft is about to take."""
         self._options = options
         self._seed: i64 = seed
         self.rows = Rows(self)
@@ -263,24 +264,57 @@ class Member(Proposer):
         """
         kind: i64 = frame[0]
         if kind == frames.RAFT:
-            end = frames.raft_end(frame)
-            message = wire.decode(frame[frames.HEAD_BYTES + 4 : end])
-            if self.log.incomplete and not isinstance(message, SnapshotOffer):
-                # The log was given up for a snapshot that is not all here yet.
-                return
-            self._frame = frame
-            self._frame_at = end
-            self.raft.step(message, self.host.monotonic_ms())
-            self.work()
-            self._frame = b""
+            said = frames.raft_message(frame)
+            self._step(node, wire.decode(said), frame, frames.RAFT_BYTES + len(said))
         elif kind == frames.SUBMIT:
             session, submission = frames.read_submit(frame)
             self.rows.submitted(node, session, submission)
         elif kind == frames.EXPECT:
+            frames.need(frame, frames.HEAD_BYTES + 16)
             session = read_i64_le(frame, frames.HEAD_BYTES)
             if session == self.submissions.session:
                 self.submissions.offer_from(read_i64_le(frame, frames.HEAD_BYTES + 8))
                 self._offer()
+
+    def _step(self, node: str, message: Message, frame: bytes, at: i64) -> None:
+        """Let Raft take a message up, behind which more of the frame follows.
+
+        Raises:
+            CorruptRecord: It cannot be meant, or what follows is not what it says. Raft has not
+                heard of it then.
+        """
+        raft = self.raft
+        problem = "" if message.sender == node else f"it says that it is from {message.sender}"
+        if self.log.incomplete and not problem:
+            if not self._is_news(message):
+                return
+            # What was to come of a snapshot will not: begin with nothing, and answer.
+            self.host.snapshot_given_up(self)
+            self.begin_empty()
+            raft = self.raft
+        problem = problem or raft.refuses(message)
+        if problem:
+            raise CorruptRecord("a message of Raft", 0, problem)
+        if isinstance(message, Append):
+            self._arrived = entries_of(raft, self.log, message, frame, at)
+        elif at != len(frame):
+            raise CorruptRecord("a message of Raft", int(at), "bytes behind its end")
+        raft.step(message, self.host.monotonic_ms())
+        self.work()
+        self._arrived = []
+
+    def _is_news(self, message: Message) -> bool:
+        """Whether a message ends the wait for a snapshot that the log was given up for.
+
+        The snapshot's leader sends nothing else before it is all sent. If it does, or offers again,
+        or another leader speaks, then it has given up, or leads no more.
+        """
+        if not self.raft.is_meant(message) or message.term < self.raft.term:
+            return False
+        if isinstance(message, SnapshotOffer):
+            return True
+        # All of it may be here, and not durable yet.
+        return isinstance(message, Append) and not self.snapshots.is_whole()
 
     # --- what the disk says ---------------------------------------------------------------------
 
@@ -391,17 +425,12 @@ class Member(Proposer):
 
     def _store(self, effect: Store) -> None:
         """Append what the leader sent along."""
-        data = self._frame
-        at = self._frame_at
-        index = effect.message.prev_index + 1
-        while index <= effect.message.last_index:
-            if index < effect.first_index:
-                at += i64(read_i32_le(data, at + 4))
-            else:
-                batch = self.log.append_replica(data, at, None)
-                at += batch.size()
-                self._entries.append(batch)
-            index += 1
+        arrived = self._arrived
+        self._arrived = []
+        assert arrived and arrived[0].index == effect.first_index, "what Raft takes was checked"
+        for batch in arrived:
+            self.log.append_received(batch)
+            self._entries.append(batch)
         self.host.appended(True)
 
     def whole(self) -> bool:

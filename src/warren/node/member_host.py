@@ -84,6 +84,10 @@ class MemberHost:
         """How much of the snapshot under way a peer was sent; 0 if none is."""
         raise AssertionError("a host defines sent_bytes")
 
+    def snapshot_given_up(self, member: Member) -> None:
+        """The rest of a snapshot that a member was to take over is of no use."""
+        raise AssertionError("a host defines snapshot_given_up")
+
     def pacer(self) -> Pacer:
         """Who lets reads for peers begin."""
         raise AssertionError("a host defines pacer")

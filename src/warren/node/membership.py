@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 import msgspec
 from mypy_extensions import i64
 
-from warren.errors import ClusterError, CorruptRecord
+from warren.errors import ClusterError, CorruptRecord, StorageError
 from warren.limits import CHANGES_AT_ONCE_MAX, TICK_GROUPS_MAX
 from warren.metadata import commands
 from warren.metadata.membership import node_with
@@ -192,6 +192,7 @@ class Membership:
         """
         kind = message[0]
         if kind == COMMAND:
+            _check_command(message[1:])
             self._node.tables.member().submit_plain(message[1:])
             return
         try:
@@ -386,3 +387,15 @@ def find(copies: list[Copy], node: str) -> Copy | None:
         if copy.node == node:
             return copy
     return None
+
+
+def _check_command(payload: bytes) -> None:
+    """Look at a command before it is logged: in the log, all nodes would have to apply it.
+
+    Raises:
+        CorruptRecord: It is none that this node knows.
+    """
+    try:
+        commands.decode(payload)
+    except (msgspec.DecodeError, StorageError, ValueError, TypeError, LookupError) as error:
+        raise CorruptRecord("a frame of a node", 0, f"this is no command: {error}") from error

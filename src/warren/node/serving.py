@@ -36,6 +36,8 @@ BACKLOG_BYTES: Final = 8_388_608
 EARLY_MS: Final = 10_000
 """How long frames are kept for a queue that this node has not heard of yet."""
 EARLY_FRAMES_MAX: Final = 4_096
+EARLY_BYTES_MAX: Final = 16_777_216
+"""Kept of one line, but for the frame that makes it more: a line with more begins anew."""
 
 
 @final
@@ -65,6 +67,7 @@ class Served:
         self.stalled: list[RemoteLink] = []
         self._queues: dict[int, ServedQueue] = {}
         self._early: list[EarlyFrame] = []
+        self._early_bytes: i64 = 0
 
     def open(self, number: i64) -> None:
         """The front begins anew."""
@@ -83,6 +86,7 @@ class Served:
         queues = self._queues
         self._queues = {}
         self._early = []
+        self._early_bytes = 0
         self.stalled = []
         for served in queues.values():
             served.close()
@@ -122,8 +126,10 @@ class Served:
             if queue is None:
                 if group_id not in self.remotes.gone:
                     until = self.remotes.node.monotonic_ms() + EARLY_MS
+                    many = self._early_bytes > EARLY_BYTES_MAX
                     self._early.append(EarlyFrame(frame, until))
-                    if len(self._early) > EARLY_FRAMES_MAX:
+                    self._early_bytes += len(frame)
+                    if many or len(self._early) > EARLY_FRAMES_MAX:
                         self.fail()
                 return
             served = ServedQueue(self, queue)
@@ -136,6 +142,9 @@ class Served:
         if not early:
             return
         self._early = [entry for entry in early if frames.group_of(entry.frame) != group_id]
+        self._early_bytes = 0
+        for entry in self._early:
+            self._early_bytes += len(entry.frame)
         for entry in early:
             if self.is_open and frames.group_of(entry.frame) == group_id:
                 self._about_queue(entry.frame, entry.frame[0])

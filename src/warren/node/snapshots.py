@@ -165,6 +165,10 @@ class Snapshots:
         self.payload = payload
         member.go_on_from(index, parts)
 
+    def is_whole(self) -> bool:
+        """Whether all of a leader's snapshot is here, and only not durable yet."""
+        return self._taken_over is not None
+
     def give_up_install(self) -> None:
         """The rest of a leader's snapshot will not come: begin with nothing, as on a new disk.
 

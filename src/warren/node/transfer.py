@@ -5,22 +5,26 @@ octet, the snapshot's index (i64), and
 
     READY   go on with the next part (receiver to sender)
     LIVE    whole message batches
-    DONE    term i64, stamp i64, the payload: a snapshot as `revived.py` draws it
-    LOST    nothing more will come: the sender has given up its own log meanwhile
+    DONE    term i64, stamp i64, u32 CRC-32 of all before and behind it, the payload: a snapshot as
+            `revived.py` draws it
+    LOST    nothing more will come: the sender has given up its own log, the transfer, or its office
 
 One part is out at a time, and parts are paced, so a transfer takes little memory and yields to
 everything else. What is not answered within `ANSWER_MS` is given up, and the leader offers anew: a
-node that does not have the group yet, for one, keeps an offer for a while only.
+node that does not have the group yet, for one, keeps an offer for a while only. A receiver that
+hears nothing more, or that its sender is down, gives up by itself and begins with nothing.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, final
+from zlib import crc32
 
-from librt.strings import BytesWriter, read_i64_le, write_i64_le
+from librt.strings import BytesWriter, read_i32_le, read_i64_le, write_i64_le
 from mypy_extensions import i64, u8
 
 from warren.errors import Compacted, CorruptRecord
+from warren.log.batch import write_checksum
 from warren.log.listener import RawReader
 from warren.node import frames
 from warren.node.member import Member
@@ -41,7 +45,10 @@ LOST: Final = 4
 
 ANSWER_MS: Final = 5_000
 """A receiver that owes a READY for so long has never got what it was sent."""
+QUIET_MS: Final = 30_000
+"""A receiver that got no further part for so long gives up; a sender's turn comes sooner."""
 HEAD_BYTES: Final = frames.HEAD_BYTES + 9
+DONE_BYTES: Final = HEAD_BYTES + 20
 
 
 def snapshot_frame(group_id: i64, what: i64, index: i64) -> BytesWriter:
@@ -73,6 +80,15 @@ class Outgoing:
 
 
 @final
+class Incoming:
+    """One snapshot that this node takes over; `heard_ms` is when something of it came last."""
+
+    def __init__(self, offer: SnapshotOffer, now_ms: i64) -> None:
+        self.offer = offer
+        self.heard_ms: i64 = now_ms
+
+
+@final
 class PartReader(RawReader):
     """A part of the live messages is read from disk."""
 
@@ -98,7 +114,7 @@ class Transfers:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._outgoing: dict[tuple[int, str], Outgoing] = {}
-        self._offers: dict[int, SnapshotOffer] = {}
+        self._incoming: dict[int, Incoming] = {}
         """What this node takes over, by group."""
         self._put_off: list[int] = []
         """Groups whose next part is not asked for while this node's disk is behind."""
@@ -132,6 +148,7 @@ class Transfers:
             writer = snapshot_frame(member.group_id, DONE, index)
             write_i64_le(writer, outgoing.offer.snapshot_term)
             write_i64_le(writer, self._cluster.wall_ms())
+            write_checksum(writer, crc32(outgoing.payload, crc32(writer.getvalue())))
             self._cluster.send(peer, [writer.getvalue(), outgoing.payload])
             extra_ms = len(outgoing.payload) // BYTES_PER_MS
             member.raft.takes_long(peer, extra_ms, self._cluster.monotonic_ms())
@@ -167,6 +184,9 @@ class Transfers:
         if outgoing is not None:
             outgoing.over = True
             member = outgoing.member
+            if not done:
+                lost = snapshot_frame(group_id, LOST, outgoing.offer.index)
+                self._cluster.send(peer, [lost.getvalue()])
             member.raft.snapshot_sent(outgoing.offer, done, self._cluster.monotonic_ms())
             self._cluster.member_dirty(member)
 
@@ -175,27 +195,39 @@ class Transfers:
         for (group_id, target), outgoing in list(self._outgoing.items()):
             if 0 <= outgoing.asked_ms <= now_ms - ANSWER_MS:
                 self._end(group_id, target, False)
+        for group_id, incoming in list(self._incoming.items()):
+            if incoming.heard_ms <= now_ms - QUIET_MS:
+                self._give_up(group_id)
 
     def broken(self, peer: str) -> None:
         """The link is gone, and with it what was under way to a peer."""
         for group_id, target in list(self._outgoing):
             if target == peer:
                 self._end(group_id, peer, False)
-        for group_id, offer in list(self._offers.items()):
-            if offer.sender == peer:
-                del self._offers[group_id]
-                member = self._cluster.members.get(group_id)
-                if member is not None:
-                    member.snapshots.give_up_install()
+        self.sender_down(peer)
+
+    def sender_down(self, peer: str) -> None:
+        """The rest of what a peer was about to send will not come, or another leader sends it."""
+        for group_id, incoming in list(self._incoming.items()):
+            if incoming.offer.sender == peer:
+                self._give_up(group_id)
+
+    def _give_up(self, group_id: int) -> None:
+        """Wait for no more of a snapshot."""
+        del self._incoming[group_id]
+        member = self._cluster.members.get(group_id)
+        if member is not None:
+            member.snapshots.give_up_install()
 
     def go_on(self) -> None:
         """This node's disk keeps up again: ask for what was put off, if it is still to be had."""
         put_off = self._put_off
         self._put_off = []
         for group_id in put_off:
-            offer = self._offers.get(group_id)
-            if offer is not None:
-                self._answer(group_id, offer)
+            incoming = self._incoming.get(group_id)
+            if incoming is not None:
+                incoming.heard_ms = self._cluster.monotonic_ms()
+                self._answer(group_id, incoming.offer)
 
     def sent_bytes(self, group_id: i64, peer: str) -> i64:
         """How much of the snapshot under way a peer was sent; 0 if none is."""
@@ -216,14 +248,12 @@ class Transfers:
         # A leader that cannot hear the answer offers again once there is a link to it.
         if self._answer(member.group_id, offer):
             self._withdraw(int(member.group_id))
-            self._offers[int(member.group_id)] = offer
+            self._incoming[int(member.group_id)] = Incoming(offer, self._cluster.monotonic_ms())
             member.snapshots.prepare_install(offer)
 
     def _withdraw(self, group_id: int) -> None:
         """The log is about to be given up: what of it was not sent yet cannot be any more."""
         for key in [key for key in self._outgoing if key[0] == group_id]:
-            frame = snapshot_frame(group_id, LOST, self._outgoing[key].offer.index)
-            self._cluster.send(key[1], [frame.getvalue()])
             self._end(group_id, key[1], False)
 
     def begun_anew(self, group_id: int) -> None:
@@ -231,7 +261,7 @@ class Transfers:
         the one that comes in its place.
         """
         self._withdraw(group_id)
-        self._offers.pop(group_id, None)
+        self._incoming.pop(group_id, None)
 
     def _answer(self, group_id: i64, offer: SnapshotOffer) -> bool:
         writer = snapshot_frame(group_id, READY, offer.index)
@@ -250,10 +280,14 @@ class Transfers:
         if what == READY:
             self._ready(peer, member, index)
             return
-        offer = self._offers.get(int(member.group_id))
-        if offer is None or offer.index != index or offer.sender != peer:
+        if not LIVE <= what <= LOST:
+            raise CorruptRecord("a frame of a node", 0, f"a part of a snapshot of kind {what}")
+        incoming = self._incoming.get(int(member.group_id))
+        if incoming is None or incoming.offer.index != index or incoming.offer.sender != peer:
             return
+        offer = incoming.offer
         if what == LIVE:
+            incoming.heard_ms = self._cluster.monotonic_ms()
             at: i64 = HEAD_BYTES
             while at < len(frame):
                 at += member.log.store_live(frame, at).size()
@@ -263,14 +297,27 @@ class Transfers:
             else:
                 self._answer(member.group_id, offer)
         elif what == LOST:
-            del self._offers[int(member.group_id)]
-            member.snapshots.give_up_install()
+            self._give_up(int(member.group_id))
         else:
-            del self._offers[int(member.group_id)]
+            self._check_done(frame, offer)
+            del self._incoming[int(member.group_id)]
             member.snapshots.take_over(
                 index,
                 read_i64_le(frame, HEAD_BYTES),
                 read_i64_le(frame, HEAD_BYTES + 8),
-                frame[HEAD_BYTES + 16 :],
+                frame[DONE_BYTES:],
             )
             self._cluster.appended(True)
+
+    def _check_done(self, frame: bytes, offer: SnapshotOffer) -> None:
+        """Check that the payload is what was sent.
+
+        Raises:
+            CorruptRecord: It is not.
+        """
+        frames.need(frame, DONE_BYTES)
+        checksum = crc32(memoryview(frame)[DONE_BYTES:], crc32(frame[: DONE_BYTES - 4]))
+        if checksum != i64(read_i32_le(frame, DONE_BYTES - 4)) & 0xFFFF_FFFF:
+            raise CorruptRecord("a frame of a node", 0, "a snapshot has another checksum")
+        if read_i64_le(frame, HEAD_BYTES) != offer.snapshot_term:
+            raise CorruptRecord("a frame of a node", 0, "a snapshot of another term than offered")

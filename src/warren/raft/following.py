@@ -103,6 +103,17 @@ def _first_new(state: State, message: Append) -> i64:
     return index
 
 
+def first_to_store(state: State, message: Append) -> i64:
+    """Index of the first entry that an append would bring; 0 if it is rejected or brings none."""
+    if message.term < state.term:
+        return 0
+    if message.prev_index > state.commit_index:
+        if state.log.term_at(message.prev_index) != message.prev_term:
+            return 0
+    first = _first_new(state, message)
+    return first if first <= message.last_index else 0
+
+
 def _store(state: State, message: Append, first: i64) -> None:
     """Take the entries from `first` on, which may contradict what is there."""
     log = state.log

@@ -129,6 +129,13 @@ class Append(Message):
         self.configs: list[Config] = []
         self.quiet = False
 
+    def term_of(self, index: i64) -> i64:
+        """The term of one of the entries."""
+        run = len(self.firsts) - 1
+        while i64(self.firsts[run]) > index:
+            run -= 1
+        return self.terms[run]
+
     def cut(self, last_index: i64) -> None:
         """Leave out the entries behind `last_index`. For `Raft.shorten`."""
         assert self.prev_index <= last_index <= self.last_index

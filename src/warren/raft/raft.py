@@ -21,7 +21,7 @@ from typing import final
 
 from mypy_extensions import i64
 
-from warren.raft import election, following, leading, reads
+from warren.raft import election, following, leading, reads, refusing
 from warren.raft.effects import AppendConfig, Effect
 from warren.raft.members import Config, Configs, Member, refuse_change
 from warren.raft.messages import (
@@ -265,11 +265,24 @@ class Raft:
         if now_ms > self.state.now_ms:
             self.state.now_ms = now_ms
 
+    def refuses(self, message: Message) -> str:
+        """Why a message cannot be meant, so that it must not be stepped; empty if it can."""
+        return refusing.refuse(self.state, message) if self.is_meant(message) else ""
+
+    def is_meant(self, message: Message) -> bool:
+        """Whether a message is for this copy, and not for one that was here before (rule 15)."""
+        state = self.state
+        return message.target == state.node and message.target_incarnation == state.incarnation
+
+    def first_to_store(self, message: Append) -> i64:
+        """Index of the first entry that this member would take; 0 if it would take none."""
+        return following.first_to_store(self.state, message) if self.is_meant(message) else 0
+
     def step(self, message: Message, now_ms: i64) -> None:
         """A message came. What is meant for another copy is dropped (rule 15)."""
         self._see(now_ms)
         state = self.state
-        if message.target != state.node or message.target_incarnation != state.incarnation:
+        if not self.is_meant(message):
             return
         if isinstance(message, Append):
             following.append(state, message)

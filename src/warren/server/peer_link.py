@@ -322,9 +322,17 @@ class PeerLink(asyncio.Protocol):
         else:
             self._network.accepted(self, hello)
 
-    def _refuse(self, code: int) -> None:
+    def refuse_damage(self, reason: str) -> None:
+        """What came is damaged: end the link in a later round of the loop, and say so there."""
+        if not self._over:
+            self._over = True
+            self._network.loop.call_soon(
+                lambda: self._guarded(lambda: self._refuse(codes.DAMAGED, reason))
+            )
+
+    def _refuse(self, code: int, detail: str = "") -> None:
         assert self._handshake is not None
-        self._handshake.refuse(code)
+        self._handshake.refuse(code, detail)
         self._say()
         self._refused()
 

@@ -161,6 +161,12 @@ class PeerNetwork:
         if link is not None:
             link.abort()
 
+    def refuse(self, peer: str, reason: str) -> None:
+        """End the link from a node, which may dial anew; see `ports.Peers`."""
+        link = self._incoming.get(peer)
+        if link is not None:
+            link.refuse_damage(reason)
+
     def forget(self, peer: str) -> None:
         """End the link to this node and dial no more."""
         dialler = self._diallers.pop(peer, None)

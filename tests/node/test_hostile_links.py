@@ -1,0 +1,308 @@
+"""Links that bring damage: they end, their nodes and the other links go on, and nothing is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from tests.node.pair import Pair, Station
+from warren.errors import CorruptRecord
+from warren.log.batch import HEADER_BYTES, Batch
+from warren.node.cluster import EARLY_BYTES_MAX
+from warren.node.frames import (
+    RAFT,
+    RAFT_BYTES,
+    SUBMIT,
+    group_of,
+    raft_frame,
+    read_submit,
+    submit_frame,
+)
+from warren.node.replication import BACKLOG_BYTES
+from warren.node.submissions import Submission
+from warren.node.tables import METADATA_GROUP
+from warren.raft import messages as ms
+from warren.raft import wire
+from warren.raft.members import Config, Member
+from warren.wire.amqp091 import spec
+
+QUEUE = "orders"
+
+
+def flipped(message: bytes, at: int, bit: int = 0) -> bytes:
+    """The message with one bit changed."""
+    return message[:at] + bytes([message[at] ^ 1 << bit]) + message[at + 1 :]
+
+
+def batches_at(message: bytes) -> int:
+    """Where the batches behind a message of Raft begin; 0 if there are none."""
+    if message[0] != RAFT:
+        return 0
+    at = RAFT_BYTES + int.from_bytes(message[9:13], "little")
+    return at if at < len(message) else 0
+
+
+class Once:
+    """Changes one message of a group, the first of which there is something to change."""
+
+    def __init__(self, group: int, change: Callable[[bytes], bytes]) -> None:
+        self.done = False
+        self._group = group
+        self._change = change
+
+    def __call__(self, message: bytes) -> bytes:
+        if self.done or group_of(message) != self._group or not batches_at(message):
+            return message
+        changed = self._change(message)
+        self.done = changed != message
+        return changed
+
+
+CHANGES: dict[str, Callable[[bytes], bytes]] = {
+    "a bit of a body": lambda message: flipped(message, len(message) - 3),
+    "a bit of an index": lambda message: flipped(message, batches_at(message) + 24),
+    "a bit of a size": lambda message: flipped(message, batches_at(message) + 5),
+    "a bit of the message": lambda message: flipped(message, RAFT_BYTES + 30, 2),
+    "a bit of the group in the frame": lambda message: flipped(message, 3),
+    "cut off": lambda message: message[:-1],
+    "cut off in a header": lambda message: message[: batches_at(message) + HEADER_BYTES // 2],
+    "without its batches": lambda message: message[: batches_at(message)],
+    "bytes behind it": lambda message: message + b"more",
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_corrupt_append_ends_its_link_and_wedges_nobody(change: str) -> None:
+    """Raft once took the entries before their bytes were looked at; none that followed fitted."""
+    pair = Pair()
+    pair.add("c")
+    client = pair.a.client()
+    assert isinstance(client.declare(QUEUE, kind="quorum"), spec.QueueDeclareOk)
+    client.call(spec.ConfirmSelect(False))
+    leader = pair.a
+    pair.until(lambda: leads(leader) and all_have(pair, b""))
+    damage = Once(int(leader.queue(QUEUE).group_id), CHANGES[change])
+    pair.damage["a", "b"] = damage
+    for number in range(4):
+        client.publish(QUEUE, b"body %d" % number)
+        pair.settle(3)
+    group_changed = change == "a bit of the group in the frame"
+    assert damage.done and (group_changed or [row[:2] for row in pair.refused] == [("a", "b")])
+    pair.until(lambda: len(client.acked) == 4 and all_have(pair, b"body 3"))
+    assert not client.nacked and pair.b.node.failure is None
+    entries = {tuple(log_of(station)) for station in pair.stations.values()}
+    assert len(entries) == 1
+
+
+def leads(station: Station) -> bool:
+    return bool(station.queue(QUEUE).group.raft.can_propose())
+
+
+def all_have(pair: Pair, body: bytes) -> bool:
+    """Whether all members have applied an entry with this in it."""
+    for station in pair.stations.values():
+        queue = station.node.tables.vhosts["/"].queues.get(QUEUE)
+        if queue is None or queue.kind != "quorum" or getattr(queue, "group", None) is None:
+            return False
+        member = queue.group
+        if body and not any(body in entry for entry in log_of(station)):
+            return False
+        if member.applied_index != member.raft.last_index:
+            return False
+    return True
+
+
+def log_of(station: Station) -> list[bytes]:
+    """The entries of the queue that a member has in memory."""
+    log = station.queue(QUEUE).log
+    found: list[Batch | None] = [log.recent(at) for at in range(1, log.last_index + 1)]
+    return [bytes(batch.encoded()) for batch in found if batch is not None]
+
+
+# --- what no node would say ---------------------------------------------------------------------
+
+EDGES = (-(1 << 63), -1, 0, 1, 2, 3, 7, 1 << 31, (1 << 62) - 1, 1 << 62, (1 << 63) - 1)
+ROUNDS = 4_000
+
+
+def hostile(random: Random, group: int, incarnation: int, term: int, last: int) -> ms.Message:
+    """A message of Raft that is well formed and means nothing."""
+    near = (0, 1, max(0, last - 1), last, last + 1, 1 << 40, 1 << 62)
+    terms = (0, 1, term - 1, term, term, term + 1, 1 << 61)
+
+    def index() -> int:
+        return random.choice(near)
+
+    kind = random.randrange(10)
+    head = ("b", random.choice((incarnation, 0, 77)), "a", incarnation, random.choice(terms))
+    members = [
+        Member(random.choice("ab"), random.choice((0, incarnation)), random.random() < 0.5)
+        for _ in range(random.randrange(3))
+    ]
+    if kind < 4:
+        prev = index()
+        message = ms.Append(*head, prev, random.choice(terms), prev + random.randrange(3), index())
+        if message.last_index > prev:
+            message.firsts.append(prev + 1)
+            message.terms.append(max(message.prev_term, min(message.term, random.choice(terms))))
+            if random.random() < 0.3:
+                message.configs.append(Config(prev + 1, members))
+        return message
+    if kind < 6:
+        reply = ms.AppendReply(*head)
+        reply.accepted = random.random() < 0.7
+        reply.prev_index, reply.match_index, reply.received_index = index(), index(), index()
+        reply.commit_index, reply.hint_index = index(), index()
+        reply.hint_term = random.choice(terms)
+        return reply
+    if kind == 6:
+        return ms.SnapshotOffer(*head, index(), random.choice(terms), members)
+    probe = ms.ReadProbe(*head) if kind == 7 else ms.ReadAck(*head)
+    probe.round = index()
+    return ms.Vote(*head) if kind == 9 else probe
+
+
+def noise(random: Random, groups: list[int], seen: list[bytes]) -> bytes:
+    """A frame with anything in it, or one that was said before with a change."""
+    if seen and random.random() < 0.6:
+        frame = bytearray(random.choice(seen))
+        for _ in range(random.randint(1, 3)):
+            at = random.randrange(len(frame))
+            change = random.randrange(3)
+            if change == 0:
+                frame[at] ^= 1 << random.randrange(8)
+            elif change == 1:
+                del frame[at:]
+                break
+            else:
+                frame[at : at + 8] = random.choice(EDGES).to_bytes(8, "little", signed=True)
+        if frame:
+            return bytes(frame)
+    kind = random.choice((1, 2, 16, 18, 19, *range(32, 44), 200))
+    group = random.choice([*groups, *(edge for edge in EDGES if edge != METADATA_GROUP)])
+    frame = bytearray([kind]) + group.to_bytes(8, "little", signed=True)
+    for _ in range(random.randrange(7)):
+        frame += random.choice(EDGES).to_bytes(8, "little", signed=True)
+    return bytes(frame[: random.randint(1, len(frame))])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_peer_that_talks_nonsense_harms_its_own_links_only(seed: int) -> None:
+    """It has the right secret. Its link ends, again and again; all else goes on."""
+    pair = Pair(seed)
+    random = pair.random
+    client = pair.a.client()
+    assert isinstance(client.declare(QUEUE, kind="quorum"), spec.QueueDeclareOk)
+    assert isinstance(client.declare("near"), spec.QueueDeclareOk)
+    there = pair.b.client()
+    assert isinstance(there.declare("far"), spec.QueueDeclareOk)
+    client.call(spec.ConfirmSelect(False))
+    assert isinstance(client.consume("far"), spec.BasicConsumeOk)
+    pair.until(lambda: leads(pair.a) and all_have(pair, b""))
+    seen: list[bytes] = []
+    groups = [int(pair.a.queue(QUEUE).group_id), int(pair.a.queue("near").group_id)]
+
+    def remember(message: bytes) -> bytes:
+        # Commands that are submitted stay what they are: this is about what brings them.
+        if message[0] != SUBMIT and (message[0] < RAFT or group_of(message) in groups):
+            seen.append(message)
+        return message
+
+    pair.damage["b", "a"] = remember
+    for number in range(20):
+        for queue in (QUEUE, "near", "far"):
+            client.publish(queue, b"%d" % number)
+        pair.settle(2)
+    pair.until(lambda: len(client.acked) == 60)
+    del seen[200:]
+    pair.damage.clear()
+    member = pair.a.queue(QUEUE).group
+    kinds: set[str] = set()
+    for number in range(ROUNDS):
+        if random.random() < 0.5:
+            state = member.raft.state
+            said = hostile(
+                random,
+                groups[0],
+                int(state.incarnation),
+                int(state.term),
+                int(state.log.last_index),
+            )
+            frame = raft_frame(groups[0], wire.encode(said))
+        else:
+            frame = noise(random, groups, seen)
+        before = len(pair.refused)
+        pair.a.listener.received("b", frame)
+        if len(pair.refused) > before:
+            kinds.add(pair.refused[-1][2].rpartition(":")[2])
+            pair.cut("b", "a")
+        pair.turn(pair.a)
+        if number % 50 == 0:
+            pair.step()
+    assert pair.a.node.failure is None and len(kinds) > 12, sorted(kinds)
+    # Another client, and another queue: nothing of what happened is in their way.
+    other = pair.a.client()
+    other.call(spec.ConfirmSelect(False))
+    other.publish("near", b"after")
+    pair.until(lambda: other.acked == {1})
+    third = pair.add("c")
+    assert third.node.ready
+
+
+@pytest.mark.parametrize(
+    ("session", "kind", "lengths", "payload"),
+    [
+        (0, 1, [1], b"x"),
+        (-1, 3, [], b"a command as if Raft had made it"),
+        (1, 0, [1], b"x"),
+        (1, 4, [], b"a snapshot"),
+        (1, 3, [1], b"x"),
+        (1, 1, [], b"x"),
+        (1, 1, [2], b"x"),
+        (1, 1, [1], b"xx"),
+        (1, 1, [3, -2], b"x"),
+    ],
+)
+def test_a_submission_that_no_node_makes_is_refused(
+    session: int, kind: int, lengths: list[int], payload: bytes
+) -> None:
+    """The leader's log would take it for a defect of its own, or the machines of all members."""
+    head = b"".join(length.to_bytes(4, "little", signed=True) for length in lengths)
+    submission = Submission(1, kind, len(lengths), head, payload, None)
+    with pytest.raises(CorruptRecord):
+        read_submit(b"".join(submit_frame(7, session, submission)))
+
+
+def test_early_frames_are_bounded_in_bytes() -> None:
+    """For a group that this node has not heard of a few frames may be as large as many."""
+    pair = Pair()
+    large = raft_frame(1 << 40, bytes(1 << 20))
+    for _ in range(40):
+        pair.a.listener.received("b", large)
+    kept = sum(len(entry.frame) for entry in pair.a.node.cluster._early)
+    assert 8 << 20 < kept <= EARLY_BYTES_MAX and not pair.refused
+    pair.until(lambda: not pair.a.node.cluster._early)
+    pair.a.listener.received("b", large)
+    assert len(pair.a.node.cluster._early) == 1, "there is room again"
+
+
+def test_no_more_is_queued_for_a_slow_link_than_is_good() -> None:
+    """Sixteen appends of any size may be out to a peer; memory is bounded by the link's queue."""
+    pair = Pair()
+    pair.add("c")
+    client = pair.a.client()
+    assert isinstance(client.declare(QUEUE, kind="quorum"), spec.QueueDeclareOk)
+    client.call(spec.ConfirmSelect(False))
+    pair.until(lambda: leads(pair.a) and all_have(pair, b""))
+    pair.deaf.add(("a", "b"))
+    body = bytes(5 << 20)
+    for _ in range(10):
+        client.publish(QUEUE, body)
+        pair.step()
+    pair.until(lambda: len(client.acked) == 10)
+    queued = pair.a.node.cluster.peers.backlog_bytes("b")
+    assert queued <= BACKLOG_BYTES + (6 << 20) < 50 << 20
+    pair.deaf.clear()
+    pair.until(lambda: pair.b.queue(QUEUE).ready_count() == 10)
