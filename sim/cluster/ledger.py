@@ -5,6 +5,7 @@
 - A term of a group has at most one leader.
 - Members that have applied the same entries have the same state, and it is the one that the
   entries alone give, however a member came by it: applied one by one, replayed, or from a snapshot.
+- The time of an entry is never before that of the one before it.
 - The entries of a session are numbered from 1 without gaps; of a session that was closed none
   follows; a publish is in the log of a queue once, and behind those that its channel published
   before.
@@ -104,6 +105,7 @@ class Group:
         self.closed: set[int] = set()
         self.purged = 0
         self.changed = False
+        self.stamp_ms = 0
         self.holed = False
         self._channels: dict[int, int] = {}
         self._fifo = Fifo(-1, False)
@@ -114,6 +116,11 @@ class Group:
         self.entries.append(entry)
         index = len(self.entries)
         batch = batch_of(entry)
+        if batch.stamp_ms < self.stamp_ms:
+            raise Violation(
+                f"group {self.id}: entry {index} is of {batch.stamp_ms}, behind {self.stamp_ms}"
+            )
+        self.stamp_ms = int(batch.stamp_ms)
         closed = self._follow(batch)
         if self.id == METADATA_GROUP:
             if batch.session != RAFT_SESSION:

@@ -21,6 +21,7 @@ from warren.node.frames import (
     submit_frame,
 )
 from warren.node.replication import BACKLOG_BYTES
+from warren.node.revived import Memory, Revived
 from warren.node.submissions import Submission
 from warren.node.tables import METADATA_GROUP
 from warren.raft import messages as ms
@@ -306,3 +307,45 @@ def test_no_more_is_queued_for_a_slow_link_than_is_good() -> None:
     assert queued <= BACKLOG_BYTES + (6 << 20) < 50 << 20
     pair.deaf.clear()
     pair.until(lambda: pair.b.queue(QUEUE).ready_count() == 10)
+
+
+def test_the_time_of_entries_never_goes_back() -> None:
+    """A leader's clock may be behind that of the one before it; leases depend on these times."""
+    pair = Pair()
+    pair.add("c")
+    assert isinstance(pair.a.client().declare(QUEUE, kind="quorum"), spec.QueueDeclareOk)
+    began_ms = pair.clock.wall_ms()
+
+    def publish(count: int) -> None:
+        """Publish, with a clock that is set back a minute behind each."""
+        client = pair.a.client()
+        client.call(spec.ConfirmSelect(False))
+        for number in range(1, count + 1):
+            client.publish(QUEUE, b"body")
+            pair.until(lambda number=number: len(client.acked) == number)
+            pair.clock.jump(-60_000)
+
+    publish(3)
+    # A snapshot alone tells of it behind the start.
+    pair.a.queue(QUEUE).group.snapshot()
+    pair.settle()
+    for station in pair.stations.values():
+        station.kill()
+    for station in pair.stations.values():
+        station.start()
+    pair.until(lambda: all(station.node.ready for station in pair.stations.values()))
+    publish(2)
+    log = pair.a.queue(QUEUE).log
+    found = [log.recent(at) for at in range(1, log.last_index + 1)]
+    stamps = [int(batch.stamp_ms) for batch in found if batch is not None]
+    assert len(stamps) > 2 and stamps == sorted(stamps)
+    assert pair.clock.wall_ms() < began_ms - 60_000 < began_ms <= stamps[0]
+
+
+@pytest.mark.parametrize(("voter", "applied"), [("a", True), ("b", False)])
+def test_only_a_sole_voter_itself_takes_its_log_for_committed(voter: str, applied: bool) -> None:
+    """A copy that left the group may have entries that the one that is left never had."""
+    revived = Revived(Memory(7, [Member(voter, 7, True)]), "a")
+    entry = Batch(None, 3, 1, 1, 0, 0, 0, b"", 0, b"x", 0, 1, None, 5, 1)
+    assert revived.take(entry) == applied
+    assert (revived.pending == []) == applied

@@ -50,6 +50,7 @@ class GroupLog:
         state_number: Number of the newest durable state, 0 if there is none.
         next_message: The number the next message gets.
         written_messages: The number behind the newest durable message.
+        stamp_ms: The latest wall time that any entry or snapshot here ever had.
         dropped: Whether the group has been deleted.
         unfit: Whether damage keeps the group from being used; what it has is kept as it is.
         incomplete: Whether the group was emptied for a leader's snapshot that is not durable yet.
@@ -67,6 +68,7 @@ class GroupLog:
         self.state_number: i64 = 0
         self.next_message: i64 = 0
         self.written_messages: i64 = 0
+        self.stamp_ms: i64 = 0
         self.dropped = False
         self.incomplete = False
         self.unfit = False
@@ -143,6 +145,7 @@ class GroupLog:
             assert batch.term > self._terms.last_term, "terms never fall along a log"
             self._terms.note(batch.index, batch.term)
         self.last_index = batch.index
+        self.stamp_ms = max(self.stamp_ms, batch.stamp_ms)
         if batch.count > 0:
             self.next_message = batch.first + batch.count
             self.share.recent.push(batch)
@@ -179,6 +182,7 @@ class GroupLog:
                 if self._tail is not None and self._tail.knows(index + 1):
                     # Entries behind the snapshot, and their messages, may be truncated yet.
                     next_message = self._tail.first_of(index + 1)
+        self.stamp_ms = max(self.stamp_ms, stamp_ms)
         return self._control(KIND_SNAPSHOT, index, term, next_message, stamp_ms, state, None)
 
     def save_state(self, payload: bytes, origin: object | None) -> Batch:
@@ -558,6 +562,7 @@ class GroupLog:
             self.persisted_index = snapshot.index
             self.next_message = max(self.next_message, snapshot.first)
             self._terms.know(snapshot.index, snapshot.term)
+            self.stamp_ms = max(self.stamp_ms, snapshot.stamp_ms)
         self.written_messages = self.next_message
         if self.state_number > 0:
             self._tail = Tail(self.last_index + 1)
@@ -568,6 +573,7 @@ class GroupLog:
             return False
         self.last_index = batch.index
         self.persisted_index = batch.index
+        self.stamp_ms = max(self.stamp_ms, batch.stamp_ms)
         if self._tail is not None:
             self._tail.note(batch.first)
         return True

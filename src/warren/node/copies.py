@@ -54,7 +54,7 @@ def start(node: Node, record: QueueRecord, replayer: NodeReplayer | None) -> Que
         # As a replay would make it; the first entry sets it up.
         fifo = Fifo(-1, False)
     if revived is None:
-        revived = Revived(_first_memory(node, record))
+        revived = Revived(_first_memory(node, record), node.settings.node_name)
     log = node.log.group(group_id)
     if node.repairs.begun(group_id):
         # In the place of one that is damaged. What says so is written before that one is dropped.

@@ -129,7 +129,7 @@ class Member(Proposer):
 
     def keep_recent(self) -> None:
         """Keep as much of the newest entries in memory as is granted now."""
-        if not is_alone(self.raft.members):
+        if not self.is_alone():
             self.log.keep_recent(self.host.recent_bytes)
 
     def start(self) -> None:
@@ -216,7 +216,7 @@ class Member(Proposer):
         batch = self.log.append(
             submission.kind,
             self.raft.term,
-            self.host.wall_ms(),
+            self.stamp_ms(),
             submission.count,
             submission.lengths,
             submission.payload,
@@ -229,12 +229,16 @@ class Member(Proposer):
         self.raft.appended(batch.index, self.host.monotonic_ms())
         self.mark()
 
+    def stamp_ms(self) -> i64:
+        """The time for the next entry: a leader's clock may be behind that of the one before."""
+        return max(self.log.stamp_ms, i64(self.host.wall_ms()))
+
     def append_own(self, payload: bytes) -> Batch:
         """As leader, append an entry of Raft's own; Raft is still to be told."""
         batch = self.log.append(
             KIND_COMMAND,
             self.raft.term,
-            self.host.wall_ms(),
+            self.stamp_ms(),
             0,
             b"",
             payload,
@@ -477,6 +481,10 @@ class Member(Proposer):
             self.rows.close_sessions()
             self.host.leadership(self)
 
+    def is_alone(self) -> bool:
+        """Whether this member is its group's only one, and so its own majority."""
+        return is_alone(self.raft.members, self.host.name, self.memory.incarnation)
+
     def has_peers(self) -> bool:
         """Whether the group has more members than this one."""
         return len(self.raft.members) > 1
@@ -531,7 +539,7 @@ class Member(Proposer):
         self.snapshots.forget()
         self.memory.commit = 0
         self._stand_at(0, {}, self.machine.first_state())
-        self.raft = self._raft_as_of(Revived(self.memory))
+        self.raft = self._raft_as_of(Revived(self.memory, self.host.name))
         # The Raft before this one may have waited for its term and vote still.
         self.raft.write_down()
         self.start()

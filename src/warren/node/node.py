@@ -144,7 +144,7 @@ class Node(Broker):
         Raises:
             StorageError: The data directory is damaged or not ours; nothing in it was changed.
         """
-        replayer = NodeReplayer()
+        replayer = NodeReplayer(self.settings.node_name)
         self.log.recover(replayer)
         self.repairs.take(replayer)
         self.tables.recover(replayer)

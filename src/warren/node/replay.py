@@ -28,7 +28,8 @@ class NodeReplayer(Replayer):
         losses: What classic queues have lost: group, damage, and numbers of messages.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, node: str) -> None:
+        self._node: str = node
         self.groups: dict[int, Revived] = {}
         self.machines: dict[int, Fifo] = {}
         self.clean: dict[int, bool] = {}
@@ -40,7 +41,7 @@ class NodeReplayer(Replayer):
 
     def state(self, group_id: int, payload: bytes) -> int:
         """A replicated group's term, vote, members and commit hint."""
-        self.groups[group_id] = Revived(decode_memory(payload))
+        self.groups[group_id] = Revived(decode_memory(payload), self._node)
         return -1
 
     def snapshot(self, group_id: int, index: int, state: bytes) -> None:

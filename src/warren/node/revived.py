@@ -131,6 +131,7 @@ class Revived:
 
     Attributes:
         memory: The newest STATE record.
+        node: This node's name.
         snapshot: Members, sessions and state of the newest snapshot; None if there is none.
         snapshot_index: Its index, 0 if there is none.
         applied: Index of the last entry that the machine has.
@@ -138,8 +139,9 @@ class Revived:
         runs, configs: Terms and configurations of all entries behind the snapshot.
     """
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: Memory, node: str) -> None:
         self.memory = memory
+        self.node = node
         self.snapshot: Wrapped | None = None
         self.snapshot_payload = b""
         self.snapshot_index: i64 = 0
@@ -148,7 +150,7 @@ class Revived:
         self.pending: list[Batch] = []
         self.runs: list[tuple[int, int]] = []
         self.configs: list[tuple[int, list[Copy]]] = []
-        self._alone = is_alone(memory.members)
+        self._alone = is_alone(memory.members, node, memory.incarnation)
 
     def take_snapshot(self, index: i64, payload: bytes) -> None:
         """The newest snapshot."""
@@ -157,7 +159,7 @@ class Revived:
         self.snapshot_index = index
         self.applied = index
         self.sessions = dict(self.snapshot.sessions)
-        self._alone = is_alone(self.snapshot.members)
+        self._alone = is_alone(self.snapshot.members, self.node, self.memory.incarnation)
 
     def take(self, batch: Batch) -> bool:
         """The next entry; True if the machine has to apply it."""
@@ -199,9 +201,9 @@ def saved_state(revived: Revived, log: GroupLog) -> Saved:
     return saved
 
 
-def is_alone(members: list[Copy]) -> bool:
-    """Whether there is one member, who is its own majority."""
-    return len(members) == 1 and members[0].voter
+def is_alone(members: list[Copy], node: str, incarnation: i64) -> bool:
+    """Whether this copy is the only member, and so its own majority."""
+    return len(members) == 1 and members[0].voter and members[0].is_copy(node, incarnation)
 
 
 def is_members(batch: Batch) -> bool:

@@ -14,7 +14,7 @@ from mypy_extensions import i64, u8
 
 from warren.log.batch import Batch
 from warren.node import frames
-from warren.node.revived import CLOSE, RAFT_SESSION, closed_sessions, is_alone
+from warren.node.revived import CLOSE, RAFT_SESSION, closed_sessions
 from warren.node.submissions import Submission
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class Rows:
         Of a group with other members nothing is said: those may be away.
         """
         member = self._member
-        if not is_alone(member.raft.members):
+        if not member.is_alone():
             return True
         if not member.raft.can_propose():
             return False

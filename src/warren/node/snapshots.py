@@ -77,7 +77,7 @@ class Snapshots:
         members = member.raft.config_at(applied).members
         first = member.next_message()
         payload = wrap(first, members, member.sessions, member.machine.state())
-        member.log.snapshot(applied, payload, member.host.wall_ms(), 0, first)
+        member.log.snapshot(applied, payload, member.stamp_ms(), 0, first)
         self._index = applied
         self._pending = payload
         self._laggards = {}

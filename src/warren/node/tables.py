@@ -135,7 +135,7 @@ class Tables(Machine):
         revived = replayer.groups.get(METADATA_GROUP)
         fresh = revived is None
         if revived is None:
-            revived = Revived(self._first_memory())
+            revived = Revived(self._first_memory(), node.settings.node_name)
         group = log.group(METADATA_GROUP)
         member = node.cluster.add(group, self, revived)
         self._member = member

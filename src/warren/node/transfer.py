@@ -147,7 +147,7 @@ class Transfers:
         else:
             writer = snapshot_frame(member.group_id, DONE, index)
             write_i64_le(writer, outgoing.offer.snapshot_term)
-            write_i64_le(writer, self._cluster.wall_ms())
+            write_i64_le(writer, member.stamp_ms())
             write_checksum(writer, crc32(outgoing.payload, crc32(writer.getvalue())))
             self._cluster.send(peer, [writer.getvalue(), outgoing.payload])
             extra_ms = len(outgoing.payload) // BYTES_PER_MS
