@@ -33,8 +33,9 @@ SMALL = st.integers(0, 3)
 class ModelConsumer:
     """What the model knows of a consumer."""
 
-    def __init__(self, credit: int, priority: int) -> None:
+    def __init__(self, credit: int, priority: int, automatic: bool = False) -> None:
         self.credit = credit
+        self.automatic = automatic
         self.priority = priority
         self.active = True
         self.next_mid = 0
@@ -156,6 +157,13 @@ class FifoMachine(RuleBasedStateMachine):
                 kept.append((number, acquired + 1, fails + failed))
         return kept
 
+    def left_by(self, consumer: ModelConsumer) -> list[Message]:
+        """What returns of what a consumer held that is gone."""
+        if consumer.automatic:
+            self.dropped += len(consumer.held)
+            return []
+        return self.failed([consumer.held[mid] for mid in sorted(consumer.held)], True)
+
     def release(self, consumer_id: int, first: int, last: int) -> list[Message]:
         """A consumer gives up ids; it may be forgotten by that."""
         consumer = self.consumers.get(consumer_id)
@@ -181,13 +189,13 @@ class FifoMachine(RuleBasedStateMachine):
         self.next_message += count
         self.dispatch()
 
-    @rule(credit=st.integers(1, 5), priority=st.integers(-1, 1))
-    def attach(self, credit: int, priority: int) -> None:
+    @rule(credit=st.integers(1, 5), priority=st.integers(-1, 1), automatic=st.booleans())
+    def attach(self, credit: int, priority: int, automatic: bool = False) -> None:
         """A consumer arrives."""
         consumer_id = self.next_consumer
         self.next_consumer += 1
-        self.consumers[consumer_id] = ModelConsumer(credit, priority)
-        self.apply(lambda out: commands.attach(out, consumer_id, credit, priority))
+        self.consumers[consumer_id] = ModelConsumer(credit, priority, automatic)
+        self.apply(lambda out: commands.attach(out, consumer_id, credit, priority, automatic))
         self.dispatch()
 
     @rule(data=st.data())
@@ -208,7 +216,7 @@ class FifoMachine(RuleBasedStateMachine):
         consumer_id = self.pick(data)
         consumer = self.consumers.pop(consumer_id, None)
         if consumer is not None:
-            self.put_back(self.failed([consumer.held[mid] for mid in sorted(consumer.held)], True))
+            self.put_back(self.left_by(consumer))
         self.apply(lambda out: commands.down(out, consumer_id))
         self.dispatch()
 
@@ -264,9 +272,9 @@ class FifoMachine(RuleBasedStateMachine):
     def reset(self) -> None:
         """The node of all consumers restarted."""
         self.apply(commands.reset)
-        held = [message for c in self.consumers.values() for message in c.held.values()]
+        back = [message for c in self.consumers.values() for message in self.left_by(c)]
         self.consumers = {}
-        self.put_back(sorted(self.failed(held, True)))
+        self.put_back(sorted(back))
         self.dispatch()
 
     # --- groups of readers ----------------------------------------------------------------------

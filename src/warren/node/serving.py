@@ -38,6 +38,7 @@ EARLY_MS: Final = 10_000
 EARLY_FRAMES_MAX: Final = 4_096
 EARLY_BYTES_MAX: Final = 16_777_216
 """Kept of one line, but for the frame that makes it more: a line with more begins anew."""
+ANSWERED_LATER: Final = (commands.ATTACH, commands.ATTACH_AUTO, commands.GET, commands.PURGE)
 
 
 @final
@@ -207,9 +208,10 @@ class ServedQueue(Publisher, FlowControlled):
         self._consumers = {}
         for consumer_id, link in consumers.items():
             if link is not None:
-                link.closed = True
+                # What was sent over the line may have been seen.
+                link.close(not self.queue.deleted)
             if not self.queue.deleted:
-                self.queue.down(consumer_id)
+                self.queue.vanished(consumer_id)
 
     def received(self, frame: bytes, kind: i64) -> None:
         """The front wants something.
@@ -320,8 +322,10 @@ class ServedQueue(Publisher, FlowControlled):
                 first = read_i64_be(frame, at)
                 last = read_i64_be(frame, at + 8)
                 at += 16
-                if opcode == commands.ATTACH:
-                    self._attach(consumer_id, first, last, flags & frames.EXCLUSIVE != 0, asked)
+                if opcode == commands.ATTACH or opcode == commands.ATTACH_AUTO:
+                    exclusive = flags & frames.EXCLUSIVE != 0
+                    automatic = opcode == commands.ATTACH_AUTO
+                    self._attach(consumer_id, first, last, exclusive, automatic, asked)
                 elif opcode == commands.RETURN:
                     frames.need(frame, at + 1)
                     if known:
@@ -335,14 +339,20 @@ class ServedQueue(Publisher, FlowControlled):
                         queue.discard(consumer_id, first, last)
                 else:
                     raise CorruptRecord("a frame of a node", 0, f"opcode {opcode}")
-        if flags & frames.WANTED and opcode not in (commands.ATTACH, commands.GET, commands.PURGE):
+        if flags & frames.WANTED and opcode not in ANSWERED_LATER:
             # Only the counts are wanted, as of now.
             queue.seal()
             queue.hand_out()
             asked.answered(Reply())
 
     def _attach(
-        self, consumer_id: i64, credit: i64, priority: i64, exclusive: bool, asked: RemoteWaiter
+        self,
+        consumer_id: i64,
+        credit: i64,
+        priority: i64,
+        exclusive: bool,
+        automatic: bool,
+        asked: RemoteWaiter,
     ) -> None:
         queue = self.queue
         if queue.exclusive_consumer or (exclusive and queue.links):
@@ -351,7 +361,7 @@ class ServedQueue(Publisher, FlowControlled):
         queue.exclusive_consumer = exclusive
         link = RemoteLink(self, consumer_id)
         self._consumers[consumer_id] = link
-        queue.subscribe(link, consumer_id, credit, priority, None, asked)
+        queue.subscribe(link, consumer_id, credit, priority, None, asked, automatic)
 
     def _leave(self, consumer_id: i64, down: bool) -> None:
         queue = self.queue

@@ -20,9 +20,14 @@ big-endian:
     CONFIG   15 keeps_place u8, delivery limit i64
     FREE     16 first message i64, last message i64
     GO_ON    17
+    ATTACH_AUTO 18 like ATTACH
 
 CONFIG is a group's first command. FREE is all that a classic queue logs of what happens to its
 messages: which numbers left, whoever had them.
+
+ATTACH_AUTO is for a consumer with automatic acknowledgement: what it was handed is settled when it
+goes, since it may have seen it. Until then it settles to get more, and may return what it did not
+see.
 
 GO_ON changes nothing: it is an entry, and each entry has the machine hand out some more.
 
@@ -53,13 +58,16 @@ EXPIRE: Final = 14
 CONFIG: Final = 15
 FREE: Final = 16
 GO_ON: Final = 17
+ATTACH_AUTO: Final = 18
 
 SETTLE_BYTES: Final = 25
 
 
-def attach(out: BytesWriter, consumer: i64, credit: i64, priority: i64) -> None:
+def attach(
+    out: BytesWriter, consumer: i64, credit: i64, priority: i64, automatic: bool = False
+) -> None:
     """A consumer arrives."""
-    out.append(ATTACH)
+    out.append(ATTACH_AUTO if automatic else ATTACH)
     write_i64_be(out, consumer)
     write_i64_be(out, credit)
     write_i64_be(out, priority)

@@ -51,6 +51,7 @@ class Consumer:
         held: Messages it holds unsettled.
         active: False once cancelled: it keeps what it holds and gets nothing more.
         paused: True while its node cannot pass messages on (never set for a quorum queue).
+        automatic: Whether what it is handed counts as settled when it is gone.
         limited: Whether its shared limit was found used up when its turn came.
     """
 
@@ -61,6 +62,7 @@ class Consumer:
         self.held: i64 = 0
         self.active: bool = True
         self.paused: bool = False
+        self.automatic: bool = False
         self.limited: bool = False
         self.limiter: Limiter | None = None
         self.next_mid: i64 = 0

@@ -8,8 +8,8 @@ A consumer settles by its own message ids, so what it was handed must be the sam
 log is replayed: `dispatch` is part of applying an entry, and a snapshot keeps whose turn it is.
 
 Snapshot: version u8, flags u8, keeps_place u8, delivery limit i64, next message i64, dropped i64,
-returned runs, ready runs, transient runs, consumers (id, credit, priority, active, next id,
-segments), consumer ids in the order of their turns, groups.
+returned runs, ready runs, transient runs, consumers (id, credit, priority, flags u8: 1 active, 2
+automatic; next id, segments), consumer ids in the order of their turns, groups.
 
 Source: acceptance 2.2 to 2.4 (rabbit_fifo), POI-01 to POI-12, spark design 2(b').
 """
@@ -35,6 +35,9 @@ HAND_OUT_MAX: Final = 4_096
 """Deliveries that one `dispatch` makes: about 4 ms. All members have to stop at the same one, so
 another number is another version of the machine."""
 
+ACTIVE: Final = 1
+AUTOMATIC: Final = 2
+
 OK: Final = 0
 FENCED: Final = 1
 UNKNOWN_GROUP: Final = 2
@@ -50,7 +53,8 @@ class Fifo:
             queues); otherwise to the head, behind earlier returns, or, without a limit, to the
             back (POI-11, POI-12).
         next_message: Number of the next message to be enqueued.
-        dropped: Messages dropped at the delivery limit so far.
+        dropped: Messages so far that left without anybody having settled them: at the delivery
+            limit, or with a consumer whose acks are automatic and which may not have seen them.
         freed: Messages that left the queue, if `reports_freed`; whoever reads it clears it.
         hand_out_max: See `HAND_OUT_MAX`.
     """
@@ -80,9 +84,18 @@ class Fifo:
         self.ready.push(first, first + count - 1)
         self.next_message = first + count
 
-    def attach(self, consumer_id: i64, credit: i64, priority: i64) -> Consumer:
-        """A consumer arrives; `credit` is `UNLIMITED` for one without a prefetch limit."""
+    def attach(
+        self, consumer_id: i64, credit: i64, priority: i64, automatic: bool = False
+    ) -> Consumer:
+        """A consumer arrives.
+
+        Args:
+            credit: `UNLIMITED` for one without a prefetch limit.
+            automatic: Whether it acknowledges by being sent a message, so that what it was handed
+                does not return when it is gone: it comes at most once.
+        """
         consumer = Consumer(consumer_id, credit, priority)
+        consumer.automatic = automatic
         self.consumers[consumer_id] = consumer
         self.wake(consumer)
         return consumer
@@ -97,7 +110,10 @@ class Fifo:
                 del self.consumers[consumer_id]
 
     def down(self, consumer_id: i64) -> None:
-        """A consumer is gone: its messages return in order, as failed deliveries."""
+        """A consumer is gone: its messages return in order, as failed deliveries.
+
+        Those of one with automatic acks are settled.
+        """
         self._put_back(self._take_back(consumer_id))
 
     def settle(self, consumer_id: i64, first: i64, last: i64) -> i64:
@@ -282,12 +298,13 @@ class Fifo:
                     read_i64_be(payload, at + 16),
                 )
                 at += 24
-            elif opcode == commands.ATTACH:
+            elif opcode == commands.ATTACH or opcode == commands.ATTACH_AUTO:
                 if session == 0 or read_i64_be(payload, at) >> COUNTER_BITS == session:
                     self.attach(
                         read_i64_be(payload, at),
                         read_i64_be(payload, at + 8),
                         read_i64_be(payload, at + 16),
+                        opcode == commands.ATTACH_AUTO,
                     )
                 at += 24
             elif opcode == commands.CANCEL:
@@ -454,7 +471,9 @@ class Fifo:
             write_i64_be(out, i64(consumer_id))
             write_i64_be(out, consumer.credit)
             write_i64_be(out, consumer.priority)
-            out.append(1 if consumer.active else 0)
+            out.append(
+                (ACTIVE if consumer.active else 0) + (AUTOMATIC if consumer.automatic else 0)
+            )
             write_i64_be(out, consumer.next_mid)
             segments = consumer.segments()
             write_i32_be(out, i32(len(segments)))
@@ -501,7 +520,8 @@ class Fifo:
                 read_i64_be(data, at), read_i64_be(data, at + 8), read_i64_be(data, at + 16)
             )
             credit = consumer.credit
-            consumer.active = data[at + 24] == 1
+            consumer.active = data[at + 24] & ACTIVE != 0
+            consumer.automatic = data[at + 24] & AUTOMATIC != 0
             next_mid = read_i64_be(data, at + 25)
             segments: i64 = i64(read_i32_be(data, at + 33))
             at += 37
@@ -571,7 +591,13 @@ class Fifo:
             return []
         consumer.active = False
         self._leave(consumer)
-        return self._survivors(consumer.release(0, consumer.next_mid), True)
+        held = consumer.release(0, consumer.next_mid)
+        if not consumer.automatic:
+            return self._survivors(held, True)
+        for segment in held:
+            self.dropped += segment.count
+            self._free(segment)
+        return []
 
     def _survivors(self, segments: list[Segment], failed: bool) -> list[Run]:
         """Count a return for each message; those past the delivery limit are dropped."""

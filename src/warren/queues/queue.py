@@ -23,6 +23,7 @@ SEAL_BYTES: Final = 262_144
 """A record batch is sealed when its records pass this size, whatever the turn still brings."""
 
 NOT_SETTLED: Final = -1
+ALL_IDS: Final = (1 << 62) - 1
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -113,6 +114,8 @@ class Queue:
         self.held_back: list[FlowControlled] = []
         self.lingers: bool = False
         self._next_consumer: i64 = 1
+        self._automatic: dict[int, bool] = {}
+        """Consumers of this node whose acks are automatic."""
         self._parts: list[bytes] = []
         self._lengths: list[bytes] = []
         self._runs: list[PublishRun] = []
@@ -172,6 +175,7 @@ class Queue:
         priority: i64,
         limiter: Limiter | None,
         waiter: Waiter,
+        automatic: bool = False,
     ) -> None:
         """Attach a consumer. `waiter` is answered before its first delivery.
 
@@ -180,12 +184,15 @@ class Queue:
             credit: Its prefetch limit in messages; 0 for none.
             priority: Higher ones are served first.
             limiter: Shared limit of its channel, where the type honours one.
+            automatic: Whether what it was handed is settled, not returned, if its node is gone.
         """
         self._before_asking()
         self.links[consumer_id] = link
         if credit <= 0:
             credit = self.unlimited_credit()
-        commands.attach(self._commands, consumer_id, credit, priority)
+        commands.attach(self._commands, consumer_id, credit, priority, automatic)
+        if automatic:
+            self._automatic[int(consumer_id)] = True
         self._ask(waiter)
         self._adopt(consumer_id, limiter)
 
@@ -232,10 +239,18 @@ class Queue:
         self._unlink(consumer_id)
 
     def down(self, consumer_id: i64) -> None:
-        """A consumer's channel is gone."""
+        """A consumer's channel is gone; what it was not sent is for others."""
+        if self._automatic.pop(int(consumer_id), False):
+            # What it was sent it has settled before.
+            commands.return_(self._commands, consumer_id, 0, ALL_IDS, True)
         commands.down(self._commands, consumer_id)
         self._command()
         self._unlink(consumer_id)
+
+    def vanished(self, consumer_id: i64) -> None:
+        """A consumer is gone, and nobody knows what it has seen of what it was handed."""
+        self._automatic.pop(int(consumer_id), None)
+        self.down(consumer_id)
 
     def get(self, consumer_id: i64, waiter: Waiter) -> None:
         """Ask for one message; the reply's delivery is None if there is none."""

@@ -50,8 +50,8 @@ class QuorumQueue(LoggedQueue, Machine):
         """The next message id of each consumer of this node."""
         self.numbers: Numbers = Numbers(COUNTER_MAX)
         self.going_on: bool = False
-        self._terms: dict[int, tuple[int, int]] = {}
-        """Credit and priority of each consumer of this node."""
+        self._terms: dict[int, tuple[int, int, bool]] = {}
+        """Credit, priority and whether acks are automatic, of each consumer of this node."""
 
     def unlimited_credit(self) -> i64:
         """A bound stands in for no bound, so that the machine never hands out a whole backlog."""
@@ -79,10 +79,11 @@ class QuorumQueue(LoggedQueue, Machine):
         priority: i64,
         limiter: Limiter | None,
         waiter: Waiter,
+        automatic: bool = False,
     ) -> None:
         """Attach a consumer, and remember how."""
-        self._terms[consumer_id] = (credit, priority)
-        super().subscribe(link, consumer_id, credit, priority, limiter, waiter)
+        self._terms[consumer_id] = (credit, priority, automatic)
+        super().subscribe(link, consumer_id, credit, priority, limiter, waiter, automatic)
 
     def whole(self) -> bool:
         """Whether what is not found in the log here is gone, and not only on its way."""
@@ -252,15 +253,22 @@ class QuorumQueue(LoggedQueue, Machine):
         self.links = {}
         self._handed = {}
         self._terms = {}
+        self._automatic = {}
         self.numbers.clear()
         for consumer_id, link in links.items():
-            credit, priority = terms[consumer_id]
+            credit, priority, automatic = terms[consumer_id]
             renewed = self.new_consumer()
             self.links[renewed] = link
-            self._terms[renewed] = (credit, priority)
+            self._terms[renewed] = (credit, priority, automatic)
+            if automatic:
+                self._automatic[renewed] = True
             link.renumbered(renewed)
             commands.attach(
-                self._commands, renewed, credit if credit > 0 else PREFETCH_UNLIMITED, priority
+                self._commands,
+                renewed,
+                credit if credit > 0 else PREFETCH_UNLIMITED,
+                priority,
+                automatic,
             )
             self._command()
 

@@ -196,6 +196,7 @@ class RemoteQueue(Queue):
         self.fifo.consumers.clear()
         self._inboxes = {}
         self._pollers = {}
+        self._automatic = {}
         self._sequence = 0
         self._held = False
         self._take_commands()
@@ -257,6 +258,7 @@ class RemoteQueue(Queue):
         priority: i64,
         limiter: Limiter | None,
         waiter: Waiter,
+        automatic: bool = False,
     ) -> None:
         """Attach a consumer. A channel's shared limit is kept here, not by the queue's machine."""
         if self.line.number == 0:
@@ -267,7 +269,7 @@ class RemoteQueue(Queue):
         self.fifo.consumers[consumer_id] = consumer
         self._inboxes[consumer_id] = Inbox(consumer, link)
         self._attaching = consumer_id
-        super().subscribe(link, consumer_id, credit, priority, None, waiter)
+        super().subscribe(link, consumer_id, credit, priority, None, waiter, automatic)
         self._attaching = -1
 
     def settle(self, consumer_id: i64, first: i64, last: i64) -> None:

@@ -231,7 +231,9 @@ def _consume(channel: Channel, method: spec.BasicConsume) -> None:
     credit = NO_ACK_CREDIT if method.no_ack else channel.prefetch
     link.consumer_id = queue.new_consumer()
     channel.will_hold(queue, link.consumer_id)
-    queue.subscribe(link, link.consumer_id, credit, priority, limiter, pending)
+    queue.subscribe(
+        link, link.consumer_id, credit, priority, limiter, pending, automatic=method.no_ack
+    )
 
 
 def _consume_arguments(queue: Queue, arguments: Table) -> int:
