@@ -22,6 +22,7 @@ from warren.node.cluster import ClusterListener
 from warren.node.node import Node
 from warren.ports import PeerHello
 from warren.protocols.broker import Settings
+from warren.protocols.peer.hello import LIVES_MAX
 
 if TYPE_CHECKING:
     from sim.cluster.world import ClusterWorld
@@ -51,6 +52,7 @@ class Site:
         lost: Whether the machine is gone for good.
         rotten: Whether a bit of its disk has flipped.
         cluster_id: What the data directory says, empty at first.
+        lives: Of the data directory, the newest first.
         free_limit_bytes: Free space below which the node raises its alarm.
     """
 
@@ -71,6 +73,7 @@ class Site:
         self.lost = False
         self.rotten = False
         self.cluster_id = b""
+        self.lives: list[bytes] = []
         self.free_limit_bytes = 8_192
         self._turn_planned = False
         self._work_planned = False
@@ -178,6 +181,9 @@ class Site:
             MACHINE_VERSION,
             self.name,
             PORT,
+            life=node.settings.life,
+            lives=self.lives[1 : LIVES_MAX + 1],
+            round=int(node.first_round),
         )
 
     def boot(self, contact: str = "") -> None:
@@ -197,6 +203,9 @@ class Site:
         options = world.options
         settings = Settings(self.name)
         settings.node_uid = self.uid
+        # Drawn by no random generator, so that seeds stay what they are.
+        self.lives.insert(0, f"{self.name}.{self.life}".encode().rjust(UID_BYTES))
+        settings.boot, settings.life = self.life, self.lives[0]
         settings.cluster_host = self.name
         settings.cluster_port = PORT
         settings.join = self.joins

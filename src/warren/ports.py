@@ -148,6 +148,10 @@ class PeerHello:
         software_version: For logs.
         machine_version: The newest version of the machines that this node can run.
         host, port: Where its links are accepted; empty and 0 if they are not.
+        life: 16 random bytes, drawn at this start; empty where they do not matter.
+        lives: Those of the starts before, the newest first; what follows them is unknown.
+        round: Number of the newest durable round of its log when it started.
+        former_uid: The uid that it gave up to begin anew, until it is in its cluster again.
     """
 
     def __init__(
@@ -160,6 +164,10 @@ class PeerHello:
         machine_version: int,
         host: str = "",
         port: int = 0,
+        life: bytes = b"",
+        lives: list[bytes] | None = None,
+        round: int = 0,
+        former_uid: bytes = b"",
     ) -> None:
         self.name: str = name
         self.node_uid: bytes = node_uid
@@ -169,6 +177,10 @@ class PeerHello:
         self.machine_version: int = machine_version
         self.host: str = host
         self.port: int = port
+        self.life: bytes = life
+        self.lives: list[bytes] = [] if lives is None else lives
+        self.round: int = round
+        self.former_uid: bytes = former_uid
 
 
 class Peers(Protocol):
@@ -236,6 +248,9 @@ class PeerListener:
 
     def gone(self, peer: str) -> None:
         """The peer's machine says that nobody listens there: its process has ended."""
+
+    def outdated(self, peer: str) -> None:
+        """A peer that has a majority with it says that this node's disk is an older copy."""
 
     def refused(self, peer_or_address: str, reason: str) -> None:
         """A link did not come about or was ended, to be logged; repetitions are left out."""

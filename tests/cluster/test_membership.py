@@ -231,6 +231,21 @@ def test_one_of_two_voters_leaves(cluster: Cluster) -> None:
     publisher.stop()
 
 
+def test_the_first_of_a_list_alone(cluster: Cluster) -> None:
+    """It begins a cluster when it is told to, and can be stopped while it waits for others."""
+    words = []
+    for number in (1, 2):
+        key = f"cluster_formation.classic_config.nodes.{number}"
+        words += ["--set", f"{key}=n{number}@localhost:{free_port()}"]
+    node = cluster.new("n1", *words)
+    node.broker.launch()
+    node.says("waiting to hear from n2@localhost")
+    assert node.broker.stop() == 0
+    node.broker.options += ["--set", "cluster_formation.begin=true"]
+    node.broker.start()
+    assert node.status()["leader"] == "n1@localhost"
+
+
 def test_a_list_of_nodes(cluster: Cluster) -> None:
     """Only the first node of a list begins a cluster; the others wait for it."""
     ports = [free_port() for _ in range(3)]
@@ -248,10 +263,16 @@ def test_a_list_of_nodes(cluster: Cluster) -> None:
     for node in nodes:
         node.broker.wait()
     cluster.settled()
-    # The first one lost its disk: others have a cluster, so it begins none.
-    nodes[0].broker.kill()
+    # The first one lost its disk: others have a cluster, so it begins none, not even alone.
+    for node in nodes:
+        node.broker.kill()
     shutil.rmtree(nodes[0].folder)
     nodes[0].broker.launch()
+    nodes[0].says("waiting to hear from n2@localhost, n3@localhost whether there is a cluster")
+    for node in nodes[1:]:
+        node.broker.launch()
+    for node in nodes[1:]:
+        node.broker.wait()
     nodes[0].says("forget that one first")
     nodes[0].says("waiting to be taken into the cluster of n2@localhost, n3@localhost")
     assert nodes[1].warren("forget", nodes[0].name).returncode == 0

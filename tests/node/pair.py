@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import deque
 from collections.abc import Callable
 from random import Random
@@ -34,6 +35,11 @@ class Station:
         self.disk = SimDisk(len(pair.stations) + 1)
         self.executor = SimExecutor(pair.random)
         self.boot = 0
+        self.uid = name.encode().ljust(16, b".")
+        self.former_uid = b""
+        self.cluster_id = b""
+        self.lives: list[bytes] = []
+        self.refusals: list[int] = []
         self.alive = False
         self.hold_disk = False
         self.warnings: list[str] = []
@@ -43,12 +49,15 @@ class Station:
     def start(self) -> None:
         """Begin a life."""
         self.boot += 1
+        self.lives.insert(0, len(self.pair.lives).to_bytes(16, "big"))
+        self.pair.lives.append(self.name)
         self.dialled = set()
         self.executor = SimExecutor(self.pair.random)
         settings = Settings(self.name)
-        settings.node_uid = self.name.encode().ljust(16, b".")
+        settings.node_uid, settings.former_uid = self.uid, self.former_uid
+        settings.boot, settings.life = self.boot, self.lives[0]
         settings.cluster_host, settings.cluster_port = self.name, 1
-        settings.join = self.name != "a"
+        settings.join = self.name != "a" or self.former_uid != b""
         settings.log = LogConfig(
             wal_max_size_bytes=self.pair.file_bytes, reserve_bytes=1 << 16, cache_bytes=1 << 23
         )
@@ -78,6 +87,24 @@ class Station:
         for source, target in list(self.pair.links):
             if self.name in (source, target):
                 self.pair.cut(source, target)
+
+    def backup(self) -> tuple[SimDisk, int, list[bytes]]:
+        """A copy of the data directory, as `restore` takes it."""
+        return copy.deepcopy(self.disk), self.boot, list(self.lives)
+
+    def restore(self, backup: tuple[SimDisk, int, list[bytes]]) -> None:
+        """Put a copy of the data directory in the place of what the node had."""
+        assert not self.alive
+        disk, self.boot, lives = copy.deepcopy(backup)
+        self.disk, self.lives = disk, lives
+        self.disk.restart()
+
+    def begin_anew(self) -> None:
+        """Do what the server does when a majority says that the disk is an older copy."""
+        self.former_uid = self.former_uid or self.uid
+        self.uid = f"{self.name}.{self.boot}".encode().ljust(16, b".")
+        self.kill()
+        self.start()
 
     def client(self, heartbeat_s: int = 0) -> Client:
         """Connect a client, with a channel."""
@@ -132,6 +159,7 @@ class Pair:
         damage: What becomes of messages on links that damage them.
         refused: Links that were ended for damage: sender, receiver and reason.
         fuses: Links that break when they have carried so many messages more.
+        minds_seconds: Whether nodes are told each second that one has passed.
     """
 
     def __init__(
@@ -146,6 +174,7 @@ class Pair:
         self.configure = configure
         self.clock = VirtualClock()
         self.stations: dict[str, Station] = {}
+        self.lives: list[str] = []
         self.links: dict[tuple[str, str], deque[bytes]] = {}
         self.blocked: set[tuple[str, str]] = set()
         self.deaf: set[tuple[str, str]] = set()
@@ -153,6 +182,7 @@ class Pair:
         self.fuses: dict[tuple[str, str], int] = {}
         self.refused: list[tuple[str, str, str]] = []
         self.damage: dict[tuple[str, str], Callable[[bytes], bytes]] = {}
+        self.minds_seconds = False
         self.a = self.add("a")
         if alone:
             return
@@ -194,10 +224,14 @@ class Pair:
                 for client in list(station.clients):
                     client.exchange()
                 self.turn(station)
+        second = self.clock.monotonic_ms() // 1_000
         self.clock.advance(TICK_MS // 5)
+        is_new = self.clock.monotonic_ms() // 1_000 > second
         for station in self.stations.values():
             if station.alive:
                 station.node.tick_log()
+                if is_new and self.minds_seconds:
+                    station.node.tick(0)
                 self.turn(station)
 
     def turn(self, station: Station) -> None:
@@ -247,13 +281,39 @@ class Pair:
                 if other is None or key in self.links or key in self.blocked:
                     continue
                 if station.alive and other.alive and source != target:
+                    if self._judge(station, other):
+                        continue
                     self.links[key] = deque()
                     other.listener.incoming(source, self._hello(station))
                     station.listener.linked(target, self._hello(other))
 
+    def _judge(self, source: Station, target: Station) -> bool:
+        """Whether one end does not want a link."""
+        for judge, judged in ((target, source), (source, target)):
+            code = judge.listener.judge(self._hello(judged))
+            if code:
+                judged.refusals.append(code)
+                return True
+        return False
+
     def _hello(self, station: Station) -> PeerHello:
-        uid = station.node.settings.node_uid
-        return PeerHello(station.name, uid, bytes(16), station.boot, "1", 1)
+        """What a node says of itself, as the server has it."""
+        node = station.node
+        known = node.cluster_id or node.tables.machine.cluster_id
+        station.cluster_id = known or station.cluster_id
+        cluster_id = b"" if station.former_uid else station.cluster_id
+        return PeerHello(
+            station.name,
+            station.uid,
+            cluster_id or bytes(16),
+            station.boot,
+            "1",
+            1,
+            life=station.lives[0],
+            lives=station.lives[1:33],
+            round=int(node.first_round),
+            former_uid=station.former_uid,
+        )
 
     def until(self, done: Callable[[], bool]) -> None:
         """Go on until something is so."""

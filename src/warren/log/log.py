@@ -114,6 +114,11 @@ class Log:
         return size
 
     @property
+    def round_number(self) -> i64:
+        """Number of the newest durable round of writes; counts on from one life to the next."""
+        return self._writer().round_number
+
+    @property
     def idle(self) -> bool:
         """Whether nothing is gathered and no write is under way."""
         return self._writer().idle

@@ -2,9 +2,10 @@
 
 `log/MANIFEST` is text, one fact a line, closed by a checksum over all lines before it:
 
-    warren-log 2                  format and version
+    warren-log 3                  format and version
     salt 5f0c...                  16 hexadecimal digits, see `batch.py`
     next 9                        no file has had this number or a higher one
+    round 5120                    the last round before the file being written; not in version 2
     file 3 536870912              a closed file and its size, in the order of the log
     file 8 open                   the file being written, always the last
     crc32 0a1b2c3d
@@ -27,7 +28,9 @@ from warren.ports import Disk
 DIRECTORY: Final = "log"
 MANIFEST_PATH: Final = "log/MANIFEST"
 MANIFEST_DRAFT_PATH: Final = "log/MANIFEST.tmp"
-VERSION_LINE: Final = "warren-log 2"
+VERSION_LINE: Final = "warren-log 3"
+VERSION_LINES: Final = (b"warren-log 2", b"warren-log 3")
+"""Versions that are read."""
 MANIFEST_BYTES_MAX: Final = 64 * 1024 * 1024
 COPY_GAP: Final = b"\n" * 4096
 """Between the two texts of a manifest: disks lose blocks, not bytes."""
@@ -50,17 +53,22 @@ class Manifest:
     Attributes:
         salt: The directory's random number.
         next_number: The number for the next file.
+        last_round: Number of the last round before the file being written.
         files: (number, size in bytes), in log order; the last one's size is 0, it is open.
     """
 
-    def __init__(self, salt: int, next_number: int, files: list[tuple[int, int]]) -> None:
+    def __init__(
+        self, salt: int, next_number: int, last_round: int, files: list[tuple[int, int]]
+    ) -> None:
         self.salt = salt
         self.next_number = next_number
+        self.last_round = last_round
         self.files = files
 
     def encode(self) -> bytes:
         """The file's text."""
         lines = [VERSION_LINE, f"salt {self.salt:016x}", f"next {self.next_number}"]
+        lines.append(f"round {self.last_round}")
         for number, size in self.files[:-1]:
             lines.append(f"file {number} {size}")
         lines.append(f"file {self.files[-1][0]} open")
@@ -115,7 +123,7 @@ def decode(data: bytes) -> Manifest:
     else:
         body = b""
     first, _, _ = (body or data).partition(b"\n")
-    if first.startswith(b"warren-log ") and first != VERSION_LINE.encode():
+    if first.startswith(b"warren-log ") and first not in VERSION_LINES:
         raise StorageError(
             f"{MANIFEST_PATH}: format {first.decode(errors='replace')!r} is not one this version "
             f"reads ({VERSION_LINE!r}); start the version that wrote it"
@@ -126,6 +134,7 @@ def decode(data: bytes) -> Manifest:
         )
     salt = 0
     next_number = 0
+    last_round = 0
     files: list[tuple[int, int]] = []
     for line in body.decode().splitlines()[1:]:
         words = line.split(" ")
@@ -133,10 +142,12 @@ def decode(data: bytes) -> Manifest:
             salt = int(words[1], 16)
         elif words[0] == "next":
             next_number = int(words[1])
+        elif words[0] == "round":
+            last_round = int(words[1])
         elif words[2] == "open":
             files.append((int(words[1]), 0))
         else:
             files.append((int(words[1]), int(words[2])))
     if not files or files[-1][1] != 0:
         raise StorageError(f"{MANIFEST_PATH}: names no file to write to; restore it from a copy")
-    return Manifest(salt, next_number, files)
+    return Manifest(salt, next_number, last_round, files)

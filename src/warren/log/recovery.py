@@ -128,6 +128,7 @@ class Recovery:
         store = self._store
         store.salt = manifest.salt
         store.next_number = manifest.next_number
+        store.last_round = manifest.last_round
         self._check_names(manifest, names)
         try:
             for number, size in manifest.files:
@@ -170,7 +171,7 @@ class Recovery:
             scan.run(present)
             file.end = scan.end
             file.reserved = present
-            self._round_number = scan.round_number
+            self._round_number = max(scan.round_number, store.last_round)
             self._last_round = scan.last_round
             self._torn = scan.torn
             return

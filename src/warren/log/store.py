@@ -25,6 +25,7 @@ class Store:
         files: In log order; the last one is the file being written.
         groups: Every group that exists; a dropped one leaves at once.
         next_number: The number for the next file.
+        last_round: Number of the last round before the file being written.
         manifest_busy: Whether a change of the manifest is under way; there is one at a time.
         dropping: Dropped groups whose DROP batch is not durable yet.
         brief_rounds: Whether brief rounds may keep the node's thread.
@@ -43,6 +44,7 @@ class Store:
         self.groups: dict[int, GroupLog] = {}
         self.salt: i64 = 0
         self.next_number: i64 = 1
+        self.last_round: i64 = 0
         self.manifest_busy = False
         self.dropping: set[int] = set()
         self.brief_rounds = False
@@ -53,7 +55,7 @@ class Store:
         named: list[tuple[int, int]] = []
         for file in files:
             named.append((file.number, file.end if file.closed else 0))
-        return Manifest(self.salt, self.next_number, named)
+        return Manifest(self.salt, self.next_number, int(self.last_round), named)
 
     def fail(self, error: BaseException) -> None:
         """Stop for good, and say so once."""

@@ -418,6 +418,7 @@ class Wal:
         manifest = store.manifest(store.files)
         manifest.files[-1] = (self.file.number, self.file.end)
         manifest.files.append((number, 0))
+        manifest.last_round = int(self.round_number)
         store.manifest_busy = True
         self._begin(RollJob(self, number, spare, manifest))
 
@@ -438,6 +439,7 @@ class Wal:
         else:
             old = self.file
             old.closed = True
+            self.store.last_round = job.manifest.last_round
             self.file = job.file
             self.store.files.append(job.file)
             self._roll_at = self.store.config.wal_max_size_bytes

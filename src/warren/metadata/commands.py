@@ -373,17 +373,68 @@ class NodeUp(Command):
 
     Attributes:
         nonce: Random bytes of this life; the same again changes nothing.
+        boot: How often the node's data directory was started.
+        round: Number of the newest durable round of its log at this start.
     """
 
-    def __init__(self, name: str, uid: bytes, nonce: bytes) -> None:
+    def __init__(self, name: str, uid: bytes, nonce: bytes, boot: int = 0, round: int = 0) -> None:
         super().__init__(True)
         self.name: str = name
         self.uid: bytes = uid
         self.nonce: bytes = nonce
+        self.boot: int = boot
+        self.round: int = round
 
     def fields(self) -> list[Any]:
         """See `Command`."""
-        return [17, self.name, self.uid, self.nonce]
+        return [17, self.name, self.uid, self.nonce, self.boot, self.round]
+
+
+@final
+class NodeSeen(Command):
+    """What others heard last of a node that is down: how much of its log was durable.
+
+    Attributes:
+        nonce: Of the life that said so; nothing changes if that is not the node's newest.
+        round: Number of a durable round of its log.
+    """
+
+    def __init__(self, name: str, nonce: bytes, round: int) -> None:
+        super().__init__(True)
+        self.name: str = name
+        self.nonce: bytes = nonce
+        self.round: int = round
+
+    def fields(self) -> list[Any]:
+        """See `Command`."""
+        return [24, self.name, self.nonce, self.round]
+
+
+@final
+class ReplaceNode(Command):
+    """A node whose disk lacks what it acknowledged takes its own place with new copies.
+
+    Nothing changes unless the node of this name has the uid that was given up.
+
+    Attributes:
+        former_uid: What it gave up.
+        uid, host, port, incarnation: As for `AddNode`.
+    """
+
+    def __init__(
+        self, name: str, former_uid: bytes, uid: bytes, host: str, port: int, incarnation: i64
+    ) -> None:
+        super().__init__(True)
+        self.name: str = name
+        self.former_uid: bytes = former_uid
+        self.uid: bytes = uid
+        self.host: str = host
+        self.port: int = port
+        self.incarnation: i64 = incarnation
+
+    def fields(self) -> list[Any]:
+        """See `Command`."""
+        return [25, self.name, self.former_uid, self.uid, self.host, self.port, self.incarnation]
 
 
 @final
@@ -589,13 +640,18 @@ def _decode_about_nodes(tag: int, f: list[Any]) -> Command:
     if tag == 16:
         return RemoveNode(f[0], f[1])
     if tag == 17:
-        return NodeUp(f[0], f[1], f[2])
+        # Older ones have neither boot nor round.
+        return NodeUp(f[0], f[1], f[2], f[3], f[4]) if len(f) > 3 else NodeUp(f[0], f[1], f[2])
     if tag == 18:
         return NodeMoved(f[0], f[1], f[2])
     if tag == 20:
         return MoreSessions(f[0], f[1], f[2])
     if tag == 23:
         return Barrier()
+    if tag == 24:
+        return NodeSeen(f[0], f[1], f[2])
+    if tag == 25:
+        return ReplaceNode(f[0], f[1], f[2], f[3], f[4], f[5])
     assert tag == 19, tag
     return SetMembers(f[0], f[1], f[2], read_members(f[3]), f[4])
 

@@ -45,8 +45,10 @@ from warren.metadata.commands import (
     DeleteVhost,
     MoreSessions,
     NodeMoved,
+    NodeSeen,
     NodeUp,
     RemoveNode,
+    ReplaceNode,
     SetMembers,
     SetPermissions,
     SetPolicy,
@@ -60,9 +62,11 @@ from warren.metadata.membership import (
     known_members,
     more_sessions,
     node_moved,
+    node_seen,
     node_up,
     remove_node,
     replace_members,
+    replace_node,
 )
 from warren.metadata.outcome import Outcome as Outcome
 from warren.metadata.policies import clear_policy, set_policy
@@ -175,6 +179,10 @@ class MetadataMachine:
             add_node(self.nodes, command, outcome)
         elif isinstance(command, RemoveNode):
             remove_node(self.nodes, self.vhosts, command, outcome)
+        elif isinstance(command, ReplaceNode):
+            replace_node(self.nodes, self.vhosts, index, command, outcome)
+        elif isinstance(command, NodeSeen):
+            node_seen(self.nodes, command, outcome)
         elif isinstance(command, NodeMoved):
             node_moved(self.nodes, command, outcome)
         elif isinstance(command, MoreSessions):

@@ -10,8 +10,10 @@ from warren.metadata.commands import (
     DeclareQueue,
     MoreSessions,
     NodeMoved,
+    NodeSeen,
     NodeUp,
     RemoveNode,
+    ReplaceNode,
 )
 from warren.metadata.outcome import Outcome
 from warren.metadata.tables import (
@@ -55,6 +57,51 @@ def node_with(nodes: dict[str, NodeRecord], uid: bytes) -> NodeRecord | None:
     return None
 
 
+def replace_node(
+    nodes: dict[str, NodeRecord],
+    vhosts: dict[str, VhostRecord],
+    index: i64,
+    command: ReplaceNode,
+    outcome: Outcome,
+) -> None:
+    """Apply `ReplaceNode`.
+
+    Each of its copies is another one from now on, which begins with nothing, so that what the old
+    one acknowledged is not counted on. Of a queue that has its only voter there, the others begin
+    anew: they may be ahead of the one that counts.
+    """
+    node = nodes.get(command.name)
+    if node is None or node.uid != command.former_uid or node_with(nodes, command.uid) is not None:
+        return
+    nodes[command.name] = NodeRecord(
+        command.name, command.uid, command.host, command.port, command.incarnation
+    )
+    outcome.changed = True
+    outcome.nodes_changed = True
+    # No life of a node begins at this index, so that nobody else gives such numbers.
+    incarnation: i64 = index << LIFE_SHIFT
+    for tables in vhosts.values():
+        for queue in tables.queues.values():
+            if queue.member_on(command.name) is None:
+                continue
+            alone = _votes_only_on(queue, command.name)
+            members: list[MemberRecord] = []
+            for member in queue.members:
+                if (member.node == command.name) != alone:
+                    incarnation += 1
+                    member = MemberRecord(member.node, incarnation, member.voter)
+                members.append(member)
+            replace_members(queue, members, outcome)
+
+
+def node_seen(nodes: dict[str, NodeRecord], command: NodeSeen, outcome: Outcome) -> None:
+    """Apply `NodeSeen`."""
+    node = nodes.get(command.name)
+    if node is not None and node.nonce == command.nonce and node.round < command.round:
+        node.round = command.round
+        outcome.changed = True
+
+
 def node_moved(nodes: dict[str, NodeRecord], command: NodeMoved, outcome: Outcome) -> None:
     """Apply `NodeMoved`."""
     node = nodes.get(command.name)
@@ -84,6 +131,8 @@ def node_up(
     node.session = index
     node.newest = index
     node.nonce = command.nonce
+    node.boot = command.boot
+    node.round = command.round
     outcome.changed = True
     outcome.node_up = node
     for tables in vhosts.values():

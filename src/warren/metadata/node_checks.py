@@ -5,7 +5,7 @@ from __future__ import annotations
 from mypy_extensions import i64
 
 from warren.errors import ClusterError
-from warren.metadata.commands import AddNode, RemoveNode
+from warren.metadata.commands import AddNode, RemoveNode, ReplaceNode
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.member_checks import majority_lost, voters
 from warren.metadata.membership import last_voters, node_with
@@ -37,6 +37,24 @@ def check_add_node(
     elif node.host == host and node.port == port and node.incarnation == incarnation:
         return None
     return AddNode(name, uid, host, port, incarnation)
+
+
+def check_node_that_joins(
+    machine: MetadataMachine, command: ReplaceNode
+) -> AddNode | ReplaceNode | None:
+    """A node that wants to join, or to take its own place again with an empty disk.
+
+    None where it is a member as it says.
+
+    Raises:
+        ClusterError: Its name or its data directory is another node's.
+    """
+    node = machine.nodes.get(command.name)
+    if command.former_uid and node is not None and node.uid == command.former_uid:
+        return command
+    return check_add_node(
+        machine, command.name, command.uid, command.host, command.port, command.incarnation
+    )
 
 
 def check_majorities(machine: MetadataMachine, name: str, running: list[str]) -> None:

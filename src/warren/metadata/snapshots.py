@@ -31,6 +31,8 @@ def node_row(node: NodeRecord) -> list[Any]:
         node.session,
         node.nonce,
         node.newest,
+        node.boot,
+        node.round,
     ]
 
 
@@ -41,6 +43,9 @@ def read_node(row: list[Any]) -> NodeRecord:
     node.nonce = row[6]
     # Older snapshots have only what began the life.
     node.newest = row[7] if len(row) > 7 else row[5]
+    if len(row) > 8:
+        node.boot = row[8]
+        node.round = row[9]
     return node
 
 

@@ -40,6 +40,8 @@ class NodeRecord:
         session: Log index of the `NodeUp` that began its present life, 0 before the first.
         newest: Log index of what gave it sessions last: that `NodeUp`, or a `MoreSessions`.
         nonce: What that life drew to know its own `NodeUp` by.
+        boot: How often its data directory had been started by then.
+        round: Number of the newest round of its log that it said is durable.
     """
 
     def __init__(self, name: str, uid: bytes, host: str, port: int, incarnation: i64) -> None:
@@ -51,6 +53,8 @@ class NodeRecord:
         self.session: i64 = 0
         self.newest: i64 = 0
         self.nonce: bytes = b""
+        self.boot: int = 0
+        self.round: int = 0
 
 
 @final

@@ -13,6 +13,7 @@ from warren.node.detector import Detector, DetectorOptions
 from warren.node.disks import PING, PING_BYTES, Disks
 from warren.node.member import Member
 from warren.node.member_host import MemberHost
+from warren.node.membership import DURABLE
 from warren.node.pacing import Pacer
 from warren.node.queue_members import TRANSFER
 from warren.node.revived import Revived
@@ -393,7 +394,7 @@ class Cluster(MemberHost):
                 self.disks.heard(peer, message)
             elif kind == PONG:
                 pass
-            elif kind >= TRANSFER:
+            elif kind >= TRANSFER and kind != DURABLE:
                 self._node.queue_members.received(peer, message)
             else:
                 self._node.membership.received(peer, message)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from warren.log.group import GroupLog
 from warren.metadata.tables import MemberRecord, QueueRecord
 from warren.node.revived import Memory, Revived
 from warren.queues.fifo import Fifo
@@ -49,6 +50,17 @@ def start(node: Node, record: QueueRecord, replayer: NodeReplayer | None) -> Que
     if replayer is not None:
         fifo = replayer.machines.get(group_id)
         revived = replayer.groups.get(group_id)
+    own = copy_here(node, record)
+    assert own is not None, "only members start a quorum queue"
+    if (
+        revived is not None
+        and node.settings.former_uid
+        and revived.memory.incarnation != own.incarnation
+    ):
+        # It lacks what it acknowledged, and must not take part even for a moment.
+        empty(node.log.group(group_id), Memory(own.incarnation, []))
+        fifo = None
+        revived = None
     fresh = revived is None
     if fifo is None:
         # As a replay would make it; the first entry sets it up.
@@ -75,6 +87,15 @@ def start(node: Node, record: QueueRecord, replayer: NodeReplayer | None) -> Que
     if first:
         member.campaign()
     return queue
+
+
+def empty(log: GroupLog, memory: Memory) -> None:
+    """Drop what the log holds of a copy that another one takes the place of."""
+    # Written before the log is dropped: entries under a new incarnation do no harm, but an old one
+    # without what it acknowledged does (rule 15).
+    log.save_state(memory.encode(), None)
+    log.reset_for_install()
+    log.begin_empty()
 
 
 def _first_memory(node: Node, record: QueueRecord) -> Memory:

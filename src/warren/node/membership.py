@@ -4,9 +4,12 @@ The tables say which nodes there are and which members a quorum queue should hav
 each group changes its configuration towards that, one member at a time (rule 12). What nodes say
 about it are MessagePack arrays behind a kind:
 
-    JOIN      name, uid, host, port, incarnation of its member of the tables' group
+    JOIN      name, uid, host, port, incarnation of its member of the tables' group, and the uid
+              that it gave up to begin anew or nothing
     JOINED    cluster id, nodes as [name, host, port]; or a reason why not, as a string
     COMMAND   a command for the tables that belongs to no session
+    DURABLE   16 bytes, the life of the node that speaks, and u64, the newest round of its log that
+              is durable; both as they are
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from warren.errors import ClusterError, CorruptRecord, StorageError
 from warren.limits import CHANGES_AT_ONCE_MAX, TICK_GROUPS_MAX
 from warren.metadata import commands
 from warren.metadata.membership import node_with
-from warren.metadata.node_checks import check_add_node
+from warren.metadata.node_checks import check_node_that_joins
 from warren.metadata.outcome import Outcome
 from warren.metadata.tables import MemberRecord, QueueRecord
 from warren.node.member import Member
@@ -38,6 +41,11 @@ JOIN: Final = 3
 JOINED: Final = 4
 COMMAND: Final = 5
 
+DURABLE: Final = 10
+
+DURABLE_BYTES: Final = 25
+DURABLE_EVERY_MS: Final = 100
+"""How often a node says how far its log is durable, while that changes."""
 JOIN_AGAIN_MS: Final = 1_000
 JOIN_ASKS_MAX: Final = 5
 """Another contact is asked when one has not answered so often."""
@@ -91,6 +99,11 @@ class Membership:
         self._confirming: bool = False
         self._asked_ms: int = -JOIN_AGAIN_MS
         self._asks: int = 0
+        self._pending_ups: dict[str, commands.NodeUp] = {}
+        self._said_round: i64 = 0
+        self._said_ms: i64 = 0
+        self._rounds: dict[str, tuple[bytes, int]] = {}
+        """Lives of other nodes, and the newest round of the log that each said is durable."""
         self._contacts: list[str] = []
         """Nodes that may take this one in; the first one is being asked."""
 
@@ -99,15 +112,77 @@ class Membership:
     def judge(self, hello: PeerHello) -> int:
         """Whether a link with a node is wanted; 0 or the code of a refusal."""
         machine = self._node.tables.machine
+        if self._is_outdated(hello):
+            # Before it drops what it has, others must have a majority without it.
+            goes_on = self._node.tables.has_majority_without(hello.name)
+            return codes.OUTDATED if goes_on else codes.OLDER
         if not self._node.cluster.session:
             return 0
         record = machine.nodes.get(hello.name)
         if record is not None:
-            return 0 if record.uid == hello.node_uid else codes.NAME_TAKEN
+            if record.uid == hello.node_uid or record.uid == hello.former_uid:
+                return 0
+            return codes.NAME_TAKEN
         if node_with(machine.nodes, hello.node_uid) is not None:
             return codes.RENAMED
         # One that is to join says so by naming no cluster.
         return codes.REMOVED if hello.cluster_id == machine.cluster_id else 0
+
+    def _is_outdated(self, hello: PeerHello) -> bool:
+        """Whether a node's disk lacks what was durable on it before (rule 20).
+
+        A node names the lives of its data directory. One that was restored from a copy does not
+        name the life that the tables know, or comes with a boot number that is none after it; or it
+        names that life, and its log ends before what the node said was durable then.
+        """
+        nonce, boot, round_number = b"", -1, 0
+        record = self._node.tables.machine.nodes.get(hello.name)
+        if record is not None and record.uid == hello.node_uid:
+            nonce, boot, round_number = record.nonce, record.boot, record.round
+        pending = self._pending_ups.get(hello.name)
+        if pending is not None and pending.uid == hello.node_uid and pending.boot > boot:
+            nonce, boot, round_number = pending.nonce, pending.boot, pending.round
+        if not nonce or not hello.life or hello.life == nonce:
+            return False
+        age = hello.boot - boot
+        if age <= 0 or hello.cluster_id == NO_CLUSTER:
+            return True
+        if age > len(hello.lives):
+            # The tables here are too old to tell.
+            return False
+        if hello.lives[age - 1] != nonce:
+            return True
+        return hello.round < max(round_number, self._heard_round(hello.name, nonce))
+
+    def note_pending(self, command: commands.Command) -> None:
+        """A start finds in the log what a node said of itself, whether that is committed or not."""
+        if isinstance(command, commands.NodeUp):
+            self._pending_ups[command.name] = command
+        elif isinstance(command, commands.NodeSeen):
+            self._rounds[command.name] = (command.nonce, command.round)
+
+    def _heard_round(self, peer: str, life: bytes) -> int:
+        heard = self._rounds.get(peer)
+        return heard[1] if heard is not None and heard[0] == life else 0
+
+    def _mind_rounds(self, now: i64) -> None:
+        """Say how far the log here is durable, and keep what nodes said that are down now."""
+        node = self._node
+        number = node.log.round_number
+        if number != self._said_round and now - self._said_ms >= DURABLE_EVERY_MS:
+            self._said_round = number
+            self._said_ms = now
+            message = bytes([DURABLE]) + node.nonce + int(number).to_bytes(8, "little")
+            for name in node.tables.machine.nodes:
+                if name != node.settings.node_name:
+                    node.cluster.send(name, [message])
+        if not node.tables.member().raft.can_propose():
+            return
+        for name, record in node.tables.machine.nodes.items():
+            heard = self._heard_round(name, record.nonce)
+            if heard > record.round and node.cluster.detector.suspected(name):
+                self._rounds.pop(name)
+                node.tables.submit(commands.NodeSeen(name, record.nonce, heard), None)
 
     # --- joining --------------------------------------------------------------------------------
 
@@ -123,8 +198,10 @@ class Membership:
                 self._contacts.append(peer)
             if peer == self._contacts[0]:
                 self._ask()
-        elif hello.cluster_id == NO_CLUSTER and peer in self._node.tables.machine.nodes:
-            self.added(peer, peer, hello.node_uid)
+        elif hello.cluster_id == NO_CLUSTER:
+            record = self._node.tables.machine.nodes.get(peer)
+            if record is not None and record.uid != hello.former_uid:
+                self.added(peer, peer, hello.node_uid)
 
     def met(self, peer: str, hello: PeerHello) -> None:
         """A node has a link to this one: one back is needed, wherever the node is by now.
@@ -159,6 +236,7 @@ class Membership:
             settings.cluster_host,
             settings.cluster_port,
             int(self._node.tables.member().memory.incarnation),
+            settings.former_uid,
         ]
         if not self._say(self._contacts[0], JOIN, row):
             self._ask_another()
@@ -195,11 +273,19 @@ class Membership:
             _check_command(message[1:])
             self._node.tables.member().submit_plain(message[1:])
             return
+        if kind == DURABLE:
+            if len(message) != DURABLE_BYTES:
+                raise CorruptRecord("a frame of a node", 0, "a durable round of another size")
+            self._rounds[peer] = (message[1:17], int.from_bytes(message[17:], "little"))
+            return
         try:
             content = msgspec.msgpack.decode(message[1:])
             if kind == JOIN:
-                name, uid, host, port, incarnation = content
-                self._asked(peer, commands.AddNode(name, uid, host, port, incarnation))
+                name, uid, host, port, incarnation, former_uid = content
+                self._asked(
+                    peer,
+                    commands.ReplaceNode(name, former_uid, uid, host, port, incarnation),
+                )
             elif kind == JOINED and isinstance(content, str):
                 self._node.log_warning(f"node {peer} does not take this node in: {content}")
                 if peer in self._contacts and self._contacts[0] == peer:
@@ -212,20 +298,13 @@ class Membership:
         except (msgspec.DecodeError, ValueError, TypeError) as error:
             raise CorruptRecord("a frame of a node", 0, f"this is no message: {error}") from error
 
-    def _asked(self, peer: str, command: commands.AddNode) -> None:
+    def _asked(self, peer: str, command: commands.ReplaceNode) -> None:
         node = self._node
         if not node.cluster.session:
             self._say(peer, JOINED, "the node asked is not up itself; ask again or ask another one")
             return
         try:
-            needed = check_add_node(
-                node.tables.machine,
-                command.name,
-                command.uid,
-                command.host,
-                command.port,
-                command.incarnation,
-            )
+            needed = check_node_that_joins(node.tables.machine, command)
         except ClusterError as error:
             self._say(peer, JOINED, str(error))
             return
@@ -328,6 +407,7 @@ class Membership:
             self._confirming = True
             tables.submit(commands.Barrier(), doubtful)
         now = self._node.monotonic_ms()
+        self._mind_rounds(now)
         if now - self._asked_ms >= JOIN_AGAIN_MS:
             self._asked_ms = now
             if self._contacts and self.joining():

@@ -100,7 +100,10 @@ class Node(Broker):
         settings.log.salt = int.from_bytes(random.bytes(8), "big") >> 1
         self.log: Log = Log(disk, executor, settings.log, NodeLogListener(self))
         self.uid: bytes = settings.node_uid
-        self.nonce: bytes = random.bytes(NONCE_BYTES)
+        drawn = random.bytes(NONCE_BYTES)
+        self.nonce: bytes = settings.life or drawn
+        self.first_round: i64 = 0
+        """Number of the newest durable round of the log when this life began."""
         self._clock: Clock = clock
         self.tables: Tables = Tables(self)
         self.remotes: Remotes = Remotes(self)
@@ -147,6 +150,7 @@ class Node(Broker):
         replayer = NodeReplayer(self.settings.node_name)
         self.log.recover(replayer)
         self.repairs.take(replayer)
+        self.first_round = self.log.round_number
         self.tables.recover(replayer)
         self.repairs.say(replayer)
         self.turn()

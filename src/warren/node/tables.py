@@ -132,6 +132,8 @@ class Tables(Machine):
             machine.restore(replayer.tables_state)
         for index, payload in replayer.tables_entries:
             machine.apply(index, commands.decode(payload))
+        if node.settings.former_uid:
+            self._begin_anew(replayer)
         revived = replayer.groups.get(METADATA_GROUP)
         fresh = revived is None
         if revived is None:
@@ -150,19 +152,31 @@ class Tables(Machine):
                 self._start(queue_record)
         node.cluster.start(member)
 
+    def _begin_anew(self, replayer: NodeReplayer) -> None:
+        """Give up tables that are not to be trusted; the places of other nodes stay known."""
+        for record in self.machine.nodes.values():
+            self._node.cluster.know(record.name, record.host, record.port)
+        self.machine.restore(self.first_state())
+        if replayer.groups.pop(METADATA_GROUP, None) is not None:
+            copies.empty(self._node.log.group(METADATA_GROUP), self._first_memory())
+
     def _know_pending(self, revived: Revived) -> None:
-        """Dial the nodes of entries that are not known to be committed: it takes them to tell."""
+        """Heed what entries say of nodes that are not known to be committed.
+
+        It takes those nodes to tell, and each life that was announced has begun.
+        """
         for batch in revived.pending:
             if batch.session != RAFT_SESSION:
                 command = commands.decode(batch.body())
                 if isinstance(command, (commands.AddNode, commands.NodeMoved)):
                     self._node.cluster.know(command.name, command.host, command.port)
+                self._node.membership.note_pending(command)
 
     def _first_memory(self) -> Memory:
         """What an empty data directory begins with: a cluster of its own, or nothing yet."""
         settings = self._node.settings
         incarnation = int.from_bytes(self._node.random.bytes(7), "little") + 1
-        if settings.join:
+        if settings.join or settings.former_uid:
             return Memory(incarnation, [])
         return Memory(incarnation, [Copy(settings.node_name, incarnation, True)])
 
@@ -170,6 +184,19 @@ class Tables(Machine):
     def settled(self) -> bool:
         """Whether all that this node wanted changed is in force."""
         return len(self.machine.vhosts) > 0 and len(self._tables_member().submissions) == 0
+
+    def has_majority_without(self, name: str) -> bool:
+        """Whether the cluster works, as far as this node sees, and goes on doing so without one."""
+        cluster = self._node.cluster
+        raft = self._tables_member().raft
+        if cluster.session == 0 or raft.leader in ("", name):
+            return False
+        voters = [copy.node for copy in raft.members if copy.voter]
+        running = 0
+        for voter in voters:
+            if voter != name and (voter == cluster.name or cluster.detector.is_up(voter)):
+                running += 1
+        return 2 * running > len(voters)
 
     def furnished(self) -> bool:
         """Whether every quorum queue has a copy on this node; one that has just joined has none."""
@@ -217,7 +244,9 @@ class Tables(Machine):
             )
             member.submit_plain(commands.encode(add))
         if member.raft.is_leader or settings.node_name in machine.nodes:
-            up = commands.NodeUp(settings.node_name, node.uid, node.nonce)
+            up = commands.NodeUp(
+                settings.node_name, node.uid, node.nonce, settings.boot, int(node.first_round)
+            )
             self._announcing = self._have_done(up)
 
     def _have_done(self, command: commands.Command) -> bool:
@@ -365,6 +394,7 @@ class Tables(Machine):
         for group_id in self.logged:
             self._node.membership.unsettle(group_id)
         self._node.cluster.close_sessions()
+        self.announce()
 
     def live_in(self, state: bytes) -> list[tuple[int, int]]:
         """The tables' log has no messages."""

@@ -74,6 +74,10 @@ class Settings:
     Attributes:
         node_name: As in `warren@host`.
         node_uid: 16 bytes drawn once for the data directory.
+        boot: How often the data directory was started, this time included.
+        life: 16 random bytes that were drawn for this start; empty for the node to draw them.
+        former_uid: The uid that the data directory gave up, because it lacks what it acknowledged:
+            the node takes its own place in the cluster, and its copies begin with nothing.
         cluster_host, cluster_port: Where other nodes reach this one.
         join: Whether an empty data directory waits to be taken into a cluster.
         frame_max: Largest frame offered to clients.
@@ -98,6 +102,9 @@ class Settings:
     def __init__(self, node_name: str) -> None:
         self.node_name: str = node_name
         self.node_uid: bytes = bytes(16)
+        self.boot: int = 0
+        self.life: bytes = b""
+        self.former_uid: bytes = b""
         self.cluster_host: str = ""
         self.cluster_port: int = 0
         self.join: bool = False

@@ -64,6 +64,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
         join: Addresses of nodes whose cluster an empty data directory joins.
         cluster_nodes: Name, host and port of the nodes that form a cluster of themselves.
         cluster_secret: The same on all nodes of a cluster.
+        cluster_begin: Whether the first node of a list begins a cluster without the others' word.
         secret_file: A file that holds it.
         cluster_ssl_cacertfile, cluster_ssl_certfile, cluster_ssl_keyfile: In PEM format, for links
             between nodes; all three or none.
@@ -102,6 +103,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     join: tuple[tuple[str, int], ...] = ()
     cluster_nodes: tuple[tuple[str, str, int], ...] = ()
     cluster_secret: str = ""
+    cluster_begin: bool = False
     secret_file: str = ""
     cluster_ssl_cacertfile: str = ""
     cluster_ssl_certfile: str = ""
@@ -321,6 +323,8 @@ SETTINGS: Final = (
     Setting("log.console.level", "log_level", _level, "the same"),
     Setting("cluster.host", "cluster_host", parse_host, "where other nodes reach this one"),
     Setting("cluster.port", "cluster_port", parse_port, "port for other nodes, instead of 25672"),
+    Setting("cluster_formation.begin", "cluster_begin", _truth,
+            "true: the first node of a list begins a cluster and waits for no other"),
     Setting("cluster.secret", "cluster_secret", _secret, "the same word on all nodes of a cluster"),
     Setting("cluster.ssl.cacertfile", "cluster_ssl_cacertfile", _word,
             "authorities for certificates of nodes, PEM"),

@@ -2,11 +2,13 @@
 
     nothing said                   it begins a cluster of its own
     --join                         it asks there to be taken in, again and again
-    a list, and it is the first    it joins if a node of the list has a cluster; else it begins one
+    a list, and it is the first    it begins one when all others have said that they have none, or
+                                   if it is told to (`cluster_formation.begin`); it joins if one has
     a list, and it is not          it asks the others to be taken in, and never begins one
 
-So no two nodes with the same list ever begin one each. A directory that belongs to a cluster, or
-whose node once asked to join, never begins another one, whatever is said.
+So no two nodes with the same list ever begin one each, and one that lost its disk begins none
+beside the cluster it was in, also when it is the first to start. A directory that belongs to a
+cluster, or whose node once asked to join, never begins another one, whatever is said.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from warren.server.peers import PeerNetwork
 log = logging.getLogger("warren")
 
 LOOK_SECONDS = 5.0
-"""How long the first node of a list looks for a cluster before it begins one."""
+"""How often the first node of a list says for whose word it waits."""
 
 
 class Lookout(PeerListener):
@@ -34,11 +36,15 @@ class Lookout(PeerListener):
         Args:
             network: Its dialled nodes are looked at.
             names: Nodes that have no cluster once they all said so.
+
+        Attributes:
+            found: Whether one has a cluster.
+            missing: Those that have not said anything yet.
         """
         self.found = False
+        self.missing = set(names)
         self.done = asyncio.Event()
         self._network = network
-        self._missing = set(names)
 
     def linked(self, peer: str, hello: PeerHello) -> None:
         """A node answers."""
@@ -64,9 +70,9 @@ class Lookout(PeerListener):
             self._seen(peer_or_address, hello)
 
     def _seen(self, peer: str, hello: PeerHello) -> None:
-        self._missing.discard(peer)
+        self.missing.discard(peer)
         self.found = self.found or hello.cluster_id != NO_CLUSTER
-        if self.found or not self._missing:
+        if self.found or not self.missing:
             self.done.set()
 
 
@@ -87,13 +93,18 @@ async def has_to_join(config: ServerConfig, network: PeerNetwork) -> bool:
     if config.cluster_nodes[0][0] != config.node_name:
         return True
     names = [name for name, _, _ in config.cluster_nodes if name != config.node_name]
-    if not names:
+    if not names or config.cluster_begin:
         return False
     lookout = Lookout(network, names)
     network.listener = lookout
-    try:
-        async with asyncio.timeout(LOOK_SECONDS):
-            await lookout.done.wait()
-    except TimeoutError:
-        pass
+    while not lookout.done.is_set():
+        try:
+            async with asyncio.timeout(LOOK_SECONDS):
+                await lookout.done.wait()
+        except TimeoutError:
+            log.warning(
+                "waiting to hear from %s whether there is a cluster already; if there is none, and "
+                "they are not to be waited for, start with cluster_formation.begin = true",
+                ", ".join(sorted(lookout.missing)),
+            )
     return lookout.found

@@ -4,6 +4,9 @@
 
     uid      16 random bytes in hex, drawn once: a node that lost its directory is another one
     boot     how often the directory was started
+    life     16 random bytes in hex, drawn at each start
+    lives    those of the starts before, the newest first
+    former   the uid that it gave up, until it is in its cluster again; missing but for then
     cluster  the cluster it belongs to, 16 bytes in hex; missing before it belongs to one
     name     the node's name
     address  host:port of its cluster listener, for `warren cluster`
@@ -21,6 +24,7 @@ from pathlib import Path
 
 from warren.errors import ConfigError, StorageError
 from warren.log.manifest import MANIFEST_PATH
+from warren.protocols.peer.hello import LIVES_MAX
 
 ID_BYTES = 16
 SECRET_BYTES = 32
@@ -34,6 +38,9 @@ class Identity:
     Attributes:
         uid: The node's.
         boot: How often the directory was started, this time included.
+        life: Random bytes of this start.
+        lives: Those of the starts before, the newest first, at most `LIVES_MAX`.
+        former_uid: What the directory gave up because it lacks what it acknowledged; else empty.
         cluster_id: Of the cluster it belongs to, empty if it belongs to none.
         name: The node's name.
         address: Host and port of its cluster listener.
@@ -42,6 +49,9 @@ class Identity:
     def __init__(self, path: Path, name: str) -> None:
         self.uid = os.urandom(ID_BYTES)
         self.boot = 0
+        self.life = b""
+        self.lives: list[bytes] = []
+        self.former_uid = b""
         self.cluster_id = b""
         self.name = name
         self.address = ("", 0)
@@ -55,6 +65,10 @@ class Identity:
         """
         lines = [f"uid = {self.uid.hex()}", f"boot = {self.boot}", f"name = {self.name}"]
         lines.append(f"address = {self.address[0]}:{self.address[1]}")
+        lines.append(f"life = {self.life.hex()}")
+        lines.append(f"lives = {' '.join(life.hex() for life in self.lives)}")
+        if self.former_uid:
+            lines.append(f"former = {self.former_uid.hex()}")
         if self.cluster_id:
             lines.append(f"cluster = {self.cluster_id.hex()}")
         try:
@@ -67,6 +81,25 @@ class Identity:
         if self.cluster_id != cluster_id:
             self.cluster_id = cluster_id
             self.save()
+
+    def begin_anew(self) -> None:
+        """Take another uid, durably: the copies that this directory has are not to be counted on.
+
+        Raises:
+            StorageError: It cannot be written.
+        """
+        self.former_uid = self.former_uid or self.uid
+        self.uid = os.urandom(ID_BYTES)
+        self.save()
+
+    def begun_anew(self) -> None:
+        """Note that the cluster has the directory under its new uid.
+
+        Raises:
+            StorageError: It cannot be written.
+        """
+        self.former_uid = b""
+        self.save()
 
 
 def read_identity(data_dir: str) -> Identity | None:
@@ -91,6 +124,9 @@ def read_identity(data_dir: str) -> Identity | None:
     try:
         identity.uid = bytes.fromhex(fields["uid"])
         identity.cluster_id = bytes.fromhex(fields.get("cluster", ""))
+        identity.former_uid = bytes.fromhex(fields.get("former", ""))
+        identity.life = bytes.fromhex(fields.get("life", ""))
+        identity.lives = [bytes.fromhex(life) for life in fields.get("lives", "").split()]
         identity.boot = int(fields["boot"])
         identity.address = (host, int(port))
         if len(identity.uid) != ID_BYTES or len(identity.cluster_id) not in (0, ID_BYTES):
@@ -134,6 +170,9 @@ def begin_life(data_dir: str, name: str, address: tuple[str, int]) -> Identity:
     identity.name = name
     identity.address = address
     identity.boot += 1
+    if identity.life:
+        identity.lives = [identity.life, *identity.lives][:LIVES_MAX]
+    identity.life = os.urandom(ID_BYTES)
     if not identity.cluster_id:
         identity.save()
     return identity

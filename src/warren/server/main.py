@@ -59,6 +59,8 @@ HAND_OVER_SECONDS = 2.0
 """How long an orderly stop tries to give the lead of groups to other nodes."""
 HAND_OVER_POLL_SECONDS = 0.01
 MACHINE_VERSION = 1
+START_AGAIN = -1
+"""In place of an exit status: the process goes on with another server on the same directory."""
 LINGER_SECONDS = 0.005
 """How long settles that nobody waits for may keep out of the log, to share the next write."""
 DRAIN_SECONDS = 0.05
@@ -224,6 +226,7 @@ class NodeLinks(PeerListener):
     """What links tell the node. A broken invariant there is the node's end, not a link's."""
 
     def __init__(self, server: Server) -> None:
+        self._server = server
         self._guarded = server.guarded
         self._cluster = ClusterListener(server.node)
 
@@ -250,6 +253,10 @@ class NodeLinks(PeerListener):
     def gone(self, peer: str) -> None:
         """A node's process has ended."""
         self._guarded(lambda: self._cluster.gone(peer))
+
+    def outdated(self, peer: str) -> None:
+        """A node says that this one's disk is an older copy."""
+        self._guarded(lambda: self._server.begin_anew(peer))
 
     def received(self, peer: str, message: bytes) -> None:
         """A message came."""
@@ -308,15 +315,22 @@ class Server:
             config.data_dir, config.node_name, (settings.cluster_host, settings.cluster_port)
         )
         settings.node_uid = self._identity.uid
+        settings.boot = self._identity.boot
+        settings.life = self._identity.life
+        settings.former_uid = self._identity.former_uid
         own = PeerHello(
             config.node_name,
             self._identity.uid,
-            self._identity.cluster_id or NO_CLUSTER,
+            # One that begins anew names none, as any that is to join.
+            NO_CLUSTER if self._identity.former_uid else self._identity.cluster_id or NO_CLUSTER,
             self._identity.boot,
             __version__,
             MACHINE_VERSION,
             settings.cluster_host,
             settings.cluster_port,
+            self._identity.life,
+            self._identity.lives,
+            former_uid=self._identity.former_uid,
         )
         self.network = PeerNetwork(
             own, secret, SystemRandom(), loop, tls=tls_from(config), after=self.after_event
@@ -336,12 +350,17 @@ class Server:
         started = time.perf_counter()
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self.stop, 0)
+        if not await self._knows_whether_to_join():
+            await self.network.close()
+            return int(await self._stopping)
         await self._recover()
         await self._listen_for_nodes()
         self._loop.call_later(TICK_SECONDS, self._tick)
         self._loop.call_soon(self._tick_log)
         self._pulse.start()
         await self._get_ready()
+        if self._identity.former_uid and not self._stopping.done():
+            await self._be_known()
         if not self._stopping.done():
             await self._listen()
             gc.collect()
@@ -351,16 +370,30 @@ class Server:
         await self._close()
         return int(status)
 
+    async def _knows_whether_to_join(self) -> bool:
+        """Find out whether an empty node joins a cluster; False if it is stopped before that."""
+        settings = self.node.settings
+        if self._identity.cluster_id:
+            settings.join = True
+            return True
+        looking = self._loop.create_task(has_to_join(self._config, self.network))
+        await asyncio.wait({looking, self._stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if not looking.done():
+            looking.cancel()
+            return False
+        settings.join = looking.result()
+        return True
+
     async def _recover(self) -> None:
         """Bring the node back, or have it begin or join a cluster."""
         node = self.node
         known = bool(self._identity.cluster_id)
         node.cluster_id = self._identity.cluster_id
-        node.settings.join = known or await has_to_join(self._config, self.network)
         try:
             node.recover()
         except OSError as error:
             raise StorageError(f"data directory {self._config.data_dir}: {error}") from error
+        self.network.own.round = int(node.first_round)
         if known:
             self._identity.save()
             if node.membership.joining():
@@ -459,6 +492,30 @@ class Server:
             if self.node.cluster.session:
                 self.network.own.cluster_id = cluster_id
                 self._knows_cluster = True
+
+    def begin_anew(self, peer: str) -> None:
+        """Start once more with copies that have nothing: the disk lacks what it acknowledged."""
+        if self._stopping.done() or self._identity.former_uid:
+            return
+        log.error(
+            "node %s knows that this data directory had more than it has now: it was restored "
+            "from an older copy, or a part of it is missing. The node begins anew: it gets its "
+            "quorum queues from the other nodes; classic queues are as this directory has them",
+            peer,
+        )
+        self._identity.begin_anew()
+        self._stopping.set_result(START_AGAIN)
+
+    async def _be_known(self) -> None:
+        """Wait until what a node that begins anew was given is durable, and note that it has."""
+        node = self.node
+        before = node.log.round_number
+        while not node.log.idle and node.log.round_number < before + 2:
+            if self._stopping.done():
+                return
+            await asyncio.sleep(READY_POLL_SECONDS)
+        self._identity.begun_anew()
+        self.network.own.former_uid = b""
 
     def guarded(self, step: Callable[[], None]) -> None:
         """Run a step of the node; a broken invariant or a failed disk ends the process."""
@@ -629,7 +686,10 @@ def run(config: ServerConfig) -> int:
     try:
         with lock_data_directory(config.data_dir):
             loop = uvloop.new_event_loop()
-            return loop.run_until_complete(Server(config, loop).run())
+            status = START_AGAIN
+            while status == START_AGAIN:
+                status = int(loop.run_until_complete(Server(config, loop).run()))
+            return status
     except BrokerError as error:
         print(f"warren: {error}", file=sys.stderr)
         return 2

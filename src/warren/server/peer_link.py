@@ -343,6 +343,8 @@ class PeerLink(asyncio.Protocol):
         hello = self._handshake.proven()
         if refusal.theirs and hello is not None:
             self._network.refused_by[self.label] = hello
+            if refusal.code == codes.OUTDATED:
+                self._network.listener.outdated(hello.name)
         self._complain(str(refusal.code), refusal.text)
         transport = self._transport
         if transport is None or refusal.theirs or refusal.code == codes.GARBAGE:

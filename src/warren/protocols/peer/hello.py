@@ -3,11 +3,12 @@
 All numbers are little-endian. Each end begins with a preamble of eight bytes; frames follow:
 
     preamble   "WARRENP", u8 version (2)
-    frame      u32 size, u8 kind, body            size counts kind and body, at most 1024
+    frame      u32 size, u8 kind, body            size counts kind and body, at most 2048
 
     1 HELLO    nonce (32), dialled name, name, node uid (16), cluster id (16), u64 boot,
-               software version, u32 machine version, host, u16 port; what follows is for later
-               versions
+               software version, u32 machine version, host, u16 port, life (16), u64 round,
+               former uid (16, zeros for none), u8 count of earlier lives, each 16 bytes; what
+               follows is for later versions
     2 PROOF    HMAC-SHA256 (32)
     3 ACCEPT   nothing
     4 REFUSE   u16 code
@@ -34,14 +35,17 @@ KIND_ACCEPT: Final = 3
 KIND_REFUSE: Final = 4
 
 SIZE_BYTES: Final = 4
-FRAME_BYTES_MAX: Final = 1_024
-"""A frame without its size. A handshake has three, so that it stays below 4 KiB."""
+FRAME_BYTES_MAX: Final = 2_048
+"""A frame without its size. A handshake has three, one of them as large."""
+LIVES_MAX: Final = 32
+"""Earlier lives that a hello names."""
 NONCE_BYTES: Final = 32
 ID_BYTES: Final = 16
 PROOF_BYTES: Final = 32
 NAME_BYTES_MAX: Final = 255
 VERSION_BYTES_MAX: Final = 64
 NO_CLUSTER: Final = bytes(ID_BYTES)
+NO_ID: Final = bytes(ID_BYTES)
 ANYONE: Final = "*"
 """In place of the dialled name: whoever answers there. As a name: no node, but an operator."""
 
@@ -79,7 +83,7 @@ def hello_frame(introduction: Introduction) -> bytes:
     hello = introduction.hello
     assert len(introduction.nonce) == NONCE_BYTES
     assert len(hello.node_uid) == ID_BYTES and len(hello.cluster_id) == ID_BYTES
-    assert hello.name
+    assert hello.name and len(hello.lives) <= LIVES_MAX
     body = b"".join(
         [
             introduction.nonce,
@@ -92,6 +96,11 @@ def hello_frame(introduction: Introduction) -> bytes:
             hello.machine_version.to_bytes(4, "little"),
             _text(hello.host, NAME_BYTES_MAX),
             hello.port.to_bytes(2, "little"),
+            hello.life or NO_ID,
+            hello.round.to_bytes(8, "little"),
+            hello.former_uid or NO_ID,
+            bytes([len(hello.lives)]),
+            *hello.lives,
         ]
     )
     return frame(KIND_HELLO, body)
@@ -116,11 +125,15 @@ def decode_hello(body: bytes) -> Introduction | None:
     machine = int.from_bytes(reader.take(4), "little")
     host = reader.text(NAME_BYTES_MAX)
     port = int.from_bytes(reader.take(2), "little")
+    hello = PeerHello(name, node_uid, cluster_id, boot, software, machine, host, port)
+    hello.life = reader.identity()
+    hello.round = int.from_bytes(reader.take(8), "little")
+    hello.former_uid = reader.identity()
+    count = int.from_bytes(reader.take(1), "little")
+    hello.lives = [reader.take(ID_BYTES) for _ in range(count)]
     if reader.failed or not name:
         return None
-    return Introduction(
-        nonce, dialled, PeerHello(name, node_uid, cluster_id, boot, software, machine, host, port)
-    )
+    return Introduction(nonce, dialled, hello)
 
 
 @final
@@ -141,6 +154,11 @@ class _Reader:
         taken = self._body[self._at : end]
         self._at = end
         return taken
+
+    def identity(self) -> bytes:
+        """The next identity, empty where it is zeros."""
+        taken = self.take(ID_BYTES)
+        return b"" if taken == NO_ID else taken
 
     def text(self, bytes_max: int) -> str:
         """The next text."""

@@ -25,6 +25,8 @@ REMOVED: Final = 14
 NAME_TAKEN: Final = 15
 RENAMED: Final = 16
 DAMAGED: Final = 17
+OUTDATED: Final = 18
+OLDER: Final = 19
 
 TEXTS: Final[dict[int, str]] = {
     GARBAGE: "what came from there is not the protocol of Warren's nodes; check host and port",
@@ -46,6 +48,10 @@ TEXTS: Final[dict[int, str]] = {
     "first, or give the new one another name",
     DAMAGED: "a message is damaged or cannot be meant; if that happens again, look at the network "
     "and at the memory of both machines",
+    OUTDATED: "the node's data directory is an older copy, or a part of it is missing: the node "
+    "begins anew with what the others have",
+    OLDER: "the node's data directory is an older copy, or a part of it is missing: it begins "
+    "anew once the others are a majority without it",
     RENAMED: "the node's data directory belongs to a node of another name; a node cannot change it",
 }
 

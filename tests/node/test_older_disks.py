@@ -1,0 +1,183 @@
+"""A node that comes back with an older disk is found out, and begins anew (rules 15 and 20)."""
+
+from __future__ import annotations
+
+from tests.node.pair import Client, Pair, Station
+from warren.metadata.tables import QueueRecord
+from warren.protocols.peer import refusal as codes
+from warren.wire.amqp091 import spec
+
+QUEUE = "orders"
+
+
+def three() -> Pair:
+    """Nodes a, b and c; all three vote in a queue with some messages."""
+    pair = Pair()
+    pair.minds_seconds = True
+    pair.add("c")
+    client = pair.a.client()
+    assert isinstance(client.declare(QUEUE, kind="quorum"), spec.QueueDeclareOk)
+    client.call(spec.ConfirmSelect(False))
+    publish(pair, client, 5)
+    return pair
+
+
+def publish(pair: Pair, client: Client, count: int) -> None:
+    """Publish messages and wait for their confirms."""
+    for number in range(client.published + 1, client.published + count + 1):
+        client.publish(QUEUE, b"%d" % number)
+    pair.until(lambda: len(client.acked) == client.published)
+
+
+def record(station: Station) -> QueueRecord:
+    queue = station.node.tables.machine.queue("/", QUEUE)
+    assert queue is not None
+    return queue
+
+
+def incarnation(station: Station, name: str) -> int:
+    """Which copy of the queue a node has by the tables of another."""
+    return next(int(row.incarnation) for row in record(station).members if row.node == name)
+
+
+def votes(station: Station, name: str) -> bool:
+    """Whether a node votes in the queue, by what the member on another one knows."""
+    member = station.node.cluster.members[int(record(station).group_id)]
+    present = incarnation(station, name)
+    return any(
+        copy.node == name and copy.voter and copy.incarnation == present
+        for copy in member.raft.members
+    )
+
+
+def drained(pair: Pair, station: Station) -> list[bytes]:
+    """All that the queue has, got through a node."""
+    client = station.client()
+    found = []
+    while (got := client.get(QUEUE)) is not None:
+        found.append(got.body)
+        client.ack(got.tag)
+    return found
+
+
+def begins_anew(pair: Pair, station: Station, judge: Station) -> None:
+    """A restored node is refused, begins anew, and votes again with a copy that has everything."""
+    pair.until(lambda: codes.OUTDATED in station.refusals)
+    assert not station.node.ready
+    before = incarnation(judge, station.name)
+    station.begin_anew()
+    pair.until(lambda: station.node.ready and votes(station, station.name))
+    assert incarnation(judge, station.name) != before
+    station.former_uid = b""
+
+
+def test_a_directory_restored_from_a_copy() -> None:
+    pair = three()
+    c = pair.stations["c"]
+    backup = c.backup()
+    client = pair.a.client()
+    client.call(spec.ConfirmSelect(False))
+    c.kill()
+    c.start()
+    pair.until(lambda: c.node.ready)
+    publish(pair, client, 20)
+    c.kill()
+    c.restore(backup)
+    c.start()
+    begins_anew(pair, c, pair.a)
+    pair.a.kill()
+    pair.until(lambda: record(pair.b) is not None)
+    assert drained(pair, c) == [b"%d" % n for n in (*range(1, 6), *range(1, 21))]
+
+
+def test_a_copy_of_the_same_life() -> None:
+    """It was made while the node ran, and the node never started again in between."""
+    pair = three()
+    c = pair.stations["c"]
+    backup = c.backup()
+    client = pair.a.client()
+    client.call(spec.ConfirmSelect(False))
+    publish(pair, client, 20)
+    pair.settle(60)
+    c.kill()
+    c.restore(backup)
+    c.start()
+    begins_anew(pair, c, pair.b)
+
+
+def test_what_was_durable_is_known_after_a_restart_of_all() -> None:
+    """A node that was down said how far it had come, and those who heard it wrote that down."""
+    pair = three()
+    c = pair.stations["c"]
+    backup = c.backup()
+    client = pair.a.client()
+    client.call(spec.ConfirmSelect(False))
+    publish(pair, client, 20)
+    pair.settle(60)
+    c.kill()
+    pair.until(lambda: pair.a.node.tables.machine.nodes["c"].round > int(backup[1]))
+    pair.settle(60)
+    for station in (pair.a, pair.b):
+        station.kill()
+    c.restore(backup)
+    for station in (pair.a, pair.b, c):
+        station.start()
+    begins_anew(pair, c, pair.a)
+
+
+def test_an_ordinary_restart_is_no_older_disk() -> None:
+    pair = three()
+    for round_number in range(40):
+        station = pair.stations["abc"[round_number % 3]]
+        station.kill()
+        station.start()
+        pair.until(lambda station=station: station.node.ready)
+        assert not station.refusals
+
+
+def test_nothing_is_dropped_without_a_majority() -> None:
+    """Two of three were restored: the third one cannot tell them to give up what they have."""
+    pair = three()
+    backups = {name: pair.stations[name].backup() for name in "bc"}
+    for name in "bc":
+        pair.stations[name].kill()
+        pair.stations[name].start()
+    pair.until(lambda: all(pair.stations[name].node.ready for name in "bc"))
+    client = pair.a.client()
+    client.call(spec.ConfirmSelect(False))
+    publish(pair, client, 3)
+    for station in pair.stations.values():
+        station.kill()
+    for name in "bc":
+        pair.stations[name].restore(backups[name])
+    for station in pair.stations.values():
+        station.refusals.clear()
+        station.start()
+    pair.settle(300)
+    for name in "bc":
+        assert set(pair.stations[name].refusals) == {codes.OLDER}
+    assert not pair.a.node.ready
+
+
+def test_a_queue_of_one_member_stays() -> None:
+    """An older copy of the only one is the best there is."""
+    pair = Pair()
+    pair.minds_seconds = True
+    c = pair.add("c")
+    client = c.client()
+    assert isinstance(client.declare(QUEUE, kind="quorum", size=1), spec.QueueDeclareOk)
+    client.call(spec.ConfirmSelect(False))
+    publish(pair, client, 5)
+    backup = c.backup()
+    publish(pair, client, 5)
+    pair.settle(60)
+    c.kill()
+    c.restore(backup)
+    c.start()
+    pair.until(lambda: codes.OUTDATED in c.refusals)
+    before = incarnation(pair.a, "c")
+    c.begin_anew()
+    pair.until(lambda: c.node.ready)
+    assert incarnation(pair.a, "c") == before
+    found = drained(pair, pair.a)
+    assert found == [b"%d" % n for n in range(1, len(found) + 1)] and len(found) >= 5
