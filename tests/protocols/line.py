@@ -156,11 +156,20 @@ class Line:
         """The events of some kinds so far."""
         return [told for told in self.told if isinstance(told.method, kinds)]
 
-    def drain(self, queue: str, channel: int = 1) -> list[Told]:
-        """Take all messages of a queue, in its order."""
+    def confirmed(self, channel: int = 1) -> set[int]:
+        """The publishes of a channel that were acked."""
+        tags: set[int] = set()
+        for told in self.of(spec.BasicAck):
+            if told.channel == channel:
+                tag = told.method.delivery_tag
+                tags.update(range(1 if told.method.multiple else tag, tag + 1))
+        return tags
+
+    def drain(self, queue: str, channel: int = 1, steps: int = 3) -> list[Told]:
+        """Take all messages of a queue, in its order; more steps where the disk has them."""
         seen = len(self.told)
         self.ask(channel, spec.BasicConsume(0, queue, "", False, True, False, False, {}))
-        self.pair.settle(3)
+        self.pair.settle(steps)
         return [told for told in self.told[seen:] if isinstance(told.method, spec.BasicDeliver)]
 
     def _frame(self) -> None:

@@ -186,12 +186,7 @@ def check(line: Line, modes: list[str], steps: list[list[Step]]) -> None:
     for channel, (mode, done) in enumerate(zip(modes, steps, strict=True), 1):
         expected = expectation(mode, done)
         if mode == CONFIRM:
-            confirmed: set[int] = set()
-            for told in line.of(spec.BasicAck):
-                if told.channel == channel:
-                    tag = told.method.delivery_tag
-                    confirmed.update(range(1 if told.method.multiple else tag, tag + 1))
-            assert confirmed == set(range(1, expected.published + 1))
+            assert line.confirmed(channel) == set(range(1, expected.published + 1))
         returned = [told for told in line.of(spec.BasicReturn) if told.channel == channel]
         assert [
             (told.method.exchange, told.method.routing_key, told.body) for told in returned
