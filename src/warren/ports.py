@@ -127,7 +127,7 @@ class Transport(Protocol):
         """Send what is queued, then close."""
 
     def abort(self) -> None:
-        """Close now and drop what is queued."""
+        """Close now, with a reset, and drop what is queued."""
 
     def pause_reading(self) -> None:
         """Stop delivering input until `resume_reading`."""

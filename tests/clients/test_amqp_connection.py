@@ -53,13 +53,16 @@ def test_pika_understands_the_refusal(connect: Connect) -> None:
         connect(credentials=pika.PlainCredentials("guest", "wrong"))
 
 
-@pytest.mark.parametrize("response", [b"", b"guest", b"\0guest", b"\xff\0\xff", b"\0" * 300])
-def test_malformed_plain_response(raw: Raw, response: bytes) -> None:
-    client = raw()
-    client.send_bytes(PROTOCOL_HEADER)
-    client.expect(0, "connection.start")
-    client.send(0, "connection.start-ok", mechanism="PLAIN", response=response, locale="en_US")
-    client.wait_closed()
+def test_malformed_plain_response(raw: Raw) -> None:
+    """Hung up on, each some seconds later; all at the same time, so that the test waits once."""
+    responses = [b"", b"guest", b"\0guest", b"\xff\0\xff", b"\0" * 300]
+    clients = [raw() for _ in responses]
+    for client, response in zip(clients, responses, strict=True):
+        client.send_bytes(PROTOCOL_HEADER)
+        client.expect(0, "connection.start")
+        client.send(0, "connection.start-ok", mechanism="PLAIN", response=response, locale="en_US")
+    for client in clients:
+        client.wait_closed()
 
 
 def test_unknown_vhost(connect: Connect) -> None:
@@ -110,9 +113,12 @@ def test_zero_means_the_offer(raw: Raw, is_warren: bool) -> None:
         client.wait_closed()
         return
     client.expect(0, "connection.open-ok")
-    client.ask(2047, "channel.open")
-    reply = client.call(2048, "channel.open").args
-    assert reply["reply_code"] in (504, 530), reply
+    for channel in range(1, 2049):
+        client.send(channel, "channel.open")
+    for channel in range(1, 2048):
+        client.expect(channel, "channel.open-ok")
+    reply = client.expect(0, "connection.close").args
+    assert reply["reply_code"] == 530, reply
 
 
 def test_two_thousand_channels(connect: Connect) -> None:
@@ -214,6 +220,17 @@ def test_silent_client_is_closed(raw: Raw) -> None:
     begin = time.monotonic()
     client.wait_closed()
     assert 1.5 < time.monotonic() - begin < 5
+
+
+def test_connection_that_is_given_up_is_reset(raw: Raw) -> None:
+    """With a mere end, the next publish of its client would still look sent."""
+    client = raw().open(heartbeat=1, channels=[1])
+    with pytest.raises(ConnectionResetError):
+        client.socket.settimeout(10)
+        while client.socket.recv(4096):
+            pass
+    with pytest.raises(OSError):
+        client.publish(1, "", "anywhere")
 
 
 def test_no_heartbeats_when_switched_off(raw: Raw) -> None:

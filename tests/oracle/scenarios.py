@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 
 from tests.clients.raw import (
+    BODY,
     HEADER,
     METHOD,
     PROTOCOL_HEADER,
@@ -19,6 +20,7 @@ from tests.clients.raw import (
     RawClient,
     Typed,
     encode_method,
+    encode_properties,
 )
 from tests.oracle.session import Session
 
@@ -164,6 +166,24 @@ def channel_max_exceeded(s: Session) -> None:
 
 
 @scenario
+def channel_numbers_above_max(s: Session) -> None:
+    """How many channels is limited, not which."""
+    s.open("a", 60000, channel_max=2)
+    s.call(7, "channel.open")
+    s.call(9, "channel.open")
+
+
+@scenario
+def handshake_frame_too_large(s: Session) -> None:
+    """A stranger's frame above 8 KiB."""
+    client = s.bare()
+    client.send_bytes(PROTOCOL_HEADER)
+    client.expect(0, "connection.start")
+    client.send_bytes(RawClient.frame(METHOD, 0, bytes(100_000))[:100])
+    s.take(0)
+
+
+@scenario
 def connection_close(s: Session) -> None:
     """A polite end."""
     s.open()
@@ -285,6 +305,45 @@ def method_before_body(s: Session) -> None:
     client = s.open()
     client.send(1, "basic.publish", exchange="", routing_key="o.q")
     s.call(1, "queue.declare", queue="o.q")
+
+
+@scenario
+def content_without_channel(s: Session) -> None:
+    """Content on a channel that is not open."""
+    client = s.open()
+    client.send_bytes(RawClient.frame(BODY, 2, b"abc"))
+    s.take(0)
+
+
+@scenario
+def header_with_weight(s: Session) -> None:
+    """A content header of old times."""
+    client = s.open()
+    client.send(1, "basic.publish", exchange="", routing_key="o.q")
+    header = bytearray(encode_properties(3, {}))
+    header[3] = 1
+    client.send_bytes(RawClient.frame(HEADER, 1, bytes(header)))
+    s.take(0)
+
+
+@scenario
+def body_above_hard_limit(s: Session) -> None:
+    """A body of which no broker takes as much, refused at its header."""
+    client = s.open()
+    client.send(1, "basic.publish", exchange="", routing_key="o.q")
+    client.send_bytes(RawClient.frame(HEADER, 1, encode_properties(536_870_913, {})))
+    s.take(0)
+
+
+@scenario
+def body_frame_empty(s: Session) -> None:
+    """A body frame without a body, before the one that has it."""
+    client = s.open()
+    s.call(1, "queue.declare", queue="o.q", durable=True)
+    client.send(1, "basic.publish", exchange="", routing_key="o.q")
+    client.send_bytes(RawClient.frame(HEADER, 1, encode_properties(3, {})))
+    client.send_bytes(RawClient.frame(BODY, 1, b"") + RawClient.frame(BODY, 1, b"abc"))
+    s.call(1, "basic.get", queue="o.q", no_ack=True)
 
 
 @scenario
@@ -651,6 +710,19 @@ def name_with_unicode(s: Session) -> None:
 
 
 @scenario
+def name_in_normal_forms(s: Session) -> None:
+    """What looks the same and is not the same text is another name."""
+    names = ("o.caf\u00e9", "o.cafe\u0301")
+    s.open()
+    for name in names:
+        s.call(1, "queue.declare", queue=name, durable=True)
+        s.publish(1, "", name, name.encode())
+    for name in names:
+        s.until(name, 1)
+        s.call(1, "basic.get", queue=name, no_ack=True)
+
+
+@scenario
 def reply_text_too_long(s: Session) -> None:
     """A reply text is a shortstr: what does not fit into 255 bytes is cut."""
     s.open()
@@ -801,6 +873,37 @@ def route_cc_and_bcc(s: Session) -> None:
     for name in ("o.to", "o.cc", "o.bcc"):
         s.call(1, "queue.declare", queue=name, durable=True)
     _routed(s, "", (("o.to", {"CC": ["o.cc"], "BCC": ["o.bcc"]}), ("o.to", {"CC": ["o.to"]})))
+
+
+@scenario
+def route_cc_and_bcc_again(s: Session) -> None:
+    """Several messages with the same properties, one behind the other."""
+    client = s.open()
+    for name in ("o.to", "o.cc", "o.bcc"):
+        s.call(1, "queue.declare", queue=name, durable=True)
+    headers = {"headers": {"CC": ["o.cc"], "BCC": ["o.bcc"]}}
+    client.send_bytes(b"".join(client.publish_bytes(1, "", "o.to", b"x", headers) for _ in "abc"))
+    for name in ("o.to", "o.cc", "o.bcc"):
+        s.until(name, 3)
+        for _ in range(4):
+            s.call(1, "basic.get", queue=name, no_ack=True)
+
+
+@scenario
+def direct_replies_again(s: Session) -> None:
+    """Requests with the same properties, one behind the other; each gets its reply."""
+    client = s.open()
+    s.call(1, "queue.declare", queue="o.rpc", durable=True)
+    s.call(1, "basic.consume", queue="amq.rabbitmq.reply-to", no_ack=True)
+    asks = {"reply_to": "amq.rabbitmq.reply-to"}
+    client.send_bytes(b"".join(client.publish_bytes(1, "", "o.rpc", b"?", asks) for _ in "abc"))
+    s.until("o.rpc", 3)
+    s.open("b")
+    for _ in range(3):
+        request = s.call(1, "basic.get", "b", queue="o.rpc", no_ack=True)
+        assert request is not None
+        s.publish(1, "", request.properties["reply_to"], b"!", who="b")
+    s.take(1, 3)
 
 
 @scenario

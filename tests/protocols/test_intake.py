@@ -206,3 +206,15 @@ def test_rest_of_a_refused_message_is_dropped() -> None:
     assert close.reply_text == (
         "UNEXPECTED_FRAME - expected method frame, got non method frame instead"
     )
+
+
+def test_header_of_another_class_is_an_error_before_its_body_comes() -> None:
+    """A small message is waited for whole only if it can be one."""
+    pair = Pair(alone=True)
+    line = Line(pair.a)
+    publish, header = publish_frames(1, "", "q", parts=[b"abc"])[:2]
+    line.hand(publish + header[:8] + b"\x0a" + header[9:])
+    close = line.wait(1, spec.ConnectionClose)[0].method
+    assert close.reply_text == (
+        "UNEXPECTED_FRAME - expected content header for class 60, got one for class 10 instead"
+    )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from heapq import heappop, heappush
 from typing import Final, final
 
 from mypy_extensions import i64
@@ -117,6 +118,8 @@ class Node(Broker):
         )
         self.replies: dict[str, ReplyTarget] = {}
         self.connections: dict[int, Connection] = {}
+        self._pulses: list[tuple[int, int]] = []
+        """When which connection's heartbeats are due, a heap."""
         self._warn: Callable[[str], None] = warn
         self._now_ms: int = clock.wall_ms()
         self._closing: dict[int, Connection] = {}
@@ -261,6 +264,7 @@ class Node(Broker):
 
     def tick_log(self) -> None:
         """Let the log look after its files; called some times a second."""
+        self._pulse()
         self.cluster.tick()
         self.log.tick(self._clock.monotonic_ms())
         self._hurry_queues()
@@ -454,6 +458,19 @@ class Node(Broker):
             login,
             (self.cluster.session << LIFE_SHIFT) + self._last_identity,
         )
+
+    def pulse_later(self, connection: SessionOwner, at_ms: int) -> None:
+        """Have a connection see to its heartbeats."""
+        heappush(self._pulses, (at_ms, id(connection)))
+
+    def _pulse(self) -> None:
+        """Let connections see to their heartbeats whose time has come."""
+        now = self._clock.monotonic_ms()
+        pulses = self._pulses
+        while pulses and pulses[0][0] <= now:
+            connection = self.connections.get(heappop(pulses)[1])
+            if connection is not None:
+                connection.pulse(now)
 
     def connection_closed(self, connection: SessionOwner) -> None:
         """Forget a connection."""

@@ -337,6 +337,10 @@ class Broker(Host, OutputHost):
         """
         raise AssertionError("a broker defines open_session")
 
+    def pulse_later(self, connection: SessionOwner, at_ms: int) -> None:
+        """Call a connection's `pulse` at this time of `monotonic_ms`, if it is still open."""
+        raise AssertionError("a broker defines pulse_later")
+
     def connection_closed(self, connection: SessionOwner) -> None:
         """A connection has nothing left in the broker."""
         raise AssertionError("a broker defines connection_closed")

@@ -16,6 +16,8 @@ import logging
 import os
 import resource
 import signal
+import socket
+import struct
 import sys
 import time
 from collections.abc import Callable
@@ -63,6 +65,8 @@ START_AGAIN = -1
 """In place of an exit status: the process goes on with another server on the same directory."""
 LINGER_SECONDS = 0.005
 """How long settles that nobody waits for may keep out of the log, to share the next write."""
+RESET_AT_CLOSE = struct.pack("ii", 1, 0)
+"""`SO_LINGER` without a time: closing sends a reset instead of an end."""
 DRAIN_SECONDS = 0.05
 """What clients' sockets get to take the last frames at an orderly stop."""
 LOG_FILES = 8
@@ -95,6 +99,25 @@ class SystemRandom:
         return os.urandom(count)
 
 
+class ClientTransport:
+    """One client's socket, as the node sees it; see `ports.Transport`."""
+
+    def __init__(self, stream: asyncio.Transport) -> None:
+        self.write = stream.write
+        self.write_eof = stream.write_eof
+        self.close = stream.close
+        self.pause_reading = stream.pause_reading
+        self.resume_reading = stream.resume_reading
+        self._stream = stream
+
+    def abort(self) -> None:
+        """Close with a reset, so that nothing that the client sends from now on looks taken."""
+        client = self._stream.get_extra_info("socket")
+        if client is not None:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_AT_CLOSE)
+        self._stream.abort()
+
+
 class ClientProtocol(asyncio.Protocol):
     """One client's socket."""
 
@@ -111,7 +134,7 @@ class ClientProtocol(asyncio.Protocol):
         stream.set_write_buffer_limits(high=WRITE_HIGH_BYTES, low=WRITE_LOW_BYTES)
         self._server.clients.add(self)
         host, port = (stream.get_extra_info("peername") or ("", 0))[:2]
-        self._connection = self._server.node.accept(stream, host, port)
+        self._connection = self._server.node.accept(ClientTransport(stream), host, port)
         self._server.doorkeeper.came(self)
 
     @property

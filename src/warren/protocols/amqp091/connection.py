@@ -69,8 +69,13 @@ OPEN: Final = 4
 CLOSING: Final = 5
 CLOSED: Final = 6
 
-CLOSE_GRACE_MS: Final = 5_000
-"""How long a client may take to answer `connection.close`."""
+CLOSE_GRACE_MS: Final = 30_000
+"""How long a client may take to answer `connection.close`, or its heartbeat time-out if shorter."""
+SILENT_CLOSE_MS: Final = 3_000
+"""The same for a client that has not logged in, or cannot be understood any more. Who fails to log
+in cannot try again at once either."""
+PULSE_MS_MAX: Final = 30_000
+"""A connection's heartbeats are looked after at least as often, so that it is soon forgotten."""
 DEFERRED_BYTES_MAX: Final = 1_048_576
 """Input kept for channels that wait for an answer, before the socket is left alone."""
 
@@ -111,8 +116,11 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
         self._heartbeat_ms: i64 = 0
         self._heard: bool = True
         self._heard_ms: i64 = broker.monotonic_ms()
-        self._sent_bytes: i64 = 0
+        self._ticked_bytes: i64 = 0
+        self._sent_bytes: i64 = -1
         self._sent_ms: i64 = self._heard_ms
+        self._pulse_at_ms: i64 = 0
+        self._grace_ms: i64 = 0
         self._began_ms: i64 = self._heard_ms
         self._last_number: i64 = -1
         self._last_channel: Channel | None = None
@@ -186,29 +194,49 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
                 self._end()
             return
         if self.state == CLOSING:
-            if now_ms - self._began_ms > CLOSE_GRACE_MS:
+            if now_ms - self._began_ms > self._grace_ms:
                 self._transport.abort()
                 self._end()
             return
         for channel in list(self.channels.values()):
             channel.tick(now_ms)
         sent = self.output.sent_bytes
-        if sent != self._sent_bytes:
-            self._sent_bytes = sent
-            self._sent_ms = now_ms
+        if sent != self._ticked_bytes:
+            self._ticked_bytes = sent
         else:
             self.output.shrink()
-        if self._heartbeat_ms > 0:
-            if self._held == 0 and now_ms - self._heard_ms > 2 * self._heartbeat_ms:
-                self.broker.log_warning(
-                    f"{self.peer}: missed heartbeats from client, "
-                    f"timeout: {self._heartbeat_ms // 1000}s, connection closed"
-                )
-                self._transport.abort()
-                self._end()
-            elif now_ms - self._sent_ms >= self._heartbeat_ms // 2:
-                self.output.buffer.write(HEARTBEAT_FRAME)
-                self.output.touch()
+        if (
+            self._heartbeat_ms > 0
+            and self._held == 0
+            and now_ms - self._heard_ms > 2 * self._heartbeat_ms
+        ):
+            self.broker.log_warning(
+                f"{self.peer}: missed heartbeats from client, "
+                f"timeout: {self._heartbeat_ms // 1000}s, connection closed"
+            )
+            self._transport.abort()
+            self._end()
+
+    def pulse(self, now_ms: i64) -> None:
+        """Send a heartbeat if nothing else was sent for half of the time-out."""
+        if self._heartbeat_ms == 0 or now_ms < self._pulse_at_ms:
+            # Asked for by a connection that was here before.
+            return
+        sent = self.output.sent_bytes
+        if sent != self._sent_bytes and self._sent_bytes >= 0:
+            self._sent_ms = now_ms
+        elif self.state == OPEN and now_ms - self._sent_ms >= self._heartbeat_ms // 2:
+            self.output.buffer.write(HEARTBEAT_FRAME)
+            self.output.flush()
+            self._sent_ms = now_ms
+            sent = self.output.sent_bytes
+        self._sent_bytes = sent
+        self._pulse_later(now_ms)
+
+    def _pulse_later(self, now_ms: i64) -> None:
+        due_ms = self._sent_ms + self._heartbeat_ms // 2
+        self._pulse_at_ms = min(due_ms, now_ms + PULSE_MS_MAX)
+        self.broker.pulse_later(self, int(self._pulse_at_ms))
 
     def close(self, code: int, text: str) -> None:
         """End the connection from the server's side, for instance with 320 at shutdown."""
@@ -456,7 +484,7 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
             self.send(0, spec.ConnectionCloseOk())
             self.output.flush()
             self._transport.write_eof()
-            self._linger()
+            self._linger(self._grace())
         elif isinstance(method, spec.ConnectionCloseOk):
             if self.state == CLOSING:
                 self._transport.close()
@@ -493,7 +521,7 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
             self.broker.log_warning(
                 f"{self.peer}: unknown authentication mechanism '{method.mechanism}'"
             )
-            self._hang_up()
+            self._fall_silent()
             return
         user, password = self._credentials(method)
         login = self.broker.login(user, password, self._host)
@@ -505,7 +533,7 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
                     f"Login was refused using authentication mechanism {method.mechanism}. "
                     "For details see the broker logfile.",
                 )
-            self._hang_up()
+            self._fall_silent()
             return
         self._login = login
         self.user = login.user
@@ -516,10 +544,12 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
             0, spec.ConnectionTune(settings.channel_max, settings.frame_max, settings.heartbeat_s)
         )
 
-    def _hang_up(self) -> None:
-        """Close the socket without a word, as clients without the capability expect."""
-        self._transport.close()
+    def _fall_silent(self) -> None:
+        """Say nothing more and hear nothing, then close: what a stranger gets that went wrong."""
+        self._deaf = True
+        self._tail = b""
         self._end()
+        self._linger(SILENT_CLOSE_MS)
 
     def _credentials(self, method: spec.ConnectionStartOk) -> tuple[str, str]:
         if method.mechanism == "PLAIN":
@@ -556,6 +586,9 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
         self._frame_limit = frame_max or FRAME_BYTES_MAX
         self.output.frame_max = frame_max or FRAME_BYTES_MAX
         self._heartbeat_ms = method.heartbeat * 1000
+        if self._heartbeat_ms > 0:
+            self._sent_ms = self.broker.monotonic_ms()
+            self._pulse_later(self._sent_ms)
         self.state = AWAIT_OPEN
 
     def _open(self, method: spec.ConnectionOpen) -> None:
@@ -573,12 +606,6 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
                 530,
                 f"number of channels opened ({len(self.channels)}) has reached the negotiated "
                 f"channel_max ({self._channel_max})",
-            )
-        if self._channel_max and number > self._channel_max:
-            raise ConnectionException(
-                530,
-                f"channel number {number} is above the negotiated channel_max "
-                f"({self._channel_max})",
             )
         session = self.session
         assert session is not None
@@ -611,12 +638,12 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
         if self.state == CLOSING or self.state == CLOSED:
             return
         before = self.state
+        self.broker.log_warning(f"{self.peer} ({self.user or '-'}): closing connection: {error}")
+        if (before == AWAIT_START_OK and error.code != 403) or (before < AWAIT_OPEN and self._deaf):
+            self._fall_silent()
+            return
         self._end()
         self._tail = b""
-        if before == AWAIT_HEADER:
-            self._transport.close()
-            return
-        self.broker.log_warning(f"{self.peer} ({self.user or '-'}): closing connection: {error}")
         self.send(
             0,
             spec.ConnectionClose(
@@ -626,18 +653,21 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
                 error.method_id,
             ),
         )
-        if before < OPEN or self._deaf:
-            # No answer is to be expected, or it could not be understood.
-            self.output.flush()
-            self._transport.write_eof()
-        self._linger()
+        self.output.flush()
+        self._linger(SILENT_CLOSE_MS if before < AWAIT_OPEN or self._deaf else self._grace())
         if self._held:
             self._held = 0
             self._transport.resume_reading()
 
-    def _linger(self) -> None:
+    def _grace(self) -> i64:
+        """How long it may take the client to end the connection, in milliseconds."""
+        heartbeat = self._heartbeat_ms
+        return heartbeat if 0 < heartbeat < CLOSE_GRACE_MS else CLOSE_GRACE_MS
+
+    def _linger(self, grace_ms: i64) -> None:
         """Wait for the client's part of the close, for a while."""
         self.state = CLOSING
+        self._grace_ms = grace_ms
         self._began_ms = self.broker.monotonic_ms()
         self.broker.connection_closing(self)
 

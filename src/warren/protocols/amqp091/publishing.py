@@ -459,6 +459,7 @@ class PublishPath:
         bytes_left = read_i64_be(data, head + 11)
         if (
             data[body - 1] != FRAME_END
+            or i64(read_i32_be(data, head + 7)) != BASIC_CLASS
             or bytes_left <= 0
             or bytes_left > min(WAIT_BYTES, self._payload_max)
         ):

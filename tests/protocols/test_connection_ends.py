@@ -1,0 +1,153 @@
+"""How connections live and end where nobody sends anything, as RabbitMQ 4.3 was seen to do it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.node.pair import Pair
+from tests.protocols.line import CAPABILITIES, Line, body_frame
+from warren.wire.amqp091 import spec
+from warren.wire.amqp091.frame import PROTOCOL_HEADER, method_frame
+
+TICK_MS = 50
+
+
+def live(line: Line, milliseconds: int) -> None:
+    """Let time pass, in which the client sends nothing but heartbeats if it is to."""
+    pair = line.pair
+    for _ in range(milliseconds // TICK_MS):
+        pair.clock.advance(TICK_MS)
+        pair.a.node.tick_log()
+        if pair.clock.monotonic_ms() // 1_000 != (pair.clock.monotonic_ms() - TICK_MS) // 1_000:
+            pair.a.node.tick(0)
+        pair.turn(pair.a)
+
+
+@pytest.mark.parametrize("timeout_s", [1, 2, 10, 100])
+def test_heartbeats_come_every_half_time_out(timeout_s: int) -> None:
+    """From the first half on; a client that asks for a second would drop the connection else."""
+    line = Line(Pair(alone=True).a, heartbeat=timeout_s)
+    for expected in range(1, 5):
+        for _ in range(5):
+            live(line, timeout_s * 100)
+            line.hand(method_frame(1, spec.BasicAck(0, True).encode()))
+        live(line, TICK_MS)
+        assert line.heartbeats == expected
+    assert not line.ended
+
+
+def test_heartbeats_are_left_out_where_something_else_was_sent() -> None:
+    """Any frame tells as much."""
+    line = Line(Pair(alone=True).a, heartbeat=2)
+    live(line, 1_050)
+    assert line.heartbeats == 1
+    for _ in range(8):
+        live(line, 500)
+        line.send(1, spec.BasicQos(0, 1, False))
+        line.pair.turn(line.station)
+    assert line.heartbeats == 1
+
+
+def test_connection_without_heartbeats_gets_none_of_one_before() -> None:
+    """The heartbeats of a connection go with it."""
+    pair = Pair(alone=True)
+    line = Line(pair.a, heartbeat=1)
+    line.end.lost()
+    other = Line(pair.a)
+    live(other, 3_000)
+    assert other.heartbeats == 0 and line.heartbeats == 0
+
+
+def test_silent_client_is_given_up_with_a_reset() -> None:
+    """After two to three time-outs."""
+    line = Line(Pair(alone=True).a, heartbeat=1)
+    live(line, 2_000)
+    assert not line.ended
+    live(line, 2_000)
+    assert line.ended == "abort"
+
+
+def stranger(pair: Pair) -> Line:
+    """A client that has not logged in."""
+    line = Line(pair.a, channels=-1)
+    line.hand(PROTOCOL_HEADER)
+    line.wait(1, spec.ConnectionStart)
+    return line
+
+
+def test_refused_login_is_told_and_its_answer_awaited() -> None:
+    """With `authentication_failure_close`: 403, then close-ok, or the end after 3 s."""
+    pair = Pair(alone=True)
+    for answers in (True, False):
+        line = stranger(pair)
+        line.login(CAPABILITIES, "wrong")
+        close = line.wait(1, spec.ConnectionClose)[0].method
+        assert close.reply_code == 403
+        assert not line.ended
+        if answers:
+            line.send(0, spec.ConnectionCloseOk())
+            assert line.ended == "close"
+        else:
+            live(line, 2_500)
+            assert not line.ended
+            live(line, 2_000)
+            assert line.ended == "abort"
+
+
+@pytest.mark.parametrize("case", ["old client", "mechanism", "large frame", "wrong method"])
+def test_stranger_who_goes_wrong_hears_nothing_for_three_seconds(case: str) -> None:
+    """Whatever it sends meanwhile, a right login for one."""
+    line = stranger(Pair(alone=True))
+    if case == "old client":
+        line.login({}, "wrong")
+    elif case == "mechanism":
+        line.send(0, spec.ConnectionStartOk({}, "NONE", b""))
+    elif case == "large frame":
+        line.hand(b"\x01\x00\x00" + (100_000).to_bytes(4, "big") + bytes(100))
+    else:
+        line.send(0, spec.ConnectionOpen("/"))
+    line.login(CAPABILITIES)
+    live(line, 2_500)
+    assert [type(told.method) for told in line.told] == [spec.ConnectionStart]
+    assert not line.ended
+    live(line, 2_000)
+    assert len(line.told) == 1
+    assert line.ended == "abort"
+
+
+@pytest.mark.parametrize(
+    ("heartbeat", "grace_s"), [(0, 30), (8, 8), (60, 30)], ids=["none", "short", "long"]
+)
+def test_answer_to_a_close_is_awaited_as_long_as_a_heartbeat(heartbeat: int, grace_s: int) -> None:
+    """For 30 s at most."""
+    line = Line(Pair(alone=True).a, heartbeat=heartbeat)
+    assert isinstance(line.ask(0, spec.ChannelOpen()).method, spec.ConnectionClose)
+    live(line, grace_s * 1_000 - 500)
+    assert not line.ended
+    live(line, 2_000)
+    assert line.ended == "abort"
+
+
+def test_connection_whose_framing_is_lost_ends_after_three_seconds() -> None:
+    """It is told why; its answer could not be understood."""
+    line = Line(Pair(alone=True).a)
+    line.hand(body_frame(1, b"x")[:-1] + b"\x00")
+    assert line.wait(1, spec.ConnectionClose)[0].method.reply_code == 501
+    line.send(0, spec.ConnectionCloseOk())
+    live(line, 2_500)
+    assert not line.ended
+    live(line, 2_000)
+    assert line.ended == "abort"
+
+
+def test_channel_max_limits_how_many_not_which() -> None:
+    """Any numbers will do."""
+    line = Line(Pair(alone=True).a, channel_max=3)
+    for number in (7, 60_000):
+        assert isinstance(line.ask(number, spec.ChannelOpen()).method, spec.ChannelOpenOk)
+    line.send(9, spec.ChannelOpen())
+    close = line.wait(1, spec.ConnectionClose)[0].method
+    assert (close.reply_code, close.reply_text) == (
+        530,
+        "NOT_ALLOWED - number of channels opened (3) has reached the negotiated channel_max (3)",
+    )
