@@ -245,3 +245,22 @@ def test_a_client_is_not_given_up_for_what_was_not_read_while_its_node_stood_sti
         pair.clock.advance(1_000)
         node.tick(0)
     assert client.over
+
+
+def test_snapshots_are_not_taken_again_and_again_before_a_disk_that_hangs() -> None:
+    """A closed file whose entries no durable snapshot covers is asked about at each look."""
+    pair = Pair(alone=True, configure=small)
+    client = confirming(pair.a)
+    client.declare("q")
+    # Once a file is closed, its snapshot is what waits for the disk, and nothing else.
+    while client.published < 3 or waiting(pair.a) == 0 or len(client.acked) < client.published:
+        if len(client.acked) == client.published and waiting(pair.a) == 0:
+            client.publish("q", bytes(60_000))
+        pair.step()
+    pair.a.hold_disk = True
+    within(pair, 3)
+    before = waiting(pair.a)
+    within(pair, 6)
+    assert waiting(pair.a) == before
+    pair.a.hold_disk = False
+    pair.until(lambda: waiting(pair.a) == 0)

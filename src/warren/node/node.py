@@ -537,7 +537,13 @@ class Node(Broker):
         self.failure = error
 
     def want_snapshot(self, group_id: int) -> None:
-        """A group's snapshot is due; written in the next turn."""
+        """A group's snapshot is due; written in the next turn.
+
+        Not while it would only wait for the disk, with all those that were wanted before: the log
+        asks again. On a full disk it may be what frees space.
+        """
+        if self.disk_behind and not self.log.full:
+            return
         self._snapshots_wanted[group_id] = None
         self.needs_turn = True
 
