@@ -268,6 +268,17 @@ class FifoMachine(RuleBasedStateMachine):
         self.ready = []
         self.returned = []
 
+    @rule(data=st.data())
+    def session_closed(self, data: st.DataObject) -> None:
+        """The consumers of one node are gone at once, and others are left."""
+        gone = data.draw(st.lists(st.sampled_from([*self.consumers]), unique=True, max_size=3)
+                         if self.consumers else st.just([]))  # fmt: skip
+        for fifo in (self.fifo, self.twin):
+            fifo.down_all(list(gone))
+        back = [message for each in gone for message in self.left_by(self.consumers.pop(each))]
+        self.put_back(sorted(back))
+        self.dispatch()
+
     @rule()
     def reset(self) -> None:
         """The node of all consumers restarted."""
