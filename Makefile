@@ -5,15 +5,17 @@ DATA ?= data
 PORT ?= 5672
 PYTEST = .venv/bin/python -m pytest
 PIECES = not process and not spark
+SPARK = tests/spark
 
 export PYTHON
 
-.PHONY: help run build test test-pure test-compiled test-process test-spark lint format rules \
-	bench long sim demo oracle clean
+.PHONY: help run build wheel test test-pure test-compiled test-package test-process test-spark \
+	lint format rules bench long sim demo oracle clean
 
 help:
 	@echo 'make run     build, then run a broker on port $(PORT) with its data in ./$(DATA)'
 	@echo 'make build   build Warren into .venv'
+	@echo 'make wheel   leave that build in dist/, where later builds take it while it fits'
 	@echo 'make test    install what the tests need and run them all, pure and compiled'
 	@echo 'make lint    ruff and mypy'
 	@echo 'make format  lay all code out by ruff'
@@ -32,26 +34,44 @@ run: build
 build:
 	@tools/prepare build
 
+wheel:
+	@tools/prepare wheel
+
+# Each stage sets up what it needs when it is reached, so that the first results come soon.
 test:
-	@tools/prepare test
 	@rm -rf .pytest_cache/v/warren
-	@$(MAKE) --no-print-directory test-pure test-compiled test-process test-spark
+	@$(MAKE) --no-print-directory test-pure
+	@$(MAKE) --no-print-directory test-compiled
+	@$(MAKE) --no-print-directory test-package
+	@$(MAKE) --no-print-directory test-process
+	@$(MAKE) --no-print-directory test-spark
 
 test-pure:
+	@tools/prepare pieces
 	@echo '--- the pieces, as plain Python'
-	WARREN_PURE=1 $(PYTEST) -q -m '$(PIECES)'
+	WARREN_PURE=1 $(PYTEST) -q -m '$(PIECES)' --ignore=$(SPARK)
 
 test-compiled:
+	@tools/prepare pieces
 	@echo '--- the pieces, compiled'
-	$(PYTEST) -q -m '$(PIECES)'
+	$(PYTEST) -q -m '$(PIECES)' --ignore=$(SPARK)
+
+test-package:
+	@tools/prepare build
+	@echo '--- the wheel, alone in an empty environment, and what README.md shows'
+	.venv/bin/python tools/try_package.py "$$(tools/prepare path)"
 
 test-process:
+	@tools/prepare process
 	@echo '--- a real broker and its clients'
-	$(PYTEST) -q -m 'process and not spark'
+	$(PYTEST) -q -m 'process and not spark' --ignore=$(SPARK)
 
 test-spark:
+	@tools/prepare spark
+	@echo '--- the pieces for Spark, as plain Python'
+	WARREN_PURE=1 $(PYTEST) -q -m '$(PIECES)' $(SPARK)
 	@echo '--- queues in Spark'
-	$(PYTEST) -q -m spark
+	$(PYTEST) -q $(SPARK)
 
 lint:
 	@tools/prepare lint
@@ -82,11 +102,11 @@ bench:
 	bench/measure
 
 demo:
-	@tools/prepare test
+	@tools/prepare spark
 	.venv/bin/python -m demo.run
 
 oracle:
-	@tools/prepare test
+	@tools/prepare pieces
 	@BASE=5780 bench/peer rabbit start
 	.venv/bin/python tools/oracle.py record 127.0.0.1:5781 tests/oracle/rabbitmq-4.3.json; \
 	status=$$?; BASE=5780 bench/peer rabbit stop; exit $$status

@@ -4,7 +4,11 @@ All compiled modules form one group, so that calls between them are plain C call
 does not compile fails the build. `WARREN_PURE=1` in the environment builds without C.
 
 Each module becomes a C file of its own: they compile on all cores, and one whose C text, headers,
-flags and compiler are those of the last build is not compiled again.
+flags and compiler are those of the last build is not compiled again, wherever the headers lie: pip
+builds in a new place each time.
+
+Lines that begin with `warren: ` say how far the build is; pip shows them when it is told `-v`, as
+`tools/prepare` does. `WARREN_BUILD_TAG` in the environment becomes part of the wheel's name.
 """
 
 from __future__ import annotations
@@ -13,9 +17,11 @@ import hashlib
 import os
 import subprocess
 import sys
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from setuptools import setup
 from setuptools.command.build_ext import build_ext
@@ -58,14 +64,64 @@ def extensions() -> list[Any]:
         return []
     from mypyc.build import mypycify
 
-    return mypycify(
-        compiled_modules(),
+    began = time.monotonic()
+    modules = compiled_modules()
+    say(f"checking the types of {len(modules)} modules and translating them to C")
+    made = mypycify(
+        modules,
         opt_level="3",
         debug_level="0",
         multi_file=True,
         group_name="warren",
         target_dir=str(GENERATED),
     )
+    say(f"translated {len(modules)} modules in {time.monotonic() - began:.0f} s")
+    return made
+
+
+def say(text: str) -> None:
+    """Tell who watches the build how far it is, in one write: compilers are named meanwhile."""
+    sys.stdout.write(f"warren: {text}\n")
+    sys.stdout.flush()
+
+
+class Progress:
+    """Counts C files and says so, every few seconds at most."""
+
+    PAUSE_SECONDS = 4.0
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._done = 0
+        self._compiled = 0
+        self._began = time.monotonic()
+        self._said_at = self._began
+        self._lock = threading.Lock()
+
+    def step(self, compiled: bool) -> None:
+        """Count one more file; it was compiled, or had not changed."""
+        with self._lock:
+            self._done += 1
+            self._compiled += compiled
+            if time.monotonic() - self._said_at >= self.PAUSE_SECONDS:
+                self._said_at = time.monotonic()
+                say(f"compiling {self._done} of {self._total} C files")
+
+    def end(self) -> None:
+        """Say what was done in all."""
+        unchanged = self._total - self._compiled
+        say(
+            f"compiled {self._compiled} C files in {time.monotonic() - self._began:.0f} s"
+            + (f", {unchanged} had not changed" if unchanged else "")
+        )
+
+
+def headers_of(folder: str) -> str:
+    """What the headers below a folder amount to."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(folder).rglob("*.h")):
+        digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()
 
 
 class CachedBuild(build_ext):
@@ -73,11 +129,21 @@ class CachedBuild(build_ext):
 
     def build_extensions(self) -> None:
         """Build all extensions."""
+        if not self.extensions:
+            return
         compile_some = self.compiler.compile
         headers = b"".join(path.read_bytes() for path in sorted(GENERATED.rglob("*.h")))
         version = subprocess.run(
             [self.compiler.compiler_so[0], "--version"], capture_output=True, check=True
         ).stdout
+        progress = Progress(sum(len(extension.sources) for extension in self.extensions))
+        named = {folder for extension in self.extensions for folder in extension.include_dirs}
+        included = {folder: headers_of(folder) for folder in named}
+        cores = os.cpu_count() or 1
+        # Extensions are built side by side, and so are the files of one: no more compilers than
+        # cores all the same.
+        self.parallel = cores
+        room = threading.Semaphore(cores)
 
         def compile_one(source: str, arguments: dict[str, object]) -> str:
             target: str = self.compiler.object_filenames(
@@ -85,23 +151,41 @@ class CachedBuild(build_ext):
             )[0]
             stamp = Path(target + ".sha256")
             digest = hashlib.sha256(headers + version + Path(source).read_bytes())
-            digest.update(repr((self.compiler.compiler_so, sorted(arguments.items()))).encode())
-            if (
+            given = {name: value for name, value in arguments.items() if name != "include_dirs"}
+            digest.update(repr((self.compiler.compiler_so, sorted(given.items()))).encode())
+            # mypyc names its folders in any order.
+            folders = cast("list[str]", arguments.get("include_dirs") or [])
+            digest.update(repr(sorted(included.get(each, each) for each in folders)).encode())
+            stale = (
                 not os.path.exists(target)
                 or not stamp.exists()
                 or (stamp.read_text() != digest.hexdigest())
-            ):
+            )
+            if stale:
                 Path(target).parent.mkdir(parents=True, exist_ok=True)
-                compile_some([source], **arguments)
+                with room:
+                    compile_some([source], **arguments)
                 stamp.write_text(digest.hexdigest())
+            progress.step(stale)
             return target
 
         def compile_all(sources: list[str], **arguments: object) -> list[str]:
-            with ThreadPoolExecutor(os.cpu_count()) as pool:
+            with ThreadPoolExecutor(cores) as pool:
                 return list(pool.map(lambda source: compile_one(source, arguments), sources))
 
         self.compiler.compile = compile_all
         super().build_extensions()
+        progress.end()
 
 
-setup(ext_modules=extensions(), cmdclass={"build_ext": CachedBuild})
+def wheel_options() -> dict[str, str]:
+    """The build tag of the wheel, if one is wanted: a digit, and what the builder says."""
+    tag = os.environ.get("WARREN_BUILD_TAG", "")
+    return {"build_number": f"0_{tag}"} if tag else {}
+
+
+setup(
+    ext_modules=extensions(),
+    cmdclass={"build_ext": CachedBuild},
+    options={"bdist_wheel": wheel_options()},
+)
