@@ -435,7 +435,14 @@ class Node(Broker):
     def login(self, user: str, password: str, host: str) -> Login | None:
         """Check name and password, and from where a loopback-only user comes."""
         secret = password.encode("utf-8", "surrogateescape")
-        record = self.tables.authority.authenticate(user, secret, is_loopback(host))
+        if user in self.settings.loopback_users and not is_loopback(host):
+            self._warn(
+                f"user '{user}' may connect from this machine only, not from {host}, unless "
+                f"loopback_users.{user} = false is set"
+            )
+            return None
+        # The setting of today counts, and not the one with which the user was made.
+        record = self.tables.authority.authenticate(user, secret, True)
         return None if record is None else Login(user, host)
 
     def open_session(self, login: Login, vhost: str, owner: SessionOwner) -> Session:

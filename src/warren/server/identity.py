@@ -9,7 +9,8 @@
     former   the uid that it gave up, until it is in its cluster again; missing but for then
     cluster  the cluster it belongs to, 16 bytes in hex; missing before it belongs to one
     name     the node's name
-    address  host:port of its cluster listener, for `warren cluster`
+    address  host:port of its cluster listener, for `warren cluster`; port 0 if it has none
+    left     1 once the node has left its cluster: the directory is of no more use
 
 `secret` holds the secret in use, so that a later start and `warren cluster` need not be told it.
 Both files are replaced in one step, and are durable before anything follows from them.
@@ -43,7 +44,8 @@ class Identity:
         former_uid: What the directory gave up because it lacks what it acknowledged; else empty.
         cluster_id: Of the cluster it belongs to, empty if it belongs to none.
         name: The node's name.
-        address: Host and port of its cluster listener.
+        address: Host and port of its cluster listener; port 0 if it has none.
+        left: Whether it has left its cluster.
     """
 
     def __init__(self, path: Path, name: str) -> None:
@@ -55,6 +57,7 @@ class Identity:
         self.cluster_id = b""
         self.name = name
         self.address = ("", 0)
+        self.left = False
         self._path = path
 
     def save(self) -> None:
@@ -71,6 +74,8 @@ class Identity:
             lines.append(f"former = {self.former_uid.hex()}")
         if self.cluster_id:
             lines.append(f"cluster = {self.cluster_id.hex()}")
+        if self.left:
+            lines.append("left = 1")
         try:
             replace(self._path, "".join(f"{line}\n" for line in lines), 0o644)
         except OSError as error:
@@ -101,6 +106,17 @@ class Identity:
         self.former_uid = b""
         self.save()
 
+    def listens_at(self, address: tuple[str, int]) -> None:
+        """Note where the cluster listener is, now that it is there."""
+        if self.address != address:
+            self.address = address
+            self.save()
+
+    def has_left(self) -> None:
+        """Note that the node is out of its cluster."""
+        self.left = True
+        self.save()
+
 
 def read_identity(data_dir: str) -> Identity | None:
     """What the directory says; None where it says nothing yet.
@@ -129,6 +145,7 @@ def read_identity(data_dir: str) -> Identity | None:
         identity.lives = [bytes.fromhex(life) for life in fields.get("lives", "").split()]
         identity.boot = int(fields["boot"])
         identity.address = (host, int(port))
+        identity.left = fields.get("left", "") == "1"
         if len(identity.uid) != ID_BYTES or len(identity.cluster_id) not in (0, ID_BYTES):
             raise ValueError("an identity has 16 bytes")
     except (KeyError, ValueError) as error:
@@ -136,7 +153,7 @@ def read_identity(data_dir: str) -> Identity | None:
     return identity
 
 
-def begin_life(data_dir: str, name: str, address: tuple[str, int]) -> Identity:
+def begin_life(data_dir: str, name: str) -> Identity:
     """The identity for a start, with its boot number raised.
 
     One that is in a cluster already is not saved: that is due when the node's data was found to be
@@ -144,7 +161,7 @@ def begin_life(data_dir: str, name: str, address: tuple[str, int]) -> Identity:
 
     Raises:
         StorageError: The file is damaged, missing beside a log, without a log although its node is
-            in a cluster, or belongs to a node of another name in a cluster.
+            in a cluster, or belongs to a node of another name in a cluster, or to one that left it.
     """
     identity = read_identity(data_dir)
     has_log = (Path(data_dir) / MANIFEST_PATH).exists()
@@ -155,6 +172,11 @@ def begin_life(data_dir: str, name: str, address: tuple[str, int]) -> Identity:
                 "restore that file from a copy, or begin with an empty directory"
             )
         identity = Identity(Path(data_dir) / NODE_FILE, name)
+    elif identity.left:
+        raise StorageError(
+            f"{data_dir} is that of node {identity.name}, which has left its cluster, and of no "
+            "more use: begin with an empty directory, and --join for a node that is to come back"
+        )
     elif identity.cluster_id and identity.name not in ("", name):
         raise StorageError(
             f"{data_dir} belongs to node {identity.name}, not {name}: a node cannot change its "
@@ -168,7 +190,6 @@ def begin_life(data_dir: str, name: str, address: tuple[str, int]) -> Identity:
             f"are other nodes behind 'warren cluster forget {name}'"
         )
     identity.name = name
-    identity.address = address
     identity.boot += 1
     if identity.life:
         identity.lives = [identity.life, *identity.lives][:LIVES_MAX]

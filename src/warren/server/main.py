@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import fcntl
 import gc
 import itertools
@@ -22,7 +23,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 import uvloop
 
@@ -32,9 +33,10 @@ from warren.log.config import LogConfig
 from warren.node.cluster import ClusterListener
 from warren.node.node import Node
 from warren.ports import PeerHello, PeerListener
-from warren.protocols.amqp091.connection import Connection
+from warren.protocols.amqp091.connection import CLOSED, CLOSING, Connection
 from warren.protocols.broker import Settings
 from warren.protocols.peer.hello import NO_CLUSTER
+from warren.server.client_log import ClientLog
 from warren.server.config import CLUSTER_PORT_DEFAULT, ServerConfig
 from warren.server.descriptors import shares
 from warren.server.disk import OsDisk
@@ -75,6 +77,11 @@ WARN_SECONDS = 10.0
 """How often the log says that there is no room for connections."""
 LOOKED_AT_MAX = 64
 """Sockets looked at to find one that may go; those that were opened are not looked at again."""
+SLOW_TURN_SECONDS = 0.05
+"""A turn of the node that takes longer is told at log level debug."""
+SILENT, HEARD, OPENED, SHED = range(4)
+"""How far a client's connection is, for the log: no byte came yet; some did; it has its vhost; it
+had to make room."""
 SWITCH_INTERVAL_SECONDS = 0.0002
 """How long the event loop may keep a worker thread waiting for the interpreter."""
 
@@ -119,13 +126,15 @@ class ClientTransport:
 
 
 class ClientProtocol(asyncio.Protocol):
-    """One client's socket."""
+    """One client's socket, and what the log says of it."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self._connection: Connection | None = None
         self._stream: asyncio.Transport | None = None
         self._beat_ms = 0
+        self._stage = SILENT
+        self._since = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client connected."""
@@ -146,13 +155,21 @@ class ClientProtocol(asyncio.Protocol):
     def shed(self) -> None:
         """Let the socket go, to make room for others."""
         if self._stream is not None:
+            self._stage = SHED
             self._stream.abort()
 
     def data_received(self, data: bytes) -> None:
         """Bytes came."""
         connection = self._connection
         if connection is not None:
+            if self._stage == SILENT:
+                self._stage = HEARD
+                self._since = time.monotonic()
+                self._server.client_log.accepted(connection)
             connection.receive(data)
+            if self._stage == HEARD and connection.vhost:
+                self._stage = OPENED
+                self._server.client_log.opened(connection)
             self._server.after_event()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -163,7 +180,12 @@ class ClientProtocol(asyncio.Protocol):
         self._server.doorkeeper.left(self)
         if connection is not None:
             self._connection = None
+            heard = self._stage in (HEARD, OPENED)
+            orderly = connection.state in (CLOSING, CLOSED)
             connection.lost()
+            self._server.client_log.closed(
+                connection, heard, orderly, time.monotonic() - self._since
+            )
             self._server.after_event()
 
     def pause_writing(self) -> None:
@@ -259,10 +281,12 @@ class NodeLinks(PeerListener):
 
     def linked(self, peer: str, hello: PeerHello) -> None:
         """The link to a node is up."""
+        log.debug("link to node %s is up", peer)
         self._guarded(lambda: self._cluster.linked(peer, hello))
 
     def unlinked(self, peer: str) -> None:
         """The link to a node is gone."""
+        log.debug("link to node %s is gone", peer)
         self._guarded(lambda: self._cluster.unlinked(peer))
 
     def incoming(self, peer: str, hello: PeerHello) -> None:
@@ -313,11 +337,20 @@ class Deaf(PeerListener):
 
 
 class Server:
-    """A node, its listeners and its clockwork."""
+    """A node, its listeners and its clockwork.
+
+    Attributes:
+        config: What the node was started with.
+        client_log: Says in the log who comes and goes.
+        clients: Sockets that are there.
+        node, network: The node, and its links to others.
+    """
 
     def __init__(self, config: ServerConfig, loop: asyncio.AbstractEventLoop) -> None:
-        self._config = config
+        self.config = config
+        self.client_log = ClientLog(log)
         self._loop = loop
+        self._started = time.monotonic()
         self._knows_cluster = False
         self._turn_planned = False
         self._linger_planned = False
@@ -334,9 +367,7 @@ class Server:
         secret = find_secret(
             config.data_dir, config.secret_file, config.cluster_secret, needs_secret
         )
-        self._identity = begin_life(
-            config.data_dir, config.node_name, (settings.cluster_host, settings.cluster_port)
-        )
+        self._identity = begin_life(config.data_dir, config.node_name)
         settings.node_uid = self._identity.uid
         settings.boot = self._identity.boot
         settings.life = self._identity.life
@@ -364,7 +395,7 @@ class Server:
             SystemRandom(),
             OsDisk(Path(config.data_dir), descriptors.log_files),
             self._executor,
-            log.warning,
+            self.client_log.warn,
             self.network,
         )
 
@@ -399,7 +430,7 @@ class Server:
         if self._identity.cluster_id:
             settings.join = True
             return True
-        looking = self._loop.create_task(has_to_join(self._config, self.network))
+        looking = self._loop.create_task(has_to_join(self.config, self.network))
         await asyncio.wait({looking, self._stopping}, return_when=asyncio.FIRST_COMPLETED)
         if not looking.done():
             looking.cancel()
@@ -415,26 +446,33 @@ class Server:
         try:
             node.recover()
         except OSError as error:
-            raise StorageError(f"data directory {self._config.data_dir}: {error}") from error
+            raise StorageError(f"data directory {self.config.data_dir}: {error}") from error
         self.network.own.round = int(node.first_round)
         if known:
             self._identity.save()
             if node.membership.joining():
-                dial_contacts(self._config, self.network)
+                dial_contacts(self.config, self.network)
         self.network.hand_to(NodeLinks(self))
         # The node asks for a turn whenever it sends, and its turns end with a flush.
         self.network.flushed_by_turns = True
         self.network.operators = NodeOperators(self)
 
     async def _listen_for_nodes(self) -> None:
-        port = self._config.cluster_port
+        port = self.config.cluster_port
+        own = self.network.own
         try:
-            await self.network.listen(bind_host(self._config), port or CLUSTER_PORT_DEFAULT)
+            await self.network.listen(bind_host(self.config), port or CLUSTER_PORT_DEFAULT)
+            self._identity.listens_at((own.host, own.port))
         except ConfigError as error:
             machine = self.node.tables.machine
             if port or self.node.membership.joining() or len(machine.nodes) > 1:
                 raise ConfigError(f"{error}; choose another port with --cluster-port") from error
-            log.warning("%s; no other node can join, until --cluster-port names a free port", error)
+            log.warning(
+                "%s; until --cluster-port names a free port, no other node can join, and "
+                "'warren status' and the like cannot ask this one",
+                error,
+            )
+            self._identity.listens_at(("", 0))
 
     async def _get_ready(self) -> None:
         """Wait until clients may come.
@@ -447,21 +485,20 @@ class Server:
             await asyncio.sleep(READY_POLL_SECONDS)
             if self._loop.time() >= say_at:
                 say_at = self._loop.time() + WAITING_SECONDS
-                log.warning("waiting %s", waits_for(self.node, self._config))
+                log.warning("waiting %s", waits_for(self.node, self.config))
         self._heed_cluster()
         self.network.give_up_contacts()
 
     async def _listen(self) -> None:
         """Let clients come."""
-        for host, port in self._config.listeners:
+        for host, port in self.config.listeners:
             try:
                 listener = await self._loop.create_server(
                     lambda: ClientProtocol(self), host, port, backlog=4096, reuse_address=True
                 )
             except OSError as error:
                 raise ConfigError(
-                    f"cannot listen on {host or '*'}:{port}: {error.strerror}; "
-                    "is another broker running there? choose another with --port"
+                    f"cannot listen on {host or '*'}:{port}: {why_not_listening(error)}"
                 ) from error
             self._listeners.append(listener)
 
@@ -475,13 +512,23 @@ class Server:
         self._turn_planned = False
         if self._closed:
             return
-        self.guarded(self.node.turn)
+        if self.client_log.debugs:
+            self._timed_turn()
+        else:
+            self.guarded(self.node.turn)
         if not self._knows_cluster:
             self._heed_cluster()
         self.after_event()
         if self.node.lingering and not self._linger_planned:
             self._linger_planned = True
             self._loop.call_later(LINGER_SECONDS, self._linger_over)
+
+    def _timed_turn(self) -> None:
+        began = time.perf_counter()
+        self.guarded(self.node.turn)
+        seconds = time.perf_counter() - began
+        if seconds > SLOW_TURN_SECONDS:
+            log.debug("a turn took %.0f ms", seconds * 1_000)
 
     def _linger_over(self) -> None:
         self._linger_planned = False
@@ -498,6 +545,7 @@ class Server:
             return
         self._loop.call_later(TICK_SECONDS, self._tick)
         self.guarded(lambda: self.node.tick(resident_bytes()))
+        self.client_log.tick()
         self.after_event()
 
     def _tick_log(self) -> None:
@@ -560,16 +608,39 @@ class Server:
         if not self._stopping.done():
             self._stopping.set_result(status)
 
+    def left(self) -> None:
+        """End: the node is in its cluster no more, and its data directory of no more use."""
+        log.warning("left the cluster; the data directory is of no more use")
+        self._identity.has_left()
+        self.stop(0)
+
+    def state(self) -> dict[str, Any]:
+        """What `warren status` shows of this process."""
+        return {
+            "version": __version__,
+            "process": os.getpid(),
+            "uptime_seconds": int(time.monotonic() - self._started),
+            "listeners": self._addresses(),
+            "data_dir": self.config.data_dir,
+            "memory_bytes": resident_bytes(),
+        }
+
+    def _addresses(self) -> list[str]:
+        return [f"{host or '0.0.0.0'}:{port}" for host, port in self.config.listeners]
+
     def _announce(self, seconds: float) -> None:
-        where = ", ".join(f"{host or '0.0.0.0'}:{port}" for host, port in self._config.listeners)
         log.info(
             "Warren %s, node %s, answers AMQP 0-9-1 on %s (data in %s, started in %.2f s)",
             __version__,
-            self._config.node_name,
-            where,
-            self._config.data_dir,
+            self.config.node_name,
+            ", ".join(self._addresses()),
+            self.config.data_dir,
             seconds,
         )
+        if sys.stderr.isatty():
+            host, port = self.config.listeners[0]
+            host = host or "localhost"
+            print(f"clients connect to amqp://{host}:{port}; Ctrl-C ends the broker", flush=True)
 
     async def _close(self) -> None:
         log.info("stopping")
@@ -594,6 +665,22 @@ class Server:
         while self.node.cluster.hand_over() and self._loop.time() < until:
             self.guarded(self.node.turn)
             await asyncio.sleep(HAND_OVER_POLL_SECONDS)
+
+
+def why_not_listening(error: OSError) -> str:
+    """Why an address cannot be listened on, and what to do about it."""
+    if isinstance(error, socket.gaierror):
+        return "no such host is known; name an address of this machine with --bind"
+    if error.errno == errno.EADDRINUSE:
+        return (
+            "another process listens there; is another broker running? stop it, or choose another "
+            "port with --port"
+        )
+    if error.errno == errno.EACCES:
+        return "this user may not listen there; choose a port from 1024 on with --port"
+    if error.errno == errno.EADDRNOTAVAIL:
+        return "this machine has no such address; name one that it has with --bind"
+    return os.strerror(error.errno) if error.errno else str(error)
 
 
 def bind_host(config: ServerConfig) -> str:

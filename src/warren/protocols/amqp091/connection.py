@@ -53,6 +53,7 @@ from warren.wire.amqp091.frame import (
     HEARTBEAT_FRAME,
     PROTOCOL_HEADER,
     check_frame,
+    header_words,
     method_frame,
     protocol_refusal,
 )
@@ -92,6 +93,7 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
     Attributes:
         output: Where its frames go.
         user: Who logged in, empty before.
+        vhost: The vhost that it was opened for, empty before.
         peer: The client's address as `host:port`.
         channels: Open and closing channels by number.
         assembled_bytes: What is here of messages that are not whole.
@@ -101,6 +103,7 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
         self.broker: Broker = broker
         self.output: Output = Output(self, broker, transport)
         self.user: str = ""
+        self.vhost: str = ""
         self.peer: str = f"{host}:{port}"
         self.channels: dict[int, Channel] = {}
         self.session: Session | None = None
@@ -151,6 +154,7 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
                 return
             refusal = protocol_refusal(data[:8].ljust(8, b"\x00"))
             if refusal:
+                self.broker.log_warning(f"{self.peer}: bad header, {header_words(data)}")
                 self.output.buffer.write(refusal)
                 self.output.flush()
                 self._transport.close()
@@ -595,6 +599,7 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
         login = self._login
         assert login is not None
         self.session = self.broker.open_session(login, method.virtual_host, self)
+        self.vhost = method.virtual_host
         self.state = OPEN
         self._heard_ms = self.broker.monotonic_ms()
         self.send(0, spec.ConnectionOpenOk())

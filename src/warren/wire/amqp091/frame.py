@@ -65,6 +65,19 @@ def protocol_refusal(header: bytes) -> bytes:
     return _PROTOCOL_HEADER_1_0_SASL
 
 
+def header_words(header: bytes) -> str:
+    """What a client that is refused for its first bytes sent, and seems to speak, for the log."""
+    if header[:2] == b"\x16\x03":
+        spoken = "TLS"
+    elif header[:4] in (b"GET ", b"HEAD", b"POST", b"PUT "):
+        spoken = "HTTP"
+    elif header[:4] == b"AMQP":
+        spoken = "another version of AMQP"
+    else:
+        spoken = "another protocol"
+    return f"{header[:8]!r}: the client speaks {spoken}, and this port AMQP 0-9-1"
+
+
 # --- reading ------------------------------------------------------------------------------------
 
 
