@@ -30,7 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "queues": LOGS,
     "protocols": QUEUES,
     "node": NODE - {"node"},
-    "server": NODE,
+    "server": NODE | {"client"},
     "admin": NODE,
     "client": WIRE,
     "spark": WIRE | {"client", "log"},

@@ -79,6 +79,14 @@ class QueueMembers:
             name for name in self._node.tables.machine.nodes if name == own or not suspected(name)
         ]
 
+    def tables_leader(self) -> str:
+        """The node that leads the tables; empty if none is known that runs."""
+        leader = self._node.tables.member().raft.leader
+        down = leader != self._node.settings.node_name and (
+            self._node.cluster.detector.suspected(leader)
+        )
+        return "" if down else leader
+
     def no_majority(self) -> str:
         """That the tables have no leader, in words."""
         node = self._node

@@ -1,4 +1,4 @@
-"""The command `warren`: parses its words, puts the configuration together, runs the broker.
+"""The command `warren`: parses its words, puts the configuration together, runs what they name.
 
 What takes long to import is imported by the command that needs it, so that `--help`, `--version`
 and a mistyped option answer at once.
@@ -14,47 +14,100 @@ from typing import Any
 
 from warren import __version__
 from warren.errors import ConfigError
-from warren.server import config, policies_command, queues_command
+from warren.server import (
+    client_commands,
+    cluster_command,
+    config,
+    dev_command,
+    policies_command,
+    queues_command,
+    status_command,
+)
+from warren.server.words import Parser, Shared, checked, examples, wrapped
 
 EXIT_USAGE = 2
 
+EXAMPLES = examples(
+    "warren server --data-dir data          a broker, until Ctrl-C",
+    "warren status --data-dir data          what it is doing",
+    "warren declare orders                  a queue",
+    "warren publish orders 'three carrots'  a message into it",
+    "warren get orders                      and out of it again",
+    "warren dev cluster --data-dir cluster  three nodes to try a cluster with",
+    "warren COMMAND --help                  more",
+)
 
-def _checked(parse: Callable[[str], Any]) -> Callable[[str], Any]:
-    """A parser of the configuration, with its refusals in argparse's form."""
-
-    def convert(text: str) -> Any:
-        try:
-            return parse(text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(f"{text!r}: allowed is {error}") from None
-
-    return convert
+SERVER_EXAMPLES = examples(
+    "warren server --data-dir data --port 5672",
+    "warren server --config /etc/warren/warren.conf --set log.level=debug",
+    "warren server --set default_user=app --set default_pass=secret --data-dir data",
+    "warren server --node-name n2@host2 --join host1:25672 --secret-file secret",
+)
 
 
 def _keys() -> str:
     """Every key of the configuration file with its default, for the help text."""
     defaults = config.ServerConfig(node_name="", data_dir="", listeners=())
-    lines = ["keys of the configuration file:"]
+    lines = ["keys of the configuration file, which --set takes, too:"]
     for key, text in config.PATTERNS:
-        lines.append(f"  {key:<35} {text}")
+        lines += [f"  {key}", wrapped(text, "      ")]
     for setting in config.SETTINGS:
-        default = getattr(defaults, setting.field)
-        lines.append(f"  {setting.key:<35} {setting.help} (default {default})")
+        default = str(getattr(defaults, setting.field)).removesuffix(".0")
+        default = {"True": "true", "False": "false", "0": ""}.get(default, default)
+        known = f" (default: {default})" if default else ""
+        lines += [f"  {setting.key}", wrapped(f"{setting.help}{known}", "      ")]
     return "\n".join(lines)
 
 
-def parser() -> argparse.ArgumentParser:
-    command = argparse.ArgumentParser(
-        prog="warren", description="A message broker that speaks RabbitMQ's protocols."
+def parser() -> Parser:
+    """The parser of all words."""
+    command = Parser(
+        prog="warren",
+        description="A message broker that speaks RabbitMQ's protocols.",
+        epilog=EXAMPLES,
     )
     command.add_argument("--version", action="version", version=f"warren {__version__}")
     commands = command.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _server_command(commands)
+    _asking(
+        commands,
+        "status",
+        "show what a running node is doing",
+        status_command.EXAMPLES,
+        lambda _: [],
+    )
+    _asking(
+        commands,
+        "queues",
+        "list queues, or move members and leaders of quorum queues",
+        queues_command.EXAMPLES,
+        queues_command.add_actions,
+    )
+    _asking(
+        commands,
+        "cluster",
+        "show the cluster, or change it",
+        cluster_command.EXAMPLES,
+        cluster_command.add_actions,
+    )
+    _asking(
+        commands,
+        "policies",
+        "show settings of queues by their names, or change them",
+        policies_command.EXAMPLES,
+        policies_command.add_actions,
+    )
+    client_commands.add_commands(commands)
+    dev_command.add_command(commands)
+    return command
+
+
+def _server_command(commands: Any) -> None:
     server = commands.add_parser(
         "server",
         help="run a broker in the foreground",
         description="Run a broker in the foreground until SIGTERM or SIGINT.",
-        epilog=_keys(),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=f"{SERVER_EXAMPLES}\n\n{_keys()}",
     )
     server.add_argument(
         "--data-dir",
@@ -65,19 +118,19 @@ def parser() -> argparse.ArgumentParser:
     server.add_argument(
         "--node-name",
         metavar="NAME@HOST",
-        type=_checked(config.parse_node_name),
+        type=checked(config.parse_node_name),
         help=f"the node's name (default: {config.default_node_name()})",
     )
     server.add_argument(
         "--port",
-        type=_checked(config.parse_port),
+        type=checked(config.parse_port),
         help=f"port for AMQP 0-9-1 (default: {config.PORT_DEFAULT})",
     )
     server.add_argument(
         "--bind",
         metavar="ADDRESS",
         help="address to listen on (default: every interface; user guest connects from this "
-        "machine only)",
+        "machine only, see loopback_users)",
     )
     server.add_argument(
         "--config",
@@ -91,11 +144,16 @@ def parser() -> argparse.ArgumentParser:
         default=[],
         help="a key of the configuration file; may be given more than once",
     )
-    server.add_argument("--log-level", choices=config.LOG_LEVELS, help="(default: info)")
+    server.add_argument(
+        "--log-level",
+        choices=config.LOG_LEVELS,
+        metavar="LEVEL",
+        help=f"{', '.join(config.LOG_LEVELS)} (default: info)",
+    )
     server.add_argument(
         "--join",
         metavar="HOST:PORT",
-        type=_checked(config.parse_contact),
+        type=checked(config.parse_contact),
         action="append",
         default=[],
         help="cluster listener of a node whose cluster an empty data directory joins; may be given "
@@ -103,77 +161,61 @@ def parser() -> argparse.ArgumentParser:
     )
     server.add_argument(
         "--cluster-port",
-        type=_checked(config.parse_port),
+        metavar="PORT",
+        type=checked(config.parse_port),
         help=f"port for other nodes (default: {config.CLUSTER_PORT_DEFAULT})",
     )
     server.add_argument(
         "--cluster-host",
         metavar="HOST",
-        type=_checked(config.parse_host),
+        type=checked(config.parse_host),
         help="where other nodes reach this one (default: --bind, or the host in the node's name)",
     )
-    _secret_option(server)
+    server.add_argument("--secret-file", metavar="FILE", help=SECRET_HELP)
     server.add_argument("--version", action="version", version=f"warren {__version__}")
-    _cluster_commands(commands)
-    queues_command.add_actions(
-        _asking(commands, "queues", "about members and leaders of quorum queues, or move them"),
-        _checked,
-    )
-    policies_command.add_actions(
-        _asking(commands, "policies", "about settings of queues by their names, or change them")
-    )
-    return command
 
 
-def _secret_option(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--secret-file",
-        metavar="FILE",
-        help="file with the cluster's secret (default: cluster.secret, WARREN_CLUSTER_SECRET, or "
-        "the file 'secret' in the data directory)",
-    )
+SECRET_HELP = (
+    "file with the cluster's secret (default: cluster.secret, WARREN_CLUSTER_SECRET, or the file "
+    "'secret' in the data directory)"
+)
 
 
-def _asking(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
-    """A command that asks a running node."""
-    command: argparse.ArgumentParser = commands.add_parser(
+def _asking(
+    commands: Any,
+    name: str,
+    text: str,
+    ending: str,
+    add_actions: Callable[[Parser], list[Parser]],
+) -> None:
+    """A command that asks a running node; its options may stand before and after the action."""
+    command: Parser = commands.add_parser(
         name,
-        help=f"ask a running node {text}",
-        description=f"Ask a running node {text}. The node is the one of --data-dir, or the one "
-        "that --contact names.",
+        help=text,
+        description=f"{text[0].upper()}{text[1:]}. The node that is asked is the one of "
+        "--data-dir, or the one that --contact names.",
+        epilog=ending,
     )
-    command.add_argument("--data-dir", metavar="DIR", help="the data directory of a node here")
-    command.add_argument(
+    shared = Shared()
+    shared.add("--data-dir", metavar="DIR", help="the data directory of a node on this machine")
+    shared.add(
         "--node-name",
         metavar="NAME@HOST",
-        type=_checked(config.parse_node_name),
-        help="a node here, for its default data directory",
+        type=checked(config.parse_node_name),
+        help="a node on this machine, for its default data directory",
     )
-    command.add_argument(
+    shared.add(
         "--contact",
         metavar="HOST:PORT",
-        type=_checked(config.parse_contact),
+        type=checked(config.parse_contact),
         help="the cluster listener of a node",
     )
-    _secret_option(command)
-    command.add_argument("--config", metavar="FILE", help="for its keys cluster.*")
-    return command
-
-
-def _cluster_commands(commands: Any) -> None:
-    cluster = _asking(commands, "cluster", "about its cluster, or change it")
-    actions = cluster.add_subparsers(dest="action", required=True, metavar="ACTION")
-    status = actions.add_parser("status", help="nodes, and which of them leads which queue")
-    status.add_argument("--json", action="store_true", help="as JSON, for programs")
-    forget = actions.add_parser("forget", help="remove a node that will not come back")
-    forget.add_argument("name", metavar="NODE", type=_checked(config.parse_node_name))
-    leave = actions.add_parser("leave", help="have the asked node leave its cluster and stop")
-    for action in (forget, leave):
-        action.add_argument(
-            "--force",
-            action="store_true",
-            help="even where quorum queues lose their last voting member or their majority",
-        )
+    shared.add("--secret-file", metavar="FILE", help=SECRET_HELP)
+    shared.add("--config", metavar="FILE", help="configuration file, for its keys cluster.*")
+    shared.add("--json", default=False, action="store_true", help="answer in JSON, for programs")
+    shared.give(command, inner=False)
+    for action in add_actions(command):
+        shared.give(action, inner=True)
 
 
 def server_config(words: argparse.Namespace) -> config.ServerConfig:
@@ -209,19 +251,24 @@ def server_config(words: argparse.Namespace) -> config.ServerConfig:
     return built
 
 
+COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "status": status_command.run,
+    "queues": queues_command.run,
+    "cluster": cluster_command.run,
+    "policies": policies_command.run,
+    "declare": client_commands.run,
+    "publish": client_commands.run,
+    "get": client_commands.run,
+    "dev": dev_command.run,
+}
+"""What runs a command; `server` is run here."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status: 0 done, 1 failed, 2 wrong words or settings."""
     words = parser().parse_args(arguments)
-    if words.command == "cluster":
-        from warren.server.cluster_command import run as run_cluster
-
-        return run_cluster(words)
-    if words.command == "queues":
-        from warren.server.queues_command import run as run_queues
-
-        return run_queues(words)
-    if words.command == "policies":
-        return policies_command.run(words)
+    if words.command in COMMANDS:
+        return COMMANDS[words.command](words)
     try:
         settings = server_config(words)
     except ConfigError as error:

@@ -10,6 +10,7 @@ Source: RabbitMQ 4.3, configuration guide and `rabbit.schema`.
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 import socket
@@ -482,8 +483,13 @@ def build(
                     raise _Refused("none")
                 loopback.clear()
             else:
-                known = ", ".join([*_BY_KEY, *(key for key, _ in PATTERNS)])
-                raise ConfigError(f"{entry.source}: unknown key {entry.key}; the keys are: {known}")
+                known = [*_BY_KEY, *(key for key, _ in PATTERNS)]
+                near = difflib.get_close_matches(entry.key, known, 1)
+                raise ConfigError(
+                    f"{entry.source}: unknown key {entry.key}"
+                    f"{f', did you mean {near[0]}?' if near else ''}; "
+                    f"the keys are: {', '.join(known)}"
+                )
         except _Refused as error:
             raise ConfigError(
                 f"{entry.source}: {entry.key} = {entry.value}: allowed is {error}"

@@ -5,6 +5,8 @@ A request is a MessagePack array, and so is its answer:
     ["status"]                   ["ok", {...}]     as `status` here says
     ["forget", node, force]      ["ok", null]      the node is out of the tables
     ["leave", force]             ["ok", null]      this node is, and ends
+    ["queues", "list", {words}]  ["more", rows] ... ["ok", rows]
+                                                   see `list_operators`
     ["queues", action, {words}]  ["ok", ...]       see `queue_operators`
     ["policies", action, {words}]
                                  ["ok", ...]       see `policy_operators`
@@ -17,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shutil
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
@@ -26,10 +29,11 @@ from warren.errors import ClusterError
 from warren.metadata.commands import RemoveNode
 from warren.metadata.node_checks import check_majorities, check_remove_node
 from warren.metadata.outcome import Outcome
-from warren.metadata.policies import names_of
 from warren.node.node import Node
 from warren.node.tables import Change
+from warren.protocols.broker import ALARM_DISK, ALARM_MEMORY
 from warren.server.config import ServerConfig
+from warren.server.list_operators import QueueList
 from warren.server.peer_link import PeerLink
 from warren.server.policy_operators import PolicyOperators
 from warren.server.queue_operators import QueueOperators
@@ -54,6 +58,7 @@ class NodeOperators:
         self._node = server.node
         self._queues = QueueOperators(server)
         self._policies = PolicyOperators(server.node)
+        self._list = QueueList(server.node)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def asked(self, link: PeerLink, request: bytes) -> None:
@@ -61,7 +66,7 @@ class NodeOperators:
         try:
             words = msgspec.msgpack.decode(request, type=list[Any])
             if words == ["status"]:
-                reply(link, status(self._node))
+                self._begin(self._status(link))
             elif words[0] == "forget":
                 _, name, force = words
                 self._forget(link, str(name), bool(force))
@@ -85,9 +90,18 @@ class NodeOperators:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    async def _status(self, link: PeerLink) -> None:
+        folder = self._server.config.data_dir
+        # A disk may take its time, which clients do not wait for.
+        free = await asyncio.to_thread(free_bytes, folder)
+        reply(link, {**status(self._node), **self._server.state(), "disk_free_bytes": free})
+
     async def _about_queues(self, link: PeerLink, action: str, asked: dict[str, Any]) -> None:
         try:
-            reply(link, await self._queues.answer(action, asked))
+            if action == "list":
+                reply(link, await self._list.answer(link, asked))
+            else:
+                reply(link, await self._queues.answer(action, asked))
         except ClusterError as error:
             refuse(link, str(error))
         except ValueError:
@@ -116,7 +130,7 @@ class NodeOperators:
         command = check_remove_node(machine, name, name in up, leaving, force)
         left = [other for other in machine.nodes if other != name]
         still_up = [other for other in left if other in up]
-        if not node.tables.member().raft.leader:
+        if not node.queue_members.tables_leader():
             raise ClusterError(f"{node.queue_members.no_majority()}: nothing can be changed")
         if 2 * len(still_up) <= len(left):
             raise ClusterError(
@@ -145,8 +159,9 @@ class NodeOperators:
             while own in node.tables.machine.nodes and loop.time() < until:
                 await asyncio.sleep(LEAVE_POLL_SECONDS)
             if own not in node.tables.machine.nodes:
-                log.warning("left the cluster; the data directory is of no more use")
-                server.stop(0)
+                server.left()
+            else:
+                refuse(link, f"the cluster has not let node '{own}' go yet; ask once more")
         except ClusterError as error:
             refuse(link, str(error))
 
@@ -204,32 +219,24 @@ def waits_for(node: Node, config: ServerConfig) -> str:
     return "for the first user to be written down"
 
 
+def free_bytes(folder: str) -> int:
+    """Free space of the disk that a directory is on; -1 if that cannot be told."""
+    try:
+        return shutil.disk_usage(folder).free
+    except OSError:
+        return -1
+
+
 def status(node: Node) -> dict[str, Any]:
-    """The cluster as this node sees it."""
+    """The cluster as this node sees it, and what its clients have there."""
     machine = node.tables.machine
     up = node.queue_members.running()
-    queues = []
-    for tables in machine.vhosts.values():
-        for queue in tables.queues.values():
-            member = node.cluster.members.get(int(queue.group_id))
-            policy, operator_policy = names_of(tables, queue)
-            queues.append(
-                {
-                    "vhost": queue.vhost,
-                    "name": queue.name,
-                    "type": queue.kind,
-                    "leader": queue.node if queue.kind != "quorum" else
-                    "" if member is None else member.raft.leader,
-                    "voters": [row.node for row in queue.members if row.voter],
-                    "learners": [row.node for row in queue.members if not row.voter],
-                    "policy": policy,
-                    "operator_policy": operator_policy,
-                }
-            )  # fmt: skip
+    leader = node.queue_members.tables_leader()
     return {
         "cluster": machine.cluster_id.hex(),
         "node": node.settings.node_name,
-        "leader": node.tables.member().raft.leader,
+        "leader": leader,
+        "problem": "" if leader else node.queue_members.no_majority(),
         "nodes": [
             {
                 "name": row.name,
@@ -238,5 +245,15 @@ def status(node: Node) -> dict[str, Any]:
             }
             for row in machine.nodes.values()
         ],
-        "queues": queues,
+        "connections": len(node.connections),
+        "queues_count": sum(len(tables.queues) for tables in machine.vhosts.values()),
+        "alarms": alarms(node),
+        "memory_limit_bytes": int(node.settings.memory_limit_bytes),
+        "disk_free_limit_bytes": int(node.settings.log.disk_free_limit_bytes),
     }
+
+
+def alarms(node: Node) -> list[str]:
+    """What the node is short of."""
+    raised = int(node.alarms())
+    return [name for bit, name in ((ALARM_MEMORY, "memory"), (ALARM_DISK, "disk")) if raised & bit]

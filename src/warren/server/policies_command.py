@@ -10,15 +10,25 @@ import json
 from typing import Any
 
 from warren.server.queues_command import table
+from warren.server.words import Parser, examples
+
+EXAMPLES = examples(
+    "warren policies list_policies --data-dir data",
+    "warren policies set_policy five '^orders' '{\"target-group-size\": 5}' \\",
+    "    --apply-to quorum_queues --data-dir data",
+)
 
 
-def add_actions(command: argparse.ArgumentParser) -> None:
-    """Define the words of the command."""
+def add_actions(command: Parser) -> list[Parser]:
+    """Define the words of the command; the parsers of its actions."""
     actions = command.add_subparsers(dest="action", required=True, metavar="ACTION")
+    made: list[Parser] = []
 
-    def action(name: str, text: str) -> argparse.ArgumentParser:
-        added: argparse.ArgumentParser = actions.add_parser(name, help=text, description=text)
+    def action(name: str, text: str) -> Parser:
+        sentence = f"{text[0].upper()}{text[1:]}."
+        added: Parser = actions.add_parser(name, help=text, description=sentence)
         added.add_argument("-p", "--vhost", default="/", help="the policy's vhost (default: /)")
+        made.append(added)
         return added
 
     for what, text in (("policy", "a policy"), ("operator_policy", "an operator policy")):
@@ -36,18 +46,18 @@ def add_actions(command: argparse.ArgumentParser) -> None:
         )
         action(f"clear_{what}", f"remove {text}").add_argument("name", metavar="NAME")
     for what, text in (("policies", "policies"), ("operator_policies", "operator policies")):
-        listing = action(f"list_{what}", f"{text} of a vhost")
-        listing.add_argument("--json", action="store_true", help="as JSON, for programs")
+        action(f"list_{what}", f"show the {text} of a vhost")
+    return made
 
 
 def run(words: argparse.Namespace) -> int:
     """Do what the words say; returns the exit status: 0 done, 1 refused, 2 wrong words."""
-    from warren.server.cluster_command import put
+    from warren.server.asking import put, show
 
     asked = {name: value for name, value in vars(words).items() if name in ASKED}
     state, answer = put(words, ["policies", words.action, asked])
     if state == 0 and answer is not None:
-        print(json.dumps(answer, indent=1) if words.json else listed(answer))
+        show(words, answer, listed(answer))
     return state
 
 

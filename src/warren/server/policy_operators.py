@@ -61,7 +61,7 @@ class PolicyOperators:
         if kind.startswith("list"):
             reply(self._list(asked.vhost, operator))
             return
-        if not self._node.tables.member().raft.leader:
+        if not self._node.queue_members.tables_leader():
             raise ClusterError(f"{self._node.queue_members.no_majority()}: nothing can be changed")
         command = self._command(kind, asked, operator)
         self._node.tables.submit(command, InForce(reply))

@@ -392,7 +392,7 @@ class QueueOperators:
             raise ClusterError(f"node '{node}' is not running: start it first")
 
     def _check_majority(self) -> None:
-        if not self._node.tables.member().raft.leader:
+        if not self._node.queue_members.tables_leader():
             raise ClusterError(f"{self._members.no_majority()}: nothing can be changed")
 
     def _matching(self, asked: Asked) -> list[QueueRecord]:

@@ -1,36 +1,45 @@
-"""The command `warren queues`: members and leaders of quorum queues, as `rabbitmq-queues` has them.
+"""The command `warren queues`: queues, and members and leaders of quorum queues.
 
-Names and words are RabbitMQ's; `--force` and `--json` are ours. The node asked is found as by
-`warren cluster`.
+Names and words are those of `rabbitmq-queues`; `list`, `--force` and `--json` are ours. The node
+asked is found as by `warren cluster`.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Sequence
 from typing import Any
 
+from warren.errors import BrokerError
 from warren.server import config
+from warren.server.words import Parser, checked, examples
 
 WAIT_SECONDS = 120.0
 """A node answers much earlier, even if not all came about; only many leaders take long to move."""
 
 MEMBERSHIPS = ("promotable", "voter", "non_voter")
 
-Checked = Callable[[Callable[[str], Any]], Callable[[str], Any]]
+EXAMPLES = examples(
+    "warren queues list --data-dir data",
+    "warren queues quorum_status orders --data-dir data",
+    "warren queues grow n4@host4 all --queue-pattern '^orders' --data-dir data",
+)
 
 
-def add_actions(command: argparse.ArgumentParser, checked: Checked) -> None:
-    """Define the words of the command."""
+def add_actions(command: Parser) -> list[Parser]:
+    """Define the words of the command; the parsers of its actions."""
     actions = command.add_subparsers(dest="action", required=True, metavar="ACTION")
     node = checked(config.parse_node_name)
+    made: list[Parser] = []
 
-    def action(name: str, text: str) -> argparse.ArgumentParser:
-        added: argparse.ArgumentParser = actions.add_parser(name, help=text, description=text)
+    def action(name: str, text: str) -> Parser:
+        sentence = f"{text[0].upper()}{text[1:]}."
+        added: Parser = actions.add_parser(name, help=text, description=sentence)
+        made.append(added)
         return added
 
-    def of_queue(name: str, text: str, where: str) -> argparse.ArgumentParser:
+    def of_queue(name: str, text: str, where: str) -> Parser:
         added = action(name, text)
         added.add_argument("-p", "--vhost", default="/", help="the queue's vhost (default: /)")
         added.add_argument("queue", metavar="QUEUE")
@@ -38,6 +47,8 @@ def add_actions(command: argparse.ArgumentParser, checked: Checked) -> None:
             added.add_argument("node", metavar="NODE", type=node, help=where)
         return added
 
+    listing = action("list", "show queues: messages, consumers, leader and members")
+    listing.add_argument("-p", "--vhost", help="only queues of this vhost (default: of all)")
     add = of_queue("add_member", "have a node hold a queue and vote", "gets the member")
     delete = of_queue("delete_member", "have a node vote no more in a queue", "loses the member")
     of_queue("transfer_leadership", "move a queue's leader to another member", "is to lead")
@@ -57,7 +68,7 @@ def add_actions(command: argparse.ArgumentParser, checked: Checked) -> None:
     shrink.add_argument("node", metavar="NODE", type=node, help="loses its members")
     rebalance = action("rebalance", "spread leaders over the nodes; members stay where they are")
     rebalance.add_argument("type", choices=("all", "quorum"), help="which types of queues")
-    status = of_queue("quorum_status", "how far each copy of a queue is", "")
+    of_queue("quorum_status", "show how far each copy of a queue is", "")
     for each in (grow, grow_to, rebalance):
         each.add_argument("--queue-pattern", metavar="REGEX", default=".*", help="of their names")
         each.add_argument("--vhost-pattern", metavar="REGEX", default=".*", help="of their vhosts")
@@ -75,8 +86,7 @@ def add_actions(command: argparse.ArgumentParser, checked: Checked) -> None:
         each.add_argument(
             "--force", action="store_true", help="even where a queue loses its quorum by it"
         )
-    for each in (grow, grow_to, shrink, rebalance, status):
-        each.add_argument("--json", action="store_true", help="as JSON, for programs")
+    return made
 
 
 def positive(text: str) -> int:
@@ -95,20 +105,22 @@ def run(words: argparse.Namespace) -> int:
 
     Where many queues are asked for, 1 says that one of them at least went wrong.
     """
-    from warren.server.cluster_command import put
+    from warren.server.asking import put, show
 
-    asked = {name: value for name, value in vars(words).items() if name in ASKED}
+    asked = {name: value for name, value in vars(words).items() if name in ASKED and value}
+    if words.action == "list":
+        return list_queues(words, asked)
     state, answer = put(words, ["queues", words.action, asked], WAIT_SECONDS)
     if state:
         return state
     if isinstance(answer, str):
-        print(answer)
+        show(words, answer, answer)
         return 0
-    wrong = any(not row.pop("ok", True) for row in answer)
+    rows = [{key: value for key, value in row.items() if key != "ok"} for row in answer]
     if "errors_only" in words and words.errors_only:
-        answer = [row for row in answer if row["result"].startswith("error")]
-    print(json.dumps(answer, indent=1) if words.json else table(answer))
-    return int(wrong)
+        rows = [row for row in rows if row["result"].startswith("error")]
+    show(words, rows, table(rows))
+    return int(not all(row.get("ok", True) for row in answer))
 
 
 ASKED = (
@@ -124,6 +136,51 @@ ASKED = (
     "count",
 )
 """Words of the command that go to the node as they are."""
+
+
+def list_queues(words: argparse.Namespace, asked: dict[str, Any]) -> int:
+    """Show queues; what a classic queue holds is asked of the node that it is on."""
+    from warren.server.asking import Contact, find_node, put_to, show
+
+    try:
+        contact = find_node(words)
+    except BrokerError as error:
+        print(f"warren: {error}", file=sys.stderr)
+        return 2
+    state, rows = put_to(contact, ["queues", "list", asked], WAIT_SECONDS)
+    if state:
+        return state
+    unknown = {row["leader"] for row in rows if row["ready"] is None and row["leader"]}
+    if unknown:
+        state, status = put_to(contact, ["status"])
+        if state:
+            return state
+        addresses = {row["name"]: row["address"] for row in status["nodes"] if row["running"]}
+        counts: dict[tuple[str, str], dict[str, Any]] = {}
+        for name in sorted(unknown & addresses.keys()):
+            host, _, port = addresses[name].rpartition(":")
+            there = Contact(host, int(port), contact.secret, contact.tls)
+            state, own = put_to(there, ["queues", "list", {**asked, "own": True}], WAIT_SECONDS)
+            counts.update({(row["vhost"], row["name"]): row for row in own or []})
+        rows = [counts.get((row["vhost"], row["name"]), row) for row in rows]
+    show(words, rows, table([in_columns(row) for row in rows]))
+    return 0
+
+
+def in_columns(row: dict[str, Any]) -> dict[str, Any]:
+    """A queue as a line of the table; what is not known is a dash."""
+    counts = {name: "-" if row[name] is None else row[name] for name in COUNTS}
+    return {
+        "vhost": row["vhost"],
+        "name": row["name"],
+        "type": row["type"],
+        **counts,
+        "leader": row["leader"] or "-",
+        "members": " ".join(row["voters"]) or "-",
+    }
+
+
+COUNTS = ("ready", "unacked", "consumers")
 
 
 def table(rows: Sequence[dict[str, Any]]) -> str:

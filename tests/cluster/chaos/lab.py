@@ -10,7 +10,7 @@ from tests.cluster.chaos.net import Net, address
 from tests.cluster.nodes import QUORUM, Cluster, Node
 from tests.support.broker import Broker
 from warren.errors import BrokerError
-from warren.server.cluster_command import ask
+from warren.server.asking import Contact, cluster_status
 
 CLIENT_PORT = 5672
 CLUSTER_PORT = 25672
@@ -74,7 +74,8 @@ class Lab:
         if node.name in self.frozen or not node.broker.running:
             return None
         try:
-            answer = ask(node.broker.host, CLUSTER_PORT, SECRET.encode(), None, ["status"])
+            where = Contact(node.broker.host, CLUSTER_PORT, SECRET.encode(), None)
+            answer = cluster_status(where)
         except (OSError, BrokerError):
             return None
         found: dict[str, Any] = answer[1]

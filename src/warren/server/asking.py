@@ -1,0 +1,188 @@
+"""Asks a running node over its cluster listener, as an operator who has the cluster's secret.
+
+A long answer comes in parts: `["more", rows]` as often as it takes, and the last rows with "ok".
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import ssl
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from warren import __version__
+from warren.errors import BrokerError, ConfigError
+from warren.ports import PeerHello
+from warren.protocols.peer.framing import MessageReader, MessageWriter
+from warren.protocols.peer.handshake import DONE, REFUSED, Handshake, derive_key
+from warren.protocols.peer.hello import ANYONE, NO_CLUSTER
+from warren.server import config
+from warren.server.identity import SECRET_FILE, read_identity, read_secret
+from warren.server.peer_tls import PeerTls, peer_tls, why
+
+WAIT_SECONDS = 15.0
+READ_BYTES = 65_536
+
+
+class Contact(NamedTuple):
+    """How a node is asked: where its cluster listener is, the secret, and encryption if any."""
+
+    host: str
+    port: int
+    secret: bytes
+    tls: PeerTls | None
+
+
+def put(
+    words: argparse.Namespace, asked: list[Any], seconds: float = WAIT_SECONDS
+) -> tuple[int, Any]:
+    """Ask the node that the words name; exit status and answer, complaints being printed.
+
+    Args:
+        seconds: How long the node may take.
+    """
+    try:
+        contact = find_node(words)
+    except BrokerError as error:
+        print(f"warren: {error}", file=sys.stderr)
+        return 2, None
+    return put_to(contact, asked, seconds)
+
+
+def put_to(contact: Contact, asked: list[Any], seconds: float = WAIT_SECONDS) -> tuple[int, Any]:
+    """Ask a node that was found; the same."""
+    where = f"node at {contact.host}:{contact.port}"
+    try:
+        answer = ask(*contact, asked, seconds)
+    except BrokerError as error:
+        print(f"warren: {error}", file=sys.stderr)
+        return 2, None
+    except (OSError, ssl.SSLError) as error:
+        print(f"warren: {where}: {why(error, contact.tls is not None)}", file=sys.stderr)
+        return 1, None
+    if answer[0] != "ok":
+        print(f"warren: {answer[1]}", file=sys.stderr)
+        return 1, None
+    return 0, answer[1]
+
+
+def show(words: argparse.Namespace, answer: Any, text: str) -> None:
+    """Print an answer: as it came for programs, else in words, of which there may be none."""
+    if words.json:
+        print(json.dumps(answer, indent=1))
+    elif text:
+        print(text)
+
+
+def find_node(words: argparse.Namespace) -> Contact:
+    """Address, secret and encryption of the node to ask.
+
+    Raises:
+        BrokerError: They are not known.
+    """
+    entries = config.read_file(words.config) if words.config else []
+    settings = config.build(
+        [entry for entry in entries if entry.key.startswith("cluster.")],
+        node_name=words.node_name,
+        data_dir=words.data_dir,
+    )
+    folder = settings.data_dir
+    if words.contact:
+        host, port = words.contact
+    else:
+        identity = read_identity(folder)
+        if identity is None:
+            raise ConfigError(
+                f"{folder} is not the data directory of a node: name one with --data-dir, or a "
+                "node's cluster listener with --contact"
+            )
+        host, port = identity.address
+        if not port:
+            raise ConfigError(
+                f"the node of {folder} has no cluster listener at which it could be asked; its "
+                "log says why: start it with a free --cluster-port"
+            )
+    kept = Path(folder) / SECRET_FILE
+    if words.secret_file:
+        secret = read_secret(Path(words.secret_file))
+    else:
+        secret = settings.cluster_secret or os.environ.get(config.SECRET_VARIABLE, "")
+        if not secret and kept.exists():
+            secret = read_secret(kept)
+    if not secret:
+        raise ConfigError(f"there is no secret in {kept}: name a file with --secret-file")
+    tls = None
+    if settings.cluster_ssl_cacertfile:
+        tls = peer_tls(
+            settings.cluster_ssl_cacertfile,
+            settings.cluster_ssl_certfile,
+            settings.cluster_ssl_keyfile,
+        )
+    return Contact(host, port, secret.encode(), tls)
+
+
+def ask(
+    host: str,
+    port: int,
+    secret: bytes,
+    tls: PeerTls | None,
+    words: list[Any],
+    seconds: float = WAIT_SECONDS,
+) -> list[Any]:
+    """The answer to a request, all its parts together.
+
+    Raises:
+        OSError: The node cannot be reached, or ends the connection.
+        ConfigError: It refuses the connection.
+    """
+    own = PeerHello(ANYONE, os.urandom(16), NO_CLUSTER, 0, __version__, 0)
+    handshake = Handshake(own, derive_key(secret), os.urandom(32), ANYONE)
+    with socket.create_connection((host, port), seconds) as plain:
+        stream: socket.socket = plain
+        if tls is not None:
+            stream = tls.dialling.wrap_socket(plain, server_hostname=host)
+        stream.sendall(handshake.take_output())
+        while handshake.state != DONE:
+            handshake.receive(receive(stream))
+            stream.sendall(handshake.take_output())
+            if handshake.state == REFUSED:
+                assert handshake.refusal is not None
+                raise ConfigError(f"node at {host}:{port}: {handshake.refusal.text}")
+        writer = MessageWriter()
+        writer.add([msgspec.msgpack.encode(words)])
+        stream.sendall(b"".join(writer.take()))
+        reader = MessageReader()
+        parts: list[Any] = []
+        while True:
+            for message in reader.receive(receive(stream)):
+                answer: list[Any] = msgspec.msgpack.decode(message)
+                if answer[0] == "ok" and parts:
+                    return ["ok", parts + answer[1]]
+                if answer[0] != "more":
+                    return answer
+                parts += answer[1]
+
+
+def receive(stream: socket.socket) -> bytes:
+    """The next bytes. Raises `OSError` at the end of the stream."""
+    data = stream.recv(READ_BYTES)
+    if not data:
+        raise ConnectionResetError("the node ended the connection without an answer")
+    return data
+
+
+def cluster_status(contact: Contact) -> list[Any]:
+    """What `warren cluster status` shows: the cluster as the node sees it, with its queues."""
+    answer = ask(*contact, ["status"])
+    if answer[0] == "ok":
+        queues = ask(*contact, ["queues", "list", {}])
+        if queues[0] != "ok":
+            return queues
+        answer[1]["queues"] = queues[1]
+    return answer
