@@ -9,11 +9,12 @@ SPARK = tests/spark
 
 export PYTHON
 
-.PHONY: help run build wheel test test-pure test-compiled test-package test-process test-spark \
-	lint format rules bench long sim demo oracle clean
+.PHONY: help run cluster build wheel test test-pure test-compiled test-package test-process \
+	test-spark lint format rules bench long sim demo oracle clean
 
 help:
 	@echo 'make run     build, then run a broker on port $(PORT) with its data in ./$(DATA)'
+	@echo 'make cluster build, then run a cluster of three nodes with its data in ./$(DATA)-cluster'
 	@echo 'make build   build Warren into .venv'
 	@echo 'make wheel   leave that build in dist/, where later builds take it while it fits'
 	@echo 'make test    install what the tests need and run them all, pure and compiled'
@@ -28,8 +29,10 @@ help:
 	@echo 'make clean   remove what was built, the data of `make run` excepted'
 
 run: build
-	@echo 'A broker for AMQP 0-9-1 at amqp://guest:guest@localhost:$(PORT)/%2F; Ctrl-C ends it.'
 	@exec .venv/bin/warren server --port $(PORT) --data-dir $(DATA)
+
+cluster: build
+	@exec .venv/bin/warren dev cluster --port $(PORT) --data-dir $(DATA)-cluster
 
 build:
 	@tools/prepare build

@@ -149,6 +149,11 @@ def test_who_began_a_cluster_and_left_begins_no_other(cluster: Cluster) -> None:
     eventually(lambda: not founder.broker.running, WAIT_S)
     assert founder.broker.stop() == 0
     declare(other, "more")
+    assert founder.broker.launch().wait(WAIT_S) == 2
+    founder.broker.kill()
+    # A copy of the directory from before does not know that its node left.
+    identity = founder.folder / "node"
+    identity.write_text(identity.read_text().replace("left = 1\n", ""))
     refused = "the cluster does not know the node: it left or was forgotten"
     for words in ([], ["--join", other.contact]):
         said = founder.broker.log_text().count(refused)
@@ -186,8 +191,8 @@ def test_forget_and_leave(cluster: Cluster) -> None:
     publisher.goes_on()
     publisher.stop()
     eventually(lambda: len(nodes[0].status()["nodes"]) == 2, WAIT_S)
-    nodes[2].broker.launch()
-    nodes[2].says("the cluster does not know the node: it left or was forgotten")
+    assert nodes[2].broker.launch().wait(WAIT_S) == 2
+    assert "has left its cluster, and of no more use" in nodes[2].broker.log_text()
     nodes[2].broker.kill()
     nodes[1].broker.kill()
     eventually(lambda: not nodes[0].status()["leader"], WAIT_S)

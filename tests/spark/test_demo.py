@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SAMPLE = ROOT / "demo" / "orders.csv"
+FIRST = ROOT / "demo" / "first_queries.py"
 DEMO_SECONDS_MAX = patient(300)
 
 
@@ -95,3 +96,22 @@ def test_the_demonstration_runs(broker: Broker) -> None:
     assert "25 confirmed, 25 archived" in done.stdout
     assert "0 lost, 0 doubled" in done.stdout
     assert "BAD" not in done.stdout
+
+
+def test_the_guide_shows_the_file_that_runs() -> None:
+    shown = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
+    assert f"```python\n{FIRST.read_text(encoding='utf-8')}```" in shown
+
+
+@pytest.mark.spark
+def test_the_first_queries_print_what_the_guide_says(broker: Broker) -> None:
+    done = subprocess.run(
+        [sys.executable, str(FIRST)],
+        env={**os.environ, **environment(), "WARREN_URI": broker.url},
+        capture_output=True,
+        text=True,
+        timeout=DEMO_SECONDS_MAX,
+    )
+    assert done.returncode == 0, done.stderr
+    shown = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
+    assert f"```\n{done.stdout}```" in shown
