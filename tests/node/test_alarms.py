@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from tests.node.pair import Client, Pair, Station
+from warren.metadata.commands import RemoveNode
+from warren.node.cluster import PARTING_MS
 from warren.wire.amqp091 import spec
 
 LIMIT_BYTES = 1_000
@@ -102,3 +104,13 @@ def test_only_the_node_whose_disk_is_full_refuses() -> None:
     assert far.held and not far.nacked
     pair.a.node.disk_full(False)
     pair.until(lambda: far.acked == {1, 2})
+
+
+def test_a_node_that_is_removed_takes_its_alarms_with_it_at_once() -> None:
+    pair, near, _, third = with_clients()
+    low_on_memory(pair.b, True)
+    pair.until(lambda: near.blocked == third.blocked == ["low on memory"])
+    began = pair.clock.monotonic_ms()
+    pair.a.node.tables.submit(RemoveNode("b", True), None)
+    pair.until(lambda: near.blocked == third.blocked == ["low on memory", ""])
+    assert pair.clock.monotonic_ms() - began < PARTING_MS // 2

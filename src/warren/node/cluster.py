@@ -319,6 +319,7 @@ class Cluster(MemberHost):
                 del self._spoken[name]
                 if name != self.name:
                     self._node.remotes.broken(name)
+                    self.disks.gone(name)
                     self._parting[name] = self.monotonic_ms() + PARTING_MS
 
     def _part(self, now: i64) -> None:
@@ -327,7 +328,6 @@ class Cluster(MemberHost):
             if end_ms <= now:
                 del self._parting[name]
                 self.detector.remove(name)
-                self.disks.gone(name)
                 self.peers.forget(name)
 
     def know(self, name: str, host: str, port: int) -> None:

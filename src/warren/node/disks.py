@@ -120,7 +120,7 @@ class Disks:
             node.disk_behind = watch.behind
             cluster.disk_behind = watch.behind
             if watch.slow != slow:
-                self._say(now)
+                self._say()
                 for member in cluster.members.values():
                     member.raft.abstain(watch.slow)
             self.tell()
@@ -130,7 +130,7 @@ class Disks:
                     member.rows.ask_declined()
                 node.needs_turn = True
 
-    def _say(self, now_ms: i64) -> None:
+    def _say(self) -> None:
         log = self._node.log
         if self._watch.slow:
             self._node.log_warning(
