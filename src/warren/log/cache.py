@@ -1,8 +1,9 @@
 """The bodies kept in memory: the newest batches of each group, and those read back.
 
-Batches leave in the order in which they came, over all groups, when the bound is passed. Within a
-group they come in ascending order of message number, so a group's share is a ring that grows at one
-end and shrinks at the other, and finding a number is a look at the place found last.
+Each of the two has a bound. Batches leave in the order in which they came, over all groups, when it
+is passed. Within a group they come in ascending order of message number, so a group's share is a
+ring that grows at one end and shrinks at the other, and finding a number is a look at the place
+found last.
 """
 
 from __future__ import annotations
@@ -23,9 +24,16 @@ SLACK_MIN: Final = 64
 
 @final
 class Ring:
-    """Message batches of one group in ascending order of their numbers."""
+    """Message batches of one group in ascending order of their numbers.
 
-    def __init__(self) -> None:
+    Attributes:
+        reads: Whether they were read back.
+        counted: Whether its pool counts this ring as one with something in it.
+    """
+
+    def __init__(self, reads: bool) -> None:
+        self.reads = reads
+        self.counted = False
         self._batches: list[Batch | None] = []
         self._head: i64 = 0
         self._hint: i64 = 0
@@ -132,9 +140,9 @@ class Share:
     """What the cache holds of one group."""
 
     def __init__(self) -> None:
-        self.recent = Ring()
+        self.recent = Ring(False)
         """Batches appended, from the oldest not evicted to the newest."""
-        self.read_back = Ring()
+        self.read_back = Ring(True)
         """Batches read from disk, one ascending stretch."""
 
     def find(self, number: i64) -> Batch | None:
@@ -156,27 +164,66 @@ class _Slot:
 
 
 @final
-class Cache:
-    """The bound over all groups' shares."""
+class _Pool:
+    """Rings of one kind, over all groups, and the bound over them.
+
+    Attributes:
+        size_bytes: What is counted, of batches forgotten too until their turn comes.
+        rings: How many rings have something in it.
+    """
 
     def __init__(self, limit_bytes: i64) -> None:
-        self._limit: i64 = limit_bytes
-        self._order: deque[_Slot] = deque()
+        self.limit: i64 = limit_bytes
         self.size_bytes: i64 = 0
+        self.rings: i64 = 0
+        self._order: deque[_Slot] = deque()
 
     def admit(self, batch: Batch, ring: Ring) -> None:
         """Count a batch that is at the end of its ring and may be evicted from now on."""
         cost = batch.size() + BATCH_OVERHEAD_BYTES
         batch.resident = True
+        if not ring.counted:
+            ring.counted = True
+            self.rings += 1
         self._order.append(_Slot(batch, ring, cost))
         self.size_bytes += cost
         # The newest stays whatever its size: whoever waited for it gets to see it.
-        while self.size_bytes > self._limit and len(self._order) > 1:
+        while self.size_bytes > self.limit and len(self._order) > 1:
             slot = self._order.popleft()
             self.size_bytes -= slot.cost
             if slot.batch.resident:
                 slot.batch.resident = False
                 slot.ring.pop_front(slot.batch)
+                if len(slot.ring) == 0:
+                    self.left(slot.ring)
+
+    def left(self, ring: Ring) -> None:
+        """A ring is empty."""
+        if ring.counted:
+            ring.counted = False
+            self.rings -= 1
+
+
+@final
+class Cache:
+    """The bounds over all groups' shares: one for what is new, one for what was read back."""
+
+    def __init__(self, limit_bytes: i64, read_limit_bytes: i64) -> None:
+        self._recent = _Pool(limit_bytes)
+        self._read = _Pool(read_limit_bytes)
+
+    @property
+    def size_bytes(self) -> i64:
+        """What is kept, as far as it counts."""
+        return self._recent.size_bytes + self._read.size_bytes
+
+    def read_share_bytes(self) -> i64:
+        """What one more reader may keep without taking it from the others."""
+        return self._read.limit // (self._read.rings + 1)
+
+    def admit(self, batch: Batch, ring: Ring) -> None:
+        """Count a new batch that is at the end of its ring and may be evicted from now on."""
+        self._recent.admit(batch, ring)
 
     def admit_read(self, batches: list[Batch], share: Share) -> None:
         """Keep batches read back, in ascending order; an unconnected older stretch goes.
@@ -191,12 +238,15 @@ class Cache:
         total: i64 = 0
         for batch in batches:
             total += batch.size() + BATCH_OVERHEAD_BYTES
-            if total > self._limit and batch is not batches[0]:
+            if total > self._read.limit and batch is not batches[0]:
                 return
             share.read_back.push(batch)
-            self.admit(batch, share.read_back)
+            self._read.admit(batch, share.read_back)
 
     def forget(self, ring: Ring) -> None:
         """Empty a ring; its places in the order are passed over when their turn comes."""
         for batch in ring.clear():
             batch.resident = False
+        if ring.counted:
+            pool = self._read if ring.reads else self._recent
+            pool.left(ring)

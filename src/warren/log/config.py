@@ -15,7 +15,8 @@ class LogConfig:
 
     Attributes:
         wal_max_size_bytes: Size at which the file being written is closed for a new one.
-        cache_bytes: Bodies kept in memory, for the whole node.
+        cache_bytes: Newest bodies kept in memory, for the whole node.
+        read_cache_bytes: The same for those that were read back; 0 for as much.
         reserve_bytes: Space allocated ahead, so that a full disk is met before it hurts.
         disk_free_limit_bytes: Free space below which the disk counts as full.
         live_share_percent: A closed file with a smaller share of live bytes is rewritten.
@@ -42,12 +43,14 @@ class LogConfig:
         waiting_bytes_max: int = DISK_WAITING_BYTES_MAX,
         pinned_bytes_max: int = 512 * MEBIBYTE,
         salt: int = 0,
+        read_cache_bytes: int = 0,
     ) -> None:
         assert wal_max_size_bytes > 0 and reserve_bytes > 0 and extent_bytes_max > 0
         assert 0 <= live_share_percent <= 100
         assert 0 <= salt < 1 << 63, "the salt is 63 bits"
         self.wal_max_size_bytes = wal_max_size_bytes
         self.cache_bytes = cache_bytes
+        self.read_cache_bytes = read_cache_bytes
         self.reserve_bytes = reserve_bytes
         self.disk_free_limit_bytes = disk_free_limit_bytes
         self.live_share_percent = live_share_percent

@@ -395,6 +395,10 @@ class GroupLog:
         """The batch that holds a message, if it is in memory."""
         return self.share.find(number)
 
+    def read_share_bytes(self) -> i64:
+        """How much `read` may bring into memory now without driving out what others read."""
+        return self.store.cache.read_share_bytes()
+
     def read(self, first: i64, last: i64, max_bytes: i64, reader: BatchReader) -> None:
         """Fetch the batches that hold the messages `first` to `last`, both included.
 

@@ -39,7 +39,7 @@ class Store:
         self.executor = executor
         self.config = config
         self.listener = listener
-        self.cache = Cache(config.cache_bytes)
+        self.cache = Cache(config.cache_bytes, config.read_cache_bytes or config.cache_bytes)
         self.files: list[LogFile] = []
         self.groups: dict[int, GroupLog] = {}
         self.salt: i64 = 0

@@ -19,7 +19,10 @@ FLOW_BYTES: Final = 33_554_432
 """With more than this on its way to disk, a queue's publishers wait for the disk."""
 
 READ_AHEAD_BYTES: Final = 1_048_576
-"""How much of a backlog one read brings into memory: some thousand small messages."""
+"""How much of a backlog one read brings into memory at most: some thousand small messages."""
+
+READ_AHEAD_BYTES_MIN: Final = 65_536
+"""How much it does at first, and when what was read before was gone before it was used."""
 
 
 class LoggedQueue(Queue):
@@ -37,6 +40,10 @@ class LoggedQueue(Queue):
         self._readers: list[Link] = []
         self._wanted: i64 = 0
         self._reading: bool = False
+        self._window: i64 = READ_AHEAD_BYTES_MIN
+        self._read_first: i64 = 0
+        self._read_behind: i64 = -1
+        """What the read before brought: its first message, and the one behind its last."""
         self._stalled: bool = False
         """Whether what readers wait for cannot be had now, so that only `retry` reads again."""
 
@@ -51,19 +58,22 @@ class LoggedQueue(Queue):
         self._readers.append(link)
         self._read()
 
-    def batches_read(self, found: bool, error: BaseException | None) -> None:
+    def batches_read(self, first: i64, behind: i64, error: BaseException | None) -> None:
         """A read came back.
 
         Args:
-            found: Whether it brought anything.
+            first: The number of the first message that it brought.
+            behind: The number behind the last one; -1 if it brought nothing.
             error: Why not all that was looked for; the node goes on without it.
         """
         self._reading = False
+        self._read_first = first
+        self._read_behind = behind
         if self.deleted:
             return
         if error is not None:
             self.damaged(error)
-        elif not found:
+        elif behind < 0:
             # A copy that is being brought up does not have it yet.
             self._stall()
         self._resume_readers()
@@ -131,7 +141,19 @@ class LoggedQueue(Queue):
         if self._readers and not self._reading and not self._stalled and not self.deleted:
             self._reading = True
             newest = self.log.next_message - 1
-            self.log.read(self._wanted, newest, READ_AHEAD_BYTES, ReadAhead(self))
+            self.log.read(self._wanted, newest, self._read_ahead(), ReadAhead(self))
+
+    def _read_ahead(self) -> i64:
+        """How much to read: more each time it was used up, less when it was gone before."""
+        window = self._window
+        if self._wanted == self._read_behind:
+            window = min(2 * window, READ_AHEAD_BYTES)
+        elif self._read_first <= self._wanted < self._read_behind:
+            window = max(window // 2, READ_AHEAD_BYTES_MIN)
+        else:
+            window = READ_AHEAD_BYTES_MIN
+        self._window = window
+        return min(window, self.log.read_share_bytes())
 
     def _take_messages(self) -> Gathered:
         """All messages gathered, as one record batch."""
@@ -189,7 +211,12 @@ class ReadAhead(BatchReader):
 
     def batches_read(self, batches: list[Batch], error: BaseException | None) -> None:
         """Hand the answer on."""
-        self._queue.batches_read(len(batches) > 0, error)
+        first: i64 = 0
+        behind: i64 = -1
+        if batches:
+            first = batches[0].first
+            behind = batches[-1].first + batches[-1].count
+        self._queue.batches_read(first, behind, error)
 
 
 @final

@@ -73,6 +73,13 @@ DRAIN_SECONDS = 0.05
 """What clients' sockets get to take the last frames at an orderly stop."""
 LOG_FILES = 8
 """`raft.wal_max_size_bytes` is cut into this many files, to reclaim space in small steps."""
+MEBIBYTE = 1_048_576
+CACHE_SHARE = 256
+CACHE_BYTES = (2 * MEBIBYTE, 8 * MEBIBYTE)
+"""The newest bodies may take this part of the memory limit, within bounds."""
+READ_CACHE_SHARE = 64
+READ_CACHE_BYTES = (8 * MEBIBYTE, 128 * MEBIBYTE)
+"""The same for bodies that were read back; more would mostly be one more copy of the page cache."""
 WARN_SECONDS = 10.0
 """How often the log says that there is no room for connections."""
 LOOKED_AT_MAX = 64
@@ -715,12 +722,15 @@ def settings_from(config: ServerConfig) -> Settings:
     settings.connections_max = config.connection_max
     settings.handshake_timeout_ms = config.handshake_timeout
     settings.max_message_bytes = config.max_message_size
+    memory = config.memory_limit_bytes(total_memory_bytes())
     settings.log = LogConfig(
         wal_max_size_bytes=config.raft_wal_max_size_bytes // LOG_FILES,
+        cache_bytes=within(memory // CACHE_SHARE, CACHE_BYTES),
+        read_cache_bytes=within(memory // READ_CACHE_SHARE, READ_CACHE_BYTES),
         disk_free_limit_bytes=config.disk_free_limit,
         pinned_bytes_max=config.raft_wal_max_size_bytes,
     )
-    settings.memory_limit_bytes = config.memory_limit_bytes(total_memory_bytes())
+    settings.memory_limit_bytes = memory
     settings.default_vhost = config.default_vhost
     settings.default_user = config.default_user
     settings.default_password = config.default_pass
@@ -736,6 +746,11 @@ def settings_from(config: ServerConfig) -> Settings:
     settings.reconcile_interval_ms = config.reconciliation_interval
     settings.reconcile_trigger_ms = config.reconciliation_trigger_interval
     return settings
+
+
+def within(value: int, bounds: tuple[int, int]) -> int:
+    """The nearest number that is not below or above some bounds."""
+    return min(max(value, bounds[0]), bounds[1])
 
 
 def total_memory_bytes() -> int:
