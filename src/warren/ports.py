@@ -111,7 +111,11 @@ class Executor(Protocol):
     """Workers for blocking jobs. Jobs of one lane run one at a time, in order."""
 
     def submit(self, lane: str, job: Job) -> None:
-        """Queue a job. Lanes: `wal` (group commit), `read` (backlogs), `compact` (background)."""
+        """Queue a job.
+
+        Lanes: `wal` (group commit), `read` and more with a number behind (backlogs), `compact`
+        (background).
+        """
 
 
 class Transport(Protocol):

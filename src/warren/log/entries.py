@@ -8,21 +8,22 @@ from mypy_extensions import i64
 
 from warren.errors import Compacted, CorruptRecord
 from warren.log.batch import Batch, Header
+from warren.log.lanes import Reading
 from warren.log.listener import BatchReader
 from warren.log.reading import Span, below, take
-from warren.ports import Job
 
 if TYPE_CHECKING:
     from warren.log.group import GroupLog
 
 
 @final
-class EntriesJob(Job):
+class EntriesJob(Reading):
     """One read of a range of a group's entries."""
 
     def __init__(
         self, group: GroupLog, first: i64, last: i64, max_bytes: i64, reader: BatchReader
     ) -> None:
+        super().__init__()
         self._group = group
         self._first: i64 = first
         self._last: i64 = last
@@ -36,7 +37,7 @@ class EntriesJob(Job):
     def start(self) -> None:
         """Plan the read and hand it to the executor."""
         self._plan()
-        self._group.store.executor.submit("read", self)
+        self._group.store.lanes.submit(self)
 
     def _plan(self) -> None:
         """Choose what to read: extents for `max_bytes`, at least one, if any is on disk."""
@@ -60,14 +61,16 @@ class EntriesJob(Job):
                 planned += span.size
                 at += 1
 
-    def run(self) -> None:
+    def read(self) -> None:
         header = Header()
         for span in self._spans:
             take(span, header, self._group, self._first, self._last, True, self._found)
 
-    def done(self, error: BaseException | None) -> None:
+    def release(self) -> None:
         for span in self._spans:
             span.file.release()
+
+    def finished(self, error: BaseException | None) -> None:
         group = self._group
         if len(group.cuts) > self._cuts_seen:
             self._found = below(self._found, group.lowest_cut(self._cuts_seen))
@@ -81,6 +84,9 @@ class EntriesJob(Job):
             self._look_again()
         else:
             self._deliver()
+
+    def give_up(self, error: OSError) -> None:
+        self._reader.batches_read([], error)
 
     def _look_again(self) -> None:
         """Nothing was found although there is an entry: it came after the look, or is lost."""

@@ -9,21 +9,22 @@ from mypy_extensions import i64
 from warren.errors import Compacted
 from warren.log.batch import Batch, Header
 from warren.log.copying import narrowed
+from warren.log.lanes import Reading
 from warren.log.listener import RawReader
 from warren.log.reading import Span, end_of, take
-from warren.ports import Job
 
 if TYPE_CHECKING:
     from warren.log.group import GroupLog
 
 
 @final
-class LiveJob(Job):
+class LiveJob(Reading):
     """One read of some runs of a group's messages."""
 
     def __init__(
         self, group: GroupLog, runs: list[tuple[int, int]], max_bytes: i64, reader: RawReader
     ) -> None:
+        super().__init__()
         self._group = group
         self._runs = runs
         self._max_bytes: i64 = max_bytes
@@ -39,7 +40,7 @@ class LiveJob(Job):
     def start(self) -> None:
         """Plan the read and hand it to the executor."""
         self._plan()
-        self._group.store.executor.submit("read", self)
+        self._group.store.lanes.submit(self)
 
     def _plan(self) -> None:
         """Choose extents that hold messages of the runs, for `max_bytes`, at least one."""
@@ -69,7 +70,7 @@ class LiveJob(Job):
         # All that is there is planned for.
         self._resume = i64(runs[len(runs) - 1][1]) + 1 if runs else 0
 
-    def run(self) -> None:
+    def read(self) -> None:
         header = Header()
         found: list[Batch] = []
         for span in self._spans:
@@ -99,9 +100,11 @@ class LiveJob(Job):
         self._bytes += batch.size()
         return True
 
-    def done(self, error: BaseException | None) -> None:
+    def release(self) -> None:
         for span in self._spans:
             span.file.release()
+
+    def finished(self, error: BaseException | None) -> None:
         group = self._group
         if error is None and (group.dropped or group.lowest_cut(self._cuts_seen) == 0):
             error = Compacted(f"group {group.id} is not what it was")
@@ -111,3 +114,6 @@ class LiveJob(Job):
             self._reader.raw_read(b"".join(self._pieces), self._next, None)
         else:
             self.start()
+
+    def give_up(self, error: OSError) -> None:
+        self._reader.raw_read(b"", 0, error)

@@ -133,6 +133,7 @@ class Log:
         Args:
             now_ms: Monotonic time.
         """
+        self._store.lanes.tick(now_ms)
         self._writer().tick(now_ms)
         self._compactor.tick(now_ms)
 

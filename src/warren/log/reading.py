@@ -9,9 +9,9 @@ from mypy_extensions import i64
 from warren.errors import Compacted, CorruptRecord
 from warren.log.batch import KIND_COMMAND, KIND_MESSAGES, Batch, Header, aligned
 from warren.log.extents import Extents, is_void
+from warren.log.lanes import Reading
 from warren.log.listener import BatchReader, RawReader
 from warren.log.salvage import gaps, messages_in
-from warren.ports import Job
 
 if TYPE_CHECKING:
     from warren.log.group import GroupLog
@@ -135,7 +135,7 @@ def limited(batches: list[Batch], max_bytes: i64) -> list[Batch]:
 
 
 @final
-class ReadJob(Job):
+class ReadJob(Reading):
     """One read of a range of a group's messages, as batches or as raw bytes."""
 
     def __init__(
@@ -147,6 +147,7 @@ class ReadJob(Job):
         reader: BatchReader | None,
         raw_reader: RawReader | None,
     ) -> None:
+        super().__init__()
         self._group = group
         self._first: i64 = first
         self._last: i64 = last
@@ -164,7 +165,7 @@ class ReadJob(Job):
     def start(self) -> None:
         """Plan the read and hand it to the executor."""
         self._plan()
-        self._group.store.executor.submit("read", self)
+        self._group.store.lanes.submit(self)
 
     def _plan(self) -> None:
         """Choose what to read: extents for `max_bytes`, at least one."""
@@ -192,7 +193,7 @@ class ReadJob(Job):
                     self._resume = behind
                 at += 1
 
-    def run(self) -> None:
+    def read(self) -> None:
         header = Header()
         for span in self._spans:
             before = len(self._found)
@@ -203,9 +204,11 @@ class ReadJob(Job):
                 del self._found[before:]
                 self._found += messages_in(span, self._group, self._first, self._last)
 
-    def done(self, error: BaseException | None) -> None:
+    def release(self) -> None:
         for span in self._spans:
             span.file.release()
+
+    def finished(self, error: BaseException | None) -> None:
         group = self._group
         if len(group.cuts) > self._cuts_seen:
             # What was made void since is not handed out; look again for what took its place.
@@ -234,6 +237,9 @@ class ReadJob(Job):
                     recent.append(batch)
             self._deliver(limited(recent, self._max_bytes), None)
 
+    def give_up(self, error: OSError) -> None:
+        self._deliver([], error)
+
     def _deliver_rest(self, error: CorruptRecord) -> None:
         """Hand out what is whole, and say what is not, of the messages that were looked for."""
         error.group_id = int(self._group.id)
@@ -248,7 +254,7 @@ class ReadJob(Job):
         if not self._spans and self._resume == before:
             # Nothing on disk from here on: what follows was not written when last looked at.
             self._resume = self._group.written_messages
-        self._group.store.executor.submit("read", self)
+        self._group.store.lanes.submit(self)
 
     def _deliver(self, batches: list[Batch], error: BaseException | None) -> None:
         if self._reader is not None:

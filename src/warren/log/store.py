@@ -9,6 +9,7 @@ from mypy_extensions import i64
 from warren.log.cache import Cache
 from warren.log.config import LogConfig
 from warren.log.files import LogFile
+from warren.log.lanes import ReadLanes
 from warren.log.listener import LogListener
 from warren.log.manifest import Manifest
 from warren.ports import Disk, Executor
@@ -39,6 +40,7 @@ class Store:
         self.executor = executor
         self.config = config
         self.listener = listener
+        self.lanes = ReadLanes(executor)
         self.cache = Cache(config.cache_bytes, config.read_cache_bytes or config.cache_bytes)
         self.files: list[LogFile] = []
         self.groups: dict[int, GroupLog] = {}

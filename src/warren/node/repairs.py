@@ -79,6 +79,7 @@ class Repairs:
         self._checking: dict[int, bool] = {}
         """Groups of which this node reads its own copy, so that another one may go."""
         self._turn: int = 0
+        self._said_turn: int = -1
         self._due_ms: i64 = 0
 
     # --- what a start found ---------------------------------------------------------------------
@@ -133,17 +134,20 @@ class Repairs:
 
     def queue_damaged(self, queue: Queue, error: BaseException) -> None:
         """Messages of a queue cannot be read here."""
-        if queue.kind == "quorum":
+        if not isinstance(error, CorruptRecord):
+            # Read again a while later, by all queues that cannot be read.
+            if self._said_turn != self._turn:
+                self._said_turn = self._turn
+                self._node.log_warning(f"{queue} cannot be read for now: {error}")
+        elif queue.kind == "quorum":
             self._note(int(queue.group_id), error)
-        elif isinstance(error, CorruptRecord):
+        else:
             lost = ", ".join(f"{a} to {b}" if b > a else str(a) for a, b in error.lost[:RUNS_SAID])
             if len(error.lost) > RUNS_SAID:
                 lost += f" and more up to {error.lost[-1][1]}"
             self._node.log_warning(
                 f"messages {lost} of {queue} are gone, the others are served: {error}"
             )
-        else:
-            self._node.log_warning(f"{queue} cannot be read for now: {error}")
 
     def member_damaged(self, member: Member, error: BaseException) -> None:
         """What a leader's peer needs cannot be read here."""

@@ -1,0 +1,140 @@
+"""Reads off the node's thread: several at a time, and none that hangs holds up the others.
+
+A disk may hang on one file only, and a thread that waits for it cannot be called back. So there are
+a few lanes, a read goes to the first that is least busy, and a lane whose read does not come back
+is given up until it does: whoever waits for a read there is told, and may ask again, on another
+lane.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections import deque
+from typing import Final, final
+
+from mypy_extensions import i64, mypyc_attr
+
+from warren.ports import Executor, Job
+
+LANES: Final = ("read", "read2", "read3", "read4")
+"""A thread each, begun when all before it are busy."""
+
+HUNG_MS: Final = 10_000
+"""A read that has not come back for so long hangs: it is of a mebibyte or so."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Reading(Job):
+    """One read.
+
+    Attributes:
+        lane: Where it is or was.
+        over: Whether whoever waited was told that it hangs; what it brings is not wanted.
+    """
+
+    def __init__(self) -> None:
+        self.lane: Lane | None = None
+        self.over: bool = False
+
+    def run(self) -> None:
+        if not self.over:
+            self.read()
+
+    def done(self, error: BaseException | None) -> None:
+        lane = self.lane
+        assert lane is not None, "a read comes back from its lane"
+        lane.ended()
+        self.release()
+        if not self.over:
+            self.finished(error)
+
+    def read(self) -> None:
+        """The blocking part."""
+        raise AssertionError("a read defines read")
+
+    def release(self) -> None:
+        """Let go of the files that were read."""
+        raise AssertionError("a read defines release")
+
+    def finished(self, error: BaseException | None) -> None:
+        """What follows, unless it was given up; `error` is what `read` raised."""
+        raise AssertionError("a read defines finished")
+
+    def give_up(self, error: OSError) -> None:
+        """Tell whoever waits that it hangs."""
+        raise AssertionError("a read defines give_up")
+
+
+@final
+class Lane:
+    """Reads that follow each other.
+
+    Attributes:
+        jobs: Those that have not come back, in order.
+        since_ms: Since when the first of them is the first.
+        hangs: Whether that is too long.
+    """
+
+    def __init__(self, name: str, lanes: ReadLanes) -> None:
+        self.name: str = name
+        self.jobs: deque[Reading] = deque()
+        self.since_ms: i64 = 0
+        self.hangs: bool = False
+        self._lanes = lanes
+
+    def ended(self) -> None:
+        """The first read has come back."""
+        self.jobs.popleft()
+        self.since_ms = self._lanes.now_ms
+        self.hangs = False
+
+
+@final
+class ReadLanes:
+    """All lanes for reads of a log.
+
+    Attributes:
+        now_ms: Monotonic time as of the last tick.
+    """
+
+    def __init__(self, executor: Executor) -> None:
+        self.now_ms: i64 = 0
+        self._executor = executor
+        self._lanes = [Lane(name, self) for name in LANES]
+        self._refused: list[Reading] = []
+        """Reads that no lane took; they are told with the next tick."""
+
+    def submit(self, job: Reading) -> None:
+        """Have a read done."""
+        best: Lane | None = None
+        for lane in self._lanes:
+            if not lane.hangs and (best is None or len(lane.jobs) < len(best.jobs)):
+                best = lane
+        if best is None:
+            self._refused.append(job)
+            return
+        if not best.jobs:
+            best.since_ms = self.now_ms
+        best.jobs.append(job)
+        job.lane = best
+        self._executor.submit(best.name, job)
+
+    def tick(self, now_ms: i64) -> None:
+        """Give up what hangs."""
+        self.now_ms = now_ms
+        refused = self._refused
+        self._refused = []
+        for job in refused:
+            job.release()
+            _give_up(job)
+        for lane in self._lanes:
+            if lane.jobs and not lane.hangs and now_ms - lane.since_ms >= HUNG_MS:
+                lane.hangs = True
+                for job in list(lane.jobs):
+                    if not job.over:
+                        _give_up(job)
+
+
+def _give_up(job: Reading) -> None:
+    job.over = True
+    job.give_up(OSError(errno.ETIMEDOUT, f"a read did not come back in {HUNG_MS // 1_000} s"))

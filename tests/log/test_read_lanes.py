@@ -1,0 +1,112 @@
+"""A read that hangs holds up nobody else, and is not waited for without a bound."""
+
+from __future__ import annotations
+
+import errno
+from random import Random
+
+from sim.disk import SimDisk, SimExecutor
+from tests.log.model import SMALL, Reader
+from tests.log.replica import pack_lengths
+from tests.log.test_damaged_starts import Owner, Patient
+from warren.log.batch import KIND_MESSAGES
+from warren.log.config import LogConfig
+from warren.log.lanes import HUNG_MS, LANES
+from warren.log.log import Log
+from warren.ports import Job
+
+GROUPS = 12
+
+
+class Holding:
+    """An executor of which some lanes stand still."""
+
+    def __init__(self) -> None:
+        self._inner = SimExecutor(Random(1))
+        self.held: dict[str, list[Job]] = {}
+
+    def submit(self, lane: str, job: Job) -> None:
+        if lane in self.held:
+            self.held[lane].append(job)
+        else:
+            self._inner.submit(lane, job)
+
+    def drain(self) -> None:
+        self._inner.drain()
+
+    def let_go(self, lane: str) -> None:
+        for job in self.held.pop(lane):
+            self._inner.submit(lane, job)
+        self.drain()
+
+
+def filled() -> tuple[Log, Holding]:
+    """A log with some groups of one message, none of which is in memory."""
+    executor = Holding()
+    log = Log(SimDisk(3), executor, LogConfig(**SMALL), Owner())
+    log.recover(Patient())
+    log.tick(1)
+    for group_id in range(1, GROUPS + 1):
+        body = b"%d" % group_id
+        log.group(group_id).append(KIND_MESSAGES, 1, 0, 1, pack_lengths([body]), body, None)
+    log.flush()
+    executor.drain()
+    return log, executor
+
+
+def read(log: Log, group_id: int) -> Reader:
+    reader = Reader()
+    group = log.group(group_id)
+    log._store.cache.forget(group.share.recent)
+    group.read(0, 0, 1_000, reader)
+    return reader
+
+
+def body(reader: Reader) -> bytes:
+    assert reader.answers == 1 and reader.error is None
+    return reader.batches[0].record(0)
+
+
+def test_one_hanging_read_leaves_the_others_alone() -> None:
+    log, executor = filled()
+    executor.held[LANES[0]] = []
+    hanging = read(log, 1)
+    for group_id in range(2, GROUPS + 1):
+        reader = read(log, group_id)
+        executor.drain()
+        assert body(reader) == b"%d" % group_id
+    log.tick(HUNG_MS)
+    assert hanging.answers == 0
+    log.tick(HUNG_MS + 1)
+    assert hanging.answers == 1 and isinstance(hanging.error, OSError)
+    assert hanging.error.errno == errno.ETIMEDOUT
+    again = read(log, 1)
+    executor.drain()
+    assert body(again) == b"1"
+    # It comes back in the end: nobody is told twice, and the lane is used again.
+    executor.let_go(LANES[0])
+    assert hanging.answers == 1
+    later = read(log, 1)
+    executor.drain()
+    assert body(later) == b"1"
+    assert all(file.readers == 0 for file in log._store.files)
+
+
+def test_what_queued_up_behind_a_hanging_read_is_told_as_well() -> None:
+    log, executor = filled()
+    for lane in LANES:
+        executor.held[lane] = []
+    readers = [read(log, group_id) for group_id in range(1, GROUPS + 1)]
+    log.tick(HUNG_MS + 1)
+    assert all(reader.answers == 1 and reader.error is not None for reader in readers)
+    # With no lane left nothing piles up.
+    waiting = sum(len(jobs) for jobs in executor.held.values())
+    late = read(log, 1)
+    assert late.answers == 0
+    log.tick(HUNG_MS + 50)
+    assert late.answers == 1 and late.error is not None
+    assert waiting == sum(len(jobs) for jobs in executor.held.values()) == GROUPS
+    executor.let_go(LANES[2])
+    after = read(log, 5)
+    executor.drain()
+    assert body(after) == b"5"
