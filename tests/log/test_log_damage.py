@@ -11,7 +11,9 @@ import pytest
 from sim.disk import SimDisk
 from tests.log.model import Entry, Reader, World
 from warren.errors import CorruptRecord, StorageError
+from warren.log import sidecar
 from warren.log.batch import HEADER_BYTES, SECTOR_BYTES, Batch
+from warren.log.files import LogFile
 from warren.log.manifest import VERSION_LINE
 from warren.ports import File
 
@@ -249,6 +251,22 @@ def test_a_damaged_sidecar_is_done_without(offset: int) -> None:
     world = with_closed_files()
     world.disk.flip("log/00000002.idx", offset, 0x08)
     world.start()
+    world.check()
+
+
+@pytest.mark.parametrize("wrong", ["salt", "number", "size"])
+def test_a_sidecar_that_is_not_of_this_file_is_done_without(wrong: str) -> None:
+    """One of another directory, say, that was copied over: it is whole, and says other things."""
+    world = with_closed_files()
+    file = world.log._store.files[1]
+    other = LogFile(file.number + (wrong == "number"), file.path, file.handle)
+    other.end = file.end - SECTOR_BYTES * (wrong == "size")
+    salt = world.log._store.salt ^ (wrong == "salt")
+    handle = world.disk.open("log/00000002.idx")
+    handle.truncate(0)
+    handle.write_durable([sidecar.encode(other, salt)], 0)
+    world.start()
+    assert world.log._store.files[1].groups
     world.check()
 
 

@@ -69,7 +69,12 @@ class Replication:
                 if batch is None and fetched is not None:
                     while at < len(fetched) and fetched[at].index < index:
                         at += 1
-                    if at < len(fetched) and fetched[at].index == index:
+                    # What was read may have been truncated since: terms say whether it is the same.
+                    if (
+                        at < len(fetched)
+                        and fetched[at].index == index
+                        and fetched[at].term == member.log.term_at(index)
+                    ):
                         batch = fetched[at]
                 if batch is None:
                     break
