@@ -20,14 +20,22 @@ FRAME_SIZES = (8_192, 131_072)
 def make_queues(world: Stage) -> list[QueueState]:
     """The queues of a run."""
     options = world.options
-    queues = [QueueState(f"q{n}", "quorum", True, False) for n in range(options.quorum_queues)]
-    queues += [QueueState(f"c{n}", "classic", True, False) for n in range(options.classic_queues)]
+    name = options.name
+    queues = [
+        QueueState(name(f"q{n}"), "quorum", True, False) for n in range(options.quorum_queues)
+    ]
+    queues += [
+        QueueState(name(f"c{n}"), "classic", True, False) for n in range(options.classic_queues)
+    ]
     if options.transient_queue:
-        queues.append(QueueState("t", "classic", False, False))
+        queues.append(QueueState(name("t"), "classic", False, False))
     if options.volatile:
         kind = world.random.choice(("quorum", "classic"))
-        queues.append(QueueState("v", kind, True, True))
+        queues.append(QueueState(name("v"), kind, True, True))
     queues[0].grouped = bool(options.groups and options.quorum_queues)
+    for queue in queues:
+        if queue.kind == "quorum":
+            queue.delivery_limit = options.delivery_limit
     return queues
 
 
@@ -60,7 +68,7 @@ def make_clients(world: Stage) -> list[Client]:
         for n in range(2):
             name = f"r{n}"
             client = new(name)
-            reader = Reader(world, name, 1, world.queues[0], "g", options.lease_ms)
+            reader = Reader(world, name, 1, world.queues[0], options.name("g"), options.lease_ms)
             client.actors.append(reader)
             readers.append(reader)
             # Readers do one thing after another; let them come to it.

@@ -7,10 +7,10 @@ what was not handed over.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 from sim.model import Violation
-from warren.limits import FRAME_BYTES_MAX
+from warren.limits import FRAME_BYTES_MAX, FRAME_OVERHEAD_BYTES
 from warren.node.node import Node
 from warren.protocols.amqp091.connection import Connection
 from warren.wire.amqp091 import spec
@@ -28,6 +28,9 @@ CAPABILITIES: Table = {
     "connection.blocked": True,
     "authentication_failure_close": True,
 }
+
+GARBLED: Final = {501, 502, 503, 504, 505, 540}
+"""With these the node may end a connection over which something came damaged."""
 
 
 class Mark:
@@ -75,6 +78,7 @@ class SimConnection:
         self._left: dict[int, Actor] = {}
         self._marks: deque[tuple[int, Mark]] = deque()
         self._sent = 0
+        self._last_bytes = 0
         self._handed = 0
         self._reader = FrameReader(FRAME_BYTES_MAX)
         self._contents: dict[int, tuple[spec.Method, int, list[bytes]]] = {}
@@ -182,7 +186,31 @@ class SimConnection:
         """Send bytes as they are."""
         self.outbox += data
         self._sent += len(data)
+        self._last_bytes = len(data)
         self.world.stirred(self)
+
+    def garble(self) -> bool:
+        """Flip a bit of a frame's end, type or size that is on its way; False if there is none.
+
+        Only what was sent last is known to begin with a frame. From here on nothing that is sent
+        counts.
+        """
+        outbox, random = self.outbox, self.world.random
+        at = len(outbox) - self._last_bytes
+        if at < 0 or not self._last_bytes:
+            return False
+        ends: list[int] = []
+        while at < len(outbox):
+            ends.append(at)
+            at += int.from_bytes(outbox[at + 3 : at + 7], "big") + FRAME_OVERHEAD_BYTES
+        first = random.choice(ends)
+        size = int.from_bytes(outbox[first + 3 : first + 7], "big")
+        # Of the size a high bit, so that no node waits for what never comes.
+        where = random.choice((first, first + 3, first + 7 + size))
+        outbox[where] ^= 1 << random.randrange(8)
+        self.condemned = True
+        self.tolerated |= GARBLED
+        return True
 
     def mark(self, mark: Mark) -> None:
         """Tell `mark` when all that was sent so far has been handed over."""

@@ -22,6 +22,16 @@ def lose_one(world: Stage) -> None:
     world.disconnect(connection)
 
 
+def garble_one(world: Stage) -> None:
+    """A frame of a client comes damaged: its connection ends, and nothing else happens."""
+    ready = [c for c in world.connections if c.ready and not c.condemned and c.outbox]
+    if ready:
+        connection = world.random.choice(ready)
+        if connection.garble():
+            world.say("%s sends a damaged frame", connection.name)
+            world.count("damaged frames")
+
+
 def deafen_one(world: Stage) -> None:
     """A client stops reading, or reads again."""
     if not world.connections:

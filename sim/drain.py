@@ -35,16 +35,17 @@ class Returner(Actor):
     def __init__(self, world: Stage, name: str, number: int, queue: QueueState) -> None:
         super().__init__(world, name, number)
         self._queue = queue
+        self._group = world.options.name("g")
 
     def set_up(self) -> None:
         """Acquire, then release."""
-        self.call(spec.TableAcquire(0, self._queue.name, "g", 0), self._acquired)
+        self.call(spec.TableAcquire(0, self._queue.name, self._group, 0), self._acquired)
 
     def _acquired(self, method: spec.Method, content: bytes) -> None:
         if not isinstance(method, spec.TableAcquireOk):
             raise Violation(f"{self.name}: {method.NAME} answers acquire")
-        self.world.checkouts.acquired(self._queue, "g", method.epoch, 0)
-        self.call(spec.TableRelease(0, self._queue.name, "g", method.epoch), self.begin)
+        self.world.checkouts.acquired(self._queue, self._group, method.epoch, 0)
+        self.call(spec.TableRelease(0, self._queue.name, self._group, method.epoch), self.begin)
 
     def act(self) -> None:
         """Nothing is left to do."""
@@ -69,7 +70,7 @@ def drainers(world: Stage) -> list[Client]:
         client = Drainer(world, f"d.{queue.name}", 131_072)
         client.actors.append(Consumer(world, client.name, 1, queue, True, 50, False, False))
         clients.append(client)
-    if world.checkouts.epoch(world.queues[0], "g"):
+    if world.checkouts.epoch(world.queues[0], world.options.name("g")):
         returning = Client(world, "g.returner", 131_072)
         returning.actors.append(Returner(world, returning.name, 1, world.queues[0]))
         clients.append(returning)

@@ -19,6 +19,7 @@ from sim.model import (
     body_of,
     id_of,
 )
+from warren.limits import FRAME_OVERHEAD_BYTES
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import content_frames
 
@@ -126,10 +127,7 @@ class Publisher(Actor):
         messages: list[Message] = []
         for _ in range(count):
             self._sequence += 1
-            if self.random.random() < options.large_share:
-                size = self.random.randrange(2_000, options.large_bytes)
-            else:
-                size = self.random.randrange(10, options.small_bytes)
+            size = self._size(connection)
             persistent = self.random.random() >= options.transient_share
             message = world.new_message(self._channel, self._sequence, size, persistent)
             world.copy_to(message, self.queues)
@@ -150,8 +148,37 @@ class Publisher(Actor):
             elif self.mode == "tx":
                 message.status = UNCOMMITTED
                 self._transaction.append(message)
-        world.count("published", count)
+            if 0 < options.body_bytes_max < size:
+                self._too_large(message)
+                break
+        world.count("published", len(messages))
         world.say("%s publishes %s to %s", self.name, span(messages), [q.name for q in self.queues])
+
+    def _size(self, connection: SimConnection) -> int:
+        """How large the next message is."""
+        options, random = self.world.options, self.random
+        if options.edge_share and random.random() < options.edge_share:
+            payload = connection.frame_max - FRAME_OVERHEAD_BYTES
+            edges = [payload * n + d for n in (1, 2, 3) for d in (-1, 0, 1)]
+            edges += [options.body_bytes_max - 1, options.body_bytes_max]
+            for size in (options.round_bytes_max, options.extent_bytes_max, options.wal_max_bytes):
+                # What the message is wrapped in takes a part of these.
+                edges.append(size - random.randrange(300))
+            if random.random() < 0.05:
+                return options.body_bytes_max + 1
+            return random.choice([size for size in edges if size <= options.body_bytes_max])
+        if random.random() < options.large_share:
+            return random.randrange(2_000, options.large_bytes)
+        return random.randrange(10, options.small_bytes)
+
+    def _too_large(self, message: Message) -> None:
+        """What the node does not take has to close the channel, and never comes out."""
+        self.world.say("%s publishes too large a message", self.name)
+        self.world.count("too large")
+        message.status = ROLLED_BACK
+        self.unconfirmed.pop(message.sequence, None)
+        self.tolerated.add(406)
+        self.ready = False
 
     def _end_transaction(self) -> None:
         messages = self._transaction

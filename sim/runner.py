@@ -38,6 +38,11 @@ NEEDED = (
     "fenced",
     "commits",
     "purges",
+    "returned",
+    "too large",
+    "damaged frames",
+    "disks stand still",
+    "disks crawl",
 )
 """What a set of seeds has to have met; otherwise it proves nothing."""
 
@@ -77,6 +82,10 @@ NEEDED_OF_CLUSTERS = (
     "lines given up",
     "delivered from classic queues",
     "purges",
+    "too large",
+    "damaged frames",
+    "disks stand still",
+    "disks crawl",
 )
 """The same for clusters."""
 

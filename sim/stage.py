@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from sim.consumer import Receiver
 
 
+MAJORITY_MS = 30_000
+"""So long a client's method waits for its majority's disks."""
+
+
 class Stage:
     """See the module's head.
 
@@ -50,7 +54,7 @@ class Stage:
     def __init__(self, seed: int, operations: int, traced: bool) -> None:
         self.seed = seed
         self.random = Random(seed)
-        self.options = Options(self.random, operations)
+        self.options = Options(self.random, operations, seed)
         self.lines: list[str] | None = [] if traced else None
         self.counts: Counter[str] = Counter()
         self.life = 0
@@ -111,9 +115,12 @@ class Stage:
         """The node closed a connection with 541.
 
         Raises:
-            Violation: It has no reason to.
+            Violation: Nothing has waited for so long.
         """
-        raise Violation(f"{connection.name}: the node closed the connection: 541 {text}")
+        waited_ms = max((actor.waits_ms() for actor in connection.users()), default=0)
+        if waited_ms < MAJORITY_MS:
+            raise Violation(f"{connection.name}: 541 after {waited_ms} ms: {text}")
+        self.count("asked in vain")
 
     def dropped(self, queue: QueueState) -> int:
         """Messages that a queue dropped at its delivery limit."""

@@ -32,7 +32,29 @@ CLOCK = "clock"
 MEMORY = "memory"
 """The process uses too much memory for a while."""
 
+GARBLE = "garble"
+"""A client's frame comes damaged; its connection has to end."""
+STALL = "stall"
+"""The disk stands still for a while."""
+CRAWL = "crawl"
+"""The disk is slow for a while."""
+
 TROUBLES = (POWER, POWER_IN_CALL, KILL, STOP, LOSE, DEAF, SYNC_FAILS, FULL, CLOCK, MEMORY)
+LATER_TROUBLES = (GARBLE, STALL, CRAWL)
+"""Drawn apart, as all that came later is: runs without it are what they were before."""
+LATER_SHARE = 0.2
+EDGE_BYTES = 30_000
+"""Largest body in runs that try the limits."""
+NAMES = {
+    "q0": "q\u00e90",
+    "q1": "qe\u03010",
+    "c0": "c-\u043a\u0440\u043e\u043b\u0438\u043a0",
+    "c1": "c-\U0001f407" * 28,
+    "t": "t-\u517b\u5154\u573a",
+    "v": "v\ufb01\u2126",
+    "g": "\u0433\u0440\u0443\u043f\u043f\u0430\u00a0g",
+}
+"""Names beyond ASCII: two that look alike, a long one, and some that change when normalised."""
 
 
 @final
@@ -47,9 +69,13 @@ class Options:
         window: Unconfirmed publishes before a publisher waits.
         burst: Most publishes at a time.
         pace_ms: Most virtual milliseconds per step.
+        delivery_limit: Of quorum queues.
+        unicode: Whether names are beyond ASCII.
+        edge_share: Share of messages whose size is near some limit.
+        body_bytes_max: Largest body that the node takes; 0 for what it has by itself.
     """
 
-    def __init__(self, random: Random, operations: int) -> None:
+    def __init__(self, random: Random, operations: int, seed: int) -> None:
         self.operations = operations
         self.troubles = self._some(random, TROUBLES, 0.5)
         self.trouble_share = random.choice((0.002, 0.005, 0.01))
@@ -90,6 +116,21 @@ class Options:
         self.lease_ms = random.choice((0, 0, 5_000))
         self.clients = random.randrange(1, 4)
         self.reader_weight = random.choice((2, 6, 12))
+
+        later = Random(f"{seed} later")
+        self.troubles |= self._some(later, LATER_TROUBLES, LATER_SHARE)
+        self.delivery_limit = later.choice((20, 20, 20, 2, 3))
+        self.unicode = later.random() < LATER_SHARE
+        self.edge_share = later.choice((0.0, 0.0, 0.0, 0.0, 0.3))
+        self.body_bytes_max = EDGE_BYTES if self.edge_share else 0
+        if later.random() < 0.05:
+            # Some two megabytes.
+            self.large_bytes = 300_000
+            self.large_share = max(self.large_share, 0.1)
+
+    def name(self, plain: str) -> str:
+        """What something is called in this run."""
+        return NAMES.get(plain, plain) if self.unicode else plain
 
     def calm(self) -> None:
         """From now on nothing goes wrong and everything is acked."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, final
 
 from sim import swarm
-from sim.cuts import deafen_one, have_all_read, lose_one
+from sim.cuts import deafen_one, garble_one, have_all_read, lose_one
 
 if TYPE_CHECKING:
     from sim.world import World
 
 WIDE_BYTES: Final = 1 << 40
 HOUR_MS: Final = 3_600_000
+STANDSTILL_STEPS: Final = 1_000
 
 
 @final
@@ -50,6 +51,16 @@ class Troubles:
             self._fill()
         elif trouble == swarm.CLOCK:
             self._jump()
+        elif trouble == swarm.GARBLE:
+            garble_one(world)
+        elif trouble == swarm.STALL:
+            world.stalled_until = world.step_number + random.randrange(STANDSTILL_STEPS)
+            world.say("the disk stands still")
+            world.count("disks stand still")
+        elif trouble == swarm.CRAWL:
+            world.crawls_until = world.step_number + random.randrange(STANDSTILL_STEPS)
+            world.say("the disk crawls")
+            world.count("disks crawl")
         else:
             world.memory_bytes = 0 if world.memory_bytes else WIDE_BYTES
             world.say("memory in use: %d", world.memory_bytes)
@@ -62,6 +73,7 @@ class Troubles:
         world.disk.crash_after = -1
         world.disk.sync_fails_at = 0
         world.memory_bytes = 0
+        world.stalled_until = world.crawls_until = 0
         have_all_read(world)
 
     def _fill(self) -> None:

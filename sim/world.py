@@ -36,6 +36,8 @@ STEPS_PER_OPERATION: Final = 40
 """More steps than this per operation and the run is stuck."""
 MEMORY_LIMIT_BYTES: Final = 1_000_000
 TICK_MS: Final = 1_000
+CRAWL_SHARE: Final = 0.05
+"""What a slow disk does, of what it could."""
 
 
 @final
@@ -44,6 +46,8 @@ class World(Stage):
 
     Attributes:
         node: None while it is down.
+        stalled_until: The step up to which the disk stands still.
+        crawls_until: The same for a slow one.
     """
 
     def __init__(self, seed: int, operations: int = 300, traced: bool = False) -> None:
@@ -53,6 +57,8 @@ class World(Stage):
         self.executor = SimExecutor(self.random)
         self.node: Node | None = None
         self.memory_bytes = 0
+        self.stalled_until = 0
+        self.crawls_until = 0
         self.checkouts = CheckoutChecker(self)
         self._replays = ReplayChecker(self)
         self.checkers = [
@@ -64,6 +70,8 @@ class World(Stage):
             self._replays,
         ]
         self.troubles = Troubles(self)
+        # A method that waits for the disk for half a minute ends its connection.
+        self.tolerated.add(541)
         self.queues = make_queues(self)
         self.clients = make_clients(self)
         self._listening = False
@@ -132,7 +140,10 @@ class World(Stage):
         elif chance < 0.62:
             self._receive()
         elif chance < 0.80:
-            self.executor.step()
+            if self.step_number >= self.stalled_until and (
+                self.step_number >= self.crawls_until or random.random() < CRAWL_SHARE
+            ):
+                self.executor.step()
         elif chance < 0.96:
             if node.needs_turn:
                 self.turn()
@@ -204,6 +215,8 @@ class World(Stage):
             round_bytes_max=options.round_bytes_max,
         )
         settings.memory_limit_bytes = MEMORY_LIMIT_BYTES
+        settings.delivery_limit = options.delivery_limit
+        settings.max_message_bytes = options.body_bytes_max or settings.max_message_bytes
         node = Node(
             settings,
             self.clock,

@@ -4,6 +4,7 @@
   back.
 - A message that a client has seen before comes with `redelivered`; another one only if it may
   have been on its way to somebody who was gone before it came.
+- A message of a quorum queue comes no oftener than its delivery limit lets it come back, and once.
 - A message that a living consumer holds unsettled goes to nobody else.
 - A settled message comes again only if the node crashed before the settlement was durable.
 - A transient message does not outlive the process that took it, in a classic queue.
@@ -65,6 +66,11 @@ def check_delivery(copy: Copy, redelivered: bool, holder: Holder, done: bool) ->
     if redelivered and copy.seen == 0 and not copy.queue.may_be_redelivered(message):
         raise Violation(
             f"{message} of queue {name} came to {holder.name} redelivered, though to nobody before"
+        )
+    if 0 <= copy.queue.delivery_limit < copy.seen and not copy.queue.grouped:
+        raise Violation(
+            f"{message} of queue {name} came to {holder.name} after {copy.seen} deliveries, with a "
+            f"limit of {copy.queue.delivery_limit}"
         )
     if done:
         raise Violation(f"{message} of queue {name} came again after it was settled")

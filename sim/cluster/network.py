@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, final
 from sim.cluster.schedule import MS
 from sim.model import Violation
 from warren.node.cluster import PONG
+from warren.node.frames import HEAD_BYTES, RAFT
 from warren.ports import PeerHello, PeerListener
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ class Link:
         incoming: Whether the target counts it as up.
         doomed: Whether what is flushed from now on gets lost.
         gone: Whether the target reads no more.
+        damaged: Whether something came over it that was not sent.
+        refused: Whether the target has had enough of it.
     """
 
     def __init__(self, source: Site, target: Site) -> None:
@@ -60,6 +63,8 @@ class Link:
         self.last_us = 0
         self.pumping = False
         self.blocked_us = -1
+        self.damaged = False
+        self.refused = False
 
 
 @final
@@ -113,8 +118,11 @@ class SimPeers:
             self._network.cut_short(link)
 
     def refuse(self, peer: str, reason: str) -> None:
-        """End the link from a peer. Here nothing is damaged on its way."""
-        raise Violation(f"what {peer} sent {self._site.name} is refused: {reason}")
+        """End the link from a peer, over which something came damaged."""
+        link = self.accepted.get(peer)
+        if link is None or not link.damaged:
+            raise Violation(f"what {peer} sent {self._site.name} is refused: {reason}")
+        self._network.refuse(link)
 
     def flush(self) -> None:
         """Send what is queued."""
@@ -153,6 +161,7 @@ class Network:
 
     Attributes:
         blocked: Directions, by names, in which nothing arrives.
+        damaging: Machines whose next message of Raft comes damaged.
     """
 
     def __init__(self, world: ClusterWorld) -> None:
@@ -160,6 +169,7 @@ class Network:
         self.random = world.random
         self.after = world.schedule.after
         self.blocked: set[tuple[str, str]] = set()
+        self.damaging: set[str] = set()
         self.links: list[Link] = []
 
     # --- coming about ---------------------------------------------------------------------------
@@ -272,7 +282,7 @@ class Network:
         peers = link.target.peers
         assert peers is not None
         name = link.source.name
-        while left and flight and flight[0][0] <= now and not link.gone:
+        while left and flight and flight[0][0] <= now and not (link.gone or link.refused):
             left -= 1
             _, parcel = flight.popleft()
             if parcel is None:
@@ -281,6 +291,10 @@ class Network:
                 self._world.counts["node messages"] += 1
                 if parcel[0] > PONG:
                     self._world.counts["talk"] += 1
+                if name in self.damaging and parcel[0] == RAFT:
+                    self.damaging.discard(name)
+                    link.damaged = True
+                    parcel = self._damaged(name, parcel)
                 peers.listener.received(name, parcel)
             else:
                 older = peers.accepted.get(name)
@@ -290,6 +304,22 @@ class Network:
                 peers.accepted[name] = link
                 link.incoming = True
                 peers.listener.incoming(name, parcel)
+
+    def _damaged(self, name: str, message: bytes) -> bytes:
+        """A message of Raft with a flipped bit, in what it says or in an entry it brings."""
+        at = self.random.randrange(HEAD_BYTES, len(message))
+        self._world.count("messages damaged")
+        self._world.say("a message from %s is damaged at byte %d", name, at)
+        flipped = message[at] ^ 1 << self.random.randrange(8)
+        return message[:at] + bytes([flipped]) + message[at + 1 :]
+
+    def refuse(self, link: Link) -> None:
+        """The target ends a link, and reads nothing more of it."""
+        link.refused = True
+        self._world.count("links ended by damage")
+        target, life = link.target, link.target_life
+        self.after(1, lambda: target.guarded(life, lambda: self._ended_once(link)))
+        self._lose_source(link, self.random.randrange(1, 50 * MS))
 
     def _ended(self, link: Link) -> None:
         """The target learns that a link is gone."""

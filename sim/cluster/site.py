@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 TICK_US: Final = 50 * MS
 SECOND_US: Final = 1_000 * MS
 LINGER_US: Final = 5 * MS
+STALL_US: Final = 10 * MS
+"""How often a disk that stands still is looked at again."""
+CRAWL: Final = 20
+"""How much longer a slow disk takes."""
 UID_BYTES: Final = 16
 MACHINE_VERSION: Final = 1
 PORT: Final = 1
@@ -54,6 +58,8 @@ class Site:
         cluster_id: What the data directory says, empty at first.
         lives: Of the data directory, the newest first.
         free_limit_bytes: Free space below which the node raises its alarm.
+        stalled_until_us: The disk stands still before.
+        crawls_until_us: The disk is slow before.
     """
 
     def __init__(self, world: ClusterWorld, name: str, joins: bool) -> None:
@@ -75,6 +81,8 @@ class Site:
         self.cluster_id = b""
         self.lives: list[bytes] = []
         self.free_limit_bytes = 8_192
+        self.stalled_until_us = 0
+        self.crawls_until_us = 0
         self._turn_planned = False
         self._work_planned = False
         self._linger_planned = False
@@ -85,6 +93,10 @@ class Site:
     def paused(self) -> bool:
         """Whether the process stands still."""
         return self.paused_until_us > self.world.schedule.now_us
+
+    def stalls(self) -> bool:
+        """Whether the disk stands still."""
+        return self.stalled_until_us > self.world.schedule.now_us
 
     def guarded(self, life: int, event: Callable[[], None]) -> None:
         """Let something happen to a process: later if it stands still, never if it is gone."""
@@ -125,8 +137,9 @@ class Site:
             )
         if not self._work_planned and not self.executor.idle:
             self._work_planned = True
+            slower = CRAWL if self.crawls_until_us > world.schedule.now_us else 1
             world.schedule.after(
-                int(random.random() * world.faults.disk_us),
+                int(random.random() * world.faults.disk_us) * slower,
                 lambda: self.guarded(life, self._work),
             )
 
@@ -147,6 +160,10 @@ class Site:
         self.node.linger_over()
 
     def _work(self) -> None:
+        if self.stalls():
+            life = self.life
+            self.world.schedule.after(STALL_US, lambda: self.guarded(life, self._work))
+            return
         self._work_planned = False
         self.executor.step()
 
@@ -212,6 +229,8 @@ class Site:
         settings.reconciles = world.faults.reconcile_ms > 0
         settings.reconcile_interval_ms = world.faults.reconcile_ms
         settings.reconcile_trigger_ms = RECONCILE_TRIGGER_MS
+        settings.delivery_limit = options.delivery_limit
+        settings.max_message_bytes = options.body_bytes_max or settings.max_message_bytes
         settings.log = LogConfig(
             wal_max_size_bytes=options.wal_max_bytes,
             cache_bytes=options.cache_bytes,

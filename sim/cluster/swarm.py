@@ -6,6 +6,7 @@ from random import Random
 from typing import Final, final
 
 from sim.cluster.schedule import MS
+from sim.swarm import LATER_SHARE
 
 KILL = "kill"
 """A process stops; what it wrote stays."""
@@ -44,6 +45,17 @@ MEMBERS = "members"
 POLICY = "policy"
 """An operator says how many members queues are to have, or says no more about it."""
 
+GARBLE = "garble"
+"""A client's frame comes damaged; its connection has to end."""
+STALL = "stall"
+"""A disk stands still for a while."""
+CRAWL = "crawl"
+"""A disk is slow for a while."""
+DAMAGE = "damage"
+"""A bit flips in a message of Raft on its way between nodes; the link has to end."""
+OUTLIVE = "outlive"
+"""A member that a snapshot is sent to stands still, while its group gets another leader."""
+
 FAULTS: Final = (
     KILL,
     POWER,
@@ -66,6 +78,12 @@ FAULTS: Final = (
 )
 
 
+LATER_FAULTS: Final = (GARBLE, STALL, CRAWL, DAMAGE, OUTLIVE)
+"""Drawn apart, as all that came later is: runs without it are what they were before."""
+OFF: Final = frozenset({DAMAGE, OUTLIVE})
+"""Faults that nodes are known not to stand yet."""
+
+
 @final
 class ClusterOptions:
     """The configuration of one run, as far as nodes and network are concerned.
@@ -83,7 +101,7 @@ class ClusterOptions:
             have; 0 for never.
     """
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, seed: int) -> None:
         self._random = random
         self.size = random.choice((3, 3, 3, 5))
         self.faults = {name: random.randrange(1, 6) for name in FAULTS if random.random() < 0.4}
@@ -97,6 +115,11 @@ class ClusterOptions:
         self.silence_us = random.choice((1_500, 4_000, 10_000)) * MS
         self.longest_us = random.choice((300, 2_000, 6_000)) * MS
         self.reconcile_ms = random.choice((0, 500, 3_000))
+
+        later = Random(f"{seed} later in clusters")
+        for name in LATER_FAULTS:
+            if later.random() < LATER_SHARE and name not in OFF:
+                self.faults[name] = 3
 
     def down_us(self) -> int:
         """How long a node stays down."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, final
 
 from sim.cluster import swarm
 from sim.cluster.schedule import MS
 from sim.cluster.site import Site
-from sim.cuts import deafen_one, have_all_read, lose_one
+from sim.cuts import deafen_one, garble_one, have_all_read, lose_one
 from sim.troubles import HOUR_MS, WIDE_BYTES
 from warren.errors import ClusterError
 from warren.metadata.commands import ClearPolicy, Command, SetPolicy
@@ -18,16 +19,23 @@ from warren.metadata.policies import QUEUE_LEADER_LOCATOR, TARGET_GROUP_SIZE
 
 if TYPE_CHECKING:
     from sim.cluster.world import ClusterWorld
+    from warren.node.queue_members import QueueMembers
 
-UP_MIN: Final = 1
+OUTLIVE_MS: Final = 8_000
+"""Longer than it takes to notice that a node is gone."""
 
 
 @final
 class ClusterTroubles:
-    """Strikes a cluster."""
+    """Strikes a cluster.
+
+    Attributes:
+        armed: Whether the next member that waits for a snapshot is to stand still.
+    """
 
     def __init__(self, world: ClusterWorld) -> None:
         self._world = world
+        self.armed = False
         self._acts: dict[str, Callable[[Site], None]] = {
             swarm.KILL: Site.kill,
             swarm.POWER: self._fail_power,
@@ -47,6 +55,11 @@ class ClusterTroubles:
             swarm.TRANSFER: self._transfer,
             swarm.MEMBERS: self._change_members,
             swarm.POLICY: self._change_policy,
+            swarm.GARBLE: lambda _: garble_one(world),
+            swarm.STALL: self._stall,
+            swarm.CRAWL: self._crawl,
+            swarm.DAMAGE: self._damage,
+            swarm.OUTLIVE: lambda _: self._arm(),
         }
 
     def strike(self, trouble: str) -> None:
@@ -66,6 +79,9 @@ class ClusterTroubles:
             site.disk.capacity_bytes = WIDE_BYTES
             site.disk.crash_after = -1
             site.disk.sync_fails_at = 0
+            site.stalled_until_us = site.crawls_until_us = 0
+        self.armed = False
+        world.network.damaging.clear()
         have_all_read(world)
 
     # --- machines -------------------------------------------------------------------------------
@@ -116,6 +132,21 @@ class ClusterTroubles:
 
         world.schedule.after(world.faults.longest_us, empty)
 
+    def _stall(self, site: Site) -> None:
+        """As long as a pause, or three times: longer than nodes wait for each other."""
+        world = self._world
+        size = world.random.randrange(1, 3 * world.faults.longest_us)
+        world.say("%s: the disk stands still for %d ms", site.name, size // MS)
+        world.count("disks stand still")
+        site.stalled_until_us = world.schedule.now_us + size
+
+    def _crawl(self, site: Site) -> None:
+        world = self._world
+        size = world.random.randrange(1, 3 * world.faults.longest_us)
+        world.say("%s: the disk crawls for %d ms", site.name, size // MS)
+        world.count("disks crawl")
+        site.crawls_until_us = world.schedule.now_us + size
+
     def _jump(self, site: Site) -> None:
         size = self._world.random.randrange(-HOUR_MS, HOUR_MS)
         self._world.say("%s: the wall clock jumps by %d ms", site.name, size)
@@ -142,6 +173,42 @@ class ClusterTroubles:
         world.count("bits flipped")
         if random.random() < 0.5:
             site.fail_power()
+
+    # --- what is sent between nodes -------------------------------------------------------------
+
+    def _damage(self, site: Site) -> None:
+        """The next message of Raft that comes from this machine has another bit."""
+        self._world.network.damaging.add(site.name)
+
+    def _arm(self) -> None:
+        self.armed = True
+
+    def outlive(self, site: Site) -> None:
+        """If a snapshot is on its way to a member here, it stands still and its leader changes."""
+        world = self._world
+        node = site.node
+        assert node is not None
+        for member in node.cluster.members.values():
+            voters = [copy.node for copy in member.raft.members if copy.voter]
+            others = [name for name in voters if name not in (site.name, member.raft.leader)]
+            if member.log.incomplete and others and not site.paused():
+                self.armed = False
+                size = world.random.randrange(OUTLIVE_MS) * MS
+                leader, target = member.raft.leader, world.random.choice(others)
+                group_id = int(member.group_id)
+                world.say(
+                    "%s stands still for %d ms, group %d goes from %s to %s",
+                    *(site.name, size // MS, group_id, leader, target),
+                )
+                world.count("transfers outlived")
+                site.paused_until_us = world.schedule.now_us + size
+                for other in world.running():
+                    if other.name == leader and other.node is not None:
+                        members = other.node.queue_members
+                        world.schedule.after(
+                            1, partial(_move, other, other.life, members, group_id, target)
+                        )
+                return
 
     # --- operators ------------------------------------------------------------------------------
 
@@ -254,3 +321,8 @@ class ClusterTroubles:
             world.count("links cut")
             late = random.choice((1, 100, world.faults.silence_us // MS)) * MS
             world.network.cut(link, random.randrange(1, 50 * MS), random.randrange(1, late + 1))
+
+
+def _move(site: Site, life: int, members: QueueMembers, group_id: int, target: str) -> None:
+    """Have another member lead a group."""
+    site.guarded(life, lambda: members.transfer(group_id, target))

@@ -167,13 +167,14 @@ def spurious_nack() -> Mend:
 def snapshot_ahead() -> Mend:
     """A quorum queue's snapshot claims to cover what is appended and not applied yet."""
 
-    def snapshot(queue: Any) -> None:
+    def snapshot(queue: Any) -> int:
         group = queue.group
         if group.log.last_index > 0:
             payload = revived.wrap(
                 group.log.next_message, group.raft.members, group.sessions, group.machine.state()
             )
             group.log.snapshot(group.log.last_index, payload, queue.host.now_ms())
+        return 0
 
     return replace(quorum.QuorumQueue, "snapshot", snapshot)
 
@@ -241,20 +242,20 @@ PLANTED = {
     skipped_sync: 1,
     quorum_confirms_at_append: 8,
     classic_confirms_at_append: 43,
-    unchecked_tail: 12,
+    unchecked_tail: 59,
     live_without_held: 3,
     settles_neighbour: 1,
-    forgotten_reset: 5,
+    forgotten_reset: 26,
     forgotten_live_run: 5,
     no_redelivered: 1,
-    eager_redelivered: 3,
+    eager_redelivered: 83,
     spurious_return: 3,
     spurious_nack: 8,
     snapshot_ahead: 1,
     surviving_transients: 3,
     unfenced: 4,
     ignored_limit: 1,
-    unsynced_manifest: 8,
+    unsynced_manifest: 98,
     goes_on_after_failure: 3,
 }
 """With each bug the first seed that found it, last time somebody looked; see `hunt`."""

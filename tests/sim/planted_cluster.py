@@ -384,7 +384,7 @@ PLANTED = {
     open_sessions: 1,
     reopened_sessions: 4,
     ignored_truncation: 9,
-    snapshot_without_sessions: 3,
+    snapshot_without_sessions: 1,
     added_restore: 12,
     forgotten_pending: 1,
     followers_hand_out_nothing: 1,
@@ -395,8 +395,8 @@ PLANTED = {
     snapshot_without_a_run: 5,
     stale_get: 12,
     line_holds_on: 7,
-    confirms_what_it_sends: 7,
-    confirms_what_is_lost: 27,
+    confirms_what_it_sends: 3,
+    confirms_what_is_lost: 64,
     returns_out_of_order: 7,
 }
 """With each bug the first seed that found it, last time somebody looked; see `hunt`."""

@@ -218,7 +218,7 @@ def outlived_office() -> Mend:
 
 
 PLANTED = {
-    blind_vote: 8,
+    blind_vote: 2,
     counts_memory: 30,
     acknowledges_memory: 4,
     counts_learners: 6,

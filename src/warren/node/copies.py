@@ -7,7 +7,7 @@ against them only once they know this life of the node.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from warren.log.group import GroupLog
 from warren.metadata.tables import MemberRecord, QueueRecord
@@ -20,9 +20,6 @@ from warren.raft.members import Member as Copy
 if TYPE_CHECKING:
     from warren.node.node import Node
     from warren.node.replay import NodeReplayer
-
-DELIVERY_LIMIT: Final = 20
-"""Returns a message in a quorum queue survives (POI-03)."""
 
 
 def copy_here(node: Node, record: QueueRecord) -> MemberRecord | None:
@@ -82,7 +79,7 @@ def start(node: Node, record: QueueRecord, replayer: NodeReplayer | None) -> Que
     if fresh:
         member.save_memory(None)
     if first:
-        queue.configure(DELIVERY_LIMIT)
+        queue.configure(node.settings.delivery_limit)
     node.cluster.start(member)
     if first:
         member.campaign()

@@ -91,6 +91,7 @@ class Settings:
         default_vhost, default_user, default_password: Made where the data directory is empty.
         loopback_users: Users that may connect from this machine only.
         quorum_size: How many members of a quorum queue vote where its declare says nothing.
+        delivery_limit: Returns that a message of a quorum queue survives (POI-03).
         majority_wait_ms: How long a client's method may wait for a majority before it is refused.
         leader_locator: Where the leader of such a queue begins; see `metadata.placement`.
         reconciles: Whether queues with too few members get more; see `node.reconcile`.
@@ -121,6 +122,7 @@ class Settings:
         self.default_password: str = "guest"
         self.loopback_users: list[str] = ["guest"]
         self.quorum_size: int = 3
+        self.delivery_limit: int = 20
         self.majority_wait_ms: int = 30_000
         self.leader_locator: str = "client-local"
         self.reconciles: bool = False
