@@ -120,11 +120,7 @@ def test_examples_are_right() -> None:
     found = 0
     for text in texts:
         for line in text.replace("\\\n", " ").splitlines():
-            if line.startswith("  warren ") and "COMMAND" not in line:
-                # What stands far to the right explains the line.
-                words = shlex.split(re.split(r"(?<=\S)  +(?=\S)", line.strip())[0].split(" < ")[0])
-                if "policies" in words:
-                    words = shlex.split(line.strip())
-                parsed(*words[1:])
+            if line.startswith("  warren ") and "--help" not in line:
+                parsed(*shlex.split(line.split(" < ")[0], comments=True)[1:])
                 found += 1
     assert found > 15

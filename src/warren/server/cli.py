@@ -28,13 +28,13 @@ from warren.server.words import Parser, Shared, checked, examples, wrapped
 EXIT_USAGE = 2
 
 EXAMPLES = examples(
-    "warren server --data-dir data          a broker, until Ctrl-C",
-    "warren status --data-dir data          what it is doing",
-    "warren declare orders                  a queue",
-    "warren publish orders 'three carrots'  a message into it",
-    "warren get orders                      and out of it again",
-    "warren dev cluster --data-dir cluster  three nodes to try a cluster with",
-    "warren COMMAND --help                  more",
+    "warren server --data-dir data           # a broker, until Ctrl-C",
+    "warren status --data-dir data           # what it is doing",
+    "warren declare orders                   # a queue",
+    "warren publish orders 'three carrots'   # a message into it",
+    "warren get orders                       # and out of it again",
+    "warren dev cluster --data-dir cluster   # three nodes to try a cluster with",
+    "warren publish --help                   # more of a command",
 )
 
 SERVER_EXAMPLES = examples(
