@@ -38,6 +38,8 @@ MEMORY_LIMIT_BYTES: Final = 1_000_000
 TICK_MS: Final = 1_000
 CRAWL_SHARE: Final = 0.05
 """What a slow disk does, of what it could."""
+GROUPS_AT_ONCE: Final = 2
+"""So few that looking through the log takes several ticks."""
 
 
 @final
@@ -213,6 +215,7 @@ class World(Stage):
             compact_interval_ms=options.compact_interval_ms,
             extent_bytes_max=options.extent_bytes_max,
             round_bytes_max=options.round_bytes_max,
+            groups_at_once=GROUPS_AT_ONCE,
         )
         settings.memory_limit_bytes = MEMORY_LIMIT_BYTES
         settings.delivery_limit = options.delivery_limit

@@ -38,6 +38,8 @@ UID_BYTES: Final = 16
 MACHINE_VERSION: Final = 1
 PORT: Final = 1
 RECONCILE_TRIGGER_MS: Final = 100
+GROUPS_AT_ONCE: Final = 2
+"""So few that looking through the log takes several ticks."""
 
 
 @final
@@ -240,6 +242,7 @@ class Site:
             compact_interval_ms=options.compact_interval_ms,
             extent_bytes_max=options.extent_bytes_max,
             round_bytes_max=options.round_bytes_max,
+            groups_at_once=GROUPS_AT_ONCE,
         )
         node = Node(
             settings,

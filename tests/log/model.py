@@ -155,7 +155,9 @@ class World(LogListener):
     def __init__(self, seed: int, **settings: int) -> None:
         self.random = Random(seed)
         self.disk = SimDisk(seed + 1)
-        self.settings = SMALL | settings
+        # In one look, or with something between any two groups.
+        at_once = {"groups_at_once": 2 if seed % 2 else 512}
+        self.settings = SMALL | at_once | settings
         self.histories: dict[int, History] = {}
         self.machines: dict[int, Machine] = {}
         self.replicas: dict[int, Replica] = {}

@@ -79,14 +79,14 @@ def confirm_despite_failure(
 
 
 def forget_dropping(real: Callable[..., bool]) -> Callable[..., bool]:
-    def pinned(self: compact.Compactor, file: object) -> bool:
+    def pinned(self: compact.Compactor, group_id: int, extents: object) -> bool:
         self.store.dropping.clear()
-        return real(self, file)
+        return real(self, group_id, extents)
 
     return pinned
 
 
-def ignore_snapshots(self: compact.Compactor, file: object) -> bool:
+def ignore_snapshots(self: compact.Compactor, group_id: int, extents: object) -> bool:
     return False
 
 
@@ -117,7 +117,7 @@ def no_repair(self: recovery.Recovery, newest: object) -> None:
     [
         (manifest.Manifest, "publish", no_directory_sync),
         (wal.Wal, "round_done", confirm_despite_failure(wal.Wal.round_done)),
-        (compact.Compactor, "_ask_snapshots", ignore_snapshots),
+        (compact.Compactor, "_ask_snapshot", ignore_snapshots),
         (compact.Compactor, "_pinned", forget_dropping(compact.Compactor._pinned)),
         (compact, "newest_snapshot", no_snapshot),
         (recovery.Recovery, "_repair", no_repair),

@@ -9,10 +9,18 @@ queue whose consumers keep up writes a message once, and a message nobody takes 
 
 A new list of files takes effect with the manifest; until then a rewritten file is nothing but a
 leftover.
+
+There may be hundreds of thousands of groups in a file, so all of them are never looked at in one
+go: a look goes on with the next tick. What it has seen of a group in a closed file stays true until
+it ends, or errs on the safe side: what lives there only gets less, and where a group is deleted or
+reset meanwhile, nothing lived in the file if that should not become durable. What a rewrite takes
+along is looked at once more, and what is known of a group's messages does not outlive the snapshot
+that covered them; see `Runs`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final, final
 
 from mypy_extensions import i64
@@ -34,6 +42,9 @@ SMALL_SHARE: Final = 8
 
 GAIN_SHARE: Final = 64
 """A rewrite has to free at least this part of the roll-over size."""
+
+UNCHANGED_FACTOR: Final = 12
+"""Where nothing is written, the log is looked through this much less often."""
 
 SMALL_FILES_MAX: Final = 4
 """This many small neighbours are merged even if nothing in them is dead."""
@@ -130,6 +141,25 @@ class ManifestJob(Job):
 
 
 @final
+class Runs:
+    """The live messages of a group when it was first looked at.
+
+    Of those that the newest durable snapshot covered then, no others can be live later, unless the
+    group began anew. Its owner may not have had what came after that, although it lies in a file.
+
+    Attributes:
+        runs: Ascending pairs (first, last), both included.
+        snapshot_index: What the newest durable snapshot covered.
+        cuts: How often the group had been truncated or reset.
+    """
+
+    def __init__(self, runs: list[tuple[int, int]], snapshot_index: i64, cuts: i64) -> None:
+        self.runs = runs
+        self.snapshot_index: i64 = snapshot_index
+        self.cuts: i64 = cuts
+
+
+@final
 class Compactor(FileKeeper):
     """Decides what happens to closed files. One job at a time, on the `compact` lane."""
 
@@ -147,11 +177,20 @@ class Compactor(FileKeeper):
         self._product: LogFile | None = None
         self._waiting = False
         """Whether sources and product wait for their manifest."""
+        self._looking: Iterator[None] | None = None
+        """A look under way; the next step is the next part of it."""
+        self._leaving: Iterator[None] | None = None
+        """Likewise, what is left to do when files have left the log."""
+        self._seen: i64 = 0
+        """Groups looked at in this part."""
+        self._pins = False
+        """Whether the newest look found a file that has to stay for now."""
+        self._looked_at_round: i64 = -1
+        """What had been written when it began."""
 
     def rolled(self, old: LogFile) -> None:
-        """A file is complete: ask its groups for snapshots."""
+        """A file is complete: the next look asks its groups for snapshots."""
         self._due = True
-        self._ask_snapshots(old)
 
     def snapshots_moved(self) -> None:
         """Older files may be dispensable now."""
@@ -159,6 +198,9 @@ class Compactor(FileKeeper):
 
     def cancel(self) -> None:
         """Let a rewrite under way end soon, without effect; no other begins."""
+        while self._leaving is not None:
+            self._leave()
+        self._looking = None
         self._busy = True
         if self._copier is not None:
             self._copier.cancelled = True
@@ -167,9 +209,14 @@ class Compactor(FileKeeper):
         """Go on with what waits, or look for something to do."""
         if self._waiting:
             self._commit()
+        if self._leaving is not None and self.store.failure is None:
+            self._leave()
         if self._busy or self.store.failure is not None:
             return
         self._now_ms = now_ms
+        if self._looking is not None:
+            self._look()
+            return
         for file in self.store.files:
             if now_ms < self._sidecars_after_ms:
                 break
@@ -178,10 +225,35 @@ class Compactor(FileKeeper):
                 self.store.executor.submit("compact", SidecarJob(self, file))
                 return
         interval = self.store.config.compact_interval_ms
+        if not self._pins and self._looked_at_round == self.store.rounds:
+            # Nothing was settled since, or it was by a commit that other members told of.
+            interval *= UNCHANGED_FACTOR
         if self._due or now_ms - self._looked_ms >= interval or now_ms < self._looked_ms:
             self._due = False
+            self._pins = False
             self._looked_ms = now_ms
+            self._looked_at_round = self.store.rounds
+            self._looking = self._survey()
             self._look()
+
+    def _look(self) -> None:
+        """Do the next part of a look."""
+        assert self._looking is not None
+        self._seen = 0
+        if next(self._looking, self) is self:
+            self._looking = None
+
+    def _leave(self) -> None:
+        """Do the next part of what is left to do when files have left the log."""
+        assert self._leaving is not None
+        self._seen = 0
+        if next(self._leaving, self) is self:
+            self._leaving = None
+
+    def _enough(self) -> bool:
+        """Whether this part ends with the group now looked at."""
+        self._seen += 1
+        return self._seen >= self.store.config.groups_at_once
 
     def sidecar_done(self, job: SidecarJob, error: BaseException | None) -> None:
         """An index is written, or could not be for lack of space; then again a while later."""
@@ -195,62 +267,67 @@ class Compactor(FileKeeper):
 
     # --- what lives -----------------------------------------------------------------------------
 
-    def _ask_snapshots(self, file: LogFile) -> bool:
-        """Ask every group whose entries here no durable snapshot covers; False if none."""
-        asked = False
-        for group_id, extents in file.groups.items():
-            group = self.store.groups.get(group_id)
-            if group is not None and extents.has_entries_behind(group.snapshot_index):
-                asked = True
-                if not group.incomplete:
-                    self.store.listener.snapshot_wanted(group_id)
-        return asked
+    def _ask_snapshot(self, group_id: int, extents: Extents) -> bool:
+        """Ask a group for a snapshot if no durable one covers its entries here; whether so."""
+        group = self.store.groups.get(group_id)
+        if group is None or not extents.has_entries_behind(group.snapshot_index):
+            return False
+        if not group.incomplete:
+            self.store.listener.snapshot_wanted(group_id)
+        return True
 
-    def _pinned(self, file: LogFile) -> bool:
-        """Whether a file has to stay as it is for now."""
-        if not file.closed:
+    def _pinned(self, group_id: int, extents: Extents) -> bool:
+        """Whether the file has to stay as it is for now because of a group in it."""
+        group = self.store.groups.get(group_id)
+        if group_id in self.store.dropping or (
+            group is not None and (group.marks_pending or group.unfit)
+        ):
+            # What is void only by a batch that is not durable may count again, and of a group that
+            # cannot be used nobody knows what lives.
             return True
-        for group_id in file.groups:
-            group = self.store.groups.get(group_id)
-            if group_id in self.store.dropping or (
-                group is not None and (group.marks_pending or group.unfit)
-            ):
-                # What is void only by a batch that is not durable may count again, and of a group
-                # that cannot be used nobody knows what lives.
-                return True
-        return self._ask_snapshots(file)
+        return self._ask_snapshot(group_id, extents)
 
-    def _runs(
-        self, group_id: int, known: dict[int, list[tuple[int, int]]]
-    ) -> list[tuple[int, int]]:
-        runs = known.get(group_id)
-        if runs is None:
+    def _runs(self, group_id: int, known: dict[int, Runs]) -> list[tuple[int, int]]:
+        """The live messages of a group, perhaps as they were a moment ago."""
+        group = self.store.groups.get(group_id)
+        snapshot_index: i64 = -1
+        cuts: i64 = 0
+        if group is not None:
+            snapshot_index = group.snapshot_index
+            cuts = len(group.cuts)
+        found = known.get(group_id)
+        if found is None or found.snapshot_index != snapshot_index or found.cuts != cuts:
             runs = self.store.listener.live_runs(group_id)
-            known[group_id] = runs
-        return runs
+            found = Runs(runs, snapshot_index, cuts)
+            known[group_id] = found
+        return found.runs
 
-    def _live_bytes(self, file: LogFile, known: dict[int, list[tuple[int, int]]]) -> i64:
+    def _live_bytes(
+        self,
+        file: LogFile,
+        group_id: int,
+        extents: Extents,
+        known: dict[int, Runs],
+    ) -> i64:
+        """What lives of a group in a file."""
+        group = self.store.groups.get(group_id)
+        if group is None:
+            return 0
         live: i64 = 0
-        for group_id, extents in file.groups.items():
-            group = self.store.groups.get(group_id)
-            if group is None:
-                continue
-            if extents is newest_snapshot(group):
-                live += extents.snapshot_size
-            if extents is newest_state(group):
-                live += extents.state_size
+        if extents is newest_snapshot(group):
+            live += extents.snapshot_size
+        if extents is newest_state(group):
+            live += extents.state_size
+        if extents.marks:
             live += len(self._marks_needed(group, extents, [file]))
-            if extents.message_count > 0 and extents.size > 0:
-                count = overlap(
-                    self._runs(group_id, known), extents.first_message, extents.next_message
-                )
-                # Rounded up: one live message of many small ones must not count as nothing.
-                live += (count * extents.message_bytes + extents.message_count - 1) // (
-                    extents.message_count
-                )
-        for group_id in file.drops:
-            if self._drop_needed(group_id, [file]):
-                live += 1
+        if extents.message_count > 0 and extents.size > 0:
+            count = overlap(
+                self._runs(group_id, known), extents.first_message, extents.next_message
+            )
+            # Rounded up: one live message of many small ones must not count as nothing.
+            live += (count * extents.message_bytes + extents.message_count - 1) // (
+                extents.message_count
+            )
         return live
 
     def _drop_needed(self, group_id: int, sources: list[LogFile]) -> bool:
@@ -280,22 +357,36 @@ class Compactor(FileKeeper):
 
     # --- what to do -----------------------------------------------------------------------------
 
-    def _look(self) -> None:
+    def _survey(self) -> Iterator[None]:
         """Delete what is dead; if nothing is, rewrite what is worth it."""
         roll_at = self.store.config.wal_max_size_bytes
         share = self.store.config.live_share_percent
-        known: dict[int, list[tuple[int, int]]] = {}
+        known: dict[int, Runs] = {}
         dead: list[LogFile] = []
         run: list[LogFile] = []
         best: list[LogFile] = []
         run_live: i64 = 0
         run_sparse = False
-        for file in self.store.files:
-            movable = not self._pinned(file)
+        for file in [file for file in self.store.files if file.closed]:
+            movable = True
             live: i64 = 0
             sparse = False
+            for group_id in list(file.groups):
+                extents = file.groups[group_id]
+                if self._pinned(group_id, extents):
+                    # The others are asked for their snapshots all the same.
+                    movable = False
+                    self._pins = True
+                elif movable:
+                    live += self._live_bytes(file, group_id, extents, known)
+                if self._enough():
+                    yield
             if movable:
-                live = self._live_bytes(file, known)
+                for group_id in file.drops:
+                    if self._drop_needed(group_id, [file]):
+                        live += 1
+                    if self._enough():
+                        yield
                 if live == 0:
                     dead.append(file)
                     continue
@@ -317,34 +408,67 @@ class Compactor(FileKeeper):
         if dead:
             self._begin_commit(dead, None)
         elif best:
-            self._rewrite(best, known)
+            group_ids: set[int] = set()
+            for file in best:
+                group_ids.update(file.groups)
+            parts: list[CopyPart] = []
+            for group_id in sorted(group_ids):
+                if not self._take_parts(group_id, best, known, parts):
+                    self._due = True
+                    return
+                if self._enough():
+                    yield
+            drops: list[int] = []
+            for file in best:
+                for group_id in file.drops:
+                    if self._drop_needed(group_id, best):
+                        drops.append(group_id)
+                    if self._enough():
+                        yield
+            if parts or drops:
+                self._rewrite(best, parts, drops)
+            else:
+                # What lived in them was settled while they were looked at.
+                self._begin_commit(best, None)
 
-    def _rewrite(self, sources: list[LogFile], known: dict[int, list[tuple[int, int]]]) -> None:
-        store = self.store
-        parts: list[CopyPart] = []
-        group_ids: set[int] = set()
+    def _take_parts(
+        self,
+        group_id: int,
+        sources: list[LogFile],
+        known: dict[int, Runs],
+        parts: list[CopyPart],
+    ) -> bool:
+        """Note what a rewrite takes of a group; False if something pins it by now."""
         for file in sources:
-            group_ids.update(file.groups)
-        for group_id in sorted(group_ids):
-            group = store.groups.get(group_id)
-            if group is None:
+            extents = file.groups.get(group_id)
+            if extents is not None and self._pinned(group_id, extents):
+                return False
+        group = self.store.groups.get(group_id)
+        if group is None:
+            return True
+        newest = newest_snapshot(group)
+        for file in sources:
+            extents = file.groups.get(group_id)
+            if extents is None:
                 continue
-            newest = newest_snapshot(group)
-            for file in sources:
-                extents = file.groups.get(group_id)
-                if extents is None:
-                    continue
-                runs: list[tuple[int, int]] = []
-                if extents.message_count > 0 and extents.size > 0:
-                    runs = self._runs(group_id, known)
-                marks = self._marks_needed(group, extents, sources)
-                with_state = extents is newest_state(group)
-                parts.append(CopyPart(extents, runs, extents is newest, with_state, marks))
-        drops: list[int] = []
-        for file in sources:
-            for group_id in file.drops:
-                if self._drop_needed(group_id, sources):
-                    drops.append(group_id)
+            runs: list[tuple[int, int]] = []
+            if extents.message_count > 0 and extents.size > 0:
+                runs = self._runs(group_id, known)
+            marks = self._marks_needed(group, extents, sources)
+            with_snapshot = extents is newest
+            with_state = extents is newest_state(group)
+            if (
+                with_snapshot
+                or with_state
+                or marks
+                or overlap(runs, extents.first_message, extents.next_message) > 0
+            ):
+                parts.append(CopyPart(extents, runs, with_snapshot, with_state, marks))
+        return True
+
+    def _rewrite(self, sources: list[LogFile], parts: list[CopyPart], drops: list[int]) -> None:
+        """Begin to write a file that takes the place of some."""
+        store = self.store
         number = store.next_number
         store.next_number += 1
         copier = Copier(parts, drops, store.salt, store.config.extent_bytes_max)
@@ -411,17 +535,26 @@ class Compactor(FileKeeper):
             self._waiting = True
             return
         store.files = self._files_after()
-        touched: set[int] = set()
+        self._leaving = self._let_go()
+        self._leave()
+
+    def _let_go(self) -> Iterator[None]:
+        """Have no group find anything in files that have left the log, and close those."""
+        store = self.store
+        touched: dict[int, None] = {}
         for file in self._sources:
-            touched.update(file.groups)
-            file.groups = {}
-        for group_id in sorted(touched):
+            touched.update(dict.fromkeys(file.groups))
+        for group_id in touched:
             group = store.groups.get(group_id)
             if group is not None:
                 group.places = [
                     file.groups[group_id] for file in store.files if group_id in file.groups
                 ]
                 group.conceal()
+            if self._enough():
+                yield
+        for file in self._sources:
+            file.groups = {}
         self._spares.retire(self._sources)
         self._sources = []
         self._product = None

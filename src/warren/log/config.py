@@ -23,6 +23,7 @@ class LogConfig:
         compact_interval_ms: Least time between two looks for files to rewrite or delete.
         space_interval_ms: Least time between two looks at the disk's free space.
         extent_bytes_max: Bytes that looking for one batch may have to read.
+        groups_at_once: Groups of closed files that one tick looks at.
         round_bytes_max: Size at which one gathered write takes no further batch.
         waiting_bytes_max: More than this not durable yet, and the disk counts as behind.
         pinned_bytes_max: Written while a peer that does not get on keeps entries from going.
@@ -44,8 +45,10 @@ class LogConfig:
         pinned_bytes_max: int = 512 * MEBIBYTE,
         salt: int = 0,
         read_cache_bytes: int = 0,
+        groups_at_once: int = 512,
     ) -> None:
         assert wal_max_size_bytes > 0 and reserve_bytes > 0 and extent_bytes_max > 0
+        assert groups_at_once > 0
         assert 0 <= live_share_percent <= 100
         assert 0 <= salt < 1 << 63, "the salt is 63 bits"
         self.wal_max_size_bytes = wal_max_size_bytes
@@ -61,3 +64,4 @@ class LogConfig:
         self.waiting_bytes_max = waiting_bytes_max
         self.pinned_bytes_max = pinned_bytes_max
         self.salt = salt
+        self.groups_at_once = groups_at_once

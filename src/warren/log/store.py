@@ -25,6 +25,7 @@ class Store:
     Attributes:
         files: In log order; the last one is the file being written.
         groups: Every group that exists; a dropped one leaves at once.
+        rounds: Writes of this life that had something in them.
         next_number: The number for the next file.
         last_round: Number of the last round before the file being written.
         manifest_busy: Whether a change of the manifest is under way; there is one at a time.
@@ -45,6 +46,7 @@ class Store:
         self.files: list[LogFile] = []
         self.groups: dict[int, GroupLog] = {}
         self.salt: i64 = 0
+        self.rounds: i64 = 0
         self.next_number: i64 = 1
         self.last_round: i64 = 0
         self.manifest_busy = False

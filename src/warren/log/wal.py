@@ -85,6 +85,10 @@ def reportable(batches: list[Batch]) -> list[Batch]:
     return [batch for batch in batches if not batch.void and batch.kind < KIND_TRUNCATE]
 
 
+ROUND_BATCHES_MAX: Final = 1_024
+"""Batches of one round: what follows when they are durable is done in one turn of the loop."""
+
+
 @final
 class RoundJob(Job):
     """One gathered write."""
@@ -332,7 +336,7 @@ class Wal:
         size: i64 = 0
         taken = 0
         for batch in self._gathered:
-            if size >= self._round_bytes_max:
+            if size >= self._round_bytes_max or taken >= ROUND_BATCHES_MAX:
                 break
             size += batch.size()
             taken += 1
@@ -380,6 +384,8 @@ class Wal:
         if job.looked:
             self._note_space(job.space)
         self.round_number = job.number
+        if job.batches:
+            self.store.rounds += 1
         self.written_bytes += job.size
         self.waiting_bytes -= job.size - HEADER_BYTES
         self.file.end = job.end
