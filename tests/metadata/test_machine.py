@@ -15,6 +15,7 @@ from warren.metadata.commands import Command
 from warren.metadata.machine import MetadataMachine, Outcome
 from warren.metadata.passwords import SHA256, SHA512, hash_password, password_matches
 from warren.metadata.permissions import Authority, first_commands
+from warren.metadata.rows import array_of, binding_row, exchange_row, queue_row
 from warren.metadata.tables import MemberRecord
 from warren.wire.amqp091.table import Decimal, SignedInt, Table, Timestamp
 
@@ -93,6 +94,10 @@ def check_invariants(machine: MetadataMachine) -> None:
         owned = [queue.name for group in tables.owned.values() for queue in group]
         exclusive = [queue.name for queue in tables.queues.values() if queue.exclusive_owner]
         assert sorted(owned) == sorted(exclusive)
+        # What snapshots are made of is kept, and has to change with what it is of.
+        assert all(row.row == exchange_row(row) for row in tables.exchanges.values())
+        assert all(one.row == binding_row(one) for one in bound)
+        assert all(queue.row == queue_row(queue) for queue in tables.queues.values())
         for queue in tables.queues.values():
             if queue.members:
                 assert queue.kind == "quorum"
@@ -293,6 +298,13 @@ def test_a_snapshot_keeps_names_of_any_script() -> None:
             assert [binding.arguments for binding in exchange.incoming] == [{name: name}]
             assert tables.router.route(name, name, {}) == [name]
     assert restored.snapshot() == machine.snapshot()
+
+
+@pytest.mark.parametrize("count", [0, 1, 15, 16, 65_535, 65_536])
+def test_arrays_of_rows_have_the_form_of_any_array(count: int) -> None:
+    rows = [msgspec.msgpack.encode([number, "x"]) for number in range(count)]
+    plain = [[number, "x"] for number in range(count)]
+    assert msgspec.msgpack.encode([array_of(rows), 1]) == msgspec.msgpack.encode([plain, 1])
 
 
 def without_voters(machine: MetadataMachine) -> set[tuple[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from warren.metadata.outcome import Outcome
+from warren.metadata.rows import binding_row, exchange_row, queue_row
 from warren.metadata.tables import (
     NO_OWNER,
     BindingKey,
@@ -29,6 +30,7 @@ def binding_key(
 
 def add_exchange(tables: VhostRecord, exchange: ExchangeRecord) -> None:
     """A new exchange; its name is free."""
+    exchange.row = exchange_row(exchange)
     tables.exchanges[exchange.name] = exchange
     if exchange.name:
         tables.router.add_exchange(
@@ -38,6 +40,7 @@ def add_exchange(tables: VhostRecord, exchange: ExchangeRecord) -> None:
 
 def add_queue(tables: VhostRecord, queue: QueueRecord) -> None:
     """A new queue; its name is free."""
+    queue.row = queue_row(queue)
     tables.queues[queue.name] = queue
     tables.router.add_queue(queue.name)
     if queue.exclusive_owner != NO_OWNER:
@@ -52,6 +55,7 @@ def add_binding(
     tables: VhostRecord, source: ExchangeRecord, key: BindingKey, binding: Binding
 ) -> None:
     """Both ends exist."""
+    binding.row = binding_row(binding)
     source.bound[key] = binding
     if binding.to_exchange:
         tables.exchanges[binding.destination].incoming[binding] = None

@@ -16,6 +16,7 @@ from warren.metadata.commands import (
     ReplaceNode,
 )
 from warren.metadata.outcome import Outcome
+from warren.metadata.rows import queue_row
 from warren.metadata.tables import (
     LIFE_SHIFT,
     NO_OWNER,
@@ -216,6 +217,7 @@ def replace_members(queue: QueueRecord, members: list[MemberRecord], outcome: Ou
     queue.revision += 1
     if queue.member_on(queue.node) is None:
         queue.node = first_leader(members)
+    queue.row = queue_row(queue)
     outcome.changed = True
     outcome.members_changed.append(queue)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from warren.metadata.changes import add_binding, add_exchange, add_queue, binding_key
-from warren.metadata.commands import member_rows, read_members
+from warren.metadata.commands import read_members
+from warren.metadata.rows import array_of
 from warren.metadata.tables import (
     ExchangeRecord,
     NodeRecord,
@@ -17,7 +18,7 @@ from warren.metadata.tables import (
 )
 from warren.routing.bindings import Binding
 from warren.routing.router import Router
-from warren.wire.amqp091.table import Table, decode_table, encode_table
+from warren.wire.amqp091.table import Table, decode_table
 
 
 def node_row(node: NodeRecord) -> list[Any]:
@@ -61,53 +62,23 @@ def read_user(row: list[Any]) -> UserRecord:
 
 def vhost_row(tables: VhostRecord) -> list[Any]:
     """A vhost with all that is in it."""
-    exchanges: list[Any] = []
-    bindings: list[Any] = []
+    exchanges: list[bytes] = []
+    bindings: list[bytes] = []
+    queues: list[bytes] = []
     for exchange in tables.exchanges.values():
-        exchanges.append(
-            [
-                exchange.name,
-                exchange.kind,
-                exchange.durable,
-                exchange.auto_delete,
-                exchange.internal,
-                encode_table(exchange.arguments),
-            ]
-        )
+        exchanges.append(exchange.row)
         for binding in exchange.bound.values():
-            bindings.append(
-                [
-                    binding.source,
-                    binding.destination,
-                    binding.to_exchange,
-                    binding.routing_key,
-                    encode_table(binding.arguments),
-                    binding.durable,
-                ]
-            )
-    queues = [
-        [
-            queue.name,
-            queue.kind,
-            queue.durable,
-            queue.auto_delete,
-            queue.exclusive_owner,
-            encode_table(queue.arguments),
-            queue.group_id,
-            queue.node,
-            member_rows(queue.members),
-            queue.revision,
-        ]
-        for queue in tables.queues.values()
-    ]
+            bindings.append(binding.row)
+    for queue in tables.queues.values():
+        queues.append(queue.row)
     permissions = [
         [row.user, row.configure, row.write, row.read] for row in tables.permissions.values()
     ]
     return [
         tables.name,
-        exchanges,
-        queues,
-        bindings,
+        array_of(exchanges),
+        array_of(queues),
+        array_of(bindings),
         permissions,
         _policy_rows(tables.policies),
         _policy_rows(tables.operator_policies),

@@ -83,6 +83,7 @@ class ExchangeRecord:
         arguments: As declared.
         bound: The bindings that lead from it.
         incoming: The bindings that lead to it.
+        row: As snapshots hold it.
     """
 
     def __init__(
@@ -104,6 +105,7 @@ class ExchangeRecord:
         self.arguments: Table = arguments
         self.bound: dict[BindingKey, Binding] = {}
         self.incoming: dict[Binding, None] = {}
+        self.row: bytes = b""
 
     def alternate(self) -> str:
         """The exchange that takes what this one cannot route; empty for none."""
@@ -126,6 +128,7 @@ class QueueRecord:
         members: Where the copies of a quorum queue are. Replaced as a whole, never changed.
         revision: How often `members` was replaced.
         incoming: The bindings that lead to it.
+        row: As snapshots hold it, made anew with each change.
     """
 
     def __init__(
@@ -153,6 +156,7 @@ class QueueRecord:
         self.members: list[MemberRecord] = members
         self.revision: i64 = 0
         self.incoming: dict[Binding, None] = {}
+        self.row: bytes = b""
 
     def member_on(self, node: str) -> MemberRecord | None:
         """Its copy on a node, None where there is none."""
