@@ -416,11 +416,11 @@ class VirtualHostSession(Session):
 
     def removing(self) -> bool:
         """The tables', unless they cannot be changed now: then nobody waits for it."""
-        return len(self._tables.removals) > 0 and self._tables.member().raft.leader != ""
+        return self._tables.removing and self._tables.member().raft.leader != ""
 
     def after_removal(self, queue: str, channel: Confirming) -> bool:
         """The tables'."""
-        going = self._tables.removals.get((self._name, clean_name(queue)))
+        going = self._tables.going(self._name, clean_name(queue))
         if going is None:
             return False
         going.waiting.append(channel)

@@ -6,7 +6,6 @@ and deletes the queues of this node.
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64, mypyc_attr
@@ -66,7 +65,7 @@ class Going:
     """A queue that is about to go.
 
     Attributes:
-        changes: Commands on their way that delete it.
+        changes: Commands on their way that delete it; 0 before its turn has come.
         waiting: Channels that go on when they are applied.
     """
 
@@ -104,8 +103,8 @@ class Tables(Machine):
         self.vhosts: dict[str, VirtualHost] = {}
         self.logged: dict[int, LoggedQueue] = {}
         self.removals: dict[tuple[str, str], Going] = {}
-        self._to_remove: deque[Removal] = deque()
-        """Those of `removals` that are not submitted yet."""
+        self._to_remove: dict[QueueRecord, None] = {}
+        """Further ones, whose turn has not come."""
         self._removing: i64 = 0
         """How many are under way."""
         self._leased: dict[LoggedQueue, None] = {}
@@ -447,29 +446,46 @@ class Tables(Machine):
 
     def delete_owned(self, vhost: str, connection: i64) -> None:
         """Delete the exclusive queues of a connection that is gone (PROP-03)."""
-        for record in self.machine.queues_of_owner(vhost, connection):
-            self._remove(record)
+        self._to_remove.update(dict.fromkeys(self.machine.queues_of_owner(vhost, connection)))
+        self._remove_more()
 
     def _remove(self, record: QueueRecord) -> None:
         """Delete a queue that nobody asked to delete; who asks for it meanwhile waits."""
+        self._to_remove[record] = None
+        self._remove_more()
+
+    @property
+    def removing(self) -> bool:
+        """Whether any queue is about to go."""
+        return len(self.removals) > 0 or len(self._to_remove) > 0
+
+    def going(self, vhost: str, name: str) -> Going | None:
+        """A queue of this name, if it is about to go."""
+        found = self.removals.get((vhost, name))
+        if found is None and self._to_remove:
+            record = self.machine.queue(vhost, name)
+            if record is not None and record in self._to_remove:
+                found = self._note_going(record)
+        return found
+
+    def _note_going(self, record: QueueRecord) -> Going:
         name = (record.vhost, record.name)
         going = self.removals.get(name)
         if going is None:
             going = Going(record)
             self.removals[name] = going
-        going.changes += 1
-        self._to_remove.append(Removal(self, going, record))
-        self._remove_more()
+        return going
 
     def _remove_more(self) -> None:
         """Submit what is to be removed, as far as there is not too much under way."""
         while self._to_remove and self._removing < CHANGES_AT_ONCE_MAX:
             self._removing += 1
-            removal = self._to_remove.popleft()
-            record = removal.record
+            record, _ = self._to_remove.popitem()
+            going = self._note_going(record)
+            going.changes += 1
             self.submit(
                 commands.DeleteQueue(record.vhost, record.name, record.group_id, record.durable),
-                removal,
+                Removal(self, going),
             )
 
     def removed(self, going: Going) -> None:
@@ -492,15 +508,17 @@ class Tables(Machine):
         wanted = exchanges.get(exchange)
         if wanted is None or not wanted.bound:
             return None
-        for going in self.removals.values():
-            if going.record.vhost != vhost:
+        leaving = [going.record for going in self.removals.values()]
+        leaving.extend(self._to_remove)
+        for queue in leaving:
+            if queue.vhost != vhost or not queue.incoming:
                 continue
-            sources = [binding.source for binding in going.record.incoming]
+            sources = [binding.source for binding in queue.incoming]
             seen: set[str] = set()
             while sources:
                 source = sources.pop()
                 if source == exchange:
-                    return going
+                    return self._note_going(queue)
                 record = exchanges.get(source)
                 if record is not None and record.auto_delete and source not in seen:
                     seen.add(source)
@@ -672,6 +690,7 @@ class Tables(Machine):
 
     def _drop(self, vhost: VirtualHost, queue: Queue) -> None:
         del vhost.queues[queue.name]
+        self._node.gone += 1
         queue.seal()
         queue.close()
         unfit = self._node.repairs.begun(int(queue.group_id))
@@ -696,8 +715,7 @@ class Submitted:
 class Removal(Change):
     """Waits for a queue to be gone."""
 
-    def __init__(self, tables: Tables, going: Going, record: QueueRecord) -> None:
-        self.record: QueueRecord = record
+    def __init__(self, tables: Tables, going: Going) -> None:
         self._tables: Tables = tables
         self._going: Going = going
 
