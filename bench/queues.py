@@ -21,7 +21,6 @@ them what they do outside of the kernel is counted, as the loop may have to wait
 from __future__ import annotations
 
 import argparse
-import gc
 import os
 import resource
 import shutil
@@ -41,6 +40,7 @@ from warren.node.node import Node
 from warren.ports import Job, PeerHello
 from warren.protocols.broker import Settings
 from warren.server.disk import OsDisk
+from warren.server.garbage import Garbage
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import PROTOCOL_HEADER, FrameReader, content_frames, method_frame
 
@@ -87,11 +87,12 @@ class Meter:
         return sum(self.total.values())
 
     def worst(self) -> str:
-        """The longest step, in words, and the longest job."""
-        kind = max(self.longest, key=lambda name: self.longest[name], default="")
-        longest = 1000 * self.longest.get(kind, 0.0)
-        job = 1000 * self.longest_job
-        return f"longest step {longest:.1f} ms ({kind}), job {job:.1f} ms ({self.longest_job_kind})"
+        """The longest steps, in words, and the longest job."""
+        kinds = sorted(self.longest, key=lambda name: -self.longest[name])[:3]
+        steps = ", ".join(f"{1000 * self.longest[kind]:.1f} ms ({kind})" for kind in kinds)
+        return (
+            f"longest steps {steps}, job {1000 * self.longest_job:.1f} ms ({self.longest_job_kind})"
+        )
 
     def begin(self) -> None:
         """Count from here on."""
@@ -198,6 +199,7 @@ class Station:
             lambda text: None,
             self.links,
         )
+        self.garbage = Garbage(self.node)
         self.listener = ClusterListener(self.node)
         self.meter.step("recover", self.node.recover)
         self.alive = True
@@ -255,6 +257,8 @@ class Bench:
         for station in self.stations.values():
             if station.alive:
                 station.meter.step("tick of log", station.node.tick_log)
+                if station.name == "a":
+                    station.meter.step("garbage", station.garbage.look)
                 if self.clock.monotonic_ms() - self._last_tick.get(station.name, 0) >= 1_000:
                     self._last_tick[station.name] = self.clock.monotonic_ms()
                     station.meter.step("tick", station.node.tick, 0)
@@ -420,12 +424,6 @@ def queues_of(station: Station) -> int:
     return sum(len(tables.queues) for tables in station.node.tables.machine.vhosts.values())
 
 
-def settled_garbage() -> None:
-    """As the server does when it is ready."""
-    gc.collect()
-    gc.freeze()
-
-
 class Run:
     """One measurement with some number of queues."""
 
@@ -433,7 +431,7 @@ class Run:
         self._count = count
         self._bench = Bench(root, nodes)
         self._home = self._bench.stations["a"]
-        settled_garbage()
+        self._home.garbage.begin()
 
     def _begin(self) -> None:
         for station in self._bench.stations.values():
@@ -527,15 +525,13 @@ class Run:
         if len(self._bench.stations) > 1:
             return
         station.kill()
-        gc.unfreeze()
-        gc.collect()
         self._begin()
         began = time.perf_counter()
         station.start()
         recovered = station.meter.longest.pop("recover", 0.0)
         self._bench.until(lambda: station.node.ready)
         ready = time.perf_counter() - began
-        settled_garbage()
+        station.garbage.begin()
         self._bench.settle(10)
         self._report("restart", f"recovered in {recovered:.2f} s, ready in {ready:.2f} s")
 

@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import errno
 import fcntl
-import gc
 import itertools
 import logging
 import os
@@ -42,6 +41,7 @@ from warren.server.descriptors import shares
 from warren.server.disk import OsDisk
 from warren.server.executor import ThreadExecutor
 from warren.server.formation import dial_contacts, has_to_join
+from warren.server.garbage import Garbage
 from warren.server.identity import begin_life, find_secret
 from warren.server.operators import NodeOperators, waits_for
 from warren.server.peer_tls import PeerTls, peer_tls
@@ -405,6 +405,7 @@ class Server:
             self.client_log.warn,
             self.network,
         )
+        self._garbage = Garbage(self.node)
 
     async def run(self) -> int:
         """Recover, listen, serve until told to stop; returns the exit status."""
@@ -424,8 +425,7 @@ class Server:
             await self._be_known()
         if not self._stopping.done():
             await self._listen()
-            gc.collect()
-            gc.freeze()
+            self._garbage.begin()
             self._announce(time.perf_counter() - started)
         status = await self._stopping
         await self._close()
@@ -560,6 +560,7 @@ class Server:
             return
         self._loop.call_later(LOG_TICK_SECONDS, self._tick_log)
         self.guarded(self.node.tick_log)
+        self._garbage.look()
         self.after_event()
 
     def _heed_cluster(self) -> None:
