@@ -47,6 +47,10 @@ TURN_SNAPSHOT_BYTES_MAX: Final = 524_288
 #: Connections whose timers one turn looks at; each costs about a microsecond a channel.
 TURN_CONNECTIONS_MAX: Final = 512
 
+#: Members of groups that one turn tells of a node that came, went or is linked anew: what follows,
+#: perhaps an election, costs some microseconds each.
+TURN_MEMBERS_MAX: Final = 1_024
+
 #: Groups that one tick (20 a second) looks at, of those whose members may have to change, or whose
 #: leader its place.
 TICK_GROUPS_MAX: Final = 512

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
+import warren
 from tests.node.pair import Client, Pair, Station
 from warren.limits import (
     CHANGES_AT_ONCE_MAX,
     TURN_CONNECTIONS_MAX,
     TURN_SNAPSHOTS_MAX,
 )
+from warren.node import cluster
 from warren.wire.amqp091 import spec
 
 MANY = 300
@@ -113,3 +117,30 @@ def test_a_turn_looks_at_the_timers_of_few_of_many_connections() -> None:
     assert node.needs_turn
     node.turn()
     assert all(client.over for client in clients)
+
+
+@pytest.mark.skipif(warren.COMPILED, reason="a bound is changed in uncompiled code only")
+def test_members_hear_of_a_node_that_went_and_came_in_parts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Quorum queues of a node that is gone are led elsewhere, few or many at a time."""
+    monkeypatch.setattr(cluster, "TURN_MEMBERS_MAX", 3)
+    pair = Pair()
+    pair.add("c")
+    client = pair.b.client()
+    for number in range(8):
+        client.declare(f"q{number}", kind="quorum")
+    members = pair.a.node.cluster.members
+
+    def led_by(name: str) -> list[int]:
+        return [group for group, member in members.items() if member.raft.leader == name]
+
+    pair.until(lambda: len(led_by("b")) == 8)
+    pair.b.kill()
+    pair.until(lambda: not led_by("b") and len(led_by("a") + led_by("c")) == 9)
+    pair.b.start()
+    pair.until(lambda: pair.b.node.ready)
+    other = pair.b.client()
+    for number in range(8):
+        other.publish(f"q{number}", b"x")
+    pair.until(lambda: all(pair.a.queue(f"q{number}").ready_count() == 1 for number in range(8)))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
 from warren.errors import CorruptRecord
+from warren.limits import TURN_MEMBERS_MAX
 from warren.log.group import GroupLog
 from warren.node import frames
-from warren.node.detector import Detector, DetectorOptions
+from warren.node.detector import Detector, DetectorOptions, PeerChange
 from warren.node.disks import PING, PING_BYTES, Disks
 from warren.node.member import Member
 from warren.node.member_host import MemberHost
@@ -76,6 +78,24 @@ class Early:
 
 
 @final
+class News:
+    """Something that all members are to hear of.
+
+    Attributes:
+        members: Those that there were when it happened; one that is newer knows.
+        told: How many of them have heard of it.
+        peer: The node that it is about; empty if sessions of any node may be over.
+        change: Whether it came or went; None if only the link to it is new.
+    """
+
+    def __init__(self, members: list[Member], peer: str, change: PeerChange | None) -> None:
+        self.members = members
+        self.told: i64 = 0
+        self.peer = peer
+        self.change = change
+
+
+@final
 class Cluster(MemberHost):
     """See the module's head.
 
@@ -104,6 +124,7 @@ class Cluster(MemberHost):
         self._node: Node = node
         self._options: Options = options
         self._dirty: list[Member] = []
+        self._news: deque[News] = deque()
         self._timed: dict[int, Member] = {}
         self._held_up: dict[int, Member] = {}
         """Members that wait for a link to take what is queued."""
@@ -201,16 +222,17 @@ class Cluster(MemberHost):
 
     def close_sessions(self) -> None:
         """A node began another life: what belonged to the one before is over."""
-        for member in self.members.values():
-            member.rows.close_sessions()
+        self._tell_members("", None)
 
     @property
     def has_work(self) -> bool:
-        """Whether a member waits for `work`."""
-        return len(self._dirty) > 0
+        """Whether a member waits for `work`, or for news."""
+        return len(self._dirty) > 0 or len(self._news) > 0
 
     def work(self) -> None:
         """Let members do what is due."""
+        if self._news:
+            self._tell()
         while self._dirty:
             dirty = self._dirty
             self._dirty = []
@@ -265,21 +287,51 @@ class Cluster(MemberHost):
     def _heed(self) -> None:
         """Tell the members which nodes came and went."""
         for change in self.detector.take_changes():
-            now = self.monotonic_ms()
             state = "up" if change.up else "down"
             self._node.log_warning(f"node {change.peer} is {state}")
             if change.restarted or not change.up:
                 self._node.remotes.broken(change.peer)
                 self.disks.gone(change.peer)
                 self.transfers.sender_down(change.peer)
-            for member in list(self.members.values()):
-                if change.up:
-                    member.raft.peer_up(change.peer, change.restarted, now)
-                else:
-                    member.raft.peer_down(change.peer, now)
-                    member.rows.close_sessions()
-                member.work()
-                self._watch(member)
+            self._tell_members(change.peer, change)
+
+    def _tell_members(self, peer: str, change: PeerChange | None) -> None:
+        """Have all members hear of something; see `News`. With many, further turns go on."""
+        if self.members:
+            self._news.append(News(list(self.members.values()), peer, change))
+            self._tell()
+
+    def _tell(self) -> None:
+        """Tell some members what they have not heard yet, each of them in the order of the news."""
+        left: i64 = TURN_MEMBERS_MAX
+        while self._news and left > 0:
+            left -= 1
+            news = self._news[0]
+            member = news.members[news.told]
+            news.told += 1
+            if news.told == len(news.members):
+                self._news.popleft()
+            if not member.stopped:
+                self._tell_one(member, news)
+        if self._news:
+            self._node.needs_turn = True
+
+    def _tell_one(self, member: Member, news: News) -> None:
+        change = news.change
+        if change is None:
+            if not news.peer:
+                member.rows.close_sessions()
+            elif member.raft.leader == news.peer:
+                member.offer_again()
+            return
+        now = self.monotonic_ms()
+        if change.up:
+            member.raft.peer_up(change.peer, change.restarted, now)
+        else:
+            member.raft.peer_down(change.peer, now)
+            member.rows.close_sessions()
+        member.work()
+        self._watch(member)
 
     def hand_over(self) -> int:
         """Give the lead of groups to other nodes; how many are led here that others could lead.
@@ -347,9 +399,7 @@ class Cluster(MemberHost):
 
     def _offer_again(self, leader: str) -> None:
         """What was said to a leader, or by it, may be lost."""
-        for member in self.members.values():
-            if member.raft.leader == leader:
-                member.offer_again()
+        self._tell_members(leader, None)
 
     def greeted(self, peer: str, hello: PeerHello) -> None:
         """A node has a link to this one."""
