@@ -153,7 +153,10 @@ class NodeOperators:
         try:
             self._removal(own, force, leaving=True)
             await server.hand_over()
+            # The next leader of the tables may not be known yet; each step needs one.
+            await self._until_led()
             await self._queues.give_up_votes(own, force)
+            await self._until_led()
             server.guarded(lambda: self._remove_own(link, own, force))
             until = loop.time() + LEAVE_SECONDS
             while own in node.tables.machine.nodes and loop.time() < until:
@@ -164,6 +167,13 @@ class NodeOperators:
                 refuse(link, f"the cluster has not let node '{own}' go yet; ask once more")
         except ClusterError as error:
             refuse(link, str(error))
+
+    async def _until_led(self) -> None:
+        """Wait until the tables have a leader, but not for ever."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + LEAVE_SECONDS
+        while not self._node.queue_members.tables_leader() and loop.time() < until:
+            await asyncio.sleep(LEAVE_POLL_SECONDS)
 
     def _remove_own(self, link: PeerLink, own: str, force: bool) -> None:
         try:
