@@ -61,6 +61,8 @@ class SidecarJob(Job):
     def run(self) -> None:
         store = self._compactor.store
         sidecar.store(store.disk, self.file, store.salt)
+        # Without it, damage in this file would be anybody's at the next start.
+        store.disk.sync_directory(DIRECTORY)
 
     def done(self, error: BaseException | None) -> None:
         self._compactor.sidecar_done(self, error)
