@@ -86,6 +86,7 @@ NEEDED_OF_CLUSTERS = (
     "damaged frames",
     "disks stand still",
     "disks crawl",
+    "links ended by damage",
 )
 """The same for clusters."""
 

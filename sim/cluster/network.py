@@ -250,7 +250,7 @@ class Network:
         self._pump_later(link)
 
     def _pump_later(self, link: Link) -> None:
-        if link.pumping or link.gone or not link.flight:
+        if link.pumping or link.gone or link.refused or not link.flight:
             return
         link.pumping = True
         wait = max(0, link.flight[0][0] - self._world.schedule.now_us)

@@ -80,7 +80,7 @@ FAULTS: Final = (
 
 LATER_FAULTS: Final = (GARBLE, STALL, CRAWL, DAMAGE, OUTLIVE)
 """Drawn apart, as all that came later is: runs without it are what they were before."""
-OFF: Final = frozenset({DAMAGE, OUTLIVE})
+OFF: Final = frozenset({OUTLIVE})
 """Faults that nodes are known not to stand yet."""
 
 
