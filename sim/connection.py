@@ -57,6 +57,7 @@ class SimConnection:
         held: Whether the node does not want bytes for now.
         tolerated: Reply codes with which the node may close it.
         site: Where in a cluster it leads.
+        garbled: Whether it has to end, for something came damaged over it.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class SimConnection:
         self._marks: deque[tuple[int, Mark]] = deque()
         self._sent = 0
         self._last_bytes = 0
+        self.garbled = False
         self._handed = 0
         self._reader = FrameReader(FRAME_BYTES_MAX)
         self._contents: dict[int, tuple[spec.Method, int, list[bytes]]] = {}
@@ -210,6 +212,9 @@ class SimConnection:
         outbox[where] ^= 1 << random.randrange(8)
         self.condemned = True
         self.tolerated |= GARBLED
+        self.garbled = True
+        # What its clients hold goes to others as soon as the node has seen it.
+        self._leave()
         return True
 
     def mark(self, mark: Mark) -> None:

@@ -121,9 +121,14 @@ class Drain:
         raise Violation(f"{complaint} within {STEPS_MAX} steps: {self._report()}")
 
     def _answered(self) -> bool:
-        return self._quiet() and not any(
-            actor.busy() or (isinstance(actor, Publisher) and actor.unconfirmed)
-            for actor in self._actors
+        ended = not any(connection.garbled for connection in self._world.connections)
+        return (
+            ended
+            and self._quiet()
+            and not any(
+                actor.busy() or (isinstance(actor, Publisher) and actor.unconfirmed)
+                for actor in self._actors
+            )
         )
 
     def _look_for_strays(self) -> None:

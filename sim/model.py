@@ -170,7 +170,9 @@ class QueueState:
 
     def may_be_redelivered(self, message: Message) -> bool:
         """Whether a message may be `redelivered` that no client has seen."""
-        return self.grouped or self.leaving > 0 or message.step <= self.unsure_step
+        # A node gives back to a queue elsewhere what it has not sent before it says who is gone.
+        free = self.grouped or self.single or self.leaving > 0
+        return free or message.step <= self.unsure_step
 
 
 @final

@@ -77,7 +77,8 @@ class Healing:
         return all(world.serves(site) for site in world.sites.values() if not site.lost)
 
     def _answered(self) -> bool:
-        return not any(
+        ended = not any(connection.garbled for connection in self._world.connections)
+        return ended and not any(
             actor.busy() or (isinstance(actor, Publisher) and actor.unconfirmed)
             for actor in self._actors
         )
