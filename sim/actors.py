@@ -166,7 +166,7 @@ class Actor:
         self._forget()
 
     def _closed_by_node(self, method: spec.ChannelClose) -> None:
-        if method.reply_code not in self.tolerated:
+        if method.reply_code not in self.tolerated and not self.world.excuses(self, method):
             raise Violation(
                 f"{self.name}: the node closed the channel: {method.reply_code} {method.reply_text}"
             )

@@ -25,9 +25,10 @@ from sim.model import (
 )
 from sim.swarm import Options
 from warren.node.node import Node
+from warren.wire.amqp091 import spec
 
 if TYPE_CHECKING:
-    from sim.actors import Client
+    from sim.actors import Actor, Client
     from sim.checkers import Checker
     from sim.checkers.checkouts import CheckoutChecker
     from sim.connection import SimConnection
@@ -110,6 +111,10 @@ class Stage:
     def may_refuse(self, message: Message) -> bool:
         """Whether there is a reason to nack a publish."""
         raise AssertionError("a stage defines may_refuse")
+
+    def excuses(self, actor: Actor, method: spec.ChannelClose) -> bool:
+        """Whether the node may close a channel like this, whatever its user did."""
+        return False
 
     def check_internal_error(self, connection: SimConnection, text: str) -> None:
         """The node closed a connection with 541.

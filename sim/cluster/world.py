@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, final
 
-from sim.actors import Client
+from sim.actors import Actor, Client
 from sim.cast import make_clients, make_queues
 from sim.checkers.order import OrderChecker
 from sim.cluster.checkers import (
@@ -46,10 +46,12 @@ from warren.metadata.node_checks import check_remove_node
 from warren.node.node import Node
 from warren.node.submissions import EPOCH_BITS
 from warren.queues.logged import LoggedQueue
+from warren.wire.amqp091 import spec
 
 FORM_MS: Final = 30_000
 """A cluster that takes longer to form is stuck."""
 FORGET_US: Final = 500 * MS
+NO_MEMBER: Final = "has no member on this node yet"
 LOST_ANSWERS: Final = ("was lost: ask again", "is being copied to this node")
 """What a node says when it was given a snapshot instead of the entries with its answers."""
 MEMBERS_MIN: Final = 3
@@ -521,6 +523,12 @@ class ClusterWorld(Stage):
             copy.queue.single and self.remote_lines.may_refuse(message, copy.queue.name)
             for copy in message.copies
         )
+
+    def excuses(self, actor: Actor, method: spec.ChannelClose) -> bool:
+        """A node does not start a copy that is damaged, before it has another one."""
+        connection = actor.connection
+        rotten = connection is not None and self.sites[connection.site].rotten
+        return rotten and method.reply_code == 404 and NO_MEMBER in method.reply_text
 
     def check_internal_error(self, connection: SimConnection, text: str) -> None:
         """What a client asked for found no majority in time, or its answer is lost."""
