@@ -150,6 +150,8 @@ class Site:
         assert node is not None
         self._turn_planned = False
         node.turn()
+        # The server writes it down as soon as it is known.
+        self.cluster_id = node.cluster_id or node.tables.machine.cluster_id or self.cluster_id
         self.turns += 1
         if node.lingering and not self._linger_planned:
             self._linger_planned = True
@@ -188,8 +190,6 @@ class Site:
         node = self.node
         if node is None:
             return None
-        # The server writes it down as soon as it is known.
-        self.cluster_id = node.cluster_id or node.tables.machine.cluster_id or self.cluster_id
         cluster_id = self.cluster_id or bytes(UID_BYTES)
         return PeerHello(
             self.name,

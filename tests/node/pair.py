@@ -238,6 +238,8 @@ class Pair:
         """A node's turn, as often as it wants one."""
         for _ in range(20):
             station.node.turn()
+            known = station.node.cluster_id or station.node.tables.machine.cluster_id
+            station.cluster_id = known or station.cluster_id
             if not station.node.needs_turn:
                 return
 
@@ -299,8 +301,6 @@ class Pair:
     def _hello(self, station: Station) -> PeerHello:
         """What a node says of itself, as the server has it."""
         node = station.node
-        known = node.cluster_id or node.tables.machine.cluster_id
-        station.cluster_id = known or station.cluster_id
         cluster_id = b"" if station.former_uid else station.cluster_id
         return PeerHello(
             station.name,
