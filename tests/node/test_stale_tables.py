@@ -58,3 +58,28 @@ def test_it_does_not_undo_what_was_done_by_newer_ones() -> None:
     vote("b", "c")
     pair.until(lambda: voting(b) == voting(a) == ["b", "c"])
     assert member.raft.is_leader
+
+
+@pytest.mark.rule("BEH-15")
+def test_an_older_snapshot_drops_no_copy() -> None:
+    """A member that gave its log up may be brought up from a snapshot of before what it applied.
+
+    A queue that this one does not name yet keeps its copy, with what that acknowledged.
+    """
+    pair = Pair()
+    c = pair.add("c")
+    client = pair.a.client()
+    older = pair.a.node.tables.machine.snapshot()
+    assert isinstance(client.declare(QUEUE, kind="quorum"), spec.QueueDeclareOk)
+    client.call(spec.ConfirmSelect(False))
+    client.publish(QUEUE, b"m")
+    pair.until(lambda: len(client.acked) == 1 and c.queue(QUEUE).ready_count() == 1)
+    queue, member = c.queue(QUEUE), c.node.cluster.members[int(record(c).group_id)]
+    tables = c.node.tables
+    tables.restore(tables.first_state())
+    tables.restore(older)
+    assert c.queue(QUEUE) is queue and not member.stopped
+    # What follows in the log says the same again.
+    tables.restore(pair.a.node.tables.machine.snapshot())
+    assert c.queue(QUEUE) is queue and queue.ready_count() == 1
+    assert c.node.cluster.members[int(record(c).group_id)] is member

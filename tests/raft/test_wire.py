@@ -30,8 +30,9 @@ def values(thing: Any) -> Any:
     if isinstance(thing, Config):
         return (thing.index, values(thing.members))
     if isinstance(thing, ms.Message):
-        fields = [name for name in dir(thing) if not name.startswith("_") and name != "cut"]
-        return (type(thing).__name__, [(name, values(getattr(thing, name))) for name in fields])
+        named = [(name, getattr(thing, name)) for name in dir(thing) if not name.startswith("_")]
+        fields = [(name, values(value)) for name, value in named if not callable(value)]
+        return (type(thing).__name__, fields)
     return thing
 
 

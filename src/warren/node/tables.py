@@ -365,7 +365,15 @@ class Tables(Machine):
             # much again (rule 15).
             self._anew = MetadataMachine()
             return
-        self._anew = None
+        if self._anew is not None:
+            told = MetadataMachine()
+            told.restore(state)
+            if told.applied_index < self.machine.applied_index:
+                # Older than what is in force here. What it does not name yet, copies of queues
+                # above all, is not gone: it comes with the entries behind it (rule 20).
+                self._anew = told
+                return
+            self._anew = None
         self.machine.restore(state)
         for here in self.vhosts.values():
             for queue in list(here.queues.values()):
