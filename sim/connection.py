@@ -207,9 +207,11 @@ class SimConnection:
             at += int.from_bytes(outbox[at + 3 : at + 7], "big") + FRAME_OVERHEAD_BYTES
         first = random.choice(ends)
         size = int.from_bytes(outbox[first + 3 : first + 7], "big")
-        # Of the size a high bit, so that no node waits for what never comes.
+        # Of the size a high bit, so that no node waits for what never comes; of the type too, since
+        # a channel that is closing passes over content.
         where = random.choice((first, first + 3, first + 7 + size))
-        outbox[where] ^= 1 << random.randrange(8)
+        bit = random.randrange(8)
+        outbox[where] ^= 1 << (4 + bit % 4 if where == first else bit)
         self.condemned = True
         self.tolerated |= GARBLED
         self.garbled = True

@@ -6,6 +6,7 @@ follows a moment later, jobs run and are reported one at a time, and time is min
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, final
 
@@ -27,6 +28,8 @@ from warren.protocols.peer.hello import LIVES_MAX
 if TYPE_CHECKING:
     from sim.cluster.world import ClusterWorld
 
+GONE: Final = re.compile(r"messages ([\d, to]+) of queue '(.*)' in vhost '/' are gone", re.DOTALL)
+"""What a node says of a classic queue that has lost messages to damage."""
 TICK_US: Final = 50 * MS
 SECOND_US: Final = 1_000 * MS
 LINGER_US: Final = 5 * MS
@@ -375,3 +378,8 @@ class Site:
 
     def _warned(self, text: str) -> None:
         self.world.say("%s: %s", self.name, text)
+        said = GONE.match(text)
+        if said is not None:
+            if not self.rotten:
+                raise Violation(f"node {self.name} has lost messages without damage: {text}")
+            self.world.mourn(said[2], said[1])

@@ -117,6 +117,7 @@ class ClusterWorld(Stage):
         self._stirred: set[SimConnection] = set()
         self._replaced = False
         self._alarm_step = -1
+        self._gone: dict[str, set[int]] = {}
         # A method that finds no majority for half a minute ends its connection.
         self.tolerated.add(541)
 
@@ -537,9 +538,17 @@ class ClusterWorld(Stage):
         super().check_internal_error(connection, text)
 
     def dropped(self, queue: QueueState) -> int:
-        """Messages that a queue dropped at its delivery limit."""
+        """Messages dropped at a queue's delivery limit, or that its node has said are gone."""
         found = [self.queue_on(site, queue) for site in self.running()]
-        return max((int(each.fifo.dropped) for each in found if each is not None), default=0)
+        limit = max((int(each.fifo.dropped) for each in found if each is not None), default=0)
+        return limit + len(self._gone.get(queue.name, ()))
+
+    def mourn(self, queue: str, runs: str) -> None:
+        """A node says which messages of a classic queue its damaged disk has lost."""
+        for run in runs.split(", "):
+            first, _, last = run.partition(" to ")
+            numbers = range(int(first), int(last or first) + 1)
+            self._gone.setdefault(queue, set()).update(numbers)
 
     def queue_on(self, site: Site, queue: QueueState) -> LoggedQueue | None:
         """A node's copy of a queue."""

@@ -151,3 +151,15 @@ def test_channel_max_limits_how_many_not_which() -> None:
         530,
         "NOT_ALLOWED - number of channels opened (3) has reached the negotiated channel_max (3)",
     )
+
+
+def test_what_no_frame_is_ends_the_connection_on_a_closing_channel_too() -> None:
+    """A channel that closes passes over content and methods, not over what is of no known type."""
+    line = Line(Pair(alone=True).a)
+    line.send(1, spec.QueueDeclare(0, "not there", True, False, False, False, False, {}))
+    line.wait(1, spec.ChannelClose)
+    line.hand(body_frame(1, b"passed over"))
+    frame = bytearray(method_frame(1, spec.ChannelCloseOk().encode()))
+    frame[0] = 129
+    line.hand(bytes(frame))
+    assert line.wait(1, spec.ConnectionClose)[0].method.reply_code == 501

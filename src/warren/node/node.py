@@ -157,7 +157,6 @@ class Node(Broker):
         self.repairs.take(replayer)
         self.first_round = self.log.round_number
         self.tables.recover(replayer)
-        self.repairs.say(replayer)
         self.turn()
 
     @property

@@ -76,6 +76,8 @@ class Repairs:
         self._damaged: dict[int, Damage] = {}
         self._unfit: dict[int, Damage] = {}
         """Queues that could not be replayed at the start of this life."""
+        self._losses: dict[int, list[CorruptRecord]] = {}
+        """What was lost of queues that the tables have not named yet."""
         self._checking: dict[int, bool] = {}
         """Groups of which this node reads its own copy, so that another one may go."""
         self._turn: int = 0
@@ -91,13 +93,12 @@ class Repairs:
             incarnation: i64 = 0 if revived is None else revived.memory.incarnation
             self._unfit[group_id] = Damage(incarnation)
             self._node.log_warning(f"the queue of group {group_id} is not started: {error}")
-
-    def say(self, replayer: NodeReplayer) -> None:
-        """Queues are started: say what some have lost."""
         for error in replayer.losses:
-            queue = self._node.tables.logged.get(error.group_id)
-            if queue is None:
-                continue
+            self._losses.setdefault(error.group_id, []).append(error)
+
+    def started(self, queue: Queue) -> None:
+        """A queue is started, perhaps long after the node: say what it has lost."""
+        for error in self._losses.pop(int(queue.group_id), []):
             if error.lost:
                 self.queue_damaged(queue, error)
             else:

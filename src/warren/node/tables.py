@@ -642,6 +642,7 @@ class Tables(Machine):
         queue.auto_delete = record.auto_delete
         if isinstance(queue, LoggedQueue):
             queue.mind_leases()
+            self._node.repairs.started(queue)
         vhost = self.vhosts.get(record.vhost)
         if vhost is None:
             vhost = VirtualHost(record.vhost)

@@ -388,7 +388,14 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
             if channel.aside:
                 if enough >= 0 and channel.waits():
                     return at
-                channel.put_aside(data, at, stop, key)
+                if kind == 0 or kind > 3:
+                    # Nothing passes over what no frame is, not even a channel that closes.
+                    try:
+                        check_frame(kind, number, data, at + 7, stop - 1)
+                    except ConnectionException as unknown:
+                        self._fail(unknown)
+                else:
+                    channel.put_aside(data, at, stop, key)
                 at = stop
                 continue
             try:
