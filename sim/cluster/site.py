@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 GONE: Final = re.compile(r"messages ([\d, to]+) of queue '(.*)' in vhost '/' are gone", re.DOTALL)
 """What a node says of a classic queue that has lost messages to damage."""
+DAMAGED: Final = "damaged at byte"
+"""What a node says of each damage of its disk that it meets and lives with."""
 TICK_US: Final = 50 * MS
 SECOND_US: Final = 1_000 * MS
 LINGER_US: Final = 5 * MS
@@ -378,6 +380,8 @@ class Site:
 
     def _warned(self, text: str) -> None:
         self.world.say("%s: %s", self.name, text)
+        if DAMAGED in text:
+            self.world.count("damage found")
         said = GONE.match(text)
         if said is not None:
             if not self.rotten:
