@@ -24,7 +24,7 @@ from sim.cluster.ledger import Ledger
 from sim.cluster.lines import Lines
 from sim.cluster.network import Network
 from sim.cluster.schedule import MS, Schedule
-from sim.cluster.site import Site
+from sim.cluster.site import DAMAGED, Site
 from sim.cluster.swarm import REPLACE, ROT, ClusterOptions
 from sim.cluster.troubles import ClusterTroubles
 from sim.connection import SimConnection
@@ -542,6 +542,8 @@ class ClusterWorld(Stage):
     def check_internal_error(self, connection: SimConnection, text: str) -> None:
         """What a client asked for found no majority in time, or its answer is lost."""
         if any(word in text for word in LOST_ANSWERS):
+            return
+        if self.sites[connection.site].rotten and DAMAGED in text:
             return
         super().check_internal_error(connection, text)
 
