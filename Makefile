@@ -3,7 +3,8 @@
 PYTHON ?= python3
 DATA ?= data
 PORT ?= 5672
-PYTEST = .venv/bin/python -m pytest
+PYTEST = .venv/bin/python -m pytest -n $(JOBS) --dist worksteal
+JOBS ?= logical
 PIECES = not process and not spark
 SPARK = tests/spark
 
@@ -72,9 +73,9 @@ test-process:
 test-spark:
 	@tools/prepare spark
 	@echo '--- the pieces for Spark, as plain Python'
-	WARREN_PURE=1 $(PYTEST) -q -m '$(PIECES)' $(SPARK)
+	WARREN_PURE=1 .venv/bin/python -m pytest -q -m '$(PIECES)' $(SPARK)
 	@echo '--- queues in Spark'
-	$(PYTEST) -q $(SPARK)
+	.venv/bin/python -m pytest -q $(SPARK)
 
 lint:
 	@tools/prepare lint

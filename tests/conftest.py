@@ -14,6 +14,7 @@ from tests.support.broker import Broker, free_port
 
 ROOT = Path(__file__).resolve().parent.parent
 RULES_KEY = "warren/rules"
+RULES_PROPERTY = "rules"
 BROKERS = ("broker", "private_broker")
 PROCESS_FIXTURES = {"_shared_broker", "make_broker"}
 
@@ -125,24 +126,40 @@ def pytest_runtest_makereport(
                 report.sections.append((f"log of {name}", used.log_text()))
     ids = [rule for mark in item.iter_markers("rule") for rule in mark.args]
     if ids and (report.when == "call" or report.outcome != "passed"):
-        outcomes = item.config.stash.setdefault(_OUTCOMES, {})
-        before = outcomes.get(item.nodeid)
-        failed = before is not None and before["outcome"] == "failed"
-        outcome = "failed" if failed else report.outcome
-        outcomes[item.nodeid] = {"rules": ids, "outcome": outcome}
+        # Properties of a report are what a worker process can hand to the one that records.
+        report.user_properties.append((RULES_PROPERTY, ids))
     return report
 
 
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Merge this run's outcomes into the record that `tools/rules.py` reads."""
-    outcomes = session.config.stash.get(_OUTCOMES, {})
-    cache = getattr(session.config, "cache", None)
-    if not outcomes or cache is None:
-        return
-    mode = "compiled" if warren.COMPILED else "pure"
-    record = cache.get(RULES_KEY, {})
-    record.update({f"{mode} {name}": outcome for name, outcome in outcomes.items()})
-    cache.set(RULES_KEY, record)
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep the record of rules in the process that reports of all workers come to."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(RulesRecord(config))
 
 
-_OUTCOMES = pytest.StashKey[dict[str, dict[str, object]]]()
+class RulesRecord:
+    """Merges a run's outcomes of tests that name rules into what `tools/rules.py` reads."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._outcomes: dict[str, dict[str, object]] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note the outcome of a test; one that failed in any of its phases has failed."""
+        for name, ids in report.user_properties:
+            if name != RULES_PROPERTY:
+                continue
+            before = self._outcomes.get(report.nodeid)
+            failed = before is not None and before["outcome"] == "failed"
+            outcome = "failed" if failed else report.outcome
+            self._outcomes[report.nodeid] = {"rules": ids, "outcome": outcome}
+
+    def pytest_sessionfinish(self) -> None:
+        """Write the record, where pytest's cache is in use."""
+        cache = getattr(self._config, "cache", None)
+        if not self._outcomes or cache is None:
+            return
+        mode = "compiled" if warren.COMPILED else "pure"
+        record = cache.get(RULES_KEY, {})
+        record.update({f"{mode} {name}": outcome for name, outcome in self._outcomes.items()})
+        cache.set(RULES_KEY, record)

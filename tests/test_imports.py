@@ -1,8 +1,11 @@
-"""Imports go downwards only: the rooms of the package, as `docs/architecture.md` draws them."""
+"""Imports go downwards only, as `docs/architecture.md` has it; tests import what they may."""
 
 from __future__ import annotations
 
 import ast
+import re
+import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -109,3 +112,34 @@ def test_a_wrong_import_is_found() -> None:
     )
     rooms = [room for _, room in imported_rooms(ast.parse(text))]
     assert sorted(rooms) == ["log", "node", "protocols", "server"]
+
+
+# --- what the tests themselves import -----------------------------------------------------------
+
+OWN = {"warren", "tests", "sim", "tools", "bench", "demo"}
+FURTHER = {"msgspec", "uvloop", "mypy_extensions", "librt"}
+"""What the package itself depends on."""
+
+
+def imported_names(path: Path) -> Iterator[str]:
+    """The outermost name of each module that a file imports."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module.partition(".")[0]
+
+
+def test_tests_import_what_their_stage_installs() -> None:
+    """A machine that has run other stages has more packages than one that begins."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    asked = project["optional-dependencies"]["test"]
+    installed = {re.split(r"[<>=\[]", line)[0].replace("-", "_") for line in asked}
+    known = set(sys.stdlib_module_names) | OWN | FURTHER | installed
+    wrong = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        if path.relative_to(ROOT).parts[1] != "spark"
+        for name in sorted(set(imported_names(path)) - known)
+    ]
+    assert not wrong, "\n".join(wrong)
