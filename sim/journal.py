@@ -13,7 +13,7 @@ from warren.log.files import LogFile
 from warren.log.reading import walk
 from warren.node.node import Node
 from warren.node.replay import replay
-from warren.queues.fifo import Fifo
+from warren.queues.fifo import NOT_SET_UP, Fifo
 
 Entries = dict[int, Batch]
 
@@ -58,7 +58,7 @@ class Journal:
                 self._take(scan(file), fresh)
         known = self._groups.get(group_id, {})
         newest = fresh.get(group_id, {})
-        fifo = Fifo(-1, False)
+        fifo = Fifo(NOT_SET_UP, False)
         for at in range(1, index + 1):
             batch = newest.get(at) or known.get(at)
             if batch is None:

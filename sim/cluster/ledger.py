@@ -35,7 +35,7 @@ from warren.node.replay import replay
 from warren.node.revived import RAFT_SESSION, closed_sessions, is_members
 from warren.node.tables import METADATA_GROUP
 from warren.queues import commands as commands_of_queues
-from warren.queues.fifo import Fifo
+from warren.queues.fifo import NOT_SET_UP, Fifo
 
 if TYPE_CHECKING:
     from sim.cluster.site import Site
@@ -108,7 +108,7 @@ class Group:
         self.stamp_ms = 0
         self.holed = False
         self._channels: dict[int, int] = {}
-        self._fifo = Fifo(-1, False)
+        self._fifo = Fifo(NOT_SET_UP, False)
         self._tables = MetadataMachine()
 
     def append(self, entry: Entry, messages: dict[int, Message]) -> list[int]:
@@ -147,7 +147,7 @@ class Group:
                 if batch.session != RAFT_SESSION:
                     tables.apply(at, commands.decode(batch.body()))
             return f"{state!r}, not {tables.snapshot()!r}"
-        found, wanted = Fifo(-1, False), Fifo(-1, False)
+        found, wanted = Fifo(NOT_SET_UP, False), Fifo(NOT_SET_UP, False)
         found.restore(state)
         for entry in self.entries[:index]:
             replay(wanted, batch_of(entry))

@@ -12,6 +12,9 @@ from warren.node.revived import CLOSE
 from warren.node.submissions import Submission
 from warren.queues import commands
 from warren.wire.amqp091 import spec
+from warren.wire.amqp091.table import Table
+
+QUORUM: Table = {"x-queue-type": "quorum"}
 
 
 def three(messages: int) -> tuple[Pair, Client]:
@@ -108,3 +111,26 @@ def test_a_session_that_is_closed_twice_stays_closed(restarts: bool) -> None:
         now.listener.received("b", b"".join(frame))
     pair.settle(20)
     assert now.queue("q").ready_count() == 4
+
+
+@pytest.mark.parametrize("survives", [True, False])
+def test_a_queue_has_its_delivery_limit_whoever_leads_first(survives: bool) -> None:
+    """The node that declared it is gone before it could set the queue up (POI-03)."""
+    pair = Pair()
+    pair.add("c")
+    client = pair.a.client()
+    client.send(spec.QueueDeclare(0, "q", False, True, False, False, False, QUORUM))
+    left = [pair.b, pair.stations["c"]]
+    pair.until(lambda: all("q" in each.node.tables.vhosts["/"].queues for each in left))
+    assert all(each.queue("q").fifo.delivery_limit < 0 for each in left), "nobody has set it up"
+    if not survives:
+        pair.a.kill()
+    other = pair.b.client()
+    other.publish("q", b"poison")
+    assert isinstance(other.consume("q"), spec.BasicConsumeOk)
+    for number in range(21):
+        pair.until(lambda at=number: len(other.messages) > at)
+        other.send(spec.BasicNack(other.messages[number].tag, False, True))
+    pair.until(lambda: not pair.b.queue("q").fifo.live())
+    pair.settle()
+    assert len(other.messages) == 21, "one delivery, and 20 returns that it survives"

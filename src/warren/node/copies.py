@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from warren.log.group import GroupLog
 from warren.metadata.tables import MemberRecord, QueueRecord
 from warren.node.revived import Memory, Revived
-from warren.queues.fifo import Fifo
+from warren.queues.fifo import NOT_SET_UP, Fifo
 from warren.queues.queue import Queue
 from warren.queues.quorum import QuorumQueue
 from warren.raft.members import Member as Copy
@@ -60,8 +60,8 @@ def start(node: Node, record: QueueRecord, replayer: NodeReplayer | None) -> Que
         revived = None
     fresh = revived is None
     if fifo is None:
-        # As a replay would make it; the first entry sets it up.
-        fifo = Fifo(-1, False)
+        # As a replay would make it; an entry of the first leader sets it up.
+        fifo = Fifo(NOT_SET_UP, False)
     if revived is None:
         revived = Revived(_first_memory(node, record), node.settings.node_name)
     log = node.log.group(group_id)
@@ -69,7 +69,8 @@ def start(node: Node, record: QueueRecord, replayer: NodeReplayer | None) -> Que
         # In the place of one that is damaged. What says so is written before that one is dropped.
         log.save_state(revived.memory.encode(), None)
         log.reset_for_install()
-    queue = QuorumQueue(node, record.vhost, record.name, log, fifo)
+    limit = node.settings.delivery_limit
+    queue = QuorumQueue(node, record.vhost, record.name, log, fifo, limit)
     member = node.cluster.add(log, queue, revived)
     queue.group = member
     node.tables.logged[group_id] = queue
@@ -78,8 +79,6 @@ def start(node: Node, record: QueueRecord, replayer: NodeReplayer | None) -> Que
     first = fresh and record.node == node.settings.node_name and len(revived.memory.members) > 0
     if fresh:
         member.save_memory(None)
-    if first:
-        queue.configure(node.settings.delivery_limit)
     node.cluster.start(member)
     if first:
         member.campaign()

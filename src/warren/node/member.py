@@ -478,6 +478,7 @@ class Member(Proposer):
                 self._offer()
         elif batch.payload_size == 0 and batch.term == self.raft.term and self.raft.is_leader:
             self._offer()
+            self.machine.elected()
             self.rows.close_sessions()
             self.host.leadership(self)
 

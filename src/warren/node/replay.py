@@ -10,7 +10,7 @@ from warren.log.listener import Replayer
 from warren.node.revived import RAFT_SESSION, Revived, closed_sessions, decode_memory
 from warren.node.tables import METADATA_GROUP
 from warren.queues.classic import CLEAN
-from warren.queues.fifo import Fifo
+from warren.queues.fifo import NOT_SET_UP, Fifo
 from warren.queues.quorum import close_sessions
 
 
@@ -54,7 +54,7 @@ class NodeReplayer(Replayer):
         if group_id == METADATA_GROUP:
             self.tables_state = state
             return
-        fifo = Fifo(-1, False)
+        fifo = Fifo(NOT_SET_UP, False)
         fifo.restore(state)
         self.machines[group_id] = fifo
         self.clean[group_id] = state[1] & CLEAN != 0
@@ -87,7 +87,7 @@ class NodeReplayer(Replayer):
             return
         fifo = self.machines.get(group.id)
         if fifo is None:
-            fifo = Fifo(-1, False)
+            fifo = Fifo(NOT_SET_UP, False)
             self.machines[group.id] = fifo
         self.clean[group.id] = False
         replay(fifo, batch)

@@ -410,8 +410,11 @@ class Tables(Machine):
     def sessions_closed(self, sessions: list[int]) -> None:
         """The tables keep nothing by session."""
 
+    def elected(self) -> None:
+        """The tables need nothing set up."""
+
     def session_renewed(self) -> None:
-        """Nor do they here."""
+        """The tables keep nothing of their own session."""
 
     def skipped(self, origin: object | None) -> None:
         """A change is part of a snapshot: in force, as far as it could be."""

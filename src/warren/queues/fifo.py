@@ -31,6 +31,9 @@ from warren.queues.runs import Run, RunQueue, first_of, merge_pairs
 VERSION: Final = 1
 UNLIMITED: Final = 1 << 60
 
+NOT_SET_UP: Final = -2
+"""The delivery limit of a machine that nobody has set up yet: none, for as long as that lasts."""
+
 HAND_OUT_MAX: Final = 4_096
 """Deliveries that one `dispatch` makes: about 4 ms. All members have to stop at the same one, so
 another number is another version of the machine."""
@@ -48,7 +51,8 @@ class Fifo:
     """Ready, returned and held messages of one queue.
 
     Attributes:
-        delivery_limit: Returns a message survives; negative for no limit (POI-03, POI-04).
+        delivery_limit: Returns a message survives; negative for no limit (POI-03, POI-04), and
+            `NOT_SET_UP` until CONFIG has come.
         keeps_place: Whether a returned message goes back to exactly where it was (classic
             queues); otherwise to the head, behind earlier returns, or, without a limit, to the
             back (POI-11, POI-12).

@@ -18,7 +18,7 @@ from warren.log.batch import KIND_COMMAND, Batch
 from warren.log.group import GroupLog
 from warren.queues import commands
 from warren.queues.consumers import Limiter
-from warren.queues.fifo import Fifo
+from warren.queues.fifo import NOT_SET_UP, Fifo
 from warren.queues.links import Delivery, Link, Reply, Waiter
 from warren.queues.logged import Gathered, LoggedQueue
 from warren.queues.numbers import Numbers
@@ -43,8 +43,21 @@ class QuorumQueue(LoggedQueue, Machine):
         going_on: Whether an entry is under way that only has the machine hand out more.
     """
 
-    def __init__(self, host: Host, vhost: str, name: str, log: GroupLog, fifo: Fifo) -> None:
+    def __init__(
+        self,
+        host: Host,
+        vhost: str,
+        name: str,
+        log: GroupLog,
+        fifo: Fifo,
+        delivery_limit: i64,
+    ) -> None:
+        """
+        Args:
+            delivery_limit: What the machine is set up with, if this node is the first to lead.
+        """
         super().__init__(host, vhost, name, "quorum", fifo, log)
+        self._delivery_limit: i64 = delivery_limit
         self.group: Proposer | None = None
         self._handed: dict[int, int] = {}
         """The next message id of each consumer of this node."""
@@ -89,10 +102,11 @@ class QuorumQueue(LoggedQueue, Machine):
         """Whether what is not found in the log here is gone, and not only on its way."""
         return self._group().whole()
 
-    def configure(self, delivery_limit: i64) -> None:
-        """Have the machine set up, as the first thing in a new group's log."""
-        commands.config(self._commands, False, delivery_limit)
-        self._command()
+    def elected(self) -> None:
+        """A leader sets the machine up, where none before it came to that."""
+        if self.fifo.delivery_limit == NOT_SET_UP:
+            commands.config(self._commands, False, self._delivery_limit)
+            self._command()
 
     def consumer_count(self) -> i64:
         """Consumers in the machine; one that was cancelled counts until it has settled all."""
@@ -217,7 +231,7 @@ class QuorumQueue(LoggedQueue, Machine):
 
     def first_state(self) -> bytes:
         """An empty queue, not yet set up."""
-        return Fifo(-1, False).encode()
+        return Fifo(NOT_SET_UP, False).encode()
 
     def restore(self, state: bytes) -> None:
         """Go on from a leader's snapshot; consumers here get what they missed."""
@@ -236,7 +250,7 @@ class QuorumQueue(LoggedQueue, Machine):
 
     def live_in(self, state: bytes) -> list[tuple[int, int]]:
         """The messages that live in a snapshot."""
-        fifo = Fifo(-1, False)
+        fifo = Fifo(NOT_SET_UP, False)
         fifo.restore(state)
         return fifo.live()
 

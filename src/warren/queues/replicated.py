@@ -40,6 +40,10 @@ class Machine:
         """These sessions are over, in the order of the log."""
         raise AssertionError("a machine defines sessions_closed")
 
+    def elected(self) -> None:
+        """This node leads the group, and has applied all that earlier leaders committed."""
+        raise AssertionError("a machine defines elected")
+
     def session_renewed(self) -> None:
         """This node's own session was closed, and another one has begun."""
         raise AssertionError("a machine defines session_renewed")
