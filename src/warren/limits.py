@@ -90,6 +90,10 @@ BODY_FRAME_BYTES_MIN: Final = 4_096
 #: Payload of a body frame that is cut anew, in bytes: what most readers take as it is.
 BODY_FRAME_BYTES_CUT: Final = FRAME_BYTES_MAX - FRAME_OVERHEAD_BYTES
 
+#: Body frames without a body in one message. They mean nothing and are not kept, but each is work:
+#: a client may send a few, and only who is broken or hostile this many (800 kB of frames).
+EMPTY_FRAMES_MAX: Final = 100_000
+
 #: What a record has beside its body, in bytes: the frames of method and header, which `frame_max`
 #: bounds (its default here), and the framing of `CONTENT_BYTES_MAX` in the smallest frames kept.
 RECORD_OVERHEAD_BYTES_MAX: Final = (

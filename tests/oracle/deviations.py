@@ -125,17 +125,6 @@ DEVIATIONS: dict[str, Deviation] = {
             ),
         ],
     ),
-    "body_frame_empty": Deviation(
-        "a client could send them without end, each of them work for nothing",
-        [
-            Rest(
-                "a/0",
-                0,
-                [_close(501, "FRAME_ERROR - content body frame is empty", 60, 40), _CLOSED],
-            ),
-            Rest("a/1", 1, []),
-        ],
-    ),
     "nack_requeue": Deviation(_AS_THE_GUIDE, _every_return_counts("a/1", {11: 1, 12: 1, 13: 1})),
     "recover": Deviation(_AS_THE_GUIDE, _every_return_counts("a/1", {9: 1})),
     "delivery_limit": Deviation(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from random import Random
 
 import pytest
@@ -11,6 +12,7 @@ from tests.protocols.line import Line, body_frame, publish_frames
 from warren.limits import (
     ASSEMBLY_BYTES_MAX,
     BODY_FRAME_BYTES_MIN,
+    EMPTY_FRAMES_MAX,
     RECORD_OVERHEAD_BYTES_MAX,
 )
 from warren.protocols.broker import Settings
@@ -113,17 +115,44 @@ def test_large_frames_are_kept_as_they_came() -> None:
     assert record_of(pair, "q") == b"".join(frames)
 
 
-def test_empty_body_frame_is_an_error_while_bytes_are_missing() -> None:
-    """RabbitMQ takes any number of them, and keeps each."""
+def test_empty_body_frames_mean_nothing() -> None:
+    """Wherever they stand in a message, as at RabbitMQ; none of them is kept."""
+    pair = Pair(alone=True)
+    line = Line(pair.a)
+    queue_of(line, "q")
+    publish, header, *parts = publish_frames(1, "", "q", parts=[b"ab", b"c"])
+    empty = body_frame(1, b"")
+    line.hand(publish + header + empty + parts[0] + 100 * empty)
+    line.hand(empty + parts[1])
+    pair.settle(3)
+    method, header, _ = publish_frames(1, "", "q", parts=[b"abc"])
+    assert record_of(pair, "q") == method + header + body_frame(1, b"abc")
+    # Nothing is missing any more.
+    line.hand(empty)
+    assert line.wait(1, spec.ConnectionClose)[0].method.reply_code == 505
+
+
+def test_empty_body_frames_without_end_take_no_memory() -> None:
+    """They are counted, and an absurd number ends the connection."""
     pair = Pair(alone=True)
     line = Line(pair.a)
     queue_of(line, "q")
     publish, header, part = publish_frames(1, "", "q", parts=[b"abc"])
-    line.hand(publish + header + body_frame(1, b"") + part)
+    line.hand(publish + header)
+    lot = body_frame(1, b"") * (EMPTY_FRAMES_MAX // 20)
+    tracemalloc.start()
+    line.hand(lot)
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 50_000
+    for _ in range(19):
+        line.hand(lot)
+    assert not line.of(spec.ConnectionClose)
+    line.hand(body_frame(1, b""))
     close = line.wait(1, spec.ConnectionClose)[0].method
     assert (close.reply_code, close.reply_text) == (
         501,
-        "FRAME_ERROR - content body frame is empty",
+        "FRAME_ERROR - content body has more than 100000 empty frames",
     )
     assert (close.class_id, close.method_id) == (60, 40)
 

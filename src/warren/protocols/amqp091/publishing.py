@@ -25,7 +25,12 @@ from librt.strings import (
 from mypy_extensions import i32, i64
 
 from warren.errors import ChannelException, ConnectionException
-from warren.limits import BODY_FRAME_BYTES_CUT, BODY_FRAME_BYTES_MIN, CONTENT_BYTES_MAX
+from warren.limits import (
+    BODY_FRAME_BYTES_CUT,
+    BODY_FRAME_BYTES_MIN,
+    CONTENT_BYTES_MAX,
+    EMPTY_FRAMES_MAX,
+)
 from warren.protocols.amqp091.confirms import Confirms
 from warren.protocols.broker import Route, Session
 from warren.queues.publishing import Publisher, PublishRun
@@ -109,6 +114,7 @@ class Assembly:
         self.has_header: bool = False
         self.missing: i64 = 0
         self.body_bytes: i64 = 0
+        self._empty_frames: i64 = 0
         self._frames: list[bytes] = [method]
         self._gathered: BytesWriter | None = None
         """Of a body that is cut anew, what is not a frame yet."""
@@ -140,6 +146,18 @@ class Assembly:
                 self._cut(gathered)
         if self.missing == 0 and len(gathered) > 0:
             self._cut(gathered)
+
+    def add_empty(self) -> None:
+        """Count a body frame without a body, of which nothing is kept.
+
+        Raises:
+            ConnectionException: 501, these are too many to be meant.
+        """
+        self._empty_frames += 1
+        if self._empty_frames > EMPTY_FRAMES_MAX:
+            raise ConnectionException(
+                501, f"content body has more than {EMPTY_FRAMES_MAX} empty frames"
+            )
 
     def record(self) -> bytes:
         """All of its frames, once nothing is missing."""
@@ -369,8 +387,8 @@ class PublishPath:
             if size > assembly.missing:
                 raise ConnectionException(501, "content body frame exceeds remaining content size")
             if size == 0:
-                # Endless work for nothing; no client library sends one.
-                raise ConnectionException(501, "content body frame is empty")
+                assembly.add_empty()
+                return
             assembly.add(data, at, stop)
             self._owner.assembling(size)
             if self.assembly is not assembly:
