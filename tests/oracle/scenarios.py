@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from tests.clients.raw import (
     BODY,
@@ -17,6 +18,7 @@ from tests.clients.raw import (
     METHOD,
     PROTOCOL_HEADER,
     WAIT_S,
+    Closed,
     RawClient,
     Typed,
     encode_method,
@@ -156,6 +158,18 @@ def tune_channel_max_too_large(s: Session) -> None:
     tune = client.start().args
     client.send(0, "connection.tune-ok", **{**tune, "channel_max": 60000})
     s.take(0)
+
+
+@scenario
+def heartbeats_to_the_end(s: Session) -> None:
+    """A client that does not answer a close hears heartbeats, until it is given up."""
+    client = s.open(heartbeat=2)
+    begun = time.monotonic()
+    s.send(0, "channel.open")
+    client.expect(0, "connection.close")
+    with suppress(Closed):
+        client.read_event()
+    s.note({"heard": client.heartbeats > 0, "early": time.monotonic() - begun < 1.9})
 
 
 @scenario

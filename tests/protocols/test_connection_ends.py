@@ -6,6 +6,7 @@ import pytest
 
 from tests.node.pair import Pair
 from tests.protocols.line import CAPABILITIES, Line, body_frame
+from warren.limits import FRAME_BYTES_MAX
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import PROTOCOL_HEADER, method_frame
 
@@ -21,6 +22,14 @@ def live(line: Line, milliseconds: int) -> None:
         if pair.clock.monotonic_ms() // 1_000 != (pair.clock.monotonic_ms() - TICK_MS) // 1_000:
             pair.a.node.tick(0)
         pair.turn(pair.a)
+
+
+def ends_after(line: Line, milliseconds: int) -> None:
+    """Wait so long, after which the node gives the connection up, and not before."""
+    live(line, milliseconds - TICK_MS)
+    assert not line.ended
+    live(line, TICK_MS)
+    assert line.ended == "abort"
 
 
 @pytest.mark.parametrize("timeout_s", [1, 2, 10, 100])
@@ -61,9 +70,9 @@ def test_connection_without_heartbeats_gets_none_of_one_before() -> None:
 def test_silent_client_is_given_up_with_a_reset() -> None:
     """After two to three time-outs."""
     line = Line(Pair(alone=True).a, heartbeat=1)
-    live(line, 2_000)
+    live(line, 1_950)
     assert not line.ended
-    live(line, 2_000)
+    live(line, 1_050)
     assert line.ended == "abort"
 
 
@@ -88,10 +97,7 @@ def test_refused_login_is_told_and_its_answer_awaited() -> None:
             line.send(0, spec.ConnectionCloseOk())
             assert line.ended == "close"
         else:
-            live(line, 2_500)
-            assert not line.ended
-            live(line, 2_000)
-            assert line.ended == "abort"
+            ends_after(line, 3_000)
 
 
 @pytest.mark.parametrize("case", ["old client", "mechanism", "large frame", "wrong method"])
@@ -107,25 +113,21 @@ def test_stranger_who_goes_wrong_hears_nothing_for_three_seconds(case: str) -> N
     else:
         line.send(0, spec.ConnectionOpen("/"))
     line.login(CAPABILITIES)
-    live(line, 2_500)
+    ends_after(line, 3_000)
     assert [type(told.method) for told in line.told] == [spec.ConnectionStart]
-    assert not line.ended
-    live(line, 2_000)
-    assert len(line.told) == 1
-    assert line.ended == "abort"
 
 
 @pytest.mark.parametrize(
-    ("heartbeat", "grace_s"), [(0, 30), (8, 8), (60, 30)], ids=["none", "short", "long"]
+    ("heartbeat", "grace_s"),
+    [(0, 30), (1, 1), (8, 8), (60, 30)],
+    ids=["none", "shortest", "short", "long"],
 )
 def test_answer_to_a_close_is_awaited_as_long_as_a_heartbeat(heartbeat: int, grace_s: int) -> None:
-    """For 30 s at most."""
+    """For 30 s at most, and with heartbeats until then."""
     line = Line(Pair(alone=True).a, heartbeat=heartbeat)
     assert isinstance(line.ask(0, spec.ChannelOpen()).method, spec.ConnectionClose)
-    live(line, grace_s * 1_000 - 500)
-    assert not line.ended
-    live(line, 2_000)
-    assert line.ended == "abort"
+    ends_after(line, grace_s * 1_000)
+    assert line.heartbeats == (0 if heartbeat in (0, 60) else 1)
 
 
 def test_connection_whose_framing_is_lost_ends_after_three_seconds() -> None:
@@ -134,8 +136,43 @@ def test_connection_whose_framing_is_lost_ends_after_three_seconds() -> None:
     line.hand(body_frame(1, b"x")[:-1] + b"\x00")
     assert line.wait(1, spec.ConnectionClose)[0].method.reply_code == 501
     line.send(0, spec.ConnectionCloseOk())
-    live(line, 2_500)
-    assert not line.ended
+    ends_after(line, 3_000)
+
+
+def test_client_that_does_not_close_its_socket_is_given_up() -> None:
+    """It closed the connection, and hears nothing more."""
+    line = Line(Pair(alone=True).a, heartbeat=2)
+    line.ask(0, spec.ConnectionClose(200, "bye", 0, 0))
+    assert line.ended == "eof"
+    line.ended = ""
+    ends_after(line, 2_000)
+    assert line.heartbeats == 0
+
+
+@pytest.mark.parametrize("stage", ["silent", "header", "login", "tuned"])
+def test_handshake_that_does_not_come_to_its_end(stage: str) -> None:
+    """The client has ten seconds for all of it."""
+    pair = Pair(alone=True)
+    line = Line(pair.a, channels=-1)
+    live(line, 4_000)
+    if stage != "silent":
+        line.hand(PROTOCOL_HEADER)
+    if stage in ("login", "tuned"):
+        line.login(CAPABILITIES)
+    if stage == "tuned":
+        line.send(0, spec.ConnectionTuneOk(10, FRAME_BYTES_MAX, 0))
+    ends_after(line, 6_000)
+    assert not pair.a.node.connections
+    assert "handshake timed out, connection closed" in pair.a.warnings[-1]
+
+
+def test_heartbeats_begin_with_tune_ok() -> None:
+    """A client that stays silent then is given up by them before its handshake times out."""
+    line = stranger(Pair(alone=True))
+    line.login(CAPABILITIES)
+    line.send(0, spec.ConnectionTuneOk(10, FRAME_BYTES_MAX, 1))
+    live(line, 1_000)
+    assert line.heartbeats == 2 and not line.ended
     live(line, 2_000)
     assert line.ended == "abort"
 

@@ -121,7 +121,7 @@ class Node(Broker):
         self.replies: dict[str, ReplyTarget] = {}
         self.connections: dict[int, Connection] = {}
         self._pulses: list[tuple[int, int]] = []
-        """When which connection's heartbeats are due, a heap."""
+        """When which connection has something to see to, a heap."""
         self._warn: Callable[[str], None] = warn
         self._now_ms: int = clock.wall_ms()
         self._closing: dict[int, Connection] = {}
@@ -291,7 +291,6 @@ class Node(Broker):
             self._set_alarm(ALARM_MEMORY, memory_bytes > limit)
         if not self._to_tick:
             self._to_tick.extend(self.connections.values())
-            self._to_tick.extend(self._closing.values())
             self._tick_connections()
         self.tables.tick(self._clock.wall_ms())
         for queue in list(self._congested):
@@ -304,7 +303,7 @@ class Node(Broker):
         now = self._clock.monotonic_ms()
         for _ in range(min(len(self._to_tick), TURN_CONNECTIONS_MAX)):
             connection = self._to_tick.popleft()
-            if id(connection) in self.connections or id(connection) in self._closing:
+            if id(connection) in self.connections:
                 connection.tick(now)
 
     def shut_down(self) -> None:
@@ -475,15 +474,16 @@ class Node(Broker):
         )
 
     def pulse_later(self, connection: SessionOwner, at_ms: int) -> None:
-        """Have a connection see to its heartbeats."""
+        """Have a connection see to what is due at a time."""
         heappush(self._pulses, (at_ms, id(connection)))
 
     def _pulse(self) -> None:
-        """Let connections see to their heartbeats whose time has come."""
+        """Let connections see to what is due."""
         now = self._clock.monotonic_ms()
         pulses = self._pulses
         while pulses and pulses[0][0] <= now:
-            connection = self.connections.get(heappop(pulses)[1])
+            identity = heappop(pulses)[1]
+            connection = self.connections.get(identity) or self._closing.get(identity)
             if connection is not None:
                 connection.pulse(now)
 
@@ -494,7 +494,7 @@ class Node(Broker):
         self._closing.pop(id(connection), None)
 
     def connection_closing(self, connection: SessionOwner) -> None:
-        """Keep ticking a connection until its client answers."""
+        """Keep a connection until its client answers."""
         assert isinstance(connection, Connection)
         self._closing[id(connection)] = connection
 

@@ -340,7 +340,7 @@ class Broker(Host, OutputHost):
         raise AssertionError("a broker defines open_session")
 
     def pulse_later(self, connection: SessionOwner, at_ms: int) -> None:
-        """Call a connection's `pulse` at this time of `monotonic_ms`, if it is still open."""
+        """Call a connection's `pulse` at this time of `monotonic_ms`, if it is still there."""
         raise AssertionError("a broker defines pulse_later")
 
     def connection_closed(self, connection: SessionOwner) -> None:
@@ -348,7 +348,7 @@ class Broker(Host, OutputHost):
         raise AssertionError("a broker defines connection_closed")
 
     def connection_closing(self, connection: SessionOwner) -> None:
-        """A closed connection waits for its client's answer; keep ticking it."""
+        """A closed connection waits for its client's answer."""
         raise AssertionError("a broker defines connection_closing")
 
     def shed_assembly(self) -> None:

@@ -123,8 +123,10 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
         self._sent_bytes: i64 = -1
         self._sent_ms: i64 = self._heard_ms
         self._pulse_at_ms: i64 = 0
-        self._grace_ms: i64 = 0
+        self._grace_ms: i64 = broker.settings.handshake_timeout_ms
+        """How long the client may take to open the connection or, later, to answer a close."""
         self._began_ms: i64 = self._heard_ms
+        """Since when that is waited for."""
         self._last_number: i64 = -1
         self._last_channel: Channel | None = None
         self._held: i64 = 0
@@ -138,6 +140,7 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
         self._assembly_max: i64 = max(ASSEMBLY_BYTES_MAX, broker.settings.max_message_bytes)
         self._cut_off: dict[int, i64] = {}
         """By channels that were closed within a message, what their clients still send of it."""
+        broker.pulse_later(self, int(self._began_ms + self._grace_ms))
 
     # Input.
 
@@ -180,28 +183,20 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
 
     def beats_ms(self) -> i64:
         """The client's heartbeat timeout; 0 while it expects none."""
-        return self._heartbeat_ms if self.state == OPEN else 0
+        return self._heartbeat_ms if self.state != CLOSED else 0
 
     def excuse(self) -> None:
         """This node stood still: what the client sent meanwhile was not read yet."""
         self._heard = True
 
     def tick(self, now_ms: i64) -> None:
-        """Mind time-outs and heartbeats; called about once a second."""
+        """Look after the channels, and see whether the client is still there.
+
+        Called about once a second.
+        """
         if self._heard:
             self._heard = False
             self._heard_ms = now_ms
-        if self.state < OPEN:
-            if now_ms - self._began_ms > self.broker.settings.handshake_timeout_ms:
-                self.broker.log_warning(f"{self.peer}: handshake timed out, connection closed")
-                self._transport.abort()
-                self._end()
-            return
-        if self.state == CLOSING:
-            if now_ms - self._began_ms > self._grace_ms:
-                self._transport.abort()
-                self._end()
-            return
         for channel in list(self.channels.values()):
             channel.tick(now_ms)
         sent = self.output.sent_bytes
@@ -212,7 +207,7 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
         if (
             self._heartbeat_ms > 0
             and self._held == 0
-            and now_ms - self._heard_ms > 2 * self._heartbeat_ms
+            and now_ms - self._heard_ms >= 2 * self._heartbeat_ms
         ):
             self.broker.log_warning(
                 f"{self.peer}: missed heartbeats from client, "
@@ -222,6 +217,17 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
             self._end()
 
     def pulse(self, now_ms: i64) -> None:
+        """See to what is due by now: the end of a wait for the client, a heartbeat."""
+        waits = self.state < OPEN or self.state == CLOSING
+        if waits and now_ms - self._began_ms >= self._grace_ms:
+            if self.state < OPEN:
+                self.broker.log_warning(f"{self.peer}: handshake timed out, connection closed")
+            self._transport.abort()
+            self._end()
+            return
+        self._beat(now_ms)
+
+    def _beat(self, now_ms: i64) -> None:
         """Send a heartbeat if nothing else was sent for half of the time-out."""
         if self._heartbeat_ms == 0 or now_ms < self._pulse_at_ms:
             # Asked for by a connection that was here before.
@@ -229,7 +235,7 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
         sent = self.output.sent_bytes
         if sent != self._sent_bytes and self._sent_bytes >= 0:
             self._sent_ms = now_ms
-        elif self.state == OPEN and now_ms - self._sent_ms >= self._heartbeat_ms // 2:
+        elif now_ms - self._sent_ms >= self._heartbeat_ms // 2:
             self.output.buffer.write(HEARTBEAT_FRAME)
             self.output.flush()
             self._sent_ms = now_ms
@@ -496,6 +502,7 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
             self.output.flush()
             self._transport.write_eof()
             self._linger(self._grace())
+            self._heartbeat_ms = 0
         elif isinstance(method, spec.ConnectionCloseOk):
             if self.state == CLOSING:
                 self._transport.close()
@@ -682,6 +689,7 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
         self._grace_ms = grace_ms
         self._began_ms = self.broker.monotonic_ms()
         self.broker.connection_closing(self)
+        self.broker.pulse_later(self, int(self._began_ms + grace_ms))
 
     def _end(self) -> None:
         """Let go of everything this connection has in the broker; once."""
