@@ -87,6 +87,8 @@ def test_smaller_limits_are_taken(raw: Raw) -> None:
         ({"channel_max": 2048}, "negotiated channel_max = 2048 is higher than the maximum"),
         ({"frame_max": 131073}, "negotiated frame_max = 131073 is higher than the maximum"),
         ({"frame_max": 8191}, "negotiated frame_max = 8191 is lower than the minimum"),
+        ({"channel_max": 0}, "negotiated channel_max = 0 (no limit) is higher than the maximum"),
+        ({"frame_max": 0}, "negotiated frame_max = 0 is higher than the maximum"),
     ],
 )
 def test_limits_beyond_the_offer(
@@ -101,24 +103,6 @@ def test_limits_beyond_the_offer(
         assert (reply["reply_code"], text in reply["reply_text"]) == (530, True), reply
         client.send(0, "connection.close-ok")
     client.wait_closed()
-
-
-def test_zero_means_the_offer(raw: Raw, is_warren: bool) -> None:
-    """A client that asks for no limit of its own gets ours; RabbitMQ drops its socket."""
-    client = raw()
-    client.start()
-    client.send(0, "connection.tune-ok", channel_max=0, frame_max=0, heartbeat=0)
-    client.send(0, "connection.open", virtual_host="/")
-    if not is_warren:
-        client.wait_closed()
-        return
-    client.expect(0, "connection.open-ok")
-    for channel in range(1, 2049):
-        client.send(channel, "channel.open")
-    for channel in range(1, 2048):
-        client.expect(channel, "channel.open-ok")
-    reply = client.expect(0, "connection.close").args
-    assert reply["reply_code"] == 530, reply
 
 
 def test_two_thousand_channels(connect: Connect) -> None:

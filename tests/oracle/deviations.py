@@ -142,6 +142,12 @@ DEVIATIONS: dict[str, Deviation] = {
     "tune_frame_max_too_large": _told_why(
         "negotiated frame_max = 1048576 is higher than the maximum allowed value (131072)"
     ),
+    "tune_frame_max_zero": _told_why(
+        "negotiated frame_max = 0 is higher than the maximum allowed value (131072)"
+    ),
+    "tune_channel_max_zero": _told_why(
+        "negotiated channel_max = 0 (no limit) is higher than the maximum allowed value (2047)"
+    ),
     "tune_channel_max_too_large": _told_why(
         "negotiated channel_max = 60000 is higher than the maximum allowed value (2047)"
     ),

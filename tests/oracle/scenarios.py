@@ -161,6 +161,33 @@ def tune_channel_max_too_large(s: Session) -> None:
 
 
 @scenario
+def tune_frame_max_zero(s: Session) -> None:
+    """A client that wants no limit to frames."""
+    client = s.bare()
+    tune = client.start().args
+    client.send(0, "connection.tune-ok", **{**tune, "frame_max": 0})
+    s.take(0)
+
+
+@scenario
+def tune_channel_max_zero(s: Session) -> None:
+    """A client that wants no limit to its channels."""
+    client = s.bare()
+    tune = client.start().args
+    client.send(0, "connection.tune-ok", **{**tune, "channel_max": 0})
+    s.take(0)
+
+
+@scenario
+def tune_heartbeat_zero(s: Session) -> None:
+    """A client that wants no heartbeats."""
+    client = s.bare()
+    tune = client.start().args
+    client.send(0, "connection.tune-ok", **{**tune, "heartbeat": 0})
+    s.call(0, "connection.open", virtual_host="/")
+
+
+@scenario
 def heartbeats_to_the_end(s: Session) -> None:
     """A client that does not answer a close hears heartbeats, until it is given up."""
     client = s.open(heartbeat=2)

@@ -7,6 +7,7 @@ import pytest
 from tests.node.pair import Pair
 from tests.protocols.line import CAPABILITIES, Line, body_frame
 from warren.limits import FRAME_BYTES_MAX
+from warren.protocols.broker import Settings
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import PROTOCOL_HEADER, method_frame
 
@@ -175,6 +176,44 @@ def test_heartbeats_begin_with_tune_ok() -> None:
     assert line.heartbeats == 2 and not line.ended
     live(line, 2_000)
     assert line.ended == "abort"
+
+
+@pytest.mark.parametrize(
+    ("channel_max", "frame_max", "refusal"),
+    [
+        (0, 131_072, "channel_max = 0 (no limit) is higher than the maximum allowed value (2047)"),
+        (2_048, 131_072, "channel_max = 2048 is higher than the maximum allowed value (2047)"),
+        (2_047, 0, "frame_max = 0 is higher than the maximum allowed value (131072)"),
+        (2_047, 8_191, "frame_max = 8191 is lower than the minimum allowed value (8192)"),
+    ],
+)
+def test_no_limit_is_more_than_any(channel_max: int, frame_max: int, refusal: str) -> None:
+    """Who answers an offer with 0 asks for no limit, which is refused where there is one."""
+    line = stranger(Pair(alone=True))
+    line.login(CAPABILITIES)
+    line.send(0, spec.ConnectionTuneOk(channel_max, frame_max, 0))
+    close = line.wait(1, spec.ConnectionClose)[0].method
+    assert (close.reply_code, close.reply_text) == (530, f"NOT_ALLOWED - negotiated {refusal}")
+    ends_after(line, 3_000)
+
+
+@pytest.mark.parametrize("answer", [0, 1, 65_535])
+def test_channels_without_limit_are_offered_as_0(answer: int) -> None:
+    """Then a client may choose any limit, or none."""
+    line = Line(Pair(alone=True, configure=boundless).a, channels=-1)
+    line.hand(PROTOCOL_HEADER)
+    line.login(CAPABILITIES)
+    tune = line.wait(1, spec.ConnectionTune)[0].method
+    assert isinstance(tune, spec.ConnectionTune) and tune.channel_max == 0
+    line.send(0, spec.ConnectionTuneOk(answer, FRAME_BYTES_MAX, 0))
+    line.ask(0, spec.ConnectionOpen("/"))
+    told = [line.ask(number, spec.ChannelOpen()).method for number in (65_535, 1)[: answer or 2]]
+    assert all(isinstance(method, spec.ChannelOpenOk) for method in told)
+
+
+def boundless(settings: Settings) -> None:
+    """`channel_max = 0`."""
+    settings.channel_max = 0
 
 
 def test_channel_max_limits_how_many_not_which() -> None:

@@ -59,7 +59,7 @@ def test_a_whole_file() -> None:
         """
     )
     assert got.listeners == (("", 5673), ("127.0.0.1", 5674), ("::1", 5675))
-    assert (got.heartbeat, got.frame_max, got.channel_max) == (31, 131_072, 65_535)
+    assert (got.heartbeat, got.frame_max, got.channel_max) == (31, 131_072, 0)
     assert got.vm_memory_high_watermark_absolute == 2_000_000_000
     assert got.memory_limit_bytes(10) == 2_000_000_000
     assert got.disk_free_limit == 536_870_912

@@ -47,7 +47,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
         listeners: Pairs of address and port for AMQP 0-9-1; address "" is every interface.
         heartbeat: Seconds, proposed to clients; 0 proposes none.
         frame_max: Whole frame, proposed to clients.
-        channel_max: Highest channel number, proposed to clients.
+        channel_max: Most channels of a connection, proposed to clients; 0 for no limit.
         connection_max: Connections of clients at a time; -1 for any number.
         handshake_timeout: Milliseconds from the connect to `connection.open`.
         max_message_size: Body of one message.
@@ -182,12 +182,6 @@ def _frame_max(text: str) -> int:
     return _whole(FRAME_BYTES_MIN, 2_147_483_647, "bytes")(text)
 
 
-def _channel_max(text: str) -> int:
-    if text == "0":
-        return 65_535
-    return _whole(1, 65_535, "channels")(text)
-
-
 def _limit(text: str) -> int:
     """A number of connections; -1 for no limit."""
     if text == "infinity":
@@ -301,7 +295,8 @@ SETTINGS: Final = (
     Setting("heartbeat", "heartbeat", _whole(0, 65_535, "seconds"),
             "heartbeat proposed to clients, seconds; 0 proposes none"),
     Setting("frame_max", "frame_max", _frame_max, "largest frame proposed to clients, bytes"),
-    Setting("channel_max", "channel_max", _channel_max, "highest channel number of a connection"),
+    Setting("channel_max", "channel_max", _whole(0, 65_535, "channels"),
+            "most channels of a connection; 0 for no limit"),
     Setting("connection_max", "connection_max", _limit,
             "connections of clients at a time, or infinity"),
     Setting("max_connections", "connection_max", _limit, "the same"),

@@ -576,33 +576,11 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
 
     def _tune(self, method: spec.ConnectionTuneOk) -> None:
         settings = self.broker.settings
-        frame_max = method.frame_max
-        if frame_max == 0:
-            frame_max = settings.frame_max
-        elif frame_max < FRAME_BYTES_MIN:
-            raise ConnectionException(
-                530,
-                f"negotiated frame_max = {frame_max} is lower than the minimum allowed value "
-                f"({FRAME_BYTES_MIN})",
-            )
-        if settings.frame_max and frame_max > settings.frame_max:
-            raise ConnectionException(
-                530,
-                f"negotiated frame_max = {frame_max} is higher than the maximum allowed value "
-                f"({settings.frame_max})",
-            )
-        if settings.channel_max and (
-            method.channel_max == 0 or method.channel_max > settings.channel_max
-        ):
-            if method.channel_max > settings.channel_max:
-                raise ConnectionException(
-                    530,
-                    f"negotiated channel_max = {method.channel_max} is higher than the maximum "
-                    f"allowed value ({settings.channel_max})",
-                )
-        self._channel_max = method.channel_max or settings.channel_max
-        self._frame_limit = frame_max or FRAME_BYTES_MAX
-        self.output.frame_max = frame_max or FRAME_BYTES_MAX
+        check_negotiated("frame_max", method.frame_max, FRAME_BYTES_MIN, settings.frame_max)
+        check_negotiated("channel_max", method.channel_max, 1, settings.channel_max)
+        self._channel_max = method.channel_max
+        self._frame_limit = method.frame_max or FRAME_BYTES_MAX
+        self.output.frame_max = method.frame_max or FRAME_BYTES_MAX
         self._heartbeat_ms = method.heartbeat * 1000
         if self._heartbeat_ms > 0:
             self._sent_ms = self.broker.monotonic_ms()
@@ -751,3 +729,22 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
 
     def __str__(self) -> str:
         return f"connection {self.peer}"
+
+
+def check_negotiated(name: str, value: i64, least: i64, offered: i64) -> None:
+    """Check a value of `tune-ok`, where 0 stands for no limit.
+
+    Args:
+        offered: What `tune` said, 0 for no limit.
+
+    Raises:
+        ConnectionException: 530, it is too small, or more than was offered.
+    """
+    if value != 0 and value < least:
+        relation = f"lower than the minimum allowed value ({least})"
+    elif offered != 0 and (value == 0 or value > offered):
+        relation = f"higher than the maximum allowed value ({offered})"
+    else:
+        return
+    unlimited = " (no limit)" if value == 0 and name == "channel_max" else ""
+    raise ConnectionException(530, f"negotiated {name} = {value}{unlimited} is {relation}")
