@@ -194,6 +194,7 @@ class VirtualHostSession(Session):
         else:
             names = self._router.route(route.exchange, route.routing_key, headers)
         result.queues = self._queues(names)
+        check_targets(scan, result.queues)
         return result
 
     def check_properties(self, scan: PropertyScan, route: Route) -> None:
@@ -211,16 +212,7 @@ class VirtualHostSession(Session):
             raise ChannelException(
                 406, "property 'expiration' is not supported yet by this version of Warren", 60, 40
             )
-        if scan.priority > HIGH_PRIORITY:
-            for queue in route.queues:
-                if queue.kind == "quorum":
-                    raise ChannelException(
-                        406,
-                        f"property 'priority' above {HIGH_PRIORITY} for {queue} is not supported "
-                        "yet by this version of Warren",
-                        60,
-                        40,
-                    )
+        check_targets(scan, route.queues)
 
     def refuses(self, route: Route) -> bool:
         """Whether the disk is full and the route leads to it."""
@@ -539,6 +531,25 @@ class VirtualHostSession(Session):
             done.answered(Reply())
         else:
             self._tables.submit(command, TopologyChange(self, request, name, done))
+
+
+def check_targets(scan: PropertyScan, queues: list[Queue]) -> None:
+    """Refuse a message that one of its queues would not treat as its properties ask.
+
+    Raises:
+        ChannelException: 406.
+    """
+    if scan.priority <= HIGH_PRIORITY:
+        return
+    for queue in queues:
+        if queue.kind == "quorum":
+            raise ChannelException(
+                406,
+                f"property 'priority' above {HIGH_PRIORITY} for {queue} is not supported yet by "
+                "this version of Warren",
+                60,
+                40,
+            )
 
 
 def check_expiration(text: str) -> None:
