@@ -16,7 +16,7 @@ from warren.log.batch import (
     Header,
 )
 from warren.log.config import LogConfig
-from warren.log.listener import BatchReader, LogListener, RawReader, Replayer
+from warren.log.listener import BatchReader, LogListener, Replayer
 from warren.log.log import Log
 
 SMALL = {
@@ -116,20 +116,6 @@ class Reader(BatchReader):
     def batches_read(self, batches: list[Batch], error: BaseException | None) -> None:
         self.answers += 1
         self.batches = batches
-        self.error = error
-
-
-class BytesReader(RawReader):
-    """Keeps the answer to one raw read."""
-
-    def __init__(self) -> None:
-        self.data = b""
-        self.next_message = -1
-        self.error: BaseException | None = None
-
-    def raw_read(self, data: bytes, next_message: int, error: BaseException | None) -> None:
-        self.data = data
-        self.next_message = next_message
         self.error = error
 
 

@@ -188,8 +188,8 @@ class Checked(BatchReader):
                     assert batch.first + batch.count > self.first
 
 
-class Bytes(RawReader):
-    """Keeps the answer to a read of what lives."""
+class BytesReader(RawReader):
+    """Keeps the answer to one raw read."""
 
     def __init__(self) -> None:
         self.data = b""
@@ -648,7 +648,7 @@ class Replica:
         runs = runs_of(persisted)
         found: list[int] = []
         while runs:
-            reader = Bytes()
+            reader = BytesReader()
             self.group.read_live(runs, self.world.random.choice([1, 2_000]), reader)
             while reader.next_message < 0:
                 assert self.world.executor.step(), "a read is never answered"

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.log.model import BytesReader, Reader, pack_lengths
+from tests.log.model import Reader, pack_lengths
+from tests.log.replica import BytesReader
 from warren.log.batch import KIND_MESSAGES, Batch, Header
 from warren.log.config import LogConfig
 from warren.log.listener import LogListener, Replayer

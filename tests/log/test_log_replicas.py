@@ -10,7 +10,7 @@ import pytest
 
 from sim.disk import Crash
 from tests.log.model import World
-from tests.log.replica import Base, Bytes, Checked, Item, Replica, View, pack_lengths
+from tests.log.replica import Base, BytesReader, Checked, Item, Replica, View, pack_lengths
 from warren.errors import Compacted, CorruptRecord
 from warren.log.batch import KIND_COMMAND, KIND_MESSAGES, KIND_SNAPSHOT, Header
 from warren.log.extents import Extents
@@ -287,7 +287,7 @@ def test_received_batches_are_stored_byte_for_byte() -> None:
         place += batch.size()
     assert place == len(sent)
     flush(world)
-    raw = Bytes()
+    raw = BytesReader()
     replica.group.read_raw(0, 14, 1 << 30, raw)
     world.executor.drain()
     assert raw.data == sent
@@ -550,7 +550,7 @@ def test_what_lives_is_sent_and_stored_elsewhere() -> None:
     header = Header()
     numbers: list[int] = []
     while runs:
-        raw = Bytes()
+        raw = BytesReader()
         replica.group.read_live(runs, 200, raw)
         world.executor.drain()
         assert raw.error is None and len(raw.data) < 700
@@ -569,7 +569,7 @@ def test_what_lives_is_sent_and_stored_elsewhere() -> None:
 def test_a_reset_ends_the_sending_of_what_lived() -> None:
     world, replica = begin()
     install(world, replica, offer())
-    raw = Bytes()
+    raw = BytesReader()
     replica.group.read_live([(10, 30)], 100, raw)
     replica.group.reset_for_install()
     world.order.clear()

@@ -6,6 +6,7 @@ Texts that end in `is not supported yet by this version of Warren` are ours.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -77,30 +78,15 @@ class Tables:
             )
         )
 
-    def bind(
-        self,
-        source: str,
-        destination: str,
-        key: str = "",
-        arguments: Table | None = None,
-        to_exchange: bool = False,
-        connection: int = ME,
-    ) -> Outcome | None:
-        return self.apply(
-            checks.bind(
-                self.machine,
-                "/",
-                source,
-                destination,
-                to_exchange,
-                key,
-                arguments or {},
-                connection,
-            )
-        )
+    def bind(self, *request: Any, **options: Any) -> Outcome | None:
+        return self._binding(checks.bind, *request, **options)
 
-    def unbind(
+    def unbind(self, *request: Any, **options: Any) -> Outcome | None:
+        return self._binding(checks.unbind, *request, **options)
+
+    def _binding(
         self,
+        check: Callable[..., Command | None],
         source: str,
         destination: str,
         key: str = "",
@@ -108,8 +94,9 @@ class Tables:
         to_exchange: bool = False,
         connection: int = ME,
     ) -> Outcome | None:
+        """Apply what `check` makes of a request."""
         return self.apply(
-            checks.unbind(
+            check(
                 self.machine,
                 "/",
                 source,

@@ -12,6 +12,7 @@ from sim.clock import SeededRandom, VirtualClock
 from sim.disk import SimDisk, SimExecutor
 from warren.limits import FRAME_BYTES_MAX
 from warren.log.config import LogConfig
+from warren.metadata.tables import QueueRecord
 from warren.node.cluster import ClusterListener
 from warren.node.frames import group_of
 from warren.node.node import Node
@@ -116,6 +117,12 @@ class Station:
     def queue(self, name: str) -> Any:
         """This node's object of a queue."""
         return self.node.tables.vhosts["/"].queues[name]
+
+    def record(self, name: str) -> QueueRecord:
+        """What this node's tables say of a queue."""
+        found = self.node.tables.machine.queue("/", name)
+        assert found is not None
+        return found
 
 
 class MemoryPeers:
@@ -452,6 +459,14 @@ class Client:
         method = spec.BasicPublish(0, "", name, False, False)
         self.outbox += content_frames(1, method, properties, body, 131_072)
 
+    def publish_confirmed(self, name: str, count: int) -> None:
+        """Publish messages that are their numbers, and wait for their confirms."""
+        if not self.published:
+            self.call(spec.ConfirmSelect(False))
+        for number in range(self.published + 1, self.published + count + 1):
+            self.publish(name, b"%d" % number)
+        self.pair.until(lambda: len(self.acked) == self.published)
+
     def consume(self, name: str, no_ack: bool = False, exclusive: bool = False) -> spec.Method:
         arguments: Table = {}
         return self.call(spec.BasicConsume(0, name, "", False, no_ack, exclusive, False, arguments))
@@ -535,3 +550,14 @@ class Client:
                 self.send(spec.ChannelCloseOk())
                 self.send(spec.ChannelOpen())
             self.methods.append(method)
+
+
+def three_with_messages(name: str, minds_seconds: bool = False) -> Pair:
+    """Nodes a, b and c; all three vote in a quorum queue with five messages."""
+    pair = Pair()
+    pair.minds_seconds = minds_seconds
+    pair.add("c")
+    client = pair.a.client()
+    assert isinstance(client.declare(name, kind="quorum"), spec.QueueDeclareOk)
+    client.publish_confirmed(name, 5)
+    return pair

@@ -4,59 +4,34 @@ from __future__ import annotations
 
 import pytest
 
-from tests.node.pair import Client, Pair, Station
+from tests.node.pair import Pair, Station, three_with_messages
 from warren.metadata.commands import DeleteQueue, SetMembers
-from warren.metadata.tables import MemberRecord, QueueRecord
+from warren.metadata.tables import MemberRecord
 from warren.node.member import Member
 from warren.wire.amqp091 import spec
 
 QUEUE = "orders"
 
 
-def three() -> Pair:
-    """Nodes a, b and c; all three vote in a queue with some messages."""
-    pair = Pair()
-    pair.add("c")
-    client = pair.a.client()
-    assert isinstance(client.declare(QUEUE, kind="quorum"), spec.QueueDeclareOk)
-    publish(pair, client, 5)
-    return pair
-
-
-def publish(pair: Pair, client: Client, count: int) -> None:
-    """Messages that everybody who runs has."""
-    if not client.published:
-        client.call(spec.ConfirmSelect(False))
-    for number in range(client.published + 1, client.published + count + 1):
-        client.publish(QUEUE, b"%d" % number)
-    pair.until(lambda: len(client.acked) == client.published)
-
-
-def record(station: Station) -> QueueRecord:
-    queue = station.node.tables.machine.queue("/", QUEUE)
-    assert queue is not None
-    return queue
-
-
 def copy_on(station: Station) -> Member:
     """A node's copy of the queue."""
-    return station.node.cluster.members[int(record(station).group_id)]
+    return station.node.cluster.members[int(station.record(QUEUE).group_id)]
 
 
 def set_members(pair: Pair, members: list[MemberRecord]) -> None:
     """Have the tables say where the copies are."""
-    queue = record(pair.a)
+    queue = pair.a.record(QUEUE)
     revision = queue.revision
     command = SetMembers(queue.group_id, "/", QUEUE, members, revision)
     pair.a.node.tables.submit(command, None)
-    pair.until(lambda: record(pair.a).revision > revision)
+    pair.until(lambda: pair.a.record(QUEUE).revision > revision)
 
 
 def replaced(pair: Pair, node: str) -> int:
     """Take a node's copy away and give it another one; its incarnation."""
-    set_members(pair, [row for row in record(pair.a).members if row.node != node])
-    pair.until(lambda: record(pair.a).member_on(node) is not None)
-    rows = record(pair.a).members
+    set_members(pair, [row for row in pair.a.record(QUEUE).members if row.node != node])
+    pair.until(lambda: pair.a.record(QUEUE).member_on(node) is not None)
+    rows = pair.a.record(QUEUE).members
     incarnation = next(int(row.incarnation) for row in rows if row.node == node)
     set_members(pair, [MemberRecord(row.node, row.incarnation, True) for row in rows])
     return incarnation
@@ -76,11 +51,11 @@ def counts(pair: Pair, node: str, incarnation: int) -> bool:
 @pytest.mark.rule("MEM-02", "MEM-03", "MEM-09")
 def test_a_copy_that_was_replaced_while_its_node_was_down() -> None:
     """It begins with nothing, says so, and gets everything from the leader."""
-    pair = three()
+    pair = three_with_messages(QUEUE)
     client = pair.a.client()
     before = copy_on(pair.stations["c"]).memory
     pair.stations["c"].kill()
-    publish(pair, client, 3)
+    client.publish_confirmed(QUEUE, 3)
     incarnation = replaced(pair, "c")
     assert incarnation != before.incarnation
     pair.stations["c"].start()
@@ -92,7 +67,7 @@ def test_a_copy_that_was_replaced_while_its_node_was_down() -> None:
     pair.until(lambda: copy_on(pair.stations["c"]).applied_index == copy_on(pair.a).applied_index)
     pair.a.kill()
     other = pair.stations["c"].client()
-    publish(pair, other, 1)
+    other.publish_confirmed(QUEUE, 1)
     got = [other.get(QUEUE) for _ in range(9)]
     assert [message.body for message in got if message is not None] == [
         *(b"%d" % number for number in range(1, 6)),
@@ -103,7 +78,7 @@ def test_a_copy_that_was_replaced_while_its_node_was_down() -> None:
 
 def test_a_copy_that_is_new_stays_whatever_older_tables_say() -> None:
     """Behind a start the tables are older for a moment; what was acknowledged is kept."""
-    pair = three()
+    pair = three_with_messages(QUEUE)
     station = pair.stations["c"]
     # What a start has of the tables, before it hears from others, is this.
     station.node.tables.snapshot()
@@ -112,7 +87,7 @@ def test_a_copy_that_is_new_stays_whatever_older_tables_say() -> None:
     incarnation = replaced(pair, "c")
     station.start()
     pair.until(lambda: counts(pair, "c", incarnation))
-    publish(pair, pair.a.client(), 3)
+    pair.a.client().publish_confirmed(QUEUE, 3)
     pair.until(lambda: copy_on(station).applied_index == copy_on(pair.a).applied_index)
     last = int(copy_on(station).raft.last_index)
     pair.until(lambda: copy_on(station).log.persisted_index == last)
@@ -121,7 +96,7 @@ def test_a_copy_that_is_new_stays_whatever_older_tables_say() -> None:
     # What is committed nobody can tell it now.
     station.warnings.clear()
     station.start()
-    own = record(station).member_on("c")
+    own = station.record(QUEUE).member_on("c")
     assert own is not None and own.incarnation != incarnation, "the tables here are older"
     pair.settle()
     assert copy_on(station).memory.incarnation == incarnation
@@ -135,15 +110,15 @@ def test_a_copy_that_is_new_stays_whatever_older_tables_say() -> None:
 
 def test_a_queue_declared_again_while_its_node_was_down() -> None:
     """It is another queue: nothing of the one before comes back, on no node."""
-    pair = three()
+    pair = three_with_messages(QUEUE)
     station = pair.stations["c"]
-    before = int(record(pair.a).group_id)
+    before = int(pair.a.record(QUEUE).group_id)
     station.kill()
     pair.a.node.tables.submit(DeleteQueue("/", QUEUE, before, True), None)
     client = pair.a.client()
     pair.until(lambda: pair.a.node.tables.machine.queue("/", QUEUE) is None)
     assert isinstance(client.declare(QUEUE, kind="quorum"), spec.QueueDeclareOk)
-    publish(pair, client, 2)
+    client.publish_confirmed(QUEUE, 2)
     station.start()
     pair.until(lambda: station.node.ready)
     assert before not in station.node.cluster.members

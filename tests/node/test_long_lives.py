@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.node.pair import Pair
-from warren.metadata.tables import QueueRecord
 from warren.node.submissions import EPOCH_BITS
 from warren.queues.numbers import Numbers
 from warren.wire.amqp091 import spec
@@ -68,16 +67,10 @@ def test_being_cut_off_three_hundred_times() -> None:
     assert reader.get(QUEUE) is None
 
 
-def record(pair: Pair) -> QueueRecord:
-    queue = pair.a.node.tables.machine.queue("/", QUEUE)
-    assert queue is not None
-    return queue
-
-
 def over(pair: Pair, session: int) -> bool:
     """Whether the leader has closed a session."""
     for station in (pair.a, pair.b):
-        member = station.node.cluster.members[int(record(pair).group_id)]
+        member = station.node.cluster.members[int(pair.a.record(QUEUE).group_id)]
         if member.raft.is_leader and member.sessions.get(session, 0) < 0:
             return True
     return False

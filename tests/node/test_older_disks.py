@@ -2,47 +2,21 @@
 
 from __future__ import annotations
 
-from tests.node.pair import Client, Pair, Station
-from warren.metadata.tables import QueueRecord
+from tests.node.pair import Pair, Station, three_with_messages
 from warren.protocols.peer import refusal as codes
 from warren.wire.amqp091 import spec
 
 QUEUE = "orders"
 
 
-def three() -> Pair:
-    """Nodes a, b and c; all three vote in a queue with some messages."""
-    pair = Pair()
-    pair.minds_seconds = True
-    pair.add("c")
-    client = pair.a.client()
-    assert isinstance(client.declare(QUEUE, kind="quorum"), spec.QueueDeclareOk)
-    client.call(spec.ConfirmSelect(False))
-    publish(pair, client, 5)
-    return pair
-
-
-def publish(pair: Pair, client: Client, count: int) -> None:
-    """Publish messages and wait for their confirms."""
-    for number in range(client.published + 1, client.published + count + 1):
-        client.publish(QUEUE, b"%d" % number)
-    pair.until(lambda: len(client.acked) == client.published)
-
-
-def record(station: Station) -> QueueRecord:
-    queue = station.node.tables.machine.queue("/", QUEUE)
-    assert queue is not None
-    return queue
-
-
 def incarnation(station: Station, name: str) -> int:
     """Which copy of the queue a node has by the tables of another."""
-    return next(int(row.incarnation) for row in record(station).members if row.node == name)
+    return next(int(row.incarnation) for row in station.record(QUEUE).members if row.node == name)
 
 
 def votes(station: Station, name: str) -> bool:
     """Whether a node votes in the queue, by what the member on another one knows."""
-    member = station.node.cluster.members[int(record(station).group_id)]
+    member = station.node.cluster.members[int(station.record(QUEUE).group_id)]
     present = incarnation(station, name)
     return any(
         copy.node == name and copy.voter and copy.incarnation == present
@@ -72,32 +46,30 @@ def begins_anew(pair: Pair, station: Station, judge: Station) -> None:
 
 
 def test_a_directory_restored_from_a_copy() -> None:
-    pair = three()
+    pair = three_with_messages(QUEUE, minds_seconds=True)
     c = pair.stations["c"]
     backup = c.backup()
     client = pair.a.client()
-    client.call(spec.ConfirmSelect(False))
     c.kill()
     c.start()
     pair.until(lambda: c.node.ready)
-    publish(pair, client, 20)
+    client.publish_confirmed(QUEUE, 20)
     c.kill()
     c.restore(backup)
     c.start()
     begins_anew(pair, c, pair.a)
     pair.a.kill()
-    pair.until(lambda: record(pair.b) is not None)
+    pair.until(lambda: pair.b.record(QUEUE) is not None)
     assert drained(pair, c) == [b"%d" % n for n in (*range(1, 6), *range(1, 21))]
 
 
 def test_a_copy_of_the_same_life() -> None:
     """It was made while the node ran, and the node never started again in between."""
-    pair = three()
+    pair = three_with_messages(QUEUE, minds_seconds=True)
     c = pair.stations["c"]
     backup = c.backup()
     client = pair.a.client()
-    client.call(spec.ConfirmSelect(False))
-    publish(pair, client, 20)
+    client.publish_confirmed(QUEUE, 20)
     pair.settle(60)
     c.kill()
     c.restore(backup)
@@ -107,12 +79,11 @@ def test_a_copy_of_the_same_life() -> None:
 
 def test_what_was_durable_is_known_after_a_restart_of_all() -> None:
     """A node that was down said how far it had come, and those who heard it wrote that down."""
-    pair = three()
+    pair = three_with_messages(QUEUE, minds_seconds=True)
     c = pair.stations["c"]
     backup = c.backup()
     client = pair.a.client()
-    client.call(spec.ConfirmSelect(False))
-    publish(pair, client, 20)
+    client.publish_confirmed(QUEUE, 20)
     pair.settle(60)
     c.kill()
     pair.until(lambda: pair.a.node.tables.machine.nodes["c"].round > int(backup[1]))
@@ -126,7 +97,7 @@ def test_what_was_durable_is_known_after_a_restart_of_all() -> None:
 
 
 def test_an_ordinary_restart_is_no_older_disk() -> None:
-    pair = three()
+    pair = three_with_messages(QUEUE, minds_seconds=True)
     for round_number in range(40):
         station = pair.stations["abc"[round_number % 3]]
         station.kill()
@@ -137,15 +108,14 @@ def test_an_ordinary_restart_is_no_older_disk() -> None:
 
 def test_nothing_is_dropped_without_a_majority() -> None:
     """Two of three were restored: the third one cannot tell them to give up what they have."""
-    pair = three()
+    pair = three_with_messages(QUEUE, minds_seconds=True)
     backups = {name: pair.stations[name].backup() for name in "bc"}
     for name in "bc":
         pair.stations[name].kill()
         pair.stations[name].start()
     pair.until(lambda: all(pair.stations[name].node.ready for name in "bc"))
     client = pair.a.client()
-    client.call(spec.ConfirmSelect(False))
-    publish(pair, client, 3)
+    client.publish_confirmed(QUEUE, 3)
     for station in pair.stations.values():
         station.kill()
     for name in "bc":
@@ -166,10 +136,9 @@ def test_a_queue_of_one_member_stays() -> None:
     c = pair.add("c")
     client = c.client()
     assert isinstance(client.declare(QUEUE, kind="quorum", size=1), spec.QueueDeclareOk)
-    client.call(spec.ConfirmSelect(False))
-    publish(pair, client, 5)
+    client.publish_confirmed(QUEUE, 5)
     backup = c.backup()
-    publish(pair, client, 5)
+    client.publish_confirmed(QUEUE, 5)
     pair.settle(60)
     c.kill()
     c.restore(backup)

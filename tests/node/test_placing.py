@@ -5,14 +5,8 @@ from __future__ import annotations
 from tests.node.pair import Pair
 from warren.metadata.commands import AddNode, DeclareQueue, SetMembers
 from warren.metadata.member_checks import delete_member
-from warren.metadata.tables import NO_OWNER, QueueRecord
+from warren.metadata.tables import NO_OWNER
 from warren.wire.amqp091.table import Table
-
-
-def record(pair: Pair, name: str) -> QueueRecord:
-    queue = pair.a.node.tables.machine.queue("/", name)
-    assert queue is not None
-    return queue
 
 
 def declare(pair: Pair, name: str) -> None:
@@ -30,21 +24,21 @@ def test_a_node_comes_while_a_queue_is_declared() -> None:
     pair.a.node.tables.submit(AddNode("c", b"c" * 16, "c", 1, 7), None)
     declare(pair, "q")
     pair.until(lambda: pair.a.node.tables.machine.queue("/", "q") is not None)
-    pair.until(lambda: len(record(pair, "q").members) == 3)
-    assert [row.voter for row in record(pair, "q").members] == [True, True, False]
+    pair.until(lambda: len(pair.a.record("q").members) == 3)
+    assert [row.voter for row in pair.a.record("q").members] == [True, True, False]
 
 
 def test_a_node_comes_while_an_operator_changes_the_members() -> None:
     pair = Pair()
     declare(pair, "q")
     pair.until(lambda: pair.a.node.tables.machine.queue("/", "q") is not None)
-    queue = record(pair, "q")
+    queue = pair.a.record("q")
     command = delete_member(queue, "b", ["a", "b"], False)
     assert isinstance(command, SetMembers)
     pair.a.node.tables.submit(AddNode("c", b"c" * 16, "c", 1, 7), None)
     pair.a.node.tables.submit(command, None)
-    pair.until(lambda: len(record(pair, "q").members) == 3)
-    assert [row.voter for row in record(pair, "q").members] == [True, False, False]
+    pair.until(lambda: len(pair.a.record("q").members) == 3)
+    assert [row.voter for row in pair.a.record("q").members] == [True, False, False]
 
 
 def test_clients_come_to_a_node_that_has_copies_of_all_quorum_queues() -> None:
@@ -53,7 +47,7 @@ def test_clients_come_to_a_node_that_has_copies_of_all_quorum_queues() -> None:
     declare(pair, "q")
     pair.until(lambda: pair.a.node.tables.machine.queue("/", "q") is not None)
     c = pair.add("c")
-    queue = record(pair, "q")
+    queue = pair.a.record("q")
     without = [row for row in queue.members if row.node != "c"]
     pair.until(lambda: c.node.ready)
     pair.a.node.tables.submit(SetMembers(queue.group_id, "/", "q", without, queue.revision), None)

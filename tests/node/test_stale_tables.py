@@ -7,21 +7,15 @@ import pytest
 from tests.node.pair import Pair, Station
 from warren.metadata.commands import SetMembers
 from warren.metadata.member_checks import voters
-from warren.metadata.tables import MemberRecord, QueueRecord
+from warren.metadata.tables import MemberRecord
 from warren.wire.amqp091 import spec
 
 QUEUE = "orders"
 
 
-def record(station: Station) -> QueueRecord:
-    queue = station.node.tables.machine.queue("/", QUEUE)
-    assert queue is not None
-    return queue
-
-
 def voting(station: Station) -> list[str]:
     """Who votes, by what the node's member of the group has in force."""
-    member = station.node.cluster.members[int(record(station).group_id)]
+    member = station.node.cluster.members[int(station.record(QUEUE).group_id)]
     return sorted(copy.node for copy in member.raft.members if copy.voter)
 
 
@@ -32,10 +26,10 @@ def test_it_does_not_undo_what_was_done_by_newer_ones() -> None:
     pair.add("c")
     a, b = pair.a, pair.b
     assert isinstance(a.client().declare(QUEUE, kind="quorum", size=1), spec.QueueDeclareOk)
-    pair.until(lambda: [row.node for row in record(b).members] == ["a", "b", "c"])
+    pair.until(lambda: [row.node for row in b.record(QUEUE).members] == ["a", "b", "c"])
 
     def vote(*nodes: str) -> None:
-        before = record(a)
+        before = a.record(QUEUE)
         members = [
             MemberRecord(row.node, row.incarnation, row.node in nodes) for row in before.members
         ]
@@ -43,14 +37,14 @@ def test_it_does_not_undo_what_was_done_by_newer_ones() -> None:
         a.node.tables.submit(command, None)
 
     vote("a", "b")
-    pair.until(lambda: voting(b) == sorted(voters(record(b))) == ["a", "b"])
+    pair.until(lambda: voting(b) == sorted(voters(b.record(QUEUE))) == ["a", "b"])
     pair.withheld = {("a", "b"): [], ("c", "b"): []}
     vote("a", "b", "c")
     pair.until(lambda: voting(a) == voting(b) == ["a", "b", "c"])
-    member = b.node.cluster.members[int(record(b).group_id)]
-    a.node.queue_members.transfer(int(record(a).group_id), "b")
+    member = b.node.cluster.members[int(b.record(QUEUE).group_id)]
+    a.node.queue_members.transfer(int(a.record(QUEUE).group_id), "b")
     pair.until(lambda: member.raft.is_leader)
-    assert "c" not in voters(record(b))
+    assert "c" not in voters(b.record(QUEUE))
     pair.settle(100)
     assert voting(b) == ["a", "b", "c"]
     # With the tables it goes on, by what they say then.
@@ -74,7 +68,7 @@ def test_an_older_snapshot_drops_no_copy() -> None:
     client.call(spec.ConfirmSelect(False))
     client.publish(QUEUE, b"m")
     pair.until(lambda: len(client.acked) == 1 and c.queue(QUEUE).ready_count() == 1)
-    queue, member = c.queue(QUEUE), c.node.cluster.members[int(record(c).group_id)]
+    queue, member = c.queue(QUEUE), c.node.cluster.members[int(c.record(QUEUE).group_id)]
     tables = c.node.tables
     tables.restore(tables.first_state())
     tables.restore(older)
@@ -82,4 +76,4 @@ def test_an_older_snapshot_drops_no_copy() -> None:
     # What follows in the log says the same again.
     tables.restore(pair.a.node.tables.machine.snapshot())
     assert c.queue(QUEUE) is queue and queue.ready_count() == 1
-    assert c.node.cluster.members[int(record(c).group_id)] is member
+    assert c.node.cluster.members[int(c.record(QUEUE).group_id)] is member
