@@ -10,6 +10,7 @@ from sim.consumer import Consumer, Poller
 from sim.model import QueueState
 from sim.publisher import Publisher
 from sim.reader import Reader
+from sim.short_lived import add_owners
 
 if TYPE_CHECKING:
     from sim.stage import Stage
@@ -81,6 +82,8 @@ def make_clients(world: Stage) -> list[Client]:
     if cleared and (options.purges or options.volatile):
         client = new("a")
         client.actors.append(Admin(world, "a", 1, cleared))
+    if options.exclusive:
+        add_owners(world, clients)
     return clients
 
 

@@ -15,6 +15,7 @@ from sim.actors import Actor, Client
 from sim.consumer import Consumer, Receiver
 from sim.model import QueueState, Violation
 from sim.publisher import Publisher
+from sim.short_lived import Dealer
 from warren.wire.amqp091 import spec
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ class Drain:
         for connection in list(world.connections):
             connection.lose()
         world.connections = []
+        self._until("exclusive queues outlive their connections", self._nobodys)
         world.clients = drainers(world)
         self._until("messages stay in the node", self._empty)
         for connection in list(world.connections):
@@ -126,7 +128,9 @@ class Drain:
             ended
             and self._quiet()
             and not any(
-                actor.busy() or (isinstance(actor, Publisher) and actor.unconfirmed)
+                actor.busy()
+                or (isinstance(actor, Publisher) and actor.unconfirmed)
+                or (isinstance(actor, Dealer) and actor.waits())
                 for actor in self._actors
             )
         )
@@ -151,6 +155,11 @@ class Drain:
 
     def _empty(self) -> bool:
         return all(not self._held(queue) for queue in self._world.queues)
+
+    def _nobodys(self) -> bool:
+        """Whether no queue is anybody's."""
+        node = self._world.node
+        return node is not None and not self._world.incarnations.left(node)
 
     def _quiet(self) -> bool:
         world = self._world

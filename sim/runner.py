@@ -21,6 +21,18 @@ CHUNK = 10
 ENOUGH = 100
 """So many seeds have to have met all there is to meet."""
 
+SHORT_LIVED = (
+    "exclusive queues",
+    "queues named by nodes",
+    "exclusive queues gone with their connections",
+    "confirmed by short-lived queues",
+    "delivered by short-lived queues",
+    "returned by short-lived queues",
+    "short-lived 404",
+    "short-lived 405",
+)
+"""Of queues that come and go; see `incarnations`."""
+
 NEEDED = (
     "confirmed",
     "delivered",
@@ -43,6 +55,7 @@ NEEDED = (
     "damaged frames",
     "disks stand still",
     "disks crawl",
+    *SHORT_LIVED,
 )
 """What a set of seeds has to have met; otherwise it proves nothing."""
 
@@ -87,6 +100,8 @@ NEEDED_OF_CLUSTERS = (
     "disks stand still",
     "disks crawl",
     "links ended by damage",
+    *SHORT_LIVED,
+    "consumers of deleted queues",
 )
 """The same for clusters."""
 
@@ -99,6 +114,9 @@ class Outcome(NamedTuple):
     counts: Counter[str]
 
 
+Direct = Callable[[World | ClusterWorld], None]
+
+
 def new_world(seed: int, operations: int, cluster: bool, traced: bool) -> World | ClusterWorld:
     """A run to be."""
     if cluster:
@@ -106,9 +124,17 @@ def new_world(seed: int, operations: int, cluster: bool, traced: bool) -> World 
     return World(seed, operations, traced)
 
 
-def run_seed(seed: int, operations: int, cluster: bool = False) -> Outcome:
-    """Run one seed. Whatever goes wrong in it, the simulator's own faults too, is an outcome."""
+def run_seed(
+    seed: int, operations: int, cluster: bool = False, direct: Direct | None = None
+) -> Outcome:
+    """Run one seed. Whatever goes wrong in it, the simulator's own faults too, is an outcome.
+
+    Args:
+        direct: Changes what the seed has drawn, before the run.
+    """
     world = new_world(seed, operations, cluster, False)
+    if direct is not None:
+        direct(world)
     try:
         world.run()
     except Violation as error:

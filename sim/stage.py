@@ -10,6 +10,7 @@ from collections import Counter
 from random import Random
 from typing import TYPE_CHECKING
 
+from sim.incarnations import Incarnation, Incarnations
 from sim.model import (
     CONFIRMED,
     SETTLED,
@@ -48,6 +49,7 @@ class Stage:
         step_number: Steps so far.
         lines: Event lines, if they are wanted.
         counts: How often what happened.
+        incarnations: Queues that come and go.
     """
 
     checkouts: CheckoutChecker
@@ -68,6 +70,7 @@ class Stage:
         self.checkers: list[Checker] = []
         self.queues: list[QueueState] = []
         self.clients: list[Client] = []
+        self.incarnations = Incarnations(self)
         self._channels = 0
 
     # What runs behind it.
@@ -122,14 +125,31 @@ class Stage:
         Raises:
             Violation: Nothing has waited for so long.
         """
-        waited_ms = max((actor.waits_ms() for actor in connection.users()), default=0)
-        if waited_ms < MAJORITY_MS:
+        waits = [actor.waits_ms() for actor in connection.users()]
+        waited_ms = max(waits, default=0)
+        # Of a connection that ends before its client has read this nobody waits any more.
+        if waits and waited_ms < MAJORITY_MS:
             raise Violation(f"{connection.name}: 541 after {waited_ms} ms: {text}")
         self.count("asked in vain")
 
     def dropped(self, queue: QueueState) -> int:
         """Messages that a queue dropped at its delivery limit."""
         raise AssertionError("a stage defines dropped")
+
+    def process_over(self, queue: Incarnation) -> bool:
+        """Whether the process that a queue lived in is over."""
+        raise AssertionError("a stage defines process_over")
+
+    def machine_lost(self, name: str) -> bool:
+        """Whether a machine is lost for good."""
+        return False
+
+    def check_kept(self, queue: Incarnation, message: Message) -> None:
+        """A queue has confirmed a message: it has to have it."""
+
+    def dropped_by(self, queue: Incarnation) -> int:
+        """Messages that a queue may have lost."""
+        return 0
 
     def now_ms(self) -> int:
         """Virtual time."""

@@ -43,6 +43,9 @@ TROUBLES = (POWER, POWER_IN_CALL, KILL, STOP, LOSE, DEAF, SYNC_FAILS, FULL, CLOC
 LATER_TROUBLES = (GARBLE, STALL, CRAWL)
 """Drawn apart, as all that came later is: runs without it are what they were before."""
 LATER_SHARE = 0.2
+KINDS_SHARE = 0.25
+RENEWED = ("quorum", "classic", "transient")
+"""Kinds of queues that are deleted and declared again, in clusters."""
 EDGE_BYTES = 30_000
 """Largest body in runs that try the limits."""
 NAMES = {
@@ -73,6 +76,8 @@ class Options:
         unicode: Whether names are beyond ASCII.
         edge_share: Share of messages whose size is near some limit.
         body_bytes_max: Largest body that the node takes; 0 for what it has by itself.
+        exclusive: Whether connections have queues for themselves.
+        renewed: Which of `RENEWED` there are.
     """
 
     def __init__(self, random: Random, operations: int, seed: int) -> None:
@@ -127,6 +132,9 @@ class Options:
             # Some two megabytes.
             self.large_bytes = 300_000
             self.large_share = max(self.large_share, 0.1)
+        kinds = Random(f"{seed} kinds")
+        self.exclusive = kinds.random() < KINDS_SHARE
+        self.renewed = [kind for kind in RENEWED if kinds.random() < KINDS_SHARE]
 
     def name(self, plain: str) -> str:
         """What something is called in this run."""
@@ -156,6 +164,7 @@ class Options:
     def __str__(self) -> str:
         parts = []
         for name, value in sorted(vars(self).items()):
-            text = "+".join(value) or "none" if isinstance(value, dict) else value
+            several = isinstance(value, (dict, list))
+            text = "+".join(value) or "none" if several else value
             parts.append(f"{name}={text}")
         return " ".join(parts)

@@ -22,6 +22,7 @@ from sim.clock import SeededRandom, VirtualClock
 from sim.connection import SimConnection
 from sim.disk import Crash, SimDisk, SimExecutor
 from sim.drain import Drain
+from sim.incarnations import Incarnation
 from sim.model import Message, QueueState, Violation
 from sim.stage import Stage
 from sim.troubles import Troubles
@@ -119,6 +120,7 @@ class World(Stage):
         if node is not None:
             if node.log.full:
                 self._full_step = self.step_number
+            self.incarnations.watch("", node, self.turns)
             if node.failure is not None:
                 self._stopped_by_failure(node.failure)
         self.keep_up()
@@ -164,6 +166,7 @@ class World(Stage):
             if now != self._consumers.get(queue.name):
                 self._consumers[queue.name] = now
                 self.unsettle(queue)
+        self.incarnations.watch("", node, self.turns)
 
     def pass_time(self, milliseconds: int) -> None:
         """Let time pass, and the node know."""
@@ -314,6 +317,7 @@ class World(Stage):
         for checker in self.checkers:
             checker.ended(orderly)
         self.node = None
+        self.incarnations.ended("")
         for connection in self.connections:
             connection.vanish()
         self.connections = []
@@ -355,6 +359,10 @@ class World(Stage):
         """The disk was full, now or since it was handed over."""
         node = self.node
         return self._full_step >= message.step or (node is not None and bool(node.log.full))
+
+    def process_over(self, queue: Incarnation) -> bool:
+        """Whether the node has ended since."""
+        return queue.life != self.life
 
     def dropped(self, queue: QueueState) -> int:
         """Messages that a queue dropped at its delivery limit."""

@@ -14,8 +14,14 @@ from sim.actors import Actor
 from sim.drain import drainers
 from sim.model import QueueState, Violation
 from sim.publisher import Publisher
+from sim.short_lived import Dealer, emptiers, sweepers
+from warren.metadata.tables import NO_OWNER
+from warren.node.tables import METADATA_GROUP
+from warren.queues.logged import LoggedQueue
+from warren.queues.transient import TransientQueue
 
 if TYPE_CHECKING:
+    from sim.cluster.site import Site
     from sim.cluster.world import ClusterWorld
 
 UP_MS: Final = 30_000
@@ -23,6 +29,8 @@ ANSWER_MS: Final = 30_000
 DRAIN_MS: Final = 60_000
 QUIET_MS: Final = 20_000
 SILENCE_MS: Final = 3_000
+GONE_MS: Final = 5_000
+"""So long exclusive queues may be there after their connections."""
 
 
 @final
@@ -48,7 +56,9 @@ class Healing:
         world.until(ANSWER_MS, "requests and publishes are not answered", self._answered)
         world.until(ANSWER_MS, "the members do not agree", self._agreed)
         self._leave()
+        world.until(GONE_MS, "exclusive queues outlive their connections", self._nobodys)
         self._drain()
+        self._account()
         self._talked = world.counts["talk"]
         self._silent_since = world.now_ms()
         world.until(QUIET_MS, "idle nodes do not fall silent", self._silent)
@@ -59,12 +69,71 @@ class Healing:
 
     def _drain(self) -> None:
         world = self._world
-        world.clients = drainers(world)
+        world.clients = drainers(world) + emptiers(world)
         world.begin_acting()
         world.until(DRAIN_MS, "messages stay in the nodes", self._empty)
         self._leave()
         world.until(QUIET_MS, "the nodes do not come to rest", self._agreed)
         world.ledger.check_agreement()
+
+    def _account(self) -> None:
+        """Look at what queues that come and go have, then delete them."""
+        world = self._world
+        incarnations = world.incarnations
+        for group_id, group in world.ledger.groups.items():
+            if group_id in incarnations.known:
+                incarnations.check_published(group_id, group.published)
+        incarnations.finished()
+        if incarnations.living():
+            world.clients = sweepers(world)
+            world.begin_acting()
+            world.until(ANSWER_MS, "queues cannot be deleted", self._swept)
+            self._leave()
+            world.until(QUIET_MS, "the nodes do not come to rest", self._agreed)
+
+    def _swept(self) -> bool:
+        """Whether no node knows a queue that comes and goes."""
+        world = self._world
+        nodes = [site.node for site in world.running()]
+        return all(node is not None and not world.incarnations.left(node) for node in nodes)
+
+    def _nobodys(self) -> bool:
+        """Whether no node knows a queue that is a connection's."""
+        world = self._world
+        for site in world.running():
+            assert site.node is not None
+            vhost = site.node.tables.machine.vhosts["/"]
+            if any(record.exclusive_owner != NO_OWNER for record in vhost.queues.values()):
+                return False
+        return True
+
+    def _check_rest(self) -> None:
+        """Nothing is left of a queue that was deleted.
+
+        Raises:
+            Violation: A group, a queue's object or a binding is.
+        """
+        world = self._world
+        for site in world.running():
+            node = site.node
+            assert node is not None
+            vhost = node.tables.machine.vhosts["/"]
+            known = {int(record.group_id) for record in vhost.queues.values()}
+            groups = {int(group) for group in node.log.group_ids()} - {METADATA_GROUP}
+            stray = groups - known | node.tables.logged.keys() - known
+            stray |= node.cluster.members.keys() - known - {METADATA_GROUP}
+            stray |= node.remotes.owned.keys() - known
+            if stray:
+                raise Violation(f"{site.name} still has groups {sorted(stray)}, of deleted queues")
+            objects = node.tables.vhosts["/"].queues.keys() - vhost.queues.keys()
+            bound = [
+                binding.destination
+                for exchange in vhost.exchanges.values()
+                for binding in exchange.bound.values()
+                if binding.destination not in vhost.queues
+            ]
+            if objects or bound or vhost.owned:
+                raise Violation(f"{site.name} still has queues {objects} and bindings {bound}")
 
     def _leave(self) -> None:
         world = self._world
@@ -79,7 +148,9 @@ class Healing:
     def _answered(self) -> bool:
         ended = not any(connection.garbled for connection in self._world.connections)
         return ended and not any(
-            actor.busy() or (isinstance(actor, Publisher) and actor.unconfirmed)
+            actor.busy()
+            or (isinstance(actor, Publisher) and actor.unconfirmed)
+            or (isinstance(actor, Dealer) and actor.waits())
             for actor in self._actors
         )
 
@@ -114,9 +185,24 @@ class Healing:
         world.until(ANSWER_MS, "the members do not agree after a start", self._agreed)
         if not self._empty():
             raise Violation("messages are back after all nodes were stopped")
+        self._check_rest()
 
     def _empty(self) -> bool:
-        return all(not self._held(queue) for queue in self._world.queues)
+        return all(not self._held(queue) for queue in self._world.queues) and not any(
+            self._left(site) for site in self._world.running()
+        )
+
+    def _left(self, site: Site) -> int:
+        """Messages of queues that come and go that live on a machine."""
+        node = site.node
+        assert node is not None
+        vhost = node.tables.vhosts.get("/")
+        left = 0
+        for name in self._world.incarnations.left(node):
+            queue = None if vhost is None else vhost.queues.get(name)
+            if isinstance(queue, (LoggedQueue, TransientQueue)):
+                left += int(queue.fifo.ready_count() + queue.fifo.held_count())
+        return left
 
     def _held(self, queue: QueueState) -> int:
         world = self._world

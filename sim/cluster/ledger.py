@@ -10,6 +10,7 @@
   follows; a publish is in the log of a queue once, and behind those that its channel published
   before.
 - What is confirmed is committed.
+- What deletes a queue takes no later one of the same name.
 
 What members vouch for is in `vouching`.
 
@@ -29,6 +30,7 @@ from sim.model import NEVER, Message, QueueState, Violation
 from warren.log.batch import KIND_COMMAND, Batch, Header
 from warren.metadata import commands
 from warren.metadata.machine import MetadataMachine
+from warren.metadata.outcome import Outcome
 from warren.node.member import Member
 from warren.node.node import Node
 from warren.node.replay import replay
@@ -94,6 +96,10 @@ class Group:
         sessions: The last sequence of each session.
         purged: The last entry that purged the queue.
         changed: Whether the last entry brought or took consumers.
+        deleted: Whether the queue is. A node that has dropped its copy, and at its next start does
+            not know yet that this was committed, begins another one; of that nobody is promised
+            anything.
+        outcome: What the last entry changed in the tables.
     """
 
     def __init__(self, group_id: int) -> None:
@@ -107,6 +113,8 @@ class Group:
         self.changed = False
         self.stamp_ms = 0
         self.holed = False
+        self.deleted = False
+        self.outcome = Outcome()
         self._channels: dict[int, int] = {}
         self._fifo = Fifo(NOT_SET_UP, False)
         self._tables = MetadataMachine()
@@ -123,8 +131,9 @@ class Group:
         self.stamp_ms = int(batch.stamp_ms)
         closed = self._follow(batch)
         if self.id == METADATA_GROUP:
+            self.outcome = Outcome()
             if batch.session != RAFT_SESSION:
-                self._tables.apply(index, commands.decode(batch.body()))
+                self._apply_change(index, commands.decode(batch.body()))
             state = self._tables.snapshot()
         else:
             if batch.kind != KIND_COMMAND:
@@ -137,6 +146,18 @@ class Group:
             state = self._fifo.encode()
         self.digests.append(zlib.crc32(state))
         return closed
+
+    def _apply_change(self, index: int, command: commands.Command) -> None:
+        """A deletion takes the queue that it was decided for, and no later one."""
+        outcome = self._tables.apply(index, command)
+        self.outcome = outcome
+        if isinstance(command, commands.DeleteQueue):
+            for record in outcome.deleted_queues:
+                if record.group_id != command.group_id:
+                    raise Violation(
+                        f"entry {index} of the tables deletes {command.group_id}, and took "
+                        f"{record.group_id} of the same name {record.name}"
+                    )
 
     def compare(self, index: int, state: bytes) -> str:
         """A member's state beside the right one, in words."""
@@ -216,7 +237,8 @@ class Ledger:
     def began(self, site: Site) -> None:
         """A process has begun."""
         self._seen[site.name] = {}
-        self._vouching.began(site)
+        deleted = {group.id for group in self.groups.values() if group.deleted}
+        self._vouching.began(site, deleted)
 
     def ending(self, site: Site) -> None:
         """A process is about to be gone."""
@@ -242,6 +264,8 @@ class Ledger:
                 known.applied = applied
 
     def _leads(self, site: Site, group_id: int, term: int) -> None:
+        if group_id in self.groups and self.groups[group_id].deleted:
+            return
         who = f"{site.name} in life {site.life}"
         before = self._leaders.get((group_id, term))
         if before is None:
@@ -253,11 +277,8 @@ class Ledger:
 
     def _applied(self, site: Site, node: Node, member: Member, seen: Seen, applied: int) -> None:
         group_id = int(member.group_id)
-        group = self.groups.get(group_id)
-        if group is None:
-            group = Group(group_id)
-            self.groups[group_id] = group
-        if group.holed:
+        group = self._group(group_id)
+        if group.holed or group.deleted:
             return
         if 0 < applied < seen.applied:
             # Nothing at all is what a snapshot leaves that did not come whole.
@@ -313,6 +334,8 @@ class Ledger:
         self._world.count("committed entries")
         self._vouching.check_committed(group.id, index, entry[0])
         closed = group.append(entry, self._world.messages)
+        if group.id == METADATA_GROUP:
+            self._tables_changed(index, group.outcome)
         if entry[1] == RAFT_SESSION and is_members(batch_of(entry)):
             self._world.count("members changed")
         if closed:
@@ -320,6 +343,18 @@ class Ledger:
             self._world.closed(group.id, index, closed)
         if group.changed:
             self._world.consumers_changed(group.id)
+
+    def _tables_changed(self, index: int, outcome: Outcome) -> None:
+        for record in outcome.deleted_queues:
+            self._group(int(record.group_id)).deleted = True
+        self._world.incarnations.changed(index, outcome)
+
+    def _group(self, group_id: int) -> Group:
+        group = self.groups.get(group_id)
+        if group is None:
+            group = Group(group_id)
+            self.groups[group_id] = group
+        return group
 
     def _compare(self, site: Site, group: Group, member: Member, applied: int) -> None:
         if applied == 0 or applied > len(group.digests):

@@ -59,8 +59,8 @@ class Vouching:
                 for group_id, member in node.cluster.members.items()
             }
 
-    def began(self, site: Site) -> None:
-        """A process has recovered.
+    def began(self, site: Site, deleted: set[int]) -> None:
+        """A process has recovered; groups of deleted queues may be gone or begun anew.
 
         Raises:
             Violation: It lacks what its last life had vouched for.
@@ -71,7 +71,9 @@ class Vouching:
         for group_id, member in node.cluster.members.items():
             state = member.raft.state
             vouched = before.get(int(group_id))
-            if vouched is None or vouched.incarnation != state.incarnation or site.rotten:
+            if vouched is None or group_id in deleted:
+                continue
+            if vouched.incarnation != state.incarnation or site.rotten:
                 continue
             self._compare(f"group {group_id}: {site.name}", state, vouched)
 

@@ -29,6 +29,7 @@ from sim.cluster.swarm import REPLACE, ROT, ClusterOptions
 from sim.cluster.troubles import ClusterTroubles
 from sim.connection import SimConnection
 from sim.consumer import Receiver
+from sim.incarnations import Incarnation
 from sim.model import (
     NEVER,
     SETTLED,
@@ -39,10 +40,12 @@ from sim.model import (
     QueueState,
     Violation,
 )
+from sim.short_lived import add_renewers
 from sim.stage import Stage
 from warren.errors import ClusterError
 from warren.metadata.commands import Command
 from warren.metadata.node_checks import check_remove_node
+from warren.metadata.tables import LIFE_SHIFT
 from warren.node.node import Node
 from warren.node.submissions import EPOCH_BITS
 from warren.queues.logged import LoggedQueue
@@ -139,6 +142,7 @@ class ClusterWorld(Stage):
                 # A commit to one that is away fails.
                 self.tolerated.add(506)
         self.clients = make_clients(self)
+        self._add_renewers()
         self.begin_acting()
         self._strike_later()
         while self.operations < self.options.operations:
@@ -149,6 +153,18 @@ class ClusterWorld(Stage):
         for checker in self.checkers:
             checker.finished()
         self.counts["events"] += self.schedule.done
+
+    def _add_renewers(self) -> None:
+        """Queues that are deleted and declared again, and clients that do so."""
+        renewed: list[QueueState] = []
+        for kind in self.options.renewed:
+            if kind == "transient":
+                renewed.append(QueueState("vt", "classic", False, True))
+            elif kind == "classic" or self.voters_min() < MEMBERS_MIN:
+                # What is declared while a node is down has too few members to lose one.
+                renewed.append(QueueState(f"v{kind[0]}", kind, True, True))
+        if renewed:
+            add_renewers(self, self.clients, renewed)
 
     def step(self) -> None:
         """Let the next thing happen."""
@@ -233,6 +249,7 @@ class ClusterWorld(Stage):
         assert node is not None
         self.ledger.watch(site)
         self.remote_lines.watch(site)
+        self.incarnations.watch(site.name, node, site.turns)
         if node.alarms() or site.stalls():
             self._alarm_step = self.step_number
         if self.troubles.armed:
@@ -262,6 +279,7 @@ class ClusterWorld(Stage):
                 del self._doubts[key]
         self.durability.over(site.name, "")
         self.remote_lines.ended(site)
+        self.incarnations.ended(site.name)
         for queue in self.queues:
             self.unsettle(queue)
         if not site.lost:
@@ -546,6 +564,35 @@ class ClusterWorld(Stage):
         if self.sites[connection.site].rotten and DAMAGED in text:
             return
         super().check_internal_error(connection, text)
+
+    def process_over(self, queue: Incarnation) -> bool:
+        """Whether the process that gave a queue its number has ended."""
+        found = self._sessions.get(queue.id >> LIFE_SHIFT)
+        if found is None:
+            return True
+        site = self.sites[found[0]]
+        return site.life != found[1] or site.node is None
+
+    def machine_lost(self, name: str) -> bool:
+        """Whether a machine is lost for good."""
+        return self.sites[name].lost
+
+    def check_kept(self, queue: Incarnation, message: Message) -> None:
+        """A quorum queue confirms what is committed."""
+        group = self.ledger.groups.get(queue.id)
+        if queue.kind == "quorum" and group is not None and not group.holed:
+            if message.id not in group.published:
+                raise Violation(f"{message} was confirmed before {queue.name} had it committed")
+
+    def dropped_by(self, queue: Incarnation) -> int:
+        """Messages dropped at a queue's delivery limit, or that its node has said are gone."""
+        dropped = 0
+        for site in self.running():
+            assert site.node is not None
+            found = site.node.tables.logged.get(queue.id)
+            if found is not None:
+                dropped = max(dropped, int(found.fifo.dropped))
+        return dropped + len(self._gone.get(queue.name, ()))
 
     def dropped(self, queue: QueueState) -> int:
         """Messages dropped at a queue's delivery limit, or that its node has said are gone."""
