@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tests.clients.raw import BODY, HEADER, RawClient, Typed, encode_properties
 from tests.oracle.scenarios import QUORUM, scenario
-from tests.oracle.session import Session
+from tests.oracle.session import AGAIN_S, Session
 
 KINDS = (("o.classic", {}), ("o.quorum", QUORUM))
 EVERY_TYPE = {
@@ -367,7 +367,7 @@ def delivery_limit(s: Session) -> None:
         assert event is not None
         s.send(2, "basic.nack", delivery_tag=event.args["delivery_tag"], requeue=True)
     for _ in range(21):
-        event = s.take(2)
+        event = s.take(2, wait_s=AGAIN_S)
         if event is None:
             break
         s.send(2, "basic.reject", delivery_tag=event.args["delivery_tag"], requeue=True)

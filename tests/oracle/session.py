@@ -16,6 +16,8 @@ from tests.clients.raw import CONTENT, Closed, Event, RawClient, Typed
 from tests.support.patience import patient
 
 WAIT_S = patient(10.0)
+AGAIN_S = patient(1.0)
+"""How long a returned message may take to come again, where it may also be dropped."""
 SILENCE_S = 0.15
 _GENERATED = re.compile(r"amq\.gen-[A-Za-z0-9_\-]{16,}")
 _TAG = re.compile(r"amq\.ctag-[A-Za-z0-9_\-]{16,}")
@@ -85,12 +87,14 @@ class Session:
         self._ready(who, channel, "basic.publish")
         self.clients[who].publish(channel, exchange, routing_key, body, properties, **flags)
 
-    def take(self, channel: int, count: int = 1, who: str = "a") -> Event | None:
+    def take(
+        self, channel: int, count: int = 1, who: str = "a", wait_s: float = WAIT_S
+    ) -> Event | None:
         """Record the next `count` events of a channel; answer closes as a client must."""
         client, event = self.clients[who], None
         for _ in range(count):
             try:
-                event = client.next(channel, WAIT_S)
+                event = client.next(channel, wait_s)
             except Closed:
                 self._record(who, channel, "socket closed")
                 self.lost.add(who)
