@@ -17,10 +17,10 @@ import uvloop
 
 from tests.support.patience import patient
 from warren.ports import PeerHello, PeerListener
-from warren.server.main import SystemRandom
 from warren.server.peer_link import PeerSettings
 from warren.server.peer_tls import PeerTls
 from warren.server.peers import PeerNetwork
+from warren.server.system import SystemRandom
 
 SECRET = b"the secret of the tests' cluster"
 HOST = "127.0.0.1"

@@ -18,8 +18,8 @@ import uvloop
 
 import warren
 from tests.server.peer_nodes import HOST, SECRET, Recorder, TestNode, hello
-from warren.server.main import SystemRandom
 from warren.server.peers import PeerNetwork
+from warren.server.system import SystemRandom
 
 END = b"end"
 BACKLOG_BYTES = 8_000_000

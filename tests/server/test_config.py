@@ -20,7 +20,7 @@ from warren.server.config import (
     build,
     parse_lines,
 )
-from warren.server.main import settings_from
+from warren.server.settings import settings_from
 
 
 def config(text: str, **options: object) -> ServerConfig:

@@ -1,41 +1,36 @@
 """The shell around a node: event loop, listeners, timer, signals, and an orderly end.
 
-The only place of the broker with asyncio. It turns what happens outside into calls on the node,
-runs the node's turn once after each round of events, and stops the process when the node says that
-it cannot go on.
+It turns what happens outside into calls on the node, runs the node's turn once after each round of
+events, and stops the process when the node says that it cannot go on. Only this room of the broker
+knows asyncio.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import fcntl
-import itertools
 import logging
 import os
 import resource
 import signal
 import socket
-import struct
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
 import uvloop
 
 from warren import __version__
 from warren.errors import BrokerError, ConfigError, StorageError
-from warren.log.config import LogConfig
 from warren.node.cluster import ClusterListener
 from warren.node.node import Node
 from warren.ports import PeerHello, PeerListener
-from warren.protocols.amqp091.connection import CLOSED, CLOSING, Connection
-from warren.protocols.broker import Settings
 from warren.protocols.peer.hello import NO_CLUSTER
 from warren.server.client_log import ClientLog
+from warren.server.clients import ClientProtocol, Doorkeeper
 from warren.server.config import CLUSTER_PORT_DEFAULT, ServerConfig
 from warren.server.descriptors import shares
 from warren.server.disk import OsDisk
@@ -44,15 +39,13 @@ from warren.server.formation import dial_contacts, has_to_join
 from warren.server.garbage import Garbage
 from warren.server.identity import begin_life, find_secret
 from warren.server.operators import NodeOperators, waits_for
-from warren.server.peer_tls import PeerTls, peer_tls
 from warren.server.peers import PeerNetwork
 from warren.server.pulse import Pulse
-from warren.wire.amqp091.frame import HEARTBEAT_FRAME
+from warren.server.settings import bind_host, settings_from, tls_from
+from warren.server.system import SystemClock, SystemRandom, resident_bytes
 
 log = logging.getLogger("warren")
 
-WRITE_HIGH_BYTES = 1_048_576
-WRITE_LOW_BYTES = 262_144
 TICK_SECONDS = 1.0
 LOG_TICK_SECONDS = 0.05
 READY_POLL_SECONDS = 0.005
@@ -67,211 +60,12 @@ START_AGAIN = -1
 """In place of an exit status: the process goes on with another server on the same directory."""
 LINGER_SECONDS = 0.005
 """How long settles that nobody waits for may keep out of the log, to share the next write."""
-RESET_AT_CLOSE = struct.pack("ii", 1, 0)
-"""`SO_LINGER` without a time: closing sends a reset instead of an end."""
 DRAIN_SECONDS = 0.05
 """What clients' sockets get to take the last frames at an orderly stop."""
-LOG_FILES = 8
-"""`raft.wal_max_size_bytes` is cut into this many files, to reclaim space in small steps."""
-MEBIBYTE = 1_048_576
-CACHE_SHARE = 256
-CACHE_BYTES = (2 * MEBIBYTE, 8 * MEBIBYTE)
-"""The newest bodies may take this part of the memory limit, within bounds."""
-READ_CACHE_SHARE = 64
-READ_CACHE_BYTES = (8 * MEBIBYTE, 128 * MEBIBYTE)
-"""The same for bodies that were read back; more would mostly be one more copy of the page cache."""
-WARN_SECONDS = 10.0
-"""How often the log says that there is no room for connections."""
-LOOKED_AT_MAX = 64
-"""Sockets looked at to find one that may go; those that were opened are not looked at again."""
 SLOW_TURN_SECONDS = 0.05
 """A turn of the node that takes longer is told at log level debug."""
-SILENT, HEARD, OPENED, SHED = range(4)
-"""How far a client's connection is, for the log: no byte came yet; some did; it has its vhost; it
-had to make room."""
 SWITCH_INTERVAL_SECONDS = 0.0002
 """How long the event loop may keep a worker thread waiting for the interpreter."""
-
-
-class SystemClock:
-    """`ports.Clock` by the operating system."""
-
-    def wall_ms(self) -> int:
-        """Milliseconds since the Unix epoch."""
-        return time.time_ns() // 1_000_000
-
-    def monotonic_ms(self) -> int:
-        """Milliseconds since some start."""
-        return time.monotonic_ns() // 1_000_000
-
-
-class SystemRandom:
-    """`ports.Random` by the operating system."""
-
-    def bytes(self, count: int) -> bytes:
-        """Bytes from the kernel's generator."""
-        return os.urandom(count)
-
-
-class ClientTransport:
-    """One client's socket, as the node sees it; see `ports.Transport`."""
-
-    def __init__(self, stream: asyncio.Transport) -> None:
-        self.write = stream.write
-        self.write_eof = stream.write_eof
-        self.close = stream.close
-        self.pause_reading = stream.pause_reading
-        self.resume_reading = stream.resume_reading
-        self._stream = stream
-
-    def abort(self) -> None:
-        """Close with a reset, so that nothing that the client sends from now on looks taken."""
-        client = self._stream.get_extra_info("socket")
-        if client is not None:
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_AT_CLOSE)
-        self._stream.abort()
-
-
-class ClientProtocol(asyncio.Protocol):
-    """One client's socket, and what the log says of it."""
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
-        self._connection: Connection | None = None
-        self._stream: asyncio.Transport | None = None
-        self._beat_ms = 0
-        self._stage = SILENT
-        self._since = 0.0
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client connected."""
-        stream = cast(asyncio.Transport, transport)
-        self._stream = stream
-        stream.set_write_buffer_limits(high=WRITE_HIGH_BYTES, low=WRITE_LOW_BYTES)
-        self._server.clients.add(self)
-        host, port = (stream.get_extra_info("peername") or ("", 0))[:2]
-        self._connection = self._server.node.accept(ClientTransport(stream), host, port)
-        self._server.doorkeeper.came(self)
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the client has logged in and opened its connection."""
-        connection = self._connection
-        return connection is not None and connection.session is not None
-
-    def shed(self) -> None:
-        """Let the socket go, to make room for others."""
-        if self._stream is not None:
-            self._stage = SHED
-            self._stream.abort()
-
-    def data_received(self, data: bytes) -> None:
-        """Bytes came."""
-        connection = self._connection
-        if connection is not None:
-            if self._stage == SILENT:
-                self._stage = HEARD
-                self._since = time.monotonic()
-                self._server.client_log.accepted(connection)
-            connection.receive(data)
-            if self._stage == HEARD and connection.vhost:
-                self._stage = OPENED
-                self._server.client_log.opened(connection)
-            self._server.after_event()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """The socket is gone."""
-        self._server.clients.discard(self)
-        self._stream = None
-        connection = self._connection
-        self._server.doorkeeper.left(self)
-        if connection is not None:
-            self._connection = None
-            heard = self._stage in (HEARD, OPENED)
-            orderly = connection.state in (CLOSING, CLOSED)
-            connection.lost()
-            self._server.client_log.closed(
-                connection, heard, orderly, time.monotonic() - self._since
-            )
-            self._server.after_event()
-
-    def pause_writing(self) -> None:
-        """The socket takes no more for now."""
-        if self._connection is not None:
-            self._connection.set_writable(False)
-
-    def resume_writing(self) -> None:
-        """The socket takes bytes again."""
-        if self._connection is not None:
-            self._connection.set_writable(True)
-            self._server.after_event()
-
-    def beat(self, now_ms: int) -> None:
-        """Send a heartbeat if one is due; called while the loop is kept, by another thread.
-
-        Only where nothing is queued, so that it falls between two frames. The kernel takes so few
-        bytes whole or not at all.
-        """
-        connection = self._connection
-        stream = self._stream
-        if connection is None or stream is None or stream.is_closing():
-            return
-        beats_ms = connection.beats_ms()
-        if not beats_ms or now_ms - self._beat_ms < beats_ms // 2:
-            return
-        if stream.get_write_buffer_size() == 0:
-            self._beat_ms = now_ms
-            with contextlib.suppress(OSError):
-                os.write(stream.get_extra_info("socket").fileno(), HEARTBEAT_FRAME)
-
-
-class Doorkeeper:
-    """Keeps the number of clients' sockets within the descriptors that there are for them.
-
-    When one comes too many, the oldest one goes whose client has not opened its connection yet, and
-    if there is none, the one that came. So silent sockets never keep out who logs in.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._present = 0
-        self._strangers: dict[ClientProtocol, None] = {}
-        """Those that had not opened their connection when last looked at, the oldest first."""
-        self._shed = 0
-        self._warned_s = -WARN_SECONDS
-
-    def came(self, client: ClientProtocol) -> None:
-        """A client's socket was accepted."""
-        self._present += 1
-        self._strangers[client] = None
-        if self._present <= self._most:
-            return
-        for stranger in list(itertools.islice(self._strangers, LOOKED_AT_MAX)):
-            del self._strangers[stranger]
-            if not stranger.is_open:
-                self._let_go(stranger)
-                return
-        self._let_go(client)
-
-    def left(self, client: ClientProtocol) -> None:
-        """A client's socket is gone."""
-        self._present -= 1
-        self._strangers.pop(client, None)
-
-    def _let_go(self, client: ClientProtocol) -> None:
-        self._strangers.pop(client, None)
-        client.shed()
-        self._shed += 1
-        now = time.monotonic()
-        if now - self._warned_s >= WARN_SECONDS:
-            log.warning(
-                "%d connections were closed before they were opened: there are descriptors for %d; "
-                "raise the limit of open files (ulimit -n)",
-                self._shed,
-                self._most,
-            )
-            self._shed = 0
-            self._warned_s = now
 
 
 class NodeLinks(PeerListener):
@@ -689,88 +483,6 @@ def why_not_listening(error: OSError) -> str:
     if error.errno == errno.EADDRNOTAVAIL:
         return "this machine has no such address; name one that it has with --bind"
     return os.strerror(error.errno) if error.errno else str(error)
-
-
-def bind_host(config: ServerConfig) -> str:
-    """The address that all listeners for clients have in common; empty for every interface."""
-    hosts = {host for host, _ in config.listeners}
-    host = hosts.pop() if len(hosts) == 1 else ""
-    return "" if host in ("0.0.0.0", "::") else host
-
-
-def tls_from(config: ServerConfig) -> PeerTls | None:
-    """How links between nodes are encrypted, if they are.
-
-    Raises:
-        ConfigError: A file cannot be used.
-    """
-    if not config.cluster_ssl_cacertfile:
-        return None
-    return peer_tls(
-        config.cluster_ssl_cacertfile,
-        config.cluster_ssl_certfile,
-        config.cluster_ssl_keyfile,
-        verify_names=config.cluster_ssl_verify_names,
-    )
-
-
-def settings_from(config: ServerConfig) -> Settings:
-    """What a node needs to know of its configuration."""
-    settings = Settings(config.node_name)
-    settings.frame_max = config.frame_max
-    settings.channel_max = config.channel_max
-    settings.heartbeat_s = config.heartbeat
-    settings.connections_max = config.connection_max
-    settings.handshake_timeout_ms = config.handshake_timeout
-    settings.max_message_bytes = config.max_message_size
-    memory = config.memory_limit_bytes(total_memory_bytes())
-    settings.log = LogConfig(
-        wal_max_size_bytes=config.raft_wal_max_size_bytes // LOG_FILES,
-        cache_bytes=within(memory // CACHE_SHARE, CACHE_BYTES),
-        read_cache_bytes=within(memory // READ_CACHE_SHARE, READ_CACHE_BYTES),
-        disk_free_limit_bytes=config.disk_free_limit,
-        pinned_bytes_max=config.raft_wal_max_size_bytes,
-    )
-    settings.memory_limit_bytes = memory
-    settings.default_vhost = config.default_vhost
-    settings.default_user = config.default_user
-    settings.default_password = config.default_pass
-    settings.loopback_users = list(config.loopback_users)
-    name_host = config.node_name.partition("@")[2]
-    settings.cluster_host = config.cluster_host or bind_host(config) or name_host
-    settings.cluster_port = config.cluster_port or CLUSTER_PORT_DEFAULT
-    settings.quorum_size = config.quorum_cluster_size
-    settings.leader_locator = config.queue_leader_locator
-    settings.majority_wait_ms = config.metadata_store_default_timeout
-    settings.reconciles = config.reconciliation_enabled
-    settings.reconcile_target = config.reconciliation_target_group_size
-    settings.reconcile_interval_ms = config.reconciliation_interval
-    settings.reconcile_trigger_ms = config.reconciliation_trigger_interval
-    return settings
-
-
-def within(value: int, bounds: tuple[int, int]) -> int:
-    """The nearest number that is not below or above some bounds."""
-    return min(max(value, bounds[0]), bounds[1])
-
-
-def total_memory_bytes() -> int:
-    """Memory of this machine, or of the control group that bounds this process."""
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    try:
-        with open("/sys/fs/cgroup/memory.max") as file:
-            limit = file.read().strip()
-        if limit != "max":
-            total = min(total, int(limit))
-    except OSError:
-        pass
-    return total
-
-
-def resident_bytes() -> int:
-    """Memory of this process that is in RAM."""
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def lock_data_directory(path: str) -> IO[str]:

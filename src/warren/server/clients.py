@@ -1,0 +1,194 @@
+"""Clients' sockets: what the node has to do with each, and how many there may be."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import os
+import socket
+import struct
+import time
+from typing import TYPE_CHECKING, cast
+
+from warren.protocols.amqp091.connection import CLOSED, CLOSING, Connection
+from warren.wire.amqp091.frame import HEARTBEAT_FRAME
+
+if TYPE_CHECKING:
+    from warren.server.main import Server
+
+log = logging.getLogger("warren")
+
+WRITE_HIGH_BYTES = 1_048_576
+WRITE_LOW_BYTES = 262_144
+RESET_AT_CLOSE = struct.pack("ii", 1, 0)
+"""`SO_LINGER` without a time: closing sends a reset instead of an end."""
+WARN_SECONDS = 10.0
+"""How often the log says that there is no room for connections."""
+LOOKED_AT_MAX = 64
+"""Sockets looked at to find one that may go; those that were opened are not looked at again."""
+SILENT, HEARD, OPENED, SHED = range(4)
+"""How far a client's connection is, for the log: no byte came yet; some did; it has its vhost; it
+had to make room."""
+
+
+class ClientTransport:
+    """One client's socket, as the node sees it; see `ports.Transport`."""
+
+    def __init__(self, stream: asyncio.Transport) -> None:
+        self.write = stream.write
+        self.write_eof = stream.write_eof
+        self.close = stream.close
+        self.pause_reading = stream.pause_reading
+        self.resume_reading = stream.resume_reading
+        self._stream = stream
+
+    def abort(self) -> None:
+        """Close with a reset, so that nothing that the client sends from now on looks taken."""
+        client = self._stream.get_extra_info("socket")
+        if client is not None:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_AT_CLOSE)
+        self._stream.abort()
+
+
+class ClientProtocol(asyncio.Protocol):
+    """One client's socket, and what the log says of it."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._connection: Connection | None = None
+        self._stream: asyncio.Transport | None = None
+        self._beat_ms = 0
+        self._stage = SILENT
+        self._since = 0.0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client connected."""
+        stream = cast(asyncio.Transport, transport)
+        self._stream = stream
+        stream.set_write_buffer_limits(high=WRITE_HIGH_BYTES, low=WRITE_LOW_BYTES)
+        self._server.clients.add(self)
+        host, port = (stream.get_extra_info("peername") or ("", 0))[:2]
+        self._connection = self._server.node.accept(ClientTransport(stream), host, port)
+        self._server.doorkeeper.came(self)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the client has logged in and opened its connection."""
+        connection = self._connection
+        return connection is not None and connection.session is not None
+
+    def shed(self) -> None:
+        """Let the socket go, to make room for others."""
+        if self._stream is not None:
+            self._stage = SHED
+            self._stream.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes came."""
+        connection = self._connection
+        if connection is not None:
+            if self._stage == SILENT:
+                self._stage = HEARD
+                self._since = time.monotonic()
+                self._server.client_log.accepted(connection)
+            connection.receive(data)
+            if self._stage == HEARD and connection.vhost:
+                self._stage = OPENED
+                self._server.client_log.opened(connection)
+            self._server.after_event()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The socket is gone."""
+        self._server.clients.discard(self)
+        self._stream = None
+        connection = self._connection
+        self._server.doorkeeper.left(self)
+        if connection is not None:
+            self._connection = None
+            heard = self._stage in (HEARD, OPENED)
+            orderly = connection.state in (CLOSING, CLOSED)
+            connection.lost()
+            self._server.client_log.closed(
+                connection, heard, orderly, time.monotonic() - self._since
+            )
+            self._server.after_event()
+
+    def pause_writing(self) -> None:
+        """The socket takes no more for now."""
+        if self._connection is not None:
+            self._connection.set_writable(False)
+
+    def resume_writing(self) -> None:
+        """The socket takes bytes again."""
+        if self._connection is not None:
+            self._connection.set_writable(True)
+            self._server.after_event()
+
+    def beat(self, now_ms: int) -> None:
+        """Send a heartbeat if one is due; called while the loop is kept, by another thread.
+
+        Only where nothing is queued, so that it falls between two frames. The kernel takes so few
+        bytes whole or not at all.
+        """
+        connection = self._connection
+        stream = self._stream
+        if connection is None or stream is None or stream.is_closing():
+            return
+        beats_ms = connection.beats_ms()
+        if not beats_ms or now_ms - self._beat_ms < beats_ms // 2:
+            return
+        if stream.get_write_buffer_size() == 0:
+            self._beat_ms = now_ms
+            with contextlib.suppress(OSError):
+                os.write(stream.get_extra_info("socket").fileno(), HEARTBEAT_FRAME)
+
+
+class Doorkeeper:
+    """Keeps the number of clients' sockets within the descriptors that there are for them.
+
+    When one comes too many, the oldest one goes whose client has not opened its connection yet, and
+    if there is none, the one that came. So silent sockets never keep out who logs in.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._present = 0
+        self._strangers: dict[ClientProtocol, None] = {}
+        """Those that had not opened their connection when last looked at, the oldest first."""
+        self._shed = 0
+        self._warned_s = -WARN_SECONDS
+
+    def came(self, client: ClientProtocol) -> None:
+        """A client's socket was accepted."""
+        self._present += 1
+        self._strangers[client] = None
+        if self._present <= self._most:
+            return
+        for stranger in list(itertools.islice(self._strangers, LOOKED_AT_MAX)):
+            del self._strangers[stranger]
+            if not stranger.is_open:
+                self._let_go(stranger)
+                return
+        self._let_go(client)
+
+    def left(self, client: ClientProtocol) -> None:
+        """A client's socket is gone."""
+        self._present -= 1
+        self._strangers.pop(client, None)
+
+    def _let_go(self, client: ClientProtocol) -> None:
+        self._strangers.pop(client, None)
+        client.shed()
+        self._shed += 1
+        now = time.monotonic()
+        if now - self._warned_s >= WARN_SECONDS:
+            log.warning(
+                "%d connections were closed before they were opened: there are descriptors for %d; "
+                "raise the limit of open files (ulimit -n)",
+                self._shed,
+                self._most,
+            )
+            self._shed = 0
+            self._warned_s = now

@@ -1,0 +1,82 @@
+"""What a node is told of its configuration."""
+
+from __future__ import annotations
+
+from warren.log.config import LogConfig
+from warren.protocols.broker import Settings
+from warren.server.config import CLUSTER_PORT_DEFAULT, ServerConfig
+from warren.server.peer_tls import PeerTls, peer_tls
+from warren.server.system import total_memory_bytes
+
+LOG_FILES = 8
+"""`raft.wal_max_size_bytes` is cut into this many files, to reclaim space in small steps."""
+MEBIBYTE = 1_048_576
+CACHE_SHARE = 256
+CACHE_BYTES = (2 * MEBIBYTE, 8 * MEBIBYTE)
+"""The newest bodies may take this part of the memory limit, within bounds."""
+READ_CACHE_SHARE = 64
+READ_CACHE_BYTES = (8 * MEBIBYTE, 128 * MEBIBYTE)
+"""The same for bodies that were read back; more would mostly be one more copy of the page cache."""
+
+
+def bind_host(config: ServerConfig) -> str:
+    """The address that all listeners for clients have in common; empty for every interface."""
+    hosts = {host for host, _ in config.listeners}
+    host = hosts.pop() if len(hosts) == 1 else ""
+    return "" if host in ("0.0.0.0", "::") else host
+
+
+def tls_from(config: ServerConfig) -> PeerTls | None:
+    """How links between nodes are encrypted, if they are.
+
+    Raises:
+        ConfigError: A file cannot be used.
+    """
+    if not config.cluster_ssl_cacertfile:
+        return None
+    return peer_tls(
+        config.cluster_ssl_cacertfile,
+        config.cluster_ssl_certfile,
+        config.cluster_ssl_keyfile,
+        verify_names=config.cluster_ssl_verify_names,
+    )
+
+
+def settings_from(config: ServerConfig) -> Settings:
+    """What a node needs to know of its configuration."""
+    settings = Settings(config.node_name)
+    settings.frame_max = config.frame_max
+    settings.channel_max = config.channel_max
+    settings.heartbeat_s = config.heartbeat
+    settings.connections_max = config.connection_max
+    settings.handshake_timeout_ms = config.handshake_timeout
+    settings.max_message_bytes = config.max_message_size
+    memory = config.memory_limit_bytes(total_memory_bytes())
+    settings.log = LogConfig(
+        wal_max_size_bytes=config.raft_wal_max_size_bytes // LOG_FILES,
+        cache_bytes=within(memory // CACHE_SHARE, CACHE_BYTES),
+        read_cache_bytes=within(memory // READ_CACHE_SHARE, READ_CACHE_BYTES),
+        disk_free_limit_bytes=config.disk_free_limit,
+        pinned_bytes_max=config.raft_wal_max_size_bytes,
+    )
+    settings.memory_limit_bytes = memory
+    settings.default_vhost = config.default_vhost
+    settings.default_user = config.default_user
+    settings.default_password = config.default_pass
+    settings.loopback_users = list(config.loopback_users)
+    name_host = config.node_name.partition("@")[2]
+    settings.cluster_host = config.cluster_host or bind_host(config) or name_host
+    settings.cluster_port = config.cluster_port or CLUSTER_PORT_DEFAULT
+    settings.quorum_size = config.quorum_cluster_size
+    settings.leader_locator = config.queue_leader_locator
+    settings.majority_wait_ms = config.metadata_store_default_timeout
+    settings.reconciles = config.reconciliation_enabled
+    settings.reconcile_target = config.reconciliation_target_group_size
+    settings.reconcile_interval_ms = config.reconciliation_interval
+    settings.reconcile_trigger_ms = config.reconciliation_trigger_interval
+    return settings
+
+
+def within(value: int, bounds: tuple[int, int]) -> int:
+    """The nearest number that is not below or above some bounds."""
+    return min(max(value, bounds[0]), bounds[1])
