@@ -15,22 +15,22 @@ pytestmark = pytest.mark.skipif(warren.COMPILED, reason="compiled code cannot be
 
 
 @pytest.mark.parametrize(
-    "plant, seeds, tune", BUGS, ids=lambda value: getattr(value, "__name__", "")
+    "plant, first, seeds, tune", BUGS, ids=lambda value: getattr(value, "__name__", "")
 )
 def test_planted_bug_is_found(
-    plant: Callable[[], Mend], seeds: int, tune: Callable[[Swarm], None] | None
+    plant: Callable[[], Mend], first: int, seeds: int, tune: Callable[[Swarm], None] | None
 ) -> None:
     mend = plant()
     try:
-        found = any(run_seed(seed, tune=tune)[1] for seed in range(1, seeds + 1))
+        found = any(run_seed(seed, tune=tune)[1] for seed in range(first, first + seeds))
     finally:
         mend()
-    assert found, f"{plant.__name__} was not found in {seeds} seeds"
+    assert found, f"{plant.__name__} was not found in {seeds} seeds from {first} on"
 
 
-@pytest.mark.parametrize("tune", sorted({t for _, _, t in BUGS if t}, key=lambda t: t.__name__))
+@pytest.mark.parametrize("tune", sorted({t for _, _, _, t in BUGS if t}, key=lambda t: t.__name__))
 def test_the_worlds_of_planted_bugs_are_sound(tune: Callable[[Swarm], None]) -> None:
     """Without a bug, nothing is found in them."""
-    for seed in range(1, 11):
+    for seed in range(1, 6):
         complaint = run_seed(seed, tune=tune)[1]
         assert not complaint, f"seed {seed}: {complaint}"
