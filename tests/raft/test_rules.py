@@ -429,6 +429,20 @@ def test_rule_16_a_transfer_that_fails_ends() -> None:
     assert script.hosts["a"].raft.can_propose()
 
 
+def test_rule_16_a_leader_that_cannot_bring_its_successor_up_has_it_campaign_as_it_is() -> None:
+    """What only the old leader has is not committed; what is, another voter lets nobody lack."""
+    script = leader("a", "b", "c")
+    script.play("cut a>b a>c")
+    script.play("propose a")
+    script.play("heal")
+    host = script.hosts["a"]
+    assert host.raft.transfer("b", script.now_ms, as_is=True) == ""
+    script.settle(host)
+    script.flying = [sent for sent in script.flying if isinstance(sent[0], ms.TimeoutNow)]
+    script.play("run")
+    assert script.hosts["b"].raft.is_leader and not host.raft.is_leader
+
+
 def test_rule_17_snapshots_only_go_forward() -> None:
     raft = member(runs=[(1, 2)], last=5, term=2)
     raft.step(append((5, 2), [], 5, 4), 1)

@@ -166,13 +166,14 @@ class QueueMembers:
             return
         leader = member.raft.leader
         if leader == self._node.settings.node_name:
-            self._hand_over(member, target)
+            self.hand_over(member, target, False)
         elif leader and leader != target:
             self._say(leader, TRANSFER, [group_id, target])
 
-    def _hand_over(self, member: Member, target: str) -> None:
+    def hand_over(self, member: Member, target: str, as_is: bool) -> None:
+        """Have another member lead a group that this node leads; see `Raft.transfer`."""
         now = self._node.monotonic_ms()
-        if not member.raft.transfer(target, now):
+        if not member.raft.transfer(target, now, as_is):
             self._node.cluster.stirred(member)
 
     def say_renew(self, peer: str, queue: QueueRecord, incarnation: i64) -> None:
@@ -237,7 +238,7 @@ class QueueMembers:
                 group_id, target = content
                 member = self._node.cluster.members.get(group_id)
                 if member is not None and member.raft.is_leader:
-                    self._hand_over(member, target)
+                    self.hand_over(member, target, False)
             elif kind == ASK:
                 number, group_id = content
                 own = self._standing(group_id)

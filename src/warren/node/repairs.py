@@ -3,8 +3,9 @@
 A durable classic queue goes on without them, and says which they are; nobody else has them.
 
 A member of a quorum queue that cannot read what it once acknowledged must not lead or be counted
-on (rule 20), and what it lacks the others have. So it gives the lead away and asks the leader for
-another copy in its place; once the tables name one it drops what it has, and is brought up like any
+on (rule 20), and what it lacks the others have. So it gives the lead away, if need be to one that
+lacks what nobody else has and is therefore not committed, and asks the leader for another copy in
+its place; once the tables name one it drops what it has, and is brought up like any
 new copy. The leader grants that only while a majority of the other members has all that is
 committed, and after it has read all of its own copy: what can still be read of the damaged one is
 dropped when it is needed no more. Until then, and in a group that has nobody else, consumers that
@@ -41,6 +42,10 @@ RETRY_MS: Final = 1_000
 """Least time between two attempts at what a disk or the other members did not allow."""
 
 
+WHOLE_TRANSFERS: Final = 2
+"""So often a successor is to have all entries first."""
+
+
 RUNS_SAID: Final = 20
 """A line of the log names so many runs of messages."""
 
@@ -52,12 +57,14 @@ class Damage:
     Attributes:
         incarnation: The copy.
         said: What the log says last about why it is still there.
+        handed_over: How often this node tried to give the lead away.
         vhost, name: The queue, once the tables have named it, where it could not be started.
     """
 
     def __init__(self, incarnation: i64) -> None:
         self.incarnation: i64 = incarnation
         self.said: str = ""
+        self.handed_over: i64 = 0
         self.vhost: str = ""
         self.name: str = ""
 
@@ -224,7 +231,10 @@ class Repairs:
                 damage.said = why
                 node.log_warning(f"the damaged copy of {queue} stays for now: {why}")
         elif member.raft.is_leader:
-            node.queue_members.transfer(group_id, self._successor(record, member))
+            # Who lacks what cannot be read here is never brought up from here.
+            damage.handed_over += 1
+            as_is = damage.handed_over > WHOLE_TRANSFERS
+            node.queue_members.hand_over(member, self._successor(record, member), as_is)
         else:
             self._ask(record, own.incarnation)
         return True

@@ -373,10 +373,13 @@ def earlier(one: i64, other: i64) -> i64:
 
 
 def hand_over(state: State) -> None:
-    """Tell the target of a transfer to campaign, once it has all entries (rule 16)."""
+    """Tell the target of a transfer to campaign, once it has all entries (rule 16).
+
+    Of a leader that cannot read what its peers lack, at once.
+    """
     for peer in state.peers:
         if peer.member.node == state.transfer_to and not state.transfer_sent:
-            if peer.up and peer.match_index == state.log.last_index:
+            if peer.up and (state.transfer_as_is or peer.match_index == state.log.last_index):
                 state.transfer_sent = True
                 _urge(state, peer)
 

@@ -561,10 +561,14 @@ class Raft:
         leading.advance_commit(state)
         reads.finish(state)
 
-    def transfer(self, node: str, now_ms: i64) -> str:
+    def transfer(self, node: str, now_ms: i64, as_is: bool = False) -> str:
         """Hand leadership to a voter; TransferDone or TransferFailed follows (rule 16).
 
         Proposals stop meanwhile, for one election timeout at most.
+
+        Args:
+            as_is: Whether it is to campaign with what it has, for this leader cannot send it the
+                rest. The others elect it only if that is all that is committed.
 
         Returns:
             Why not; "" if the transfer has begun.
@@ -585,5 +589,6 @@ class Raft:
         state.transfer_to = node
         state.transfer_ms = state.now_ms + state.options.election_timeout_ms
         state.transfer_sent = False
+        state.transfer_as_is = as_is
         leading.hand_over(state)
         return ""

@@ -160,6 +160,7 @@ class State:
         self.transfer_to = ""
         self.transfer_ms: i64 = -1
         self.transfer_sent = False
+        self.transfer_as_is = False
         self.reads: list[Read] = []
         self.read_round: i64 = 0
 
@@ -339,6 +340,7 @@ class State:
         self.transfer_to = ""
         self.transfer_ms = -1
         self.transfer_sent = False
+        self.transfer_as_is = False
         if done:
             self.effects.append(TransferDone(node))
         else:
