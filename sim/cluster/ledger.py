@@ -95,7 +95,7 @@ class Group:
         published: Where each publish is, by the message's number.
         sessions: The last sequence of each session.
         purged: The last entry that purged the queue.
-        changed: Whether the last entry brought or took consumers.
+        changed: Whether the last entry brought or took consumers, or what cancelled ones had.
         deleted: Whether the queue is. A node that has dropped its copy, and at its next start does
             not know yet that this was committed, begins another one; of that nobody is promised
             anything.
@@ -140,9 +140,9 @@ class Group:
                 self._check_publishes(batch, messages)
             elif purges(batch.body()):
                 self.purged = index
-            consumers = list(self._fifo.consumers.values())
+            consumers = standing(self._fifo)
             replay(self._fifo, batch)
-            self.changed = consumers != list(self._fifo.consumers.values())
+            self.changed = consumers != standing(self._fifo)
             state = self._fifo.encode()
         self.digests.append(zlib.crc32(state))
         return closed
@@ -394,6 +394,15 @@ class Ledger:
                             f"group {group_id}: {site.name} has applied {member.applied_index} of "
                             f"{len(group.entries)} entries"
                         )
+
+
+def standing(fifo: Fifo) -> list[tuple[int, bool, int]]:
+    """The consumers of a queue, and what those still have that were cancelled.
+
+    A node answers a cancel before it is committed, and gives back what came for it meanwhile.
+    """
+    consumers = fifo.consumers.values()
+    return [(int(c.id), c.active, 0 if c.active else int(c.held)) for c in consumers]
 
 
 def purges(body: bytes) -> bool:
