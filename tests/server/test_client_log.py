@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,7 +17,9 @@ class Client:
         self.peer = f"10.0.0.7:{number}"
         self.user = "app"
         self.vhost = vhost
-        self.client_properties = {"connection_name": "shop\n" + "x" * 1000}
+        self.agreement = SimpleNamespace(
+            client_properties={"connection_name": "shop\n" + "x" * 1000}
+        )
 
 
 def test_ten_thousand_clients_make_a_hundred_lines(caplog: pytest.LogCaptureFixture) -> None:

@@ -79,7 +79,7 @@ class ClientLog:
     def opened(self, connection: Connection) -> None:
         """A client logged in and has its vhost."""
         if self._info.take(OPENED):
-            name = connection.client_properties.get("connection_name")
+            name = connection.agreement.client_properties.get("connection_name")
             self._log.info(
                 "connection %s: user '%s' authenticated and granted access to vhost '%s'%s",
                 connection.peer,
@@ -88,7 +88,9 @@ class ClientLog:
                 f", calls itself {name[:NAME_MAX]!r}" if isinstance(name, str) and name else "",
             )
         if self.debugs:
-            self._log.debug("connection %s: %.2000r", connection.peer, connection.client_properties)
+            self._log.debug(
+                "connection %s: %.2000r", connection.peer, connection.agreement.client_properties
+            )
 
     def closed(self, connection: Connection, heard: bool, orderly: bool, seconds: float) -> None:
         """A client's socket is gone.

@@ -475,7 +475,7 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         """A consumer's queue was deleted: tell clients that know `basic.cancel` from the server."""
         self.consumers.pop(link.tag, None)
         self.holders.pop((id(link.queue), int(link.consumer_id)), None)
-        if self.connection.capability("consumer_cancel_notify"):
+        if self.connection.agreement.capability("consumer_cancel_notify"):
             self.send(spec.BasicCancel(link.tag, True))
 
     def link_renumbered(self, link: ConsumerLink, before: i64) -> None:

@@ -21,14 +21,13 @@ from mypy_extensions import i64
 from warren.errors import REPLY_NAMES, ChannelException, ConnectionException, ProtocolError
 from warren.limits import (
     ASSEMBLY_BYTES_MAX,
-    FRAME_BYTES_MAX,
-    FRAME_BYTES_MIN,
     FRAME_OVERHEAD_BYTES,
     FRAME_SLACK_BYTES,
-    INITIAL_FRAME_BYTES_MAX,
 )
 from warren.ports import Transport
+from warren.protocols.amqp091.agreement import Agreement
 from warren.protocols.amqp091.channel import Channel
+from warren.protocols.amqp091.heartbeats import Heartbeats
 from warren.protocols.amqp091.output import Output, OutputOwner
 from warren.protocols.amqp091.publishing import (
     BASIC_PUBLISH,
@@ -41,12 +40,10 @@ from warren.protocols.broker import (
     ALARM_MEMORY,
     ELSEWHERE_SHIFT,
     Broker,
-    Login,
     Session,
     SessionOwner,
 )
 from warren.queues.queue import FlowControlled
-from warren.wire import sasl
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.erlang_text import close_text, frame_failure
 from warren.wire.amqp091.frame import (
@@ -57,7 +54,6 @@ from warren.wire.amqp091.frame import (
     method_frame,
     protocol_refusal,
 )
-from warren.wire.amqp091.table import Table
 
 BASIC_ACK: Final = 0x003C0050
 FRAME_END: Final = 0xCE
@@ -75,8 +71,6 @@ CLOSE_GRACE_MS: Final = 30_000
 SILENT_CLOSE_MS: Final = 3_000
 """The same for a client that has not logged in, or cannot be understood any more. Who fails to log
 in cannot try again at once either."""
-PULSE_MS_MAX: Final = 30_000
-"""A connection's heartbeats are looked after at least as often, so that it is soon forgotten."""
 DEFERRED_BYTES_MAX: Final = 1_048_576
 """Input kept for channels that wait for an answer, before the socket is left alone."""
 
@@ -96,6 +90,7 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
         vhost: The vhost that it was opened for, empty before.
         peer: The client's address as `host:port`.
         channels: Open and closing channels by number.
+        agreement: What was agreed with the client.
         assembled_bytes: What is here of messages that are not whole.
     """
 
@@ -107,25 +102,16 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
         self.peer: str = f"{host}:{port}"
         self.channels: dict[int, Channel] = {}
         self.session: Session | None = None
-        self.client_properties: Table = {}
+        self.agreement: Agreement = Agreement(broker)
         self.state: i64 = AWAIT_HEADER
         self.assembled_bytes: i64 = 0
         self._transport: Transport = transport
         self._host: str = host
-        self._login: Login | None = None
         self._tail: bytes = b""
-        self._frame_limit: i64 = INITIAL_FRAME_BYTES_MAX
-        self._channel_max: i64 = broker.settings.channel_max
-        self._heartbeat_ms: i64 = 0
-        self._heard: bool = True
-        self._heard_ms: i64 = broker.monotonic_ms()
         self._ticked_bytes: i64 = 0
-        self._sent_bytes: i64 = -1
-        self._sent_ms: i64 = self._heard_ms
-        self._pulse_at_ms: i64 = 0
         self._grace_ms: i64 = broker.settings.handshake_timeout_ms
         """How long the client may take to open the connection or, later, to answer a close."""
-        self._began_ms: i64 = self._heard_ms
+        self._began_ms: i64 = broker.monotonic_ms()
         """Since when that is waited for."""
         self._last_number: i64 = -1
         self._last_channel: Channel | None = None
@@ -140,13 +126,14 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
         self._assembly_max: i64 = max(ASSEMBLY_BYTES_MAX, broker.settings.max_message_bytes)
         self._cut_off: dict[int, i64] = {}
         """By channels that were closed within a message, what their clients still send of it."""
+        self._heartbeats: Heartbeats = Heartbeats(self._began_ms)
         broker.pulse_later(self, int(self._began_ms + self._grace_ms))
 
     # Input.
 
     def receive(self, data: bytes) -> None:
         """Take bytes from the client; never raises for what a client can do."""
-        self._heard = True
+        self._heartbeats.heard = True
         if self._tail:
             data = self._tail + data
             self._tail = b""
@@ -183,20 +170,19 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
 
     def beats_ms(self) -> i64:
         """The client's heartbeat timeout; 0 while it expects none."""
-        return self._heartbeat_ms if self.state != CLOSED else 0
+        return self._heartbeats.timeout_ms if self.state != CLOSED else 0
 
     def excuse(self) -> None:
         """This node stood still: what the client sent meanwhile was not read yet."""
-        self._heard = True
+        self._heartbeats.heard = True
 
     def tick(self, now_ms: i64) -> None:
         """Look after the channels, and see whether the client is still there.
 
         Called about once a second.
         """
-        if self._heard:
-            self._heard = False
-            self._heard_ms = now_ms
+        heartbeats = self._heartbeats
+        heartbeats.listen(now_ms)
         for channel in list(self.channels.values()):
             channel.tick(now_ms)
         sent = self.output.sent_bytes
@@ -204,14 +190,10 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
             self._ticked_bytes = sent
         else:
             self.output.shrink()
-        if (
-            self._heartbeat_ms > 0
-            and self._held == 0
-            and now_ms - self._heard_ms >= 2 * self._heartbeat_ms
-        ):
+        if self._held == 0 and heartbeats.missed(now_ms):
             self.broker.log_warning(
                 f"{self.peer}: missed heartbeats from client, "
-                f"timeout: {self._heartbeat_ms // 1000}s, connection closed"
+                f"timeout: {heartbeats.timeout_ms // 1000}s, connection closed"
             )
             self._transport.abort()
             self._end()
@@ -229,24 +211,16 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
 
     def _beat(self, now_ms: i64) -> None:
         """Send a heartbeat if nothing else was sent for half of the time-out."""
-        if self._heartbeat_ms == 0 or now_ms < self._pulse_at_ms:
+        heartbeats = self._heartbeats
+        if not heartbeats.is_due(now_ms):
             # Asked for by a connection that was here before.
             return
-        sent = self.output.sent_bytes
-        if sent != self._sent_bytes and self._sent_bytes >= 0:
-            self._sent_ms = now_ms
-        elif now_ms - self._sent_ms >= self._heartbeat_ms // 2:
-            self.output.buffer.write(HEARTBEAT_FRAME)
-            self.output.flush()
-            self._sent_ms = now_ms
-            sent = self.output.sent_bytes
-        self._sent_bytes = sent
-        self._pulse_later(now_ms)
-
-    def _pulse_later(self, now_ms: i64) -> None:
-        due_ms = self._sent_ms + self._heartbeat_ms // 2
-        self._pulse_at_ms = min(due_ms, now_ms + PULSE_MS_MAX)
-        self.broker.pulse_later(self, int(self._pulse_at_ms))
+        output = self.output
+        if heartbeats.was_silent(now_ms, output.sent_bytes):
+            output.buffer.write(HEARTBEAT_FRAME)
+            output.flush()
+        heartbeats.sent(now_ms, output.sent_bytes)
+        self.broker.pulse_later(self, int(heartbeats.due_ms))
 
     def close(self, code: int, text: str) -> None:
         """End the connection from the server's side, for instance with 320 at shutdown."""
@@ -368,7 +342,7 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
         end: i64 = len(data)
         while end - at >= 7 and self.state != CLOSED:
             size: i64 = i64(read_i32_be(data, at + 3)) & 0xFFFFFFFF
-            if size > self._frame_limit - FRAME_OVERHEAD_BYTES + FRAME_SLACK_BYTES:
+            if size > self.agreement.frame_max - FRAME_OVERHEAD_BYTES + FRAME_SLACK_BYTES:
                 self._oversized(data[at], size)
             stop = at + 8 + size
             if stop > end:
@@ -502,7 +476,7 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
             self.output.flush()
             self._transport.write_eof()
             self._linger(self._grace())
-            self._heartbeat_ms = 0
+            self._heartbeats.timeout_ms = 0
         elif isinstance(method, spec.ConnectionCloseOk):
             if self.state == CLOSING:
                 self._transport.close()
@@ -534,33 +508,14 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
         self.output.touch()
 
     def _authenticate(self, method: spec.ConnectionStartOk) -> None:
-        self.client_properties = method.client_properties
-        if method.mechanism not in ("PLAIN", "AMQPLAIN"):
-            self.broker.log_warning(
-                f"{self.peer}: unknown authentication mechanism '{method.mechanism}'"
-            )
+        if not self.agreement.authenticate(method, self.peer, self._host):
             self._fall_silent()
             return
-        user, password = self._credentials(method)
-        login = self.broker.login(user, password, self._host)
-        if login is None:
-            self.broker.log_warning(f"{self.peer}: login refused for user '{user}'")
-            if self.capability("authentication_failure_close"):
-                raise ConnectionException(
-                    403,
-                    f"Login was refused using authentication mechanism {method.mechanism}. "
-                    "For details see the broker logfile.",
-                )
-            self._fall_silent()
-            return
-        self._login = login
+        login = self.agreement.login
+        assert login is not None
         self.user = login.user
         self.state = AWAIT_TUNE_OK
-        settings = self.broker.settings
-        self._frame_limit = FRAME_BYTES_MAX
-        self.send(
-            0, spec.ConnectionTune(settings.channel_max, settings.frame_max, settings.heartbeat_s)
-        )
+        self.send(0, self.agreement.offer())
 
     def _fall_silent(self) -> None:
         """Say nothing more and hear nothing, then close: what a stranger gets that went wrong."""
@@ -569,41 +524,26 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
         self._end()
         self._linger(SILENT_CLOSE_MS)
 
-    def _credentials(self, method: spec.ConnectionStartOk) -> tuple[str, str]:
-        if method.mechanism == "PLAIN":
-            return sasl.decode_plain(method.response)
-        return sasl.decode_amqplain(method.response)
-
     def _tune(self, method: spec.ConnectionTuneOk) -> None:
-        settings = self.broker.settings
-        check_negotiated("frame_max", method.frame_max, FRAME_BYTES_MIN, settings.frame_max)
-        check_negotiated("channel_max", method.channel_max, 1, settings.channel_max)
-        self._channel_max = method.channel_max
-        self._frame_limit = method.frame_max or FRAME_BYTES_MAX
-        self.output.frame_max = method.frame_max or FRAME_BYTES_MAX
-        self._heartbeat_ms = method.heartbeat * 1000
-        if self._heartbeat_ms > 0:
-            self._sent_ms = self.broker.monotonic_ms()
-            self._pulse_later(self._sent_ms)
+        agreement = self.agreement
+        agreement.tune(method)
+        self.output.frame_max = agreement.frame_max
+        if agreement.heartbeat_ms > 0:
+            self._heartbeats.begin(agreement.heartbeat_ms, self.broker.monotonic_ms())
+            self.broker.pulse_later(self, int(self._heartbeats.due_ms))
         self.state = AWAIT_OPEN
 
     def _open(self, method: spec.ConnectionOpen) -> None:
-        login = self._login
+        login = self.agreement.login
         assert login is not None
         self.session = self.broker.open_session(login, method.virtual_host, self)
         self.vhost = method.virtual_host
         self.state = OPEN
-        self._heard_ms = self.broker.monotonic_ms()
         self.send(0, spec.ConnectionOpenOk())
         self._alarms = self.broker.alarms()
 
     def _open_channel(self, number: i64) -> None:
-        if self._channel_max and len(self.channels) >= self._channel_max:
-            raise ConnectionException(
-                530,
-                f"number of channels opened ({len(self.channels)}) has reached the negotiated "
-                f"channel_max ({self._channel_max})",
-            )
+        self.agreement.check_channels(len(self.channels))
         session = self.session
         assert session is not None
         self._cut_off.pop(int(number), None)
@@ -611,17 +551,13 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
         self._forget_last()
         self.send(number, spec.ChannelOpenOk())
 
-    def capability(self, name: str) -> bool:
-        """Whether the client says that it knows an extension."""
-        capabilities = self.client_properties.get("capabilities")
-        return isinstance(capabilities, dict) and capabilities.get(name) is True
-
     # Errors and the end.
 
     def _oversized(self, kind: i64, size: i64) -> None:
         # The frame is not read: its size alone breaks the agreement.
         reason = f"frame_too_large,{size}"
-        text = frame_failure(int(kind), b"", reason, int(self._frame_limit - FRAME_OVERHEAD_BYTES))
+        payload_max = int(self.agreement.frame_max - FRAME_OVERHEAD_BYTES)
+        text = frame_failure(int(kind), b"", reason, payload_max)
         raise ConnectionException(501, text)
 
     def _bad_end(self, data: bytes, at: i64, stop: i64) -> None:
@@ -658,7 +594,7 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
 
     def _grace(self) -> i64:
         """How long it may take the client to end the connection, in milliseconds."""
-        heartbeat = self._heartbeat_ms
+        heartbeat = self._heartbeats.timeout_ms
         return heartbeat if 0 < heartbeat < CLOSE_GRACE_MS else CLOSE_GRACE_MS
 
     def _linger(self, grace_ms: i64) -> None:
@@ -709,7 +645,11 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
         return True
 
     def _tell_blocked(self, reason: str) -> None:
-        if not self._told_blocked and self.state == OPEN and self.capability("connection.blocked"):
+        if (
+            not self._told_blocked
+            and self.state == OPEN
+            and self.agreement.capability("connection.blocked")
+        ):
             self._told_blocked = True
             self.send(0, spec.ConnectionBlocked(reason))
 
@@ -722,29 +662,10 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
         if self._held & why:
             self._held &= ~why
             if self._held == 0 and self.state != CLOSED:
-                self._heard = True
+                self._heartbeats.heard = True
                 self._transport.resume_reading()
                 if self._tail:
                     self.receive(b"")
 
     def __str__(self) -> str:
         return f"connection {self.peer}"
-
-
-def check_negotiated(name: str, value: i64, least: i64, offered: i64) -> None:
-    """Check a value of `tune-ok`, where 0 stands for no limit.
-
-    Args:
-        offered: What `tune` said, 0 for no limit.
-
-    Raises:
-        ConnectionException: 530, it is too small, or more than was offered.
-    """
-    if value != 0 and value < least:
-        relation = f"lower than the minimum allowed value ({least})"
-    elif offered != 0 and (value == 0 or value > offered):
-        relation = f"higher than the maximum allowed value ({offered})"
-    else:
-        return
-    unlimited = " (no limit)" if value == 0 and name == "channel_max" else ""
-    raise ConnectionException(530, f"negotiated {name} = {value}{unlimited} is {relation}")

@@ -1,0 +1,134 @@
+"""What is agreed with a client before its connection is open: who it is, and the limits of both.
+
+Source: AMQP 0-9-1, 2.2.4; acceptance 2.7; RabbitMQ's checks of `tune-ok`.
+"""
+
+from __future__ import annotations
+
+from typing import final
+
+from mypy_extensions import i64
+
+from warren.errors import ConnectionException
+from warren.limits import FRAME_BYTES_MAX, FRAME_BYTES_MIN, INITIAL_FRAME_BYTES_MAX
+from warren.protocols.broker import Broker, Login
+from warren.wire import sasl
+from warren.wire.amqp091 import spec
+from warren.wire.amqp091.table import Table
+
+
+@final
+class Agreement:
+    """The handshake's outcome so far.
+
+    Attributes:
+        client_properties: What the client says of itself.
+        login: As whom it logged in; None before.
+        frame_max: Largest frame that it may send, in bytes.
+        channel_max: Most channels that it may have; 0 for no limit.
+        heartbeat_ms: Its heartbeat time-out; 0 for none.
+    """
+
+    def __init__(self, broker: Broker) -> None:
+        self.client_properties: Table = {}
+        self.login: Login | None = None
+        self.frame_max: i64 = INITIAL_FRAME_BYTES_MAX
+        self.channel_max: i64 = broker.settings.channel_max
+        self.heartbeat_ms: i64 = 0
+        self._broker: Broker = broker
+
+    def authenticate(self, method: spec.ConnectionStartOk, peer: str, host: str) -> bool:
+        """Check who the client says it is; False if it may not even be told that it is refused.
+
+        Args:
+            peer: Its address for the log.
+            host: From where it comes.
+
+        Raises:
+            ConnectionException: 403, to a client that says that it understands that.
+        """
+        self.client_properties = method.client_properties
+        if method.mechanism not in ("PLAIN", "AMQPLAIN"):
+            self._broker.log_warning(
+                f"{peer}: unknown authentication mechanism '{method.mechanism}'"
+            )
+            return False
+        user, password = credentials(method)
+        self.login = self._broker.login(user, password, host)
+        if self.login is not None:
+            self.frame_max = FRAME_BYTES_MAX
+            return True
+        self._broker.log_warning(f"{peer}: login refused for user '{user}'")
+        if self.capability("authentication_failure_close"):
+            raise ConnectionException(
+                403,
+                f"Login was refused using authentication mechanism {method.mechanism}. "
+                "For details see the broker logfile.",
+            )
+        return False
+
+    def offer(self) -> spec.ConnectionTune:
+        """The limits offered to a client that has logged in."""
+        settings = self._broker.settings
+        return spec.ConnectionTune(settings.channel_max, settings.frame_max, settings.heartbeat_s)
+
+    def tune(self, method: spec.ConnectionTuneOk) -> None:
+        """Take the limits that the client wants, none of them above what was offered.
+
+        Raises:
+            ConnectionException: 530.
+        """
+        settings = self._broker.settings
+        check_negotiated("frame_max", method.frame_max, FRAME_BYTES_MIN, settings.frame_max)
+        check_negotiated("channel_max", method.channel_max, 1, settings.channel_max)
+        self.channel_max = method.channel_max
+        self.frame_max = method.frame_max or FRAME_BYTES_MAX
+        self.heartbeat_ms = method.heartbeat * 1000
+
+    def check_channels(self, count: i64) -> None:
+        """Refuse one more channel where there are as many as were agreed.
+
+        Raises:
+            ConnectionException: 530.
+        """
+        if self.channel_max and count >= self.channel_max:
+            raise ConnectionException(
+                530,
+                f"number of channels opened ({count}) has reached the negotiated channel_max "
+                f"({self.channel_max})",
+            )
+
+    def capability(self, name: str) -> bool:
+        """Whether the client says that it knows an extension."""
+        capabilities = self.client_properties.get("capabilities")
+        return isinstance(capabilities, dict) and capabilities.get(name) is True
+
+
+def credentials(method: spec.ConnectionStartOk) -> tuple[str, str]:
+    """Name and password.
+
+    Raises:
+        ConnectionException: 501, they are malformed.
+    """
+    if method.mechanism == "PLAIN":
+        return sasl.decode_plain(method.response)
+    return sasl.decode_amqplain(method.response)
+
+
+def check_negotiated(name: str, value: i64, least: i64, offered: i64) -> None:
+    """Check a value of `tune-ok`, where 0 stands for no limit.
+
+    Args:
+        offered: What `tune` said, 0 for no limit.
+
+    Raises:
+        ConnectionException: 530, it is too small, or more than was offered.
+    """
+    if value != 0 and value < least:
+        relation = f"lower than the minimum allowed value ({least})"
+    elif offered != 0 and (value == 0 or value > offered):
+        relation = f"higher than the maximum allowed value ({offered})"
+    else:
+        return
+    unlimited = " (no limit)" if value == 0 and name == "channel_max" else ""
+    raise ConnectionException(530, f"negotiated {name} = {value}{unlimited} is {relation}")
