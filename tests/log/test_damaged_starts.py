@@ -9,7 +9,7 @@ import pytest
 from sim.disk import SimDisk, SimExecutor
 from tests.log.model import SMALL
 from tests.log.replica import pack_lengths
-from warren.errors import CorruptRecord
+from warren.errors import CorruptRecord, StorageError
 from warren.log.batch import HEADER_BYTES, KIND_COMMAND, KIND_MESSAGES, Batch
 from warren.log.config import LogConfig
 from warren.log.group import newest_snapshot, newest_state
@@ -222,3 +222,96 @@ def test_without_anybody_to_answer_for_it_damage_refuses_the_start() -> None:
     with pytest.raises(CorruptRecord):
         begun(disk, Strict())
     assert disk.image() == image
+
+
+class Doubting(Patient):
+    """Goes on also over damage of which nobody knows what was there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.doubts: list[CorruptRecord] = []
+
+    def doubtful(self, error: CorruptRecord) -> None:
+        self.doubts.append(error)
+
+
+@pytest.mark.parametrize("where", ["newest", "without a sidecar"])
+def test_damage_of_unknown_extent_costs_only_what_is_damaged(where: str) -> None:
+    """If whoever owns the log goes on; else the start is refused, and nothing was changed."""
+    disk, before = filled()
+    if where == "newest":
+        log, executor = begun(disk, Patient())
+        for number in range(4):
+            log.group(ALONE).append(KIND_COMMAND, 1, 0, 0, b"", b"%d" % number * 50, None)
+            log.flush()
+            executor.drain()
+        log.close()
+        disk.restart()
+        path, lost = log._store.files[-1].path, COUNT + 2
+        offset = disk.image()[path].index(b"1" * 50)
+    else:
+        path, offset, lost = place(before, ALONE, 1)
+        offset += HEADER_BYTES + 100
+        disk.remove(path.replace(".log", ".idx"))
+        disk.sync_directory("log")
+    disk.flip(path, offset, 0x40)
+    image = disk.image()
+    with pytest.raises(CorruptRecord) as refusal:
+        begun(disk, Patient())
+    assert refusal.value.path == path and disk.image() == image
+    replayer = Doubting()
+    log, executor = begun(disk, replayer)
+    assert [error.path for error in replayer.doubts] == [path]
+    last = COUNT + 4 if where == "newest" else COUNT
+    assert replayer.entries[ALONE] == [n for n in range(1, last + 1) if n != lost]
+    assert [loss[0] for loss in replayer.losses] == [ALONE] and not replayer.gone
+    assert replayer.entries[REPLICATED] == replayer.entries[ANOTHER] == list(range(1, COUNT + 1))
+    # It goes on, and the next start knows what there is.
+    batch = log.group(ALONE).append(KIND_COMMAND, 1, 0, 0, b"", b"new", None)
+    assert batch.index == last + 1
+    log.flush()
+    executor.drain()
+    disk.crash()
+    disk.restart()
+    replayer = Doubting()
+    begun(disk, replayer)
+    assert not replayer.doubts
+    assert replayer.entries[ALONE] == [n for n in range(1, last + 2) if n != lost]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_any_place_may_be_damaged(seed: int) -> None:
+    """A start goes on or is refused, both without an assertion; then the log works on."""
+    random = Random(seed)
+    disk, before = filled()
+    for _ in range(6):
+        image = disk.image()
+        path = random.choice(list(image))
+        size = len(image[path])
+        at = random.randrange(max(1, size))
+        way = random.choice(["flip", "cut", "zero"])
+        file = disk.open(path)
+        if way == "flip":
+            disk.flip(path, at, 1 << random.randrange(8))
+        elif way == "cut":
+            file.truncate(at)
+            file.sync()
+        else:
+            file.write_durable([bytes(min(4_096, size - at))], at)
+        file.close()
+        image = disk.image()
+        try:
+            log, executor = begun(disk, Doubting())
+        except StorageError as refusal:
+            assert path in str(refusal), (way, path, at)
+            assert disk.image() == image
+            return
+        for group_id in (ALONE, ANOTHER):
+            log.group(group_id).append(KIND_COMMAND, 1, 0, 0, b"", b"new", None)
+        log.flush()
+        executor.drain()
+        for now_ms in range(0, 1_000, 100):
+            log.tick(now_ms)
+            executor.drain()
+        disk.crash()
+        disk.restart()

@@ -107,6 +107,16 @@ class Replayer:
         """The group's newest durable snapshot."""
         raise AssertionError("a replayer defines snapshot")
 
+    def doubtful(self, error: CorruptRecord) -> None:
+        """Something is damaged of which nobody knows what was there; what is whole follows.
+
+        Any group may lack entries, and what made earlier ones void. It comes before all else.
+
+        Raises:
+            CorruptRecord: The start is given up, and nothing on disk is changed.
+        """
+        raise error
+
     def unfit(self, group_id: int, error: CorruptRecord) -> None:
         """The group cannot be replayed, because of damage; nothing more of it comes.
 
@@ -126,6 +136,13 @@ class Replayer:
             CorruptRecord: The start is given up, and nothing on disk is changed.
         """
         raise error
+
+    def complete(self) -> None:
+        """All that is replayed has been.
+
+        Raises:
+            StorageError: The start is given up, and nothing on disk is changed.
+        """
 
     def entry(self, batch: Batch) -> None:
         """An entry behind the snapshot; `batch.group` says whose.

@@ -22,7 +22,7 @@ from __future__ import annotations
 from typing import Final, final
 from zlib import crc32
 
-from warren.errors import StorageError
+from warren.errors import CorruptRecord, StorageError
 from warren.ports import Disk
 
 DIRECTORY: Final = "log"
@@ -96,7 +96,8 @@ def load(disk: Disk) -> Manifest:
     """Read the manifest.
 
     Raises:
-        StorageError: It is damaged, or of another version.
+        CorruptRecord: It is damaged.
+        StorageError: It is of another version.
     """
     handle = disk.open(MANIFEST_PATH)
     try:
@@ -106,17 +107,25 @@ def load(disk: Disk) -> Manifest:
     return decode(data)
 
 
+def copies_of(data: bytes) -> list[bytes]:
+    """What may be a whole text in a file that holds one twice, with `COPY_GAP` between."""
+    texts = [data]
+    size = (len(data) - len(COPY_GAP)) // 2
+    if size > 0:
+        texts += [data[:size], data[-size:]]
+    # Where a part is cut off, neither is half of the file.
+    texts += [data.partition(b"\n\n")[0] + b"\n", data.rpartition(b"\n\n")[2]]
+    return texts
+
+
 def decode(data: bytes) -> Manifest:
     """Take a manifest's text apart.
 
     Raises:
-        StorageError: It is damaged, or of another version.
+        CorruptRecord: It is damaged.
+        StorageError: It is of another version.
     """
-    size = (len(data) - len(COPY_GAP)) // 2
-    texts = [data]
-    if size > 0:
-        texts += [data[:size], data[-size:]]
-    for text in texts:
+    for text in copies_of(data):
         body, mark, checksum = text.rpartition(b"crc32 ")
         if mark and checksum == f"{crc32(body):08x}\n".encode():
             break
@@ -129,9 +138,7 @@ def decode(data: bytes) -> Manifest:
             f"reads ({VERSION_LINE!r}); start the version that wrote it"
         )
     if not body:
-        raise StorageError(
-            f"{MANIFEST_PATH}: the checksum does not match; restore the directory from a copy"
-        )
+        raise CorruptRecord(MANIFEST_PATH, 0, "the checksum does not match")
     salt = 0
     next_number = 0
     last_round = 0
@@ -149,5 +156,5 @@ def decode(data: bytes) -> Manifest:
         else:
             files.append((int(words[1]), int(words[2])))
     if not files or files[-1][1] != 0:
-        raise StorageError(f"{MANIFEST_PATH}: names no file to write to; restore it from a copy")
+        raise CorruptRecord(MANIFEST_PATH, 0, "it names no file to write to")
     return Manifest(salt, next_number, last_round, files)

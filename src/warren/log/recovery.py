@@ -59,6 +59,10 @@ class Recovery:
         self._round_number: i64 = 0
         self._last_round: i64 = -1
         self._torn = False
+        self._doubt: CorruptRecord | None = None
+        """Damage of which nobody knows what was there."""
+        self._salvaged: list[LogFile] = []
+        """Files that were indexed by what is whole of them."""
 
     def run(self, spares: Spares) -> Wal:
         """Bring the log to life.
@@ -78,10 +82,13 @@ class Recovery:
         else:
             self._create(names)
         newest = store.files[-1]
-        wal = Wal(store, spares, newest, self._round_number)
         try:
+            if newest in self._salvaged:
+                self._follow(newest)
+            wal = Wal(store, spares, store.files[-1], self._round_number)
             self._build_groups(wal)
             self._replay()
+            self._replayer.complete()
         except BaseException:
             self._close()
             raise
@@ -168,12 +175,7 @@ class Recovery:
         present = file.handle.size_bytes()
         scan = Scan(file, store.salt, Indexer(file, store.config.extent_bytes_max), True)
         if not file.closed:
-            scan.run(present)
-            file.end = scan.end
-            file.reserved = present
-            self._round_number = max(scan.round_number, store.last_round)
-            self._last_round = scan.last_round
-            self._torn = scan.torn
+            self._load_newest(file, scan, present)
             return
         file.end = size
         if sidecar.load(store.disk, file, store.salt):
@@ -181,11 +183,66 @@ class Recovery:
             file.has_sidecar = True
             file.damaged = present < size
             return
-        if present < size:
-            raise CorruptRecord(file.path, present, f"the file ends before byte {size}")
-        scan.run(size)
-        if scan.end != size:
-            raise CorruptRecord(file.path, scan.bad_at, scan.problem)
+        try:
+            if present < size:
+                raise CorruptRecord(file.path, present, f"the file ends before byte {size}")
+            scan.run(size)
+            if scan.end != size:
+                raise CorruptRecord(file.path, scan.bad_at, scan.problem)
+        except CorruptRecord as error:
+            self._salvage(file, error, size)
+
+    def _load_newest(self, file: LogFile, scan: Scan, present: i64) -> None:
+        store = self._store
+        file.reserved = present
+        try:
+            scan.run(present)
+        except CorruptRecord as error:
+            salvage = self._salvage(file, error, present)
+            file.end = salvage.end
+            self._round_number = max(salvage.round_number, store.last_round)
+            self._last_round = salvage.last_round
+            return
+        file.end = scan.end
+        self._round_number = max(scan.round_number, store.last_round)
+        self._last_round = scan.last_round
+        self._torn = scan.torn
+
+    def _salvage(self, file: LogFile, error: CorruptRecord, size: i64) -> Salvage:
+        """Rebuild the index of a file that is damaged by what is whole of it.
+
+        Raises:
+            CorruptRecord: Whoever owns the log does not go on without knowing what was there.
+        """
+        self._replayer.doubtful(error)
+        if self._doubt is None:
+            self._doubt = error
+        store = self._store
+        file.groups = {}
+        file.drops = []
+        indexer = Indexer(file, store.config.extent_bytes_max)
+        indexer.gaps = True
+        salvage = Salvage(file, store.salt, indexer)
+        salvage.run(0, size)
+        file.damaged = True
+        # What is whole counts from now on as all that there was.
+        file.has_sidecar = True
+        self._salvaged.append(file)
+        return salvage
+
+    def _follow(self, damaged: LogFile) -> None:
+        """Begin a new file behind a damaged one, which grows no more; no manifest names it yet."""
+        store = self._store
+        number = store.next_number
+        store.next_number += 1
+        path = log_path(number)
+        if path in self._leftovers:
+            self._leftovers.remove(path)
+        handle = store.disk.open(path, create=True)
+        handle.truncate(0)
+        damaged.closed = True
+        store.last_round = self._round_number
+        store.files.append(LogFile(number, path, handle))
 
     def _build_groups(self, wal: Wal) -> None:
         store = self._store
@@ -206,6 +263,7 @@ class Recovery:
         """Give every machine its state and its snapshot, then the entries behind it."""
         store = self._store
         visitor = _Entries(store, self._replayer)
+        visitor.damage = self._doubt
         for group_id in sorted(store.groups):
             group = store.groups[group_id]
             try:
@@ -266,7 +324,7 @@ class Recovery:
         """Make what was read durable, and forget what was not whole."""
         disk = self._store.disk
         handle = newest.handle
-        if self._torn:
+        if self._torn or newest.closed:
             handle.truncate(newest.end)
             newest.reserved = newest.end
             handle.sync()
@@ -279,10 +337,23 @@ class Recovery:
             handle.write_durable([data, bytes(size - len(data))], self._last_round)
             newest.reserved = max(newest.reserved, newest.end)
         handle.sync()
+        if self._salvaged:
+            self._keep_salvaged()
         for path in self._leftovers:
             disk.remove(path)
         if self._leftovers:
             disk.sync_directory(DIRECTORY)
+
+    def _keep_salvaged(self) -> None:
+        """Note what was found in damaged files, so that the next start knows."""
+        store = self._store
+        for file in self._salvaged:
+            sidecar.store(store.disk, file, store.salt)
+        store.files[-1].handle.sync()
+        store.disk.sync_directory(DIRECTORY)
+        manifest = store.manifest(store.files)
+        manifest.draft(store.disk)
+        manifest.publish(store.disk)
 
 
 def _read_one(group: GroupLog, file: LogFile, offset: i64, size: i64, kind: i64) -> Batch:

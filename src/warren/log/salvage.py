@@ -40,13 +40,22 @@ STEP_BYTES: Final = 65_536
 
 @final
 class Salvage:
-    """One pass over a stretch of a file that is known to be damaged. Blocks."""
+    """One pass over a stretch of a file that is known to be damaged. Blocks.
+
+    Attributes:
+        end: Offset behind the last round whose header is whole, a multiple of the sector size.
+        last_round: Where that round begins, -1 if there is none.
+        round_number: Its number, 0 if there is none.
+    """
 
     def __init__(self, file: LogFile, salt: i64, visitor: Visitor) -> None:
         self._handle = file.handle
         self._identity: i64 = identity(salt, file.number)
         self._visitor = visitor
         self._header = Header()
+        self.end: i64 = 0
+        self.last_round: i64 = -1
+        self.round_number: i64 = 0
 
     def run(self, start: i64, end: i64) -> None:
         """Visit every batch between two offsets that is whole.
@@ -60,8 +69,11 @@ class Salvage:
             if size < 0:
                 offset += SECTOR_BYTES
                 continue
+            self.last_round = offset
+            self.round_number = self._header.index
             self._visit(offset, size, self._header.digest, start, end)
             offset = aligned(offset + size)
+            self.end = offset
 
     def _read(self, offset: i64, size: i64) -> bytes:
         try:

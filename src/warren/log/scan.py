@@ -67,6 +67,8 @@ class Indexer(Visitor):
     def __init__(self, file: LogFile, max_span: i64) -> None:
         self._file = file
         self._max_span: i64 = max_span
+        self.gaps = False
+        """Whether batches may be missing between those that come, marks among them."""
 
     def batch(self, header: Header, data: bytes, at: i64, offset: i64) -> None:
         if header.kind == KIND_DROP:
@@ -80,6 +82,9 @@ class Indexer(Visitor):
         elif header.kind >= KIND_TRUNCATE:
             extents.cut(Mark(header.index, header.first, offset, header.term > 0))
         else:
+            if self.gaps and 0 < header.index <= extents.all_last_index:
+                # What made those void is lost, and it was before this entry.
+                extents.cut(Mark(header.index, header.first, offset, False))
             extents.add(
                 header.kind,
                 header.index,
@@ -203,6 +208,11 @@ class Scan:
         header = self._header
         end = at + size
         base = offset - at
+        if end > len(data):
+            # The file is shorter than its round, and than is noted of it.
+            self.problem = "the round is cut off"
+            self.bad_at = base + len(data)
+            return False
         at += HEADER_BYTES
         found = 0
         while at < end:

@@ -150,9 +150,11 @@ class Node(Broker):
         """Bring back what the disk holds; before the first connection.
 
         Raises:
-            StorageError: The data directory is damaged or not ours; nothing in it was changed.
+            CorruptRecord: The data directory is damaged; nothing in it was changed.
+            StorageError: It cannot be used; nothing in it was changed.
         """
-        replayer = NodeReplayer(self.settings.node_name)
+        settings = self.settings
+        replayer = NodeReplayer(settings.node_name, settings.salvage, len(settings.former_uid) > 0)
         self.log.recover(replayer)
         self.repairs.take(replayer)
         self.first_round = self.log.round_number

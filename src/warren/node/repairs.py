@@ -95,6 +95,12 @@ class Repairs:
 
     def take(self, replayer: NodeReplayer) -> None:
         """Before queues are started: these cannot be."""
+        for error in replayer.doubts:
+            self._node.log_warning(
+                f"{error}; the node goes on with all that is whole. Of classic queues here, and of "
+                "quorum queues without other members, messages may be gone or come again beyond "
+                "what is said of each"
+            )
         for group_id, error in replayer.damaged.items():
             revived = replayer.groups.pop(group_id, None)
             incarnation: i64 = 0 if revived is None else revived.memory.incarnation
@@ -128,6 +134,10 @@ class Repairs:
             return False
         damage.vhost = record.vhost
         damage.name = record.name
+        settings = self._node.settings
+        if settings.former_uid and voters(record) != [settings.node_name]:
+            # The tables that name this node's present uid name another copy, too.
+            return damage.incarnation == incarnation
         if not self._node.cluster.session:
             return True
         if damage.incarnation == 0:

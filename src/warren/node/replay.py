@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import final
 
-from warren.errors import CorruptRecord
+from warren.errors import CorruptRecord, StorageError
 from warren.log.batch import KIND_COMMAND, KIND_TRANSIENT, Batch
 from warren.log.listener import Replayer
+from warren.metadata import commands
+from warren.metadata.machine import MetadataMachine
 from warren.node.revived import RAFT_SESSION, Revived, closed_sessions, decode_memory
 from warren.node.tables import METADATA_GROUP
 from warren.queues.classic import CLEAN
@@ -26,10 +28,20 @@ class NodeReplayer(Replayer):
         tables_state, tables_entries: What is committed of the cluster's tables.
         damaged: Groups that cannot be replayed, and why.
         losses: What classic queues have lost: group, damage, and numbers of messages.
+        doubts: Damage of which nobody knows what was there.
     """
 
-    def __init__(self, node: str) -> None:
+    def __init__(self, node: str, goes_on: bool = False, begins_anew: bool = False) -> None:
+        """Prepare.
+
+        Args:
+            node: This node's name.
+            goes_on: Whether the start goes on over damage of which nobody knows what was there.
+            begins_anew: Whether it needs no tables of its own, since other nodes have them.
+        """
         self._node: str = node
+        self._goes_on: bool = goes_on or begins_anew
+        self._begins_anew: bool = begins_anew
         self.groups: dict[int, Revived] = {}
         self.machines: dict[int, Fifo] = {}
         self.clean: dict[int, bool] = {}
@@ -38,6 +50,7 @@ class NodeReplayer(Replayer):
         self.tables_entries: list[tuple[int, bytes]] = []
         self.damaged: dict[int, CorruptRecord] = {}
         self.losses: list[CorruptRecord] = []
+        self.doubts: list[CorruptRecord] = []
 
     def state(self, group_id: int, payload: bytes) -> int:
         """A replicated group's term, vote, members and commit hint."""
@@ -59,12 +72,43 @@ class NodeReplayer(Replayer):
         self.machines[group_id] = fifo
         self.clean[group_id] = state[1] & CLEAN != 0
 
+    def doubtful(self, error: CorruptRecord) -> None:
+        """Something is damaged of which nobody knows what was there."""
+        if not self._goes_on:
+            raise error
+        self.doubts.append(error)
+
     def unfit(self, group_id: int, error: CorruptRecord) -> None:
         """A queue's log is damaged: the node starts without it. Without the tables it does not."""
         if group_id == METADATA_GROUP:
-            raise error
+            if not self._begins_anew:
+                raise error
+            self.doubts.append(error)
+            return
         self.damaged[group_id] = error
         self.machines.pop(group_id, None)
+
+    def complete(self) -> None:
+        """Without knowing what was there a node goes on only if it counts for nobody (rule 20)."""
+        if not self.doubts or self._begins_anew:
+            return
+        machine = MetadataMachine()
+        if self.tables_state:
+            machine.restore(self.tables_state)
+        for index, payload in self.tables_entries:
+            machine.apply(index, commands.decode(payload))
+        nodes = list(machine.nodes)
+        if METADATA_GROUP in self.groups:
+            for batch in self.groups[METADATA_GROUP].pending:
+                command = commands.decode(batch.body()) if batch.session != RAFT_SESSION else None
+                if isinstance(command, commands.AddNode) and command.name not in nodes:
+                    nodes.append(command.name)
+        if len(nodes) > 1:
+            raise StorageError(
+                f"{self.doubts[0]}. This node is in a cluster with {', '.join(nodes)}: it may not "
+                "go on with less than it acknowledged, but begins anew when they run; start it "
+                "without --salvage"
+            )
 
     def lost(self, group_id: int, first: int, last: int, error: CorruptRecord) -> None:
         """A classic queue has lost messages."""

@@ -156,7 +156,8 @@ class Tables(Machine):
         for record in self.machine.nodes.values():
             self._node.cluster.know(record.name, record.host, record.port)
         self.machine.restore(self.first_state())
-        if replayer.groups.pop(METADATA_GROUP, None) is not None:
+        replayer.groups.pop(METADATA_GROUP, None)
+        if METADATA_GROUP in self._node.log.group_ids():
             copies.empty(self._node.log.group(METADATA_GROUP), self._first_memory())
 
     def _know_pending(self, revived: Revived) -> None:

@@ -78,6 +78,7 @@ class Settings:
         life: 16 random bytes that were drawn for this start; empty for the node to draw them.
         former_uid: The uid that the data directory gave up, because it lacks what it acknowledged:
             the node takes its own place in the cluster, and its copies begin with nothing.
+        salvage: Whether a start goes on over damage of which nobody knows what was there.
         cluster_host, cluster_port: Where other nodes reach this one.
         join: Whether an empty data directory waits to be taken into a cluster.
         frame_max: Largest frame offered to clients.
@@ -106,6 +107,7 @@ class Settings:
         self.boot: int = 0
         self.life: bytes = b""
         self.former_uid: bytes = b""
+        self.salvage: bool = False
         self.cluster_host: str = ""
         self.cluster_port: int = 0
         self.join: bool = False

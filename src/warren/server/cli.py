@@ -172,6 +172,11 @@ def _server_command(commands: Any) -> None:
         help="where other nodes reach this one (default: --bind, or the host in the node's name)",
     )
     server.add_argument("--secret-file", metavar="FILE", help=SECRET_HELP)
+    server.add_argument(
+        "--salvage",
+        action="store_true",
+        help="go on with what is whole of a damaged log, where no other node has more",
+    )
     server.add_argument("--version", action="version", version=f"warren {__version__}")
 
 
@@ -246,6 +251,7 @@ def server_config(words: argparse.Namespace) -> config.ServerConfig:
         cluster_port=words.cluster_port,
         join=words.join,
         secret_file=words.secret_file,
+        salvage=words.salvage,
     )
     config.check_cluster(built)
     return built

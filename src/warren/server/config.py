@@ -67,6 +67,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
         cluster_secret: The same on all nodes of a cluster.
         cluster_begin: Whether the first node of a list begins a cluster without the others' word.
         secret_file: A file that holds it.
+        salvage: Whether a start goes on with what is whole of a damaged log, where no other node
+            has more.
         cluster_ssl_cacertfile, cluster_ssl_certfile, cluster_ssl_keyfile: In PEM format, for links
             between nodes; all three or none.
         cluster_ssl_verify_names: Whether a node's certificate has to hold its name.
@@ -106,6 +108,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     cluster_secret: str = ""
     cluster_begin: bool = False
     secret_file: str = ""
+    salvage: bool = False
     cluster_ssl_cacertfile: str = ""
     cluster_ssl_certfile: str = ""
     cluster_ssl_keyfile: str = ""
@@ -438,6 +441,7 @@ def build(
     cluster_port: int | None = None,
     join: Iterable[tuple[str, int]] = (),
     secret_file: str | None = None,
+    salvage: bool = False,
 ) -> ServerConfig:
     """Put a configuration together; what is given by name wins over the entries.
 
@@ -450,6 +454,7 @@ def build(
         cluster_host, cluster_port: Where other nodes reach this one.
         join: Addresses of nodes whose cluster is to be joined.
         secret_file: Path of a file with the cluster's secret.
+        salvage: Whether to go on with what is whole of a damaged log.
 
     Raises:
         ConfigError: An unknown key, or a value that is not allowed; says where and what is.
@@ -501,6 +506,7 @@ def build(
         "join": tuple(join),
         "cluster_nodes": _listed(nodes),
         "secret_file": os.path.abspath(secret_file) if secret_file else "",
+        "salvage": salvage,
         "node_name": name,
         "data_dir": os.path.abspath(data_dir or default_data_dir(name)),
         "listeners": tuple(listeners.values()) or ((ALL_INTERFACES, PORT_DEFAULT),),

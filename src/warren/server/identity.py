@@ -2,6 +2,7 @@
 
 `node` is text, a line `key = value` each:
 
+    crc32    of the lines behind it, 8 hexadecimal digits; missing in files of earlier versions
     uid      16 random bytes in hex, drawn once: a node that lost its directory is another one
     boot     how often the directory was started
     life     16 random bytes in hex, drawn at each start
@@ -9,8 +10,11 @@
     former   the uid that it gave up, until it is in its cluster again; missing but for then
     cluster  the cluster it belongs to, 16 bytes in hex; missing before it belongs to one
     name     the node's name
+    nodes    the other nodes of its cluster, as name=host:port; missing while there are none
     address  host:port of its cluster listener, for `warren cluster`; port 0 if it has none
     left     1 once the node has left its cluster: the directory is of no more use
+
+The text stands there twice, with 4096 line feeds between: one of the two is enough.
 
 `secret` holds the secret in use, so that a later start and `warren cluster` need not be told it.
 Both files are replaced in one step, and are durable before anything follows from them.
@@ -22,15 +26,17 @@ import os
 import re
 import secrets
 from pathlib import Path
+from zlib import crc32
 
 from warren.errors import ConfigError, StorageError
-from warren.log.manifest import MANIFEST_PATH
+from warren.log.manifest import COPY_GAP, MANIFEST_PATH, copies_of
 from warren.protocols.peer.hello import LIVES_MAX
 
 ID_BYTES = 16
 SECRET_BYTES = 32
 NODE_FILE = "node"
 SECRET_FILE = "secret"
+CHECK = "crc32 = "
 
 
 class Identity:
@@ -44,6 +50,7 @@ class Identity:
         former_uid: What the directory gave up because it lacks what it acknowledged; else empty.
         cluster_id: Of the cluster it belongs to, empty if it belongs to none.
         name: The node's name.
+        nodes: Name, host and port of each other node of its cluster.
         address: Host and port of its cluster listener; port 0 if it has none.
         left: Whether it has left its cluster.
     """
@@ -56,6 +63,7 @@ class Identity:
         self.former_uid = b""
         self.cluster_id = b""
         self.name = name
+        self.nodes: list[tuple[str, str, int]] = []
         self.address = ("", 0)
         self.left = False
         self._path = path
@@ -74,10 +82,15 @@ class Identity:
             lines.append(f"former = {self.former_uid.hex()}")
         if self.cluster_id:
             lines.append(f"cluster = {self.cluster_id.hex()}")
+        if self.nodes:
+            nodes = " ".join(f"{name}={host}:{port}" for name, host, port in self.nodes)
+            lines.append(f"nodes = {nodes}")
         if self.left:
             lines.append("left = 1")
+        text = "".join(f"{line}\n" for line in lines)
+        text = f"{CHECK}{crc32(text.encode()):08x}\n{text}"
         try:
-            replace(self._path, "".join(f"{line}\n" for line in lines), 0o644)
+            replace(self._path, text + COPY_GAP.decode() + text, 0o644)
         except OSError as error:
             raise StorageError(f"{self._path}: {error.strerror}") from error
 
@@ -85,6 +98,12 @@ class Identity:
         """Note the cluster that the directory belongs to from now on."""
         if self.cluster_id != cluster_id:
             self.cluster_id = cluster_id
+            self.save()
+
+    def is_with(self, nodes: list[tuple[str, str, int]]) -> None:
+        """Note which other nodes there are, and where: asked when the log cannot tell."""
+        if self.nodes != nodes:
+            self.nodes = nodes
             self.save()
 
     def begin_anew(self) -> None:
@@ -126,13 +145,13 @@ def read_identity(data_dir: str) -> Identity | None:
     """
     path = Path(data_dir) / NODE_FILE
     try:
-        text = path.read_text(encoding="utf-8")
+        data = path.read_bytes()
     except FileNotFoundError:
         return None
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise StorageError(f"{path}: {error}") from error
     fields: dict[str, str] = {}
-    for line in text.splitlines():
+    for line in whole_text(data).splitlines():
         key, _, value = line.partition(" = ")
         fields[key] = value
     identity = Identity(path, fields.get("name", ""))
@@ -146,11 +165,30 @@ def read_identity(data_dir: str) -> Identity | None:
         identity.boot = int(fields["boot"])
         identity.address = (host, int(port))
         identity.left = fields.get("left", "") == "1"
+        for word in fields.get("nodes", "").split():
+            other, _, place = word.partition("=")
+            host, _, port = place.rpartition(":")
+            identity.nodes.append((other, host, int(port)))
         if len(identity.uid) != ID_BYTES or len(identity.cluster_id) not in (0, ID_BYTES):
             raise ValueError("an identity has 16 bytes")
     except (KeyError, ValueError) as error:
-        raise StorageError(f"{path} is damaged; restore it from a copy: {error}") from None
+        raise StorageError(
+            f"{path} is damaged: restore it from a copy; or, where there are other nodes, begin "
+            f"with an empty directory behind 'warren cluster forget' of this node ({error})"
+        ) from None
     return identity
+
+
+def whole_text(data: bytes) -> str:
+    """That of the two texts of the file which is whole; empty if neither is.
+
+    Files of earlier versions have one text, without a checksum.
+    """
+    for text in copies_of(data):
+        head, _, body = text.partition(b"\n")
+        if head == b"%s%08x" % (CHECK.encode(), crc32(body)):
+            return body.decode()
+    return "" if CHECK.encode() in data else data.decode("utf-8", "replace")
 
 
 def begin_life(data_dir: str, name: str) -> Identity:
@@ -182,7 +220,7 @@ def begin_life(data_dir: str, name: str) -> Identity:
             f"{data_dir} belongs to node {identity.name}, not {name}: a node cannot change its "
             f"name; start it with --node-name {identity.name}"
         )
-    elif identity.cluster_id and not has_log:
+    elif identity.cluster_id and not has_log and not identity.former_uid:
         # An empty disk under an old identity would take back what it acknowledged (rule 15).
         raise StorageError(
             f"{data_dir} is that of node {name}, which is in a cluster, and the node's log there "

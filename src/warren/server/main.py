@@ -24,11 +24,12 @@ from typing import IO, Any
 import uvloop
 
 from warren import __version__
-from warren.errors import BrokerError, ConfigError, StorageError
+from warren.errors import BrokerError, ConfigError, CorruptRecord, StorageError
+from warren.log.manifest import DIRECTORY, MANIFEST_PATH
 from warren.node.cluster import ClusterListener
 from warren.node.node import Node
 from warren.ports import PeerHello, PeerListener
-from warren.protocols.peer.hello import NO_CLUSTER
+from warren.protocols.peer.hello import ID_BYTES, LIVES_MAX, NO_CLUSTER
 from warren.server.client_log import ClientLog
 from warren.server.clients import ClientProtocol, Doorkeeper
 from warren.server.config import CLUSTER_PORT_DEFAULT, ServerConfig
@@ -52,6 +53,8 @@ READY_POLL_SECONDS = 0.005
 PATIENCE_SECONDS = 1.0
 WAITING_SECONDS = 10.0
 """A start that has to wait for other nodes says so after the first, and again after each second."""
+ASK_AGAIN_SECONDS = 1.0
+"""How long another node may take to know whether it needs what a damaged log has."""
 HAND_OVER_SECONDS = 2.0
 """How long an orderly stop tries to give the lead of groups to other nodes."""
 HAND_OVER_POLL_SECONDS = 0.01
@@ -137,6 +140,42 @@ class Deaf(PeerListener):
         """It does not matter any more."""
 
 
+class Stranded(PeerListener):
+    """Waits for the word of another node that a majority of them works without this one.
+
+    The node names no life that they know, so they say so as to one that was restored from an older
+    copy, as soon as it is true.
+    """
+
+    def __init__(self, server: Server, loop: asyncio.AbstractEventLoop) -> None:
+        self._server = server
+        self._loop = loop
+
+    def linked(self, peer: str, hello: PeerHello) -> None:
+        """A node that knows too little yet: ask it again."""
+        self._loop.call_later(ASK_AGAIN_SECONDS, self._server.network.drop, peer)
+
+    def unlinked(self, peer: str) -> None:
+        """It is dialled again."""
+
+    def incoming(self, peer: str, hello: PeerHello) -> None:
+        """This node says nothing."""
+
+    def incoming_lost(self, peer: str) -> None:
+        """Nothing was expected of it."""
+
+    def received(self, peer: str, message: bytes) -> None:
+        """There is nothing here that could answer."""
+
+    def outdated(self, peer: str) -> None:
+        """The others can do without what this node has."""
+        self._server.guarded(self._server.give_up)
+
+    def refused(self, peer_or_address: str, reason: str) -> None:
+        """Not yet."""
+        log.warning("link with %s: %s", peer_or_address, reason)
+
+
 class Server:
     """A node, its listeners and its clockwork.
 
@@ -169,6 +208,9 @@ class Server:
             config.data_dir, config.secret_file, config.cluster_secret, needs_secret
         )
         self._identity = begin_life(config.data_dir, config.node_name)
+        self._damage: CorruptRecord | None = None
+        """What keeps the node from starting with the log that it has."""
+        settings.salvage = config.salvage and not self._identity.nodes
         settings.node_uid = self._identity.uid
         settings.boot = self._identity.boot
         settings.life = self._identity.life
@@ -209,7 +251,10 @@ class Server:
         if not await self._knows_whether_to_join():
             await self.network.close()
             return int(await self._stopping)
-        await self._recover()
+        try:
+            await self._recover()
+        except CorruptRecord as error:
+            return await self._wait_for_others(error)
         await self._listen_for_nodes()
         self._loop.call_later(TICK_SECONDS, self._tick)
         self._loop.call_soon(self._tick_log)
@@ -252,11 +297,69 @@ class Server:
         if known:
             self._identity.save()
             if node.membership.joining():
-                dial_contacts(self.config, self.network)
+                self._dial_others()
         self.network.hand_to(NodeLinks(self))
         # The node asks for a turn whenever it sends, and its turns end with a flush.
         self.network.flushed_by_turns = True
         self.network.operators = NodeOperators(self)
+
+    def _dial_others(self) -> None:
+        """Dial the nodes that this one's log, or the lack of it, does not name."""
+        dial_contacts(self.config, self.network)
+        for name, host, port in self._identity.nodes:
+            self.network.dial(name, host, port)
+
+    async def _wait_for_others(self, error: CorruptRecord) -> int:
+        """The log is damaged: begin anew once the other nodes can do without what is in it.
+
+        Returns:
+            `START_AGAIN`, or the exit status if the node is stopped before.
+
+        Raises:
+            StorageError: There are none; the directory is as it was.
+        """
+        others = [name for name, _, _ in self._identity.nodes]
+        if not others or self._identity.former_uid:
+            raise StorageError(what_to_do(self.config.data_dir, error))
+        log.error(
+            "%s/%s. The directory stays as it is until a majority of the other nodes (%s) runs; "
+            "then this node begins anew and gets its queues from them",
+            self.config.data_dir,
+            error,
+            ", ".join(others),
+        )
+        self._damage = error
+        # None of the lives that the others know: see `Membership.judge`.
+        self.network.own.lives = [bytes(ID_BYTES)] * LIVES_MAX
+        self.network.listener = Stranded(self, self._loop)
+        await self.network.listen(
+            bind_host(self.config), self.config.cluster_port or CLUSTER_PORT_DEFAULT
+        )
+        self._dial_others()
+        while not self._stopping.done():
+            await asyncio.wait({self._stopping}, timeout=WAITING_SECONDS)
+            if not self._stopping.done():
+                log.warning("waiting for a majority of %s", ", ".join(others))
+        await self.network.close()
+        self._executor.stop()
+        return int(self._stopping.result())
+
+    def give_up(self) -> None:
+        """Start once more, with what is whole of a damaged log, and count for nobody with that."""
+        if self._stopping.done():
+            return
+        log.error(
+            "the node begins anew, since its log is damaged: it gets its quorum queues from the "
+            "other nodes; of classic queues here it has what is whole"
+        )
+        self._identity.begin_anew()
+        if self._damage is not None and self._damage.path == MANIFEST_PATH:
+            # Nothing says any more what is in which file.
+            folder = Path(self.config.data_dir)
+            aside = folder / f"{DIRECTORY}.damaged-{self._identity.boot}"
+            os.rename(folder / DIRECTORY, aside)
+            log.error("what the log had is in %s now: no queue can be served from it", aside)
+        self._stopping.set_result(START_AGAIN)
 
     async def _listen_for_nodes(self) -> None:
         port = self.config.cluster_port
@@ -347,6 +450,7 @@ class Server:
         self._loop.call_later(TICK_SECONDS, self._tick)
         self.guarded(lambda: self.node.tick(resident_bytes()))
         self.client_log.tick()
+        self._note_others()
         self.after_event()
 
     def _tick_log(self) -> None:
@@ -356,6 +460,14 @@ class Server:
         self.guarded(self.node.tick_log)
         self._garbage.look()
         self.after_event()
+
+    def _note_others(self) -> None:
+        """Remember which other nodes there are, for a start without a log that tells."""
+        name = self.config.node_name
+        machine = self.node.tables.machine
+        if name in machine.nodes:
+            others = [row for row in machine.nodes.values() if row.name != name]
+            self._identity.is_with([(row.name, row.host, row.port) for row in others])
 
     def _heed_cluster(self) -> None:
         """Once the node belongs to a cluster, remember that, and once it is up there, say so."""
@@ -467,6 +579,17 @@ class Server:
         while self.node.cluster.hand_over() and self._loop.time() < until:
             self.guarded(self.node.turn)
             await asyncio.sleep(HAND_OVER_POLL_SECONDS)
+
+
+def what_to_do(data_dir: str, error: CorruptRecord) -> str:
+    """What an operator reads whose node does not start because of damage."""
+    where = f"{data_dir}/{error}. Nothing was changed: "
+    if error.path == MANIFEST_PATH:
+        return where + "restore the directory from a copy"
+    return where + (
+        "restore the directory from a copy, or start with --salvage to go on with what is whole; "
+        "messages that were in the damaged part are gone then"
+    )
 
 
 def why_not_listening(error: OSError) -> str:
