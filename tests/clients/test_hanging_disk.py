@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from tests.clients.raw import HEARTBEAT, WAIT_S, RawClient
+from tests.clients.support import eventually
 from tests.support.broker import Broker
 from tests.support.hanging import can_hang
 
@@ -53,3 +56,57 @@ def test_clients_get_heartbeats_while_the_disk_hangs(
         got = consumer.call(1, "basic.get", queue="q", no_ack=True)
         assert got.name == "basic.get-ok" and got.body == b"0"
     broker.check_alive()
+
+
+def stopping(
+    make_broker: Callable[..., Broker], switch: Path
+) -> tuple[Broker, subprocess.Popen[bytes]]:
+    """A broker that was told to stop, and whose disk hangs; and its process."""
+    broker = make_broker()
+    can_hang(broker.prefix, broker.environment, switch)
+    process = broker.launch()
+    broker.wait()
+    with RawClient((broker.host, broker.port)) as client:
+        client.open()
+        client.ask(1, "channel.open")
+        client.ask(1, "queue.declare", queue="q", durable=True)
+        client.ask(1, "confirm.select")
+        client.publish(1, "", "q", b"confirmed", {"delivery_mode": 2})
+        client.expect(1, "basic.ack")
+        switch.touch()
+        client.publish(1, "", "q", b"hangs", {"delivery_mode": 2})
+        assert client.quiet(0.2)
+        process.send_signal(signal.SIGTERM)
+    return broker, process
+
+
+def test_a_stop_ends_although_the_disk_hangs(
+    make_broker: Callable[..., Broker], tmp_path: Path
+) -> None:
+    switch = tmp_path / "hang"
+    broker, process = stopping(make_broker, switch)
+    assert process.wait(WAIT_S) == 1
+    assert "the disk hangs" in broker.log_text()
+    switch.unlink()
+    broker.start()
+    with RawClient((broker.host, broker.port)) as client:
+        client.open()
+        client.ask(1, "channel.open")
+        assert client.call(1, "basic.get", queue="q", no_ack=True).body == b"confirmed"
+
+
+def pending(process: subprocess.Popen[bytes]) -> bool:
+    """Whether the process has not taken yet what it was sent; two at once would be one."""
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    line = next(line for line in status.splitlines() if line.startswith("ShdPnd:"))
+    return int(line.split()[1], 16) != 0
+
+
+def test_a_second_signal_ends_a_stop_at_once(
+    make_broker: Callable[..., Broker], tmp_path: Path
+) -> None:
+    broker, process = stopping(make_broker, tmp_path / "hang")
+    eventually(lambda: not pending(process), WAIT_S)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(WAIT_S) == 128 + signal.SIGTERM
+    assert "the disk hangs" not in broker.log_text()

@@ -12,10 +12,12 @@ import time
 from pathlib import Path
 
 from warren.server import executor
+from warren.server import main as server
 from warren.server.disk import OsFile
 
 SWITCH = "WARREN_TEST_HANG"
 POLL_SECONDS = 0.005
+STOP_SECONDS = 2.0
 
 
 def can_hang(broker_prefix: list[str], environment: dict[str, str], switch: Path) -> None:
@@ -37,6 +39,8 @@ def main() -> None:
     OsFile.write_durable = hanging  # type: ignore[method-assign]
     # A busy machine does not make this disk a slow one: until it hangs it is thought to be prompt.
     executor.SLOW_NS = sys.maxsize
+    # Tests do not wait as long as operators.
+    server.STOP_STALL_SECONDS_MAX = STOP_SECONDS
     sys.argv = sys.argv[3:]
     runpy.run_module("warren", run_name="__main__", alter_sys=True)
 

@@ -34,6 +34,7 @@ class ThreadExecutor:
     Attributes:
         keeping: Held while the loop comes back from a brief job; whoever else holds it keeps the
             loop from going on.
+        ended: How many jobs have ended on their threads.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class ThreadExecutor:
         self._lock = threading.Lock()
         self._woken = False
         self._unreported = 0
+        self.ended = 0
         self._progress = threading.Event()
         self._stopped = False
 
@@ -125,6 +127,7 @@ class ThreadExecutor:
                 error = raised
             with self._lock:
                 self._finished.append((lane, job, error))
+                self.ended += 1
                 wake = not self._woken
                 self._woken = True
             self._progress.set()

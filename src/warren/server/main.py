@@ -13,7 +13,6 @@ import fcntl
 import logging
 import os
 import resource
-import signal
 import socket
 import sys
 import time
@@ -25,6 +24,7 @@ import uvloop
 
 from warren import __version__
 from warren.errors import BrokerError, ConfigError, CorruptRecord, StorageError
+from warren.limits import STOP_STALL_SECONDS_MAX
 from warren.log.manifest import DIRECTORY, MANIFEST_PATH
 from warren.node.cluster import ClusterListener
 from warren.node.node import Node
@@ -43,6 +43,7 @@ from warren.server.operators import NodeOperators, waits_for
 from warren.server.peers import PeerNetwork
 from warren.server.pulse import Pulse
 from warren.server.settings import bind_host, settings_from, tls_from
+from warren.server.stopping import Signals, StopWatch
 from warren.server.system import SystemClock, SystemRandom, resident_bytes
 
 log = logging.getLogger("warren")
@@ -186,8 +187,11 @@ class Server:
         node, network: The node, and its links to others.
     """
 
-    def __init__(self, config: ServerConfig, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, config: ServerConfig, loop: asyncio.AbstractEventLoop, signals: Signals
+    ) -> None:
         self.config = config
+        self._signals = signals
         self.client_log = ClientLog(log)
         self._loop = loop
         self._started = time.monotonic()
@@ -198,6 +202,9 @@ class Server:
         self._stopping = loop.create_future()
         self._executor = ThreadExecutor(loop, self._after_jobs, self.guarded)
         self.clients: set[ClientProtocol] = set()
+        self._watch = StopWatch(
+            lambda: self._executor.ended, STOP_STALL_SECONDS_MAX, self._stop_hung
+        )
         self._pulse = Pulse(self._executor, self.clients)
         self._listeners: list[asyncio.Server] = []
         descriptors = shares(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
@@ -245,9 +252,14 @@ class Server:
 
     async def run(self) -> int:
         """Recover, listen, serve until told to stop; returns the exit status."""
+        try:
+            return await self._run()
+        finally:
+            self._watch.cancel()
+
+    async def _run(self) -> int:
         started = time.perf_counter()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            self._loop.add_signal_handler(number, self.stop, 0)
+        self._signals.tell(self._told_to_stop)
         if not await self._knows_whether_to_join():
             await self.network.close()
             return int(await self._stopping)
@@ -267,6 +279,7 @@ class Server:
             self._garbage.begin()
             self._announce(time.perf_counter() - started)
         status = await self._stopping
+        self._watch.begin()
         await self._close()
         return int(status)
 
@@ -556,6 +569,19 @@ class Server:
             host = host or "localhost"
             print(f"clients connect to amqp://{host}:{port}; Ctrl-C ends the broker", flush=True)
 
+    def _told_to_stop(self) -> None:
+        """A signal came; on its thread."""
+        self._loop.call_soon_threadsafe(self.stop, 0)
+        self._watch.begin()
+
+    def _stop_hung(self) -> None:
+        log.error(
+            "the disk hangs: for %.0f s it has ended nothing that it was asked for. The node ends "
+            "with what is durable, all that was confirmed",
+            STOP_STALL_SECONDS_MAX,
+        )
+        self.stop(1)
+
     async def _close(self) -> None:
         log.info("stopping")
         for listener in self._listeners:
@@ -646,10 +672,12 @@ def run(config: ServerConfig) -> int:
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     try:
         with lock_data_directory(config.data_dir):
+            signals = Signals()
+            signals.start()
             loop = uvloop.new_event_loop()
             status = START_AGAIN
             while status == START_AGAIN:
-                status = int(loop.run_until_complete(Server(config, loop).run()))
+                status = int(loop.run_until_complete(Server(config, loop, signals).run()))
             return status
     except BrokerError as error:
         print(f"warren: {error}", file=sys.stderr)

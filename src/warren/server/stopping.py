@@ -1,0 +1,102 @@
+"""An orderly stop that ends, also where the disk does not answer any more.
+
+The loop's thread itself may wait for the disk then, so that no timer and no signal handler of the
+loop runs. Signals are taken by a thread of their own, and another one watches the stop.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+
+log = logging.getLogger("warren")
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+LOOK_SECONDS = 0.25
+BUSY_SECONDS = 0.05
+"""Processor time between two looks by which the loop's thread is at work, and does not wait."""
+
+
+def no_stop() -> None:
+    """Nobody can be told yet; who begins next is."""
+
+
+class Signals(threading.Thread):
+    """Takes the signals that end the process: the first one in good order, a second one at once."""
+
+    def __init__(self) -> None:
+        """Keep signals from all threads; before the first one starts, by the loop's thread."""
+        super().__init__(name="warren-signals", daemon=True)
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        self._stop = no_stop
+        self._lock = threading.Lock()
+        self._heard = False
+
+    def run(self) -> None:
+        """Wait for them."""
+        signal.sigwait(SIGNALS)
+        with self._lock:
+            self._heard = True
+            self._stop()
+        number = signal.sigwait(SIGNALS)
+        log.warning("a second signal: the node ends at once, with what is durable")
+        os._exit(128 + number)
+
+    def tell(self, stop: Callable[[], None]) -> None:
+        """Say what is to be called at the first signal, by the thread that takes it.
+
+        It is called now if that has come already.
+        """
+        with self._lock:
+            self._stop = stop
+            if self._heard:
+                stop()
+
+
+class StopWatch(threading.Thread):
+    """Calls something when a stop does not get on."""
+
+    def __init__(
+        self, ended: Callable[[], int], stall_seconds: float, hung: Callable[[], None]
+    ) -> None:
+        """Prepare; made on the loop's thread.
+
+        Args:
+            ended: How many jobs of the disk have ended.
+            stall_seconds: How long none may end, while the loop's thread waits.
+            hung: Called once, on a thread of its own.
+        """
+        super().__init__(name="warren-stop", daemon=True)
+        self._ended = ended
+        self._stall_seconds = stall_seconds
+        self._hung = hung
+        self._clock = time.pthread_getcpuclockid(threading.get_ident())
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+
+    def begin(self) -> None:
+        """Watch, if that has not begun yet; any thread may say so."""
+        with self._lock:
+            if self.ident is None:
+                self.start()
+
+    def run(self) -> None:
+        """Look, until there is nothing more to look at."""
+        since = time.monotonic()
+        before = (-1, 0.0)
+        while not self._over.wait(LOOK_SECONDS):
+            now = (self._ended(), time.clock_gettime(self._clock))
+            if now[0] != before[0] or now[1] - before[1] > BUSY_SECONDS:
+                since = time.monotonic()
+            elif time.monotonic() - since > self._stall_seconds:
+                self._hung()
+                return
+            before = now
+
+    def cancel(self) -> None:
+        """The stop is done."""
+        self._over.set()
