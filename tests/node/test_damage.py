@@ -340,3 +340,38 @@ def test_a_classic_queue_that_cannot_be_started_leaves_the_others_alone() -> Non
     pair.a.client().call(spec.QueuePurge(0, "another", False))
     pair.clock.advance(LOOK_MS)
     pair.until(lambda: not pair.a.disk.exists(path))
+
+
+def test_what_a_start_found_gone_is_said_once_the_queue_is_named() -> None:
+    """A cluster's node reads its log before the others tell it which queues there are."""
+    pair = Pair(file_bytes=FILE_BYTES)
+    station = pair.b
+    client = station.client()
+    client.declare("another")
+    assert isinstance(client.declare(QUEUE, kind="classic"), spec.QueueDeclareOk)
+    client.call(spec.ConfirmSelect(False))
+    for number in range(1, COUNT + 1):
+        # No snapshot is taken that would cover what was published.
+        station.node.disk_behind = False
+        client.publish(QUEUE, body(number))
+        client.exchange()
+        pair.turn(station)
+        station.node.disk_behind = True
+        pair.until(lambda: len(client.acked) == client.published)
+    pair.until(lambda: is_closed(station, 7) and closed_files(station) > 2)
+    damage(station, 7)
+    station.kill()
+    station.warnings.clear()
+    # It hears nothing of the tables for now.
+    pair.withheld["a", "b"] = []
+    station.start()
+    pair.settle(100)
+    assert not any("are gone" in text for text in station.warnings)
+    assert station.node.tables.machine.queue("/", QUEUE) is None
+    pair.release()
+    pair.until(lambda: station.node.ready)
+    said = [text for text in station.warnings if "are gone" in text]
+    assert len(said) == 1
+    assert "messages 6 of queue 'orders' in vhost '/' are gone" in said[0]
+    got = drained(pair, station.client(), COUNT - 1)
+    assert got == [number for number in range(1, COUNT + 1) if number != 7]
