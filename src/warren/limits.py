@@ -126,6 +126,10 @@ DISK_BEHIND_MS_MAX: Final = 5_000
 #: How long a disk has to keep up, in milliseconds, before its node is fit to lead again.
 DISK_PROMPT_MS: Final = 5_000
 
+#: How long a leader whose disk is slow waits at most, in milliseconds, before it offers its lead
+#: again to members that could not take it: proposals stop for a second each time.
+HAND_OVER_PAUSE_MS_MAX: Final = 32_000
+
 #: An orderly stop waits so long, in seconds, for a disk that ends nothing of what is under way, and
 #: then ends without: a read is given up after as long, and service managers wait longer.
 STOP_STALL_SECONDS_MAX: Final = 10.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.node.pair import Client, Pair, Station
-from warren.limits import DISK_STALL_MS_MAX
+from warren.limits import DISK_STALL_MS_MAX, HAND_OVER_PAUSE_MS_MAX
 from warren.log.config import LogConfig
 from warren.node.member import Member
 from warren.node.pacing import READ_BYTES
@@ -266,3 +266,24 @@ def test_snapshots_are_not_taken_again_and_again_before_a_disk_that_hangs() -> N
     assert waiting(pair.a) == before
     pair.a.hold_disk = False
     pair.until(lambda: waiting(pair.a) == 0)
+
+
+def test_a_lead_that_nobody_can_take_is_offered_ever_more_rarely() -> None:
+    """Each time, proposals stop for a second; and it is said once."""
+    pair = three()
+    for name in "bc":
+        member(pair.stations[name]).raft.abstain(True)
+    pair.a.hold_disk = True
+    within(pair, 10)
+    open_steps = 0
+    for _ in range(3_000):
+        open_steps += member(pair.a).raft.can_propose()
+        pair.step()
+    assert member(pair.a).raft.is_leader
+    assert open_steps > 2_000
+    said = [text for text in pair.a.warnings if "queue 'q' in vhost '/' cannot be led by b" in text]
+    assert len(said) == 1
+    for name in "bc":
+        member(pair.stations[name]).raft.abstain(False)
+    within(pair, HAND_OVER_PAUSE_MS_MAX // 1_000 + 2)
+    assert leader(pair, "b") in ("b", "c")

@@ -23,6 +23,7 @@ from warren.limits import (
     DISK_BEHIND_MS_MAX,
     DISK_PROMPT_MS,
     DISK_STALL_MS_MAX,
+    HAND_OVER_PAUSE_MS_MAX,
     TICK_GROUPS_MAX,
 )
 from warren.protocols.broker import ALARM_DISK, ALARM_MEMORY
@@ -42,6 +43,38 @@ SLOW: Final = 32
 
 TRY_NEXT_MS: Final = 1_000
 """How long a lead is offered to one member before the next one: as long as a transfer may take."""
+
+
+@final
+class Offers:
+    """How often one group's lead has been offered.
+
+    Attributes:
+        heirs: To whom, one after the other.
+        count: How often, to these.
+        due_ms: When the next time comes.
+    """
+
+    def __init__(self, heirs: list[str]) -> None:
+        self.heirs: list[str] = heirs
+        self.count: i64 = 0
+        self.due_ms: i64 = 0
+
+    def next(self, group_id: i64, now_ms: i64) -> str:
+        """Who is to be asked now. Each one is twice, then ever more rarely."""
+        heir = self.heirs[(group_id + self.count) % len(self.heirs)]
+        self.count += 1
+        wait_ms: i64 = TRY_NEXT_MS
+        beyond = self.count - 2 * len(self.heirs)
+        while beyond >= 0 and wait_ms < HAND_OVER_PAUSE_MS_MAX:
+            beyond -= 1
+            wait_ms *= 2
+        self.due_ms = now_ms + wait_ms
+        return heir
+
+    def fails(self) -> bool:
+        """Whether it has just become clear that none of them takes it."""
+        return self.count == 2 * len(self.heirs)
 
 
 @final
@@ -101,6 +134,8 @@ class Disks:
         """What the other nodes said last."""
         self._to_move: deque[Member] = deque()
         """Members that are yet to be asked whether they lead, while the disk is slow."""
+        self._offers: dict[int, Offers] = {}
+        """By group, where the lead has been offered since the disk is slow."""
 
     # --- this node's ----------------------------------------------------------------------------
 
@@ -156,6 +191,7 @@ class Disks:
         to_move = self._to_move
         if not self._watch.slow:
             to_move.clear()
+            self._offers.clear()
             return
         cluster = self._node.cluster
         now = cluster.monotonic_ms()
@@ -165,16 +201,30 @@ class Disks:
             member = to_move.popleft()
             raft = member.raft
             if not member.stopped and raft.is_leader and raft.can_propose():
-                target = self._heir(raft, member.group_id + now // TRY_NEXT_MS)
-                if target:
-                    raft.transfer(target, now)
-                    cluster.stirred(member)
+                heirs = self._heirs(raft)
+                if heirs:
+                    self._offer(member, heirs, now)
 
-    def _heir(self, raft: Raft, turn: i64) -> str:
-        """Who is to lead in this node's place; nobody if the others could not commit by themselves.
+    def _offer(self, member: Member, heirs: list[str], now: i64) -> None:
+        """Offer a lead, unless that was done a moment ago and came to nothing."""
+        group_id = int(member.group_id)
+        offers = self._offers.get(group_id)
+        if offers is None or offers.heirs != heirs:
+            offers = Offers(heirs)
+            self._offers[group_id] = offers
+        if offers.due_ms > now:
+            return
+        if offers.fails():
+            queue = self._node.tables.logged.get(group_id)
+            self._node.log_warning(
+                f"{'the tables' if queue is None else queue} cannot be led by "
+                f"{' or '.join(heirs)} for now; that is tried again, ever more rarely"
+            )
+        member.raft.transfer(offers.next(member.group_id, now), now)
+        self._node.cluster.stirred(member)
 
-        Another one at each turn, in case the one before could not.
-        """
+    def _heirs(self, raft: Raft) -> list[str]:
+        """Who may lead in this node's place; nobody if the others could not commit alone."""
         voters: i64 = 0
         heirs: list[str] = []
         for copy in raft.members:
@@ -182,7 +232,7 @@ class Disks:
                 voters += 1
                 if self.fit(copy.node):
                     heirs.append(copy.node)
-        return heirs[turn % len(heirs)] if len(heirs) > voters // 2 else ""
+        return heirs if len(heirs) > voters // 2 else []
 
     # --- the others' ----------------------------------------------------------------------------
 
