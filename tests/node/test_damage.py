@@ -134,19 +134,58 @@ def test_a_damaged_copy_is_kept_while_the_others_cannot_do_without() -> None:
     assert int(member(station).memory.incarnation) != before
 
 
-def test_the_only_member_halts_at_what_it_cannot_read() -> None:
-    """It gives out nothing else in its place, and goes on with other queues."""
+@pytest.mark.parametrize("way", ["consume", "get", "held"])
+def test_the_only_copy_says_which_messages_are_gone_and_serves_the_rest(way: str) -> None:
     pair, client = filled(1, "quorum")
+    for number in (7, 8, 30):
+        damage(pair.a, number)
+    expected = [n for n in range(1, COUNT + 1) if n not in (7, 8, 30)]
+    if way == "get":
+        numbers = []
+        for _ in expected:
+            got = client.get(QUEUE)
+            assert got is not None
+            numbers.append(int(got.body.split()[1]))
+            client.ack(got.tag)
+        assert client.get(QUEUE) is None
+    elif way == "consume":
+        numbers = drained(pair, client, len(expected))
+    else:
+        # Handed to a consumer as a whole before any of it was read.
+        client.consume(QUEUE)
+        pair.until(lambda: len(client.messages) == len(expected))
+        numbers = [int(got.body.split()[1]) for got in client.messages]
+        client.ack(client.messages[-1].tag, multiple=True)
+    assert numbers == expected
+    said = " ".join(text for text in pair.a.warnings if "are gone" in text)
+    assert "of queue 'orders' in vhost '/' are gone, the others are served" in said
+    pair.until(lambda: pair.a.queue(QUEUE).live() == [])
+    pair.settle(40)
+    pair.a.kill()
+    pair.a.start()
+    pair.until(lambda: pair.a.node.ready)
+    assert pair.a.queue(QUEUE).ready_count() == 0
+
+
+def test_another_copy_takes_the_place_of_the_only_voter() -> None:
+    """One that has everything is given a vote for it; in the end there is one voter again."""
+    pair = Pair(alone=True, file_bytes=FILE_BYTES)
+    other = pair.add("b")
+    client = pair.a.client()
+    assert isinstance(client.declare(QUEUE, kind="quorum", size=1), spec.QueueDeclareOk)
+    client.call(spec.ConfirmSelect(False))
+    for number in range(1, COUNT + 1):
+        client.publish(QUEUE, body(number))
+        pair.until(lambda: len(client.acked) == client.published)
+    pair.until(lambda: is_closed(pair.a, 7) and closed_files(pair.a) > 2)
+    forget(pair.a)
+    before = int(member(pair.a).memory.incarnation)
     damage(pair.a, 7)
-    client.qos(COUNT)
-    client.consume(QUEUE)
-    pair.until(lambda: any("has no other member" in text for text in pair.a.warnings))
-    pair.settle(200)
-    assert [int(got.body.split()[1]) for got in client.messages] == [1, 2, 3, 4, 5, 6]
-    other = pair.a.client()
-    assert isinstance(other.declare("another", kind="quorum"), spec.QueueDeclareOk)
-    other.publish("another", b"fine")
-    pair.until(lambda: other.get("another") is not None)
+    assert drained(pair, pair.a.client(), COUNT) == list(range(1, COUNT + 1))
+    assert int(member(pair.a).memory.incarnation) != before
+    raft = member(other).raft
+    pair.until(lambda: [(c.node, c.voter) for c in raft.members] == [("b", True), ("a", False)])
+    assert not any("are gone" in text for text in pair.a.warnings)
 
 
 @pytest.mark.parametrize("way", ["consume", "get", "consume far", "get far"])

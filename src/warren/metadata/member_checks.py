@@ -13,6 +13,7 @@ from mypy_extensions import i64
 from warren.errors import ClusterError
 from warren.metadata.commands import SetMembers
 from warren.metadata.machine import MetadataMachine
+from warren.metadata.placement import GROUP_SIZE
 from warren.metadata.tables import MemberRecord, QueueRecord
 
 LAST_NODE = "the last node cannot be removed"
@@ -99,11 +100,14 @@ def delete_member(
 def renew_copy(queue: QueueRecord, node: str, incarnation: i64) -> SetMembers:
     """Another copy in the place of a node's, which is damaged; it votes if that one did.
 
+    But not where a queue of one voter was given a second one only so that this copy can go.
+
     Args:
         incarnation: Of the new one; never used before.
     """
+    spare = len(voters(queue)) == 2 and queue.arguments.get(GROUP_SIZE) == 1
     members = [
-        MemberRecord(row.node, incarnation, row.voter) if row.node == node else row
+        MemberRecord(row.node, incarnation, row.voter and not spare) if row.node == node else row
         for row in queue.members
     ]
     return _set(queue, members)

@@ -8,8 +8,9 @@ lacks what nobody else has and is therefore not committed, and asks the leader f
 its place; once the tables name one it drops what it has, and is brought up like any
 new copy. The leader grants that only while a majority of the other members has all that is
 committed, and after it has read all of its own copy: what can still be read of the damaged one is
-dropped when it is needed no more. Until then, and in a group that has nobody else, consumers that
-come to a message which cannot be read wait.
+dropped when it is needed no more. Until then consumers that come to a message which cannot be read
+wait. In a group with a single voter another copy that has everything gets a vote first; the only
+copy there is goes on as a classic queue does.
 
 A queue whose machine cannot be rebuilt at a start is not started. A quorum queue's copy is replaced
 in the same way; a classic queue cannot be used, and its log is kept, until it is deleted.
@@ -25,13 +26,15 @@ from mypy_extensions import i64
 
 from warren.errors import Compacted, CorruptRecord
 from warren.log.listener import RawReader
-from warren.metadata.member_checks import majority_lost, renew_copy, voters
+from warren.metadata.member_checks import add_member, majority_lost, renew_copy, voters
 from warren.metadata.tables import QueueRecord
 from warren.node.member import Member
 from warren.node.pacing import READ_BYTES
 from warren.node.tables import METADATA_GROUP
 from warren.queues.logged import LoggedQueue
 from warren.queues.queue import Queue
+from warren.queues.quorum import QuorumQueue
+from warren.queues.runs import merge_pairs, without
 
 if TYPE_CHECKING:
     from warren.node.node import Node
@@ -58,6 +61,8 @@ class Damage:
         incarnation: The copy.
         said: What the log says last about why it is still there.
         handed_over: How often this node tried to give the lead away.
+        lost: Messages that are known to be unreadable.
+        error: What was found first.
         vhost, name: The queue, once the tables have named it, where it could not be started.
     """
 
@@ -65,6 +70,8 @@ class Damage:
         self.incarnation: i64 = incarnation
         self.said: str = ""
         self.handed_over: i64 = 0
+        self.lost: list[tuple[int, int]] = []
+        self.error: CorruptRecord | None = None
         self.vhost: str = ""
         self.name: str = ""
 
@@ -160,12 +167,15 @@ class Repairs:
         elif queue.kind == "quorum":
             self._note(int(queue.group_id), error)
         else:
-            lost = ", ".join(f"{a} to {b}" if b > a else str(a) for a, b in error.lost[:RUNS_SAID])
-            if len(error.lost) > RUNS_SAID:
-                lost += f" and more up to {error.lost[-1][1]}"
-            self._node.log_warning(
-                f"messages {lost} of {queue} are gone, the others are served: {error}"
-            )
+            self._say_gone(queue, error.lost, error)
+
+    def _say_gone(self, queue: Queue, lost: list[tuple[int, int]], error: CorruptRecord) -> None:
+        said = ", ".join(f"{a} to {b}" if b > a else str(a) for a, b in lost[:RUNS_SAID])
+        if len(lost) > RUNS_SAID:
+            said += f" and more up to {lost[-1][1]}"
+        self._node.log_warning(
+            f"messages {said} of {queue} are gone, the others are served: {error}"
+        )
 
     def member_damaged(self, member: Member, error: BaseException) -> None:
         """What a leader's peer needs cannot be read here."""
@@ -190,14 +200,21 @@ class Repairs:
             queue.snapshot()
 
     def _note(self, group_id: int, error: BaseException) -> None:
-        if group_id in self._damaged or not isinstance(error, CorruptRecord):
+        if not isinstance(error, CorruptRecord):
+            return
+        damage = self._damaged.get(group_id)
+        if damage is not None:
+            damage.lost = merge_pairs([*damage.lost, *without(error.lost, damage.lost)])
             return
         member = self._node.cluster.members.get(group_id)
         queue = self._node.tables.logged.get(group_id)
         if member is None or queue is None:
             return
         self._node.log_warning(f"the copy of {queue} on this node is damaged: {error}")
-        self._damaged[group_id] = Damage(member.memory.incarnation)
+        damage = Damage(member.memory.incarnation)
+        damage.lost = error.lost
+        damage.error = error
+        self._damaged[group_id] = damage
 
     def wants(self, record: QueueRecord) -> bool:
         """Whether this node asked for another copy of a queue."""
@@ -235,11 +252,11 @@ class Repairs:
         own = record.member_on(node.settings.node_name)
         if own is None or own.incarnation != damage.incarnation:
             return True
+        if voters(record) == [node.settings.node_name]:
+            return self._rescue(member, record, damage)
         why = self._why_not(record, own.voter)
         if why:
-            if why != damage.said:
-                damage.said = why
-                node.log_warning(f"the damaged copy of {queue} stays for now: {why}")
+            self._say_why(queue, damage, why)
         elif member.raft.is_leader:
             # Who lacks what cannot be read here is never brought up from here.
             damage.handed_over += 1
@@ -247,6 +264,43 @@ class Repairs:
             node.queue_members.hand_over(member, self._successor(record, member), as_is)
         else:
             self._ask(record, own.incarnation)
+        return True
+
+    def _say_why(self, queue: Queue | None, damage: Damage, why: str) -> None:
+        if why != damage.said:
+            damage.said = why
+            self._node.log_warning(f"the damaged copy of {queue} stays for now: {why}")
+
+    def _rescue(self, member: Member, record: QueueRecord, damage: Damage) -> bool:
+        """Do the next step for the copy of a queue's only voter; False if there is none any more.
+
+        A copy that has everything gets a vote, and this one goes as any other. Where it is the only
+        copy, the queue goes on without what is lost.
+        """
+        node = self._node
+        raft = member.raft
+        queue = node.tables.logged.get(int(record.group_id))
+        if (
+            not isinstance(queue, QuorumQueue)
+            or not raft.is_leader
+            or not raft.can_propose()
+            or not node.queue_members.settled(record)
+        ):
+            return True
+        others = [row.node for row in record.members if row.node != node.settings.node_name]
+        if not others:
+            gone = queue.go_without(damage.lost)
+            if gone and damage.error is not None:
+                self._say_gone(queue, gone, damage.error)
+            return False
+        running = node.queue_members.running()
+        for name in others:
+            command = add_member(record, name, 0)
+            if command is not None and name in running and raft.ready_to_promote(name):
+                node.log_warning(f"node {name} is given a vote in {queue}: its copy has everything")
+                node.tables.submit(command, None)
+                return True
+        self._say_why(queue, damage, "no other node that runs has all of it")
         return True
 
     def _renew_unfit(self, group_id: int, damage: Damage) -> None:

@@ -22,10 +22,10 @@ from warren.log.group import GroupLog
 from warren.queues import commands
 from warren.queues.consumers import Limiter
 from warren.queues.fifo import Fifo
-from warren.queues.links import Delivery, Waiter
+from warren.queues.links import Waiter
 from warren.queues.logged import LoggedQueue
 from warren.queues.queue import Host
-from warren.queues.runs import common, merge_pairs, without
+from warren.queues.runs import merge_pairs
 
 TERM: Final = 1
 """The term of a log that one node writes; nothing ever contests it."""
@@ -51,8 +51,6 @@ class ClassicQueue(LoggedQueue):
         super().__init__(host, vhost, name, "classic", fifo, log)
         fifo.reports_freed = True
         self._leaving: list[Leaving] = []
-        self._lost: list[tuple[int, int]] = []
-        """Messages that were found damaged in this life, as ascending pairs."""
 
     def persisted(self, batch: Batch) -> None:
         """Confirm what is now durable, and let go of what has durably left."""
@@ -125,8 +123,7 @@ class ClassicQueue(LoggedQueue):
         if not isinstance(error, CorruptRecord):
             super().damaged(error)
             return
-        gone = common(self.fifo.live(), error.lost)
-        self._lost = merge_pairs([*self._lost, *without(error.lost, self._lost)])
+        gone = self._note_lost(error.lost)
         if not gone:
             return
         error.lost = gone
@@ -137,18 +134,6 @@ class ClassicQueue(LoggedQueue):
             commands.free(out, i64(first), i64(last))
         self._append_commands(out.getvalue(), False)
         self._mark()
-
-    def pass_over(self, delivery: Delivery) -> bool:
-        """Settle what is lost of a delivery's next messages; whether there was such."""
-        for first, last in self._lost:
-            if first <= delivery.first <= last:
-                count = min(i64(last) - delivery.first + 1, delivery.count)
-                self.settle(delivery.consumer.id, delivery.mid, delivery.mid + count - 1)
-                delivery.first += count
-                delivery.mid += count
-                delivery.count -= count
-                return True
-        return False
 
     def _before_asking(self) -> None:
         """What was published before is there before."""

@@ -24,7 +24,7 @@ big-endian:
 
 CONFIG is the first command in a classic queue's log, and the first of a quorum queue's first
 leader. FREE is all that a classic queue logs of what happens to its messages: which numbers left,
-whoever had them.
+whoever had them. A quorum queue with a single copy frees what the disk has lost of it.
 
 ATTACH_AUTO is for a consumer with automatic acknowledgement: what it was handed is settled when it
 goes, since it may have seen it. Until then it settles to get more, and may return what it did not

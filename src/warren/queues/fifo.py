@@ -185,7 +185,7 @@ class Fifo:
         self._put_back(runs)
 
     def free(self, first: i64, last: i64) -> None:
-        """Messages of a classic queue left it; at recovery all of them are ready."""
+        """Messages left a classic queue, at whose recovery all are ready; or nobody has them."""
         self.ready.remove(first, last)
         self.returned.remove(first, last)
 

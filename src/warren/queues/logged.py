@@ -11,9 +11,10 @@ from warren.log.group import GroupLog
 from warren.log.listener import BatchReader
 from warren.queues import commands
 from warren.queues.fifo import Fifo
-from warren.queues.links import Link
+from warren.queues.links import Delivery, Link
 from warren.queues.publishing import PublishRun
 from warren.queues.queue import Host, Queue
+from warren.queues.runs import common, merge_pairs, without
 
 FLOW_BYTES: Final = 33_554_432
 """With more than this on its way to disk, a queue's publishers wait for the disk."""
@@ -44,6 +45,8 @@ class LoggedQueue(Queue):
         self._read_first: i64 = 0
         self._read_behind: i64 = -1
         """What the read before brought: its first message, and the one behind its last."""
+        self._lost: list[tuple[int, int]] = []
+        """Messages that this queue goes on without in this life, as ascending pairs."""
         self._stalled: bool = False
         """Whether what readers wait for cannot be had now, so that only `retry` reads again."""
 
@@ -97,6 +100,23 @@ class LoggedQueue(Queue):
     def check(self, first: int, last: int) -> None:
         """Read some messages, to find out which of them are lost."""
         self.log.read(first, last, READ_AHEAD_BYTES, LossCheck(self))
+
+    def _note_lost(self, lost: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Go on without some messages, of which nobody has a copy; those that are still live."""
+        self._lost = merge_pairs([*self._lost, *without(lost, self._lost)])
+        return common(self.fifo.live(), lost)
+
+    def pass_over(self, delivery: Delivery) -> bool:
+        """Settle what is lost of a delivery's next messages; whether there was such."""
+        for first, last in self._lost:
+            if first <= delivery.first <= last:
+                count = min(i64(last) - delivery.first + 1, delivery.count)
+                self.settle(delivery.consumer.id, delivery.mid, delivery.mid + count - 1)
+                delivery.first += count
+                delivery.mid += count
+                delivery.count -= count
+                return True
+        return False
 
     def close(self) -> None:
         """The queue was deleted: nobody gets what they wait for."""

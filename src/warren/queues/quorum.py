@@ -123,6 +123,19 @@ class QuorumQueue(LoggedQueue, Machine):
             run.safe()
         self._forget_gathered()
 
+    def go_without(self, lost: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Drop messages that cannot be read here, on the only copy; gives those that were live.
+
+        Those that consumers were handed are settled when it is their turn.
+        """
+        gone = self._note_lost(lost)
+        for first, last in gone:
+            commands.free(self._commands, i64(first), i64(last))
+        if gone:
+            self._command()
+        self.retry()
+        return gone
+
     def expire_groups(self, now_ms: i64) -> None:
         """The leader minds the leases of readers."""
         if self._group().leads():
