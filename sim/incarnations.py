@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, final
 
-from sim.model import CONFIRMED, NEVER, SENT, Message, Violation
+from sim.model import CONFIRMED, NEVER, RETURNED, Message, Violation
 from warren.metadata.outcome import Outcome
 from warren.metadata.tables import NO_OWNER, QueueRecord
 from warren.node.node import Node
@@ -342,7 +342,7 @@ class Incarnations:
     def check_delivered(self, parcel: Parcel, source: set[int], who: str) -> None:
         """A message came out of one of some queues."""
         message, span = parcel.message, parcel.span
-        if message.status not in (SENT, CONFIRMED):
+        if message.status == RETURNED:
             raise Violation(f"{message} came out of {span.name} to {who}")
         if not self.candidates(span) & source:
             raise Violation(

@@ -84,6 +84,9 @@ class Healing:
             if group_id in incarnations.known:
                 incarnations.check_published(group_id, group.published)
         incarnations.finished()
+        for queue in incarnations.living():
+            if queue.in_memory and world.process_over(queue):
+                raise Violation(f"queue {queue.name} has outlived the process it lived in")
         if incarnations.living():
             world.clients = sweepers(world)
             world.begin_acting()

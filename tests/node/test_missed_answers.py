@@ -60,3 +60,25 @@ def test_a_consumer_is_attached_all_the_same() -> None:
     pair, client = swallowed(consume)
     assert isinstance(client.methods[0], spec.BasicConsumeOk)
     pair.until(lambda: client.bodies() == [b"x"] * 3)
+
+
+def test_a_declare_whose_queue_is_deleted_before_its_node_hears_of_it_is_made_anew() -> None:
+    """Both are in one snapshot."""
+    pair = Pair()
+    pair.add("c")
+    a, b = pair.a, pair.b
+    client, other = b.client(), a.client()
+    leading = a.node.tables.member()
+    assert leading.leads()
+    pair.blocked.add(("a", "b"))
+    pair.cut("a", "b")
+    client.send(spec.QueueDeclare(queue=QUEUE, durable=True, arguments={"x-queue-type": "quorum"}))
+    pair.until(lambda: QUEUE in a.node.tables.vhosts["/"].queues)
+    assert isinstance(other.call(spec.QueueDelete(queue=QUEUE)), spec.QueueDeleteOk)
+    leading.snapshots.take()
+    index = int(leading.applied_index)
+    pair.until(lambda: int(leading.log.snapshot_index) >= index)
+    pair.blocked.clear()
+    pair.until(lambda: len(client.methods) > 0)
+    assert isinstance(client.methods[0], spec.QueueDeclareOk)
+    assert QUEUE in b.node.tables.vhosts["/"].queues

@@ -286,7 +286,12 @@ class VirtualHostSession(Session):
             self._tables.delete_owned(self._name, self._identity)
             return
         if not created:
-            self._queue_command(method, name, True)
+            command = self._queue_command(method, name, True)
+            if command is not None:
+                # It was deleted again before this node heard of it, all in one snapshot, or the
+                # nodes that it was to have members on are gone.
+                self._submit(command, method, name, done)
+                return
         self._declared(name, done)
 
     def bind_queue(
