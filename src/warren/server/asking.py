@@ -11,6 +11,7 @@ import os
 import socket
 import ssl
 import sys
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -142,7 +143,7 @@ def ask(
         ConfigError: It refuses the connection.
     """
     own = PeerHello(ANYONE, os.urandom(16), NO_CLUSTER, 0, __version__, 0)
-    handshake = Handshake(own, derive_key(secret), os.urandom(32), ANYONE)
+    handshake = Handshake(own, key_of(secret), os.urandom(32), ANYONE)
     with socket.create_connection((host, port), seconds) as plain:
         stream: socket.socket = plain
         if tls is not None:
@@ -167,6 +168,12 @@ def ask(
                 if answer[0] != "more":
                     return answer
                 parts += answer[1]
+
+
+@lru_cache(maxsize=4)
+def key_of(secret: bytes) -> bytes:
+    """The key of a cluster's secret, derived once: a command asks several times."""
+    return derive_key(secret)
 
 
 def receive(stream: socket.socket) -> bytes:
