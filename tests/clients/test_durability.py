@@ -262,19 +262,22 @@ def test_many_queues_and_large_bodies(private_broker: Broker) -> None:
         assert get(again, f"q{n}")[2] == large
 
 
-def test_restart_again_and_again(private_broker: Broker, kind: str) -> None:
-    """Recovery itself changes nothing: ten starts with no work between."""
+def test_restart_again_and_again(private_broker: Broker) -> None:
+    """Recovery itself changes nothing: ten starts with no work between, a queue of each type."""
+    kinds = ("classic", "quorum")
     channel = connect(private_broker).channel()
-    channel.queue_declare("q", durable=True, arguments={"x-queue-type": kind})
     channel.confirm_delivery()
-    for n in range(50):
-        channel.basic_publish("", "q", b"%d" % n, PERSISTENT)
+    for kind in kinds:
+        channel.queue_declare(kind, durable=True, arguments={"x-queue-type": kind})
+        for n in range(50):
+            channel.basic_publish("", kind, b"%d" % n, PERSISTENT)
     for n in range(10):
         private_broker.restart(kill=bool(n % 2))
     again = connect(private_broker).channel()
-    got = [get(again, "q") for _ in range(50)]
-    assert [body for _, _, body in got] == [b"%d" % n for n in range(50)]
-    assert kind == "classic" or not any(method.redelivered for method, _, _ in got)
+    for kind in kinds:
+        got = [get(again, kind) for _ in range(50)]
+        assert [body for _, _, body in got] == [b"%d" % n for n in range(50)], kind
+        assert kind == "classic" or not any(method.redelivered for method, _, _ in got)
 
 
 def files(broker: Broker) -> dict[str, bytes]:
