@@ -6,9 +6,11 @@ import pytest
 
 from sim.disk import SimDisk
 from tests.node.pair import Client, Pair, Station
+from warren.errors import CorruptRecord, StorageError
 from warren.log.batch import HEADER_BYTES
 from warren.log.group import newest_snapshot, newest_state
 from warren.node.member import Member
+from warren.protocols.broker import Settings
 from warren.wire.amqp091 import spec
 
 QUEUE = "orders"
@@ -414,3 +416,105 @@ def test_what_a_start_found_gone_is_said_once_the_queue_is_named() -> None:
     assert "messages 6 of queue 'orders' in vhost '/' are gone" in said[0]
     got = drained(pair, station.client(), COUNT - 1)
     assert got == [number for number in range(1, COUNT + 1) if number != 7]
+
+
+def salvaging(settings: Settings) -> None:
+    """As a server with `--salvage` has it."""
+    settings.salvage = True
+
+
+def begin_file(pair: Pair, client: Client) -> None:
+    """Have all nodes come to the file that they go on writing to."""
+    for _ in range(3):
+        client.publish(QUEUE, b"before")
+        pair.settle(40)
+    client.call(spec.QueuePurge(0, QUEUE, False))
+    client.call(spec.ConfirmSelect(False))
+    client.published = 0
+
+
+def spoil(station: Station, text: bytes) -> None:
+    """Flip a bit of some text in the file that a node was writing."""
+    path = station.node.log._store.files[-1].path
+    station.disk.flip(path, station.disk.image()[path].index(text) + 1, 0x10)
+
+
+@pytest.mark.parametrize("kind", ["quorum", "classic"])
+def test_a_node_that_is_alone_goes_on_with_what_is_whole_of_its_newest_file(kind: str) -> None:
+    """When it is told to; else it is as it was."""
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    client.declare(QUEUE, kind=kind)
+    begin_file(pair, client)
+    for number in range(1, 11):
+        client.publish(QUEUE, body(number))
+        pair.until(lambda: len(client.acked) == client.published)
+    pair.a.kill()
+    spoil(pair.a, b"message 000004")
+    image = pair.a.disk.image()
+    with pytest.raises(CorruptRecord):
+        pair.a.start()
+    assert pair.a.disk.image() == image
+    pair.configure = salvaging
+    for life in range(2):
+        pair.a.start()
+        pair.until(lambda: pair.a.node.ready)
+        client = pair.a.client()
+        got = []
+        while (message := client.get(QUEUE)) is not None:
+            got.append(int(message.body.split()[1]))
+        assert got == [1, 2, 3, 5, 6, 7, 8, 9, 10]
+        # It is written down what there is, so that it is said once.
+        said = " ".join(pair.a.warnings)
+        assert said.count("messages 6 of queue 'orders' in vhost '/' are gone") == 1
+        pair.settle(100)
+        if life == 0:
+            pair.a.kill()
+            pair.configure = lambda settings: None
+
+
+def test_a_node_that_is_alone_goes_on_without_some_entries_of_its_tables() -> None:
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    for name in ("first", "second", "third"):
+        client.declare(name)
+        client.publish(name, b"of the %s" % name.encode())
+        pair.settle()
+    pair.a.kill()
+    spoil(pair.a, b"second")
+    pair.configure = salvaging
+    pair.a.start()
+    pair.until(lambda: pair.a.node.ready)
+    client = pair.a.client()
+    for name in ("first", "third"):
+        got = client.get(name)
+        assert got is not None and got.body == b"of the %s" % name.encode()
+    assert isinstance(client.declare("second", passive=True), spec.ChannelClose)
+    said = " ".join(pair.a.warnings)
+    assert "the tables names no queue for it" in said
+    # A node may join, which cannot be sent what is lost.
+    pair.configure = lambda settings: None
+    other = pair.add("b")
+    assert sorted(other.node.tables.vhosts["/"].queues) == ["first", "third"]
+    pair.a.kill()
+    pair.a.start()
+    pair.until(lambda: pair.a.node.ready)
+
+
+def test_a_node_of_a_cluster_may_not_go_on_with_less() -> None:
+    pair = Pair()
+    pair.b.client().declare(QUEUE, kind="quorum")
+    pair.until(lambda: QUEUE in pair.b.node.tables.vhosts["/"].queues)
+    client = pair.a.client()
+    begin_file(pair, client)
+    for number in range(1, 6):
+        client.publish(QUEUE, body(number))
+        pair.until(lambda: len(client.acked) == client.published)
+    pair.settle(40)
+    pair.b.kill()
+    spoil(pair.b, b"message 000002")
+    image = pair.b.disk.image()
+    pair.configure = salvaging
+    with pytest.raises(StorageError, match="in a cluster with a, b"):
+        pair.b.start()
+    assert pair.b.disk.image() == image

@@ -571,6 +571,13 @@ class GroupLog:
         if self.state_number > 0:
             self._tail = Tail(self.last_index + 1)
 
+    def gap_before(self, index: i64) -> None:
+        """Entries before this index are lost; it is the next one. For recovery only."""
+        self.last_index = index - 1
+        self.persisted_index = index - 1
+        if self._tail is not None:
+            self._tail.restart(index)
+
     def replayed(self, batch: Batch) -> bool:
         """Note the next entry; False if it is not the next. For recovery only."""
         if batch.index != self.last_index + 1:

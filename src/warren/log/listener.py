@@ -127,8 +127,12 @@ class Replayer:
         """
         raise error
 
+    def alone(self, group_id: int) -> bool:
+        """Whether a group with a state is its own majority: then it may lack entries, too."""
+        return False
+
     def lost(self, group_id: int, first: int, last: int, error: CorruptRecord) -> None:
-        """Entries of a group without a state are lost, and those behind them follow.
+        """Entries of a group without a state, or one that is alone, are lost; later ones follow.
 
         The messages `first` to `last`, both included, came with them; none did if `last` is lower.
 

@@ -61,6 +61,8 @@ class Recovery:
         self._torn = False
         self._doubt: CorruptRecord | None = None
         """Damage of which nobody knows what was there."""
+        self._begun: str = ""
+        """The path of a file that was begun."""
         self._salvaged: list[LogFile] = []
         """Files that were indexed by what is whole of them."""
 
@@ -100,6 +102,8 @@ class Recovery:
             file.handle.close()
         self._store.files = []
         self._store.groups = {}
+        if self._begun:
+            self._store.disk.remove(self._begun)
 
     def _create(self, names: list[str]) -> None:
         """Begin a new log; what a crash of the same act left behind may be there."""
@@ -234,12 +238,13 @@ class Recovery:
         """Begin a new file behind a damaged one, which grows no more; no manifest names it yet."""
         store = self._store
         number = store.next_number
-        store.next_number += 1
         path = log_path(number)
-        if path in self._leftovers:
-            self._leftovers.remove(path)
+        while path in self._leftovers:
+            number += 1
+            path = log_path(number)
+        store.next_number = number + 1
         handle = store.disk.open(path, create=True)
-        handle.truncate(0)
+        self._begun = path
         damaged.closed = True
         store.last_round = self._round_number
         store.files.append(LogFile(number, path, handle))
@@ -440,7 +445,8 @@ class _Entries(Visitor):
         error = self.damage
         assert error is not None, "entries are missed where there is damage"
         try:
-            if group.state_number > 0 or index <= group.last_index:
+            counted = group.state_number > 0 and not self._replayer.alone(int(group.id))
+            if counted or index <= group.last_index:
                 give_up(group, self._replayer, error)
                 return
             before = self.behind.get(group.id, 0)
@@ -448,8 +454,7 @@ class _Entries(Visitor):
         except CorruptRecord:
             self.failed = True
             raise
-        group.last_index = index - 1
-        group.persisted_index = index - 1
+        group.gap_before(index)
 
     def finish(self) -> None:
         """All files were read: say what is missing at the ends of groups."""

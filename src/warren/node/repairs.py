@@ -90,6 +90,10 @@ class Repairs:
         self._damaged: dict[int, Damage] = {}
         self._unfit: dict[int, Damage] = {}
         """Queues that could not be replayed at the start of this life."""
+        self._doubtful: bool = False
+        """Whether the log of this life may lack what nobody knows of."""
+        self._holes: list[int] = []
+        """Groups that lack entries, until a snapshot covers those."""
         self._losses: dict[int, list[CorruptRecord]] = {}
         """What was lost of queues that the tables have not named yet."""
         self._checking: dict[int, bool] = {}
@@ -102,7 +106,9 @@ class Repairs:
 
     def take(self, replayer: NodeReplayer) -> None:
         """Before queues are started: these cannot be."""
+        self._holes = list(dict.fromkeys(replayer.holes))
         for error in replayer.doubts:
+            self._doubtful = True
             self._node.log_warning(
                 f"{error}; the node goes on with all that is whole. Of classic queues here, and of "
                 "quorum queues without other members, messages may be gone or come again beyond "
@@ -116,15 +122,17 @@ class Repairs:
         for error in replayer.losses:
             self._losses.setdefault(error.group_id, []).append(error)
 
-    def started(self, queue: Queue) -> None:
+    def started(self, queue: LoggedQueue) -> None:
         """A queue is started, perhaps long after the node: say what it has lost."""
         for error in self._losses.pop(int(queue.group_id), []):
             if error.lost:
-                self.queue_damaged(queue, error)
+                self._say_gone(queue, error.lost, error)
             else:
                 self._node.log_warning(
                     f"messages that had left {queue} may come again, redelivered: {error}"
                 )
+        if self._doubtful:
+            queue.look_for_gaps()
 
     def halts(self, group_id: int) -> bool:
         """Whether a queue could not be started here because its log is damaged."""
@@ -224,10 +232,13 @@ class Repairs:
 
     def tick(self, now_ms: i64) -> None:
         """Try again, about once a second, what could not be done."""
-        if now_ms < self._due_ms or not (self.stalled or self._damaged or self._unfit):
+        if now_ms < self._due_ms:
+            return
+        if not (self.stalled or self._damaged or self._unfit or self._holes):
             return
         self._due_ms = now_ms + RETRY_MS
         self._turn += 1
+        self._holes = [group_id for group_id in self._holes if not self._covered(group_id)]
         stalled = self.stalled
         self.stalled = []
         for queue in stalled:
@@ -238,6 +249,16 @@ class Repairs:
                 del self._damaged[group_id]
         for group_id, damage in list(self._unfit.items()):
             self._renew_unfit(group_id, damage)
+
+    def _covered(self, group_id: int) -> bool:
+        """Whether what a group lacks is behind a snapshot now, or does not matter any more."""
+        tables = self._node.tables
+        if group_id == METADATA_GROUP:
+            return tables.snapshot() > 0
+        queue = tables.logged.get(group_id)
+        if queue is None:
+            return self._node.cluster.session > 0
+        return queue.deleted or queue.snapshot() > 0
 
     def _renew(self, group_id: int, damage: Damage) -> bool:
         """Do the next step for a damaged copy; False if it is there no more."""

@@ -29,6 +29,7 @@ class NodeReplayer(Replayer):
         damaged: Groups that cannot be replayed, and why.
         losses: What classic queues have lost: group, damage, and numbers of messages.
         doubts: Damage of which nobody knows what was there.
+        holes: Groups of which entries are lost, so that a snapshot has to cover them.
     """
 
     def __init__(self, node: str, goes_on: bool = False, begins_anew: bool = False) -> None:
@@ -51,6 +52,7 @@ class NodeReplayer(Replayer):
         self.damaged: dict[int, CorruptRecord] = {}
         self.losses: list[CorruptRecord] = []
         self.doubts: list[CorruptRecord] = []
+        self.holes: list[int] = []
 
     def state(self, group_id: int, payload: bytes) -> int:
         """A replicated group's term, vote, members and commit hint."""
@@ -95,8 +97,15 @@ class NodeReplayer(Replayer):
         machine = MetadataMachine()
         if self.tables_state:
             machine.restore(self.tables_state)
-        for index, payload in self.tables_entries:
-            machine.apply(index, commands.decode(payload))
+        try:
+            for index, payload in self.tables_entries:
+                machine.apply(index, commands.decode(payload))
+        except (AssertionError, LookupError) as error:
+            # Something that they build on is lost.
+            raise StorageError(
+                f"{self.doubts[0]}. What is left of the tables does not fit together: restore the "
+                "directory from a copy"
+            ) from error
         nodes = list(machine.nodes)
         if METADATA_GROUP in self.groups:
             for batch in self.groups[METADATA_GROUP].pending:
@@ -110,8 +119,18 @@ class NodeReplayer(Replayer):
                 "without --salvage"
             )
 
+    def alone(self, group_id: int) -> bool:
+        """Whether nobody else counts on a group's copy here."""
+        revived = self.groups.get(group_id)
+        return revived is not None and revived.alone()
+
     def lost(self, group_id: int, first: int, last: int, error: CorruptRecord) -> None:
-        """A classic queue has lost messages."""
+        """A classic queue, or the only copy of another one, has lost messages."""
+        self.holes.append(group_id)
+        if group_id == METADATA_GROUP:
+            # What they lost has no name any more.
+            self.doubtful(error)
+            return
         gone = CorruptRecord(error.path, error.offset_bytes, error.reason)
         gone.group_id = group_id
         if first <= last:

@@ -152,6 +152,10 @@ class Revived:
         self.configs: list[tuple[int, list[Copy]]] = []
         self._alone = is_alone(memory.members, node, memory.incarnation)
 
+    def alone(self) -> bool:
+        """Whether this copy is its own majority, by all that was found so far."""
+        return self._alone
+
     def take_snapshot(self, index: i64, payload: bytes) -> None:
         """The newest snapshot."""
         self.snapshot = unwrap(payload)

@@ -552,6 +552,7 @@ class Tables(Machine):
         if node.cluster.session:
             return
         node.cluster.session_begun(session)
+        doubtful = self._replayer is not None and len(self._replayer.doubts) > 0
         self._replayer = None
         known: dict[int, bool] = {METADATA_GROUP: True}
         for tables in self.machine.vhosts.values():
@@ -560,6 +561,11 @@ class Tables(Machine):
                 copies.replace(node, record)
         for group_id in node.log.group_ids():
             if group_id not in known:
+                if doubtful:
+                    node.log_warning(
+                        f"what the log has of group {group_id} is dropped: what is left of the "
+                        "tables names no queue for it"
+                    )
                 node.log.drop(group_id)
                 node.appended(True)
         if not self.machine.vhosts:

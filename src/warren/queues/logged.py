@@ -6,9 +6,11 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from warren.errors import CorruptRecord
 from warren.log.batch import KIND_MESSAGES, KIND_TRANSIENT, Batch
 from warren.log.group import GroupLog
 from warren.log.listener import BatchReader
+from warren.log.salvage import gaps
 from warren.queues import commands
 from warren.queues.fifo import Fifo
 from warren.queues.links import Delivery, Link
@@ -117,6 +119,10 @@ class LoggedQueue(Queue):
                 delivery.count -= count
                 return True
         return False
+
+    def look_for_gaps(self) -> None:
+        """Read all that is live, to find out which of it no file has."""
+        GapCheck(self, self.live()).go_on()
 
     def close(self) -> None:
         """The queue was deleted: nobody gets what they wait for."""
@@ -237,6 +243,46 @@ class ReadAhead(BatchReader):
             first = batches[0].first
             behind = batches[-1].first + batches[-1].count
         self._queue.batches_read(first, behind, error)
+
+
+@final
+class GapCheck(BatchReader):
+    """Reads of all live messages, where some may be in no file and in no index."""
+
+    def __init__(self, queue: LoggedQueue, runs: list[tuple[int, int]]) -> None:
+        self._queue: LoggedQueue = queue
+        self._runs: list[tuple[int, int]] = runs
+
+    def go_on(self) -> None:
+        """Read the next part."""
+        if self._runs and not self._queue.deleted:
+            first, last = self._runs[0]
+            self._queue.log.read(first, last, READ_AHEAD_BYTES, self)
+
+    def batches_read(self, batches: list[Batch], error: BaseException | None) -> None:
+        """What no batch has up to where they end is lost."""
+        queue = self._queue
+        first, last = self._runs[0]
+        if queue.deleted or (error is not None and not isinstance(error, CorruptRecord)):
+            return
+        if error is not None and error.lost:
+            last_read = error.lost[-1][1]
+            lost = error.lost
+        else:
+            last_read = last if not batches else int(batches[-1].first + batches[-1].count) - 1
+            lost = gaps(batches, first, min(last, last_read))
+        if batches:
+            last_read = max(last_read, int(batches[-1].first + batches[-1].count) - 1)
+        if lost:
+            damage = CorruptRecord(f"group {queue.group_id}", 0, "no file has these messages")
+            damage.group_id = int(queue.group_id)
+            damage.lost = lost
+            queue.damaged(damage)
+        if last_read >= last:
+            self._runs.pop(0)
+        else:
+            self._runs[0] = (last_read + 1, last)
+        self.go_on()
 
 
 @final

@@ -613,8 +613,8 @@ def what_to_do(data_dir: str, error: CorruptRecord) -> str:
     if error.path == MANIFEST_PATH:
         return where + "restore the directory from a copy"
     return where + (
-        "restore the directory from a copy, or start with --salvage to go on with what is whole; "
-        "messages that were in the damaged part are gone then"
+        "restore the directory from a copy; or make one, and start with --salvage to go on with "
+        "what is whole: what was in the damaged part is gone then"
     )
 
 
