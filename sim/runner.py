@@ -102,6 +102,7 @@ NEEDED_OF_CLUSTERS = (
     "links ended by damage",
     *SHORT_LIVED,
     "consumers of deleted queues",
+    "transfers outlived",
 )
 """The same for clusters."""
 

@@ -85,9 +85,10 @@ class Lines:
         self._doubted = {doubted for doubted in self._doubted if doubted[0] != name}
 
     def lost(self, site: Site) -> None:
-        """A machine is lost for good: its queues may lose everything."""
+        """A machine is lost for good: its queues may lose everything, and go with its node."""
         for queue in self._queues_on(site.name):
             queue.lost = True
+            queue.deleting(self._world.step_number)
 
     def may_refuse(self, message: Message, queue: str) -> bool:
         """Whether a publish may have found no line to its queue's node, or lost it."""

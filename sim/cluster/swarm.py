@@ -80,8 +80,6 @@ FAULTS: Final = (
 
 LATER_FAULTS: Final = (GARBLE, STALL, CRAWL, DAMAGE, OUTLIVE)
 """Drawn apart, as all that came later is: runs without it are what they were before."""
-OFF: Final = frozenset({OUTLIVE})
-"""Faults that nodes are known not to stand yet."""
 
 
 @final
@@ -118,7 +116,7 @@ class ClusterOptions:
 
         later = Random(f"{seed} later in clusters")
         for name in LATER_FAULTS:
-            if later.random() < LATER_SHARE and name not in OFF:
+            if later.random() < LATER_SHARE:
                 self.faults[name] = 3
 
     def down_us(self) -> int:

@@ -19,6 +19,7 @@ from sim.cluster.checkers import (
     ClusterDurabilityChecker,
     ClusterLossChecker,
 )
+from sim.cluster.drops import Drops
 from sim.cluster.healing import Healing
 from sim.cluster.ledger import Ledger
 from sim.cluster.lines import Lines
@@ -103,6 +104,7 @@ class ClusterWorld(Stage):
         self.network = Network(self)
         self.ledger = Ledger(self)
         self.remote_lines = Lines(self)
+        self.drops = Drops(self)
         self.troubles = ClusterTroubles(self)
         self.checkouts = ClusterCheckoutChecker(self)
         self.durability = ClusterDurabilityChecker(self)
@@ -121,7 +123,6 @@ class ClusterWorld(Stage):
         self._replaced = False
         self._alarm_step = -1
         self._gone: dict[str, set[int]] = {}
-        self._dropped_before: dict[str, int] = {}
         # A method that finds no majority for half a minute ends its connection.
         self.tolerated.add(541)
 
@@ -241,6 +242,7 @@ class ClusterWorld(Stage):
 
     def began(self, site: Site) -> None:
         """A node has recovered."""
+        self.drops.began(site)
         self.ledger.began(site)
 
     def watch(self, site: Site) -> None:
@@ -266,13 +268,7 @@ class ClusterWorld(Stage):
 
     def ending(self, site: Site) -> None:
         """A node is about to be gone; its clients look at what it still had to say."""
-        for queue in self.queues:
-            found = self.queue_on(site, queue) if queue.single else None
-            if found is not None:
-                # A crash forgets the count, not that they went with consumers who acknowledge
-                # nothing.
-                before = self._dropped_before.get(queue.name, 0)
-                self._dropped_before[queue.name] = before + int(found.fifo.dropped)
+        self.drops.ending(site)
         self.ledger.ending(site)
         for key in list(self._doubts):
             if key[0] == site.name:
@@ -596,10 +592,7 @@ class ClusterWorld(Stage):
 
     def dropped(self, queue: QueueState) -> int:
         """Messages dropped at a queue's delivery limit, or that its node has said are gone."""
-        found = [self.queue_on(site, queue) for site in self.running()]
-        limit = max((int(each.fifo.dropped) for each in found if each is not None), default=0)
-        before = self._dropped_before.get(queue.name, 0)
-        return limit + before + len(self._gone.get(queue.name, ()))
+        return self.drops.total(queue) + len(self._gone.get(queue.name, ()))
 
     def mourn(self, queue: str, runs: str) -> None:
         """A node says which messages of a classic queue its damaged disk has lost."""
