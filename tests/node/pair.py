@@ -102,7 +102,7 @@ class Station:
 
     def begin_anew(self) -> None:
         """Do what the server does when a majority says that the disk is an older copy."""
-        self.former_uid = self.former_uid or self.uid
+        self.former_uid = self.uid
         self.uid = f"{self.name}.{self.boot}".encode().ljust(16, b".")
         self.kill()
         self.start()

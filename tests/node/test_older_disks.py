@@ -63,6 +63,27 @@ def test_a_directory_restored_from_a_copy() -> None:
     assert drained(pair, c) == [b"%d" % n for n in (*range(1, 6), *range(1, 21))]
 
 
+def test_a_node_that_stops_while_it_begins_anew() -> None:
+    """The cluster has it under its new uid already, and it has not noted that yet."""
+    pair = three_with_messages(QUEUE, minds_seconds=True)
+    c = pair.stations["c"]
+    backup = c.backup()
+    c.kill()
+    c.start()
+    pair.until(lambda: c.node.ready)
+    c.kill()
+    c.restore(backup)
+    c.start()
+    pair.until(lambda: codes.OUTDATED in c.refusals)
+    c.begin_anew()
+    pair.until(lambda: pair.a.node.tables.machine.nodes["c"].nonce == c.lives[0])
+    c.refusals.clear()
+    c.kill()
+    c.start()
+    pair.until(lambda: c.node.ready and votes(pair.a, "c"))
+    assert not c.refusals
+
+
 def test_a_copy_of_the_same_life() -> None:
     """It was made while the node ran, and the node never started again in between."""
     pair = three_with_messages(QUEUE, minds_seconds=True)

@@ -145,7 +145,9 @@ class Membership:
         if not nonce or not hello.life or hello.life == nonce:
             return False
         age = hello.boot - boot
-        if age <= 0 or hello.cluster_id == NO_CLUSTER:
+        # One that stopped while it began anew names none either.
+        names_cluster = hello.cluster_id != NO_CLUSTER or hello.former_uid != b""
+        if age <= 0 or not names_cluster:
             return True
         if age > len(hello.lives):
             # The tables here are too old to tell.

@@ -112,7 +112,7 @@ class Identity:
         Raises:
             StorageError: It cannot be written.
         """
-        self.former_uid = self.former_uid or self.uid
+        self.former_uid = self.uid
         self.uid = os.urandom(ID_BYTES)
         self.save()
 

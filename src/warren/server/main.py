@@ -493,7 +493,7 @@ class Server:
 
     def begin_anew(self, peer: str) -> None:
         """Start once more with copies that have nothing: the disk lacks what it acknowledged."""
-        if self._stopping.done() or self._identity.former_uid:
+        if self._stopping.done():
             return
         log.error(
             "node %s knows that this data directory had more than it has now: it was restored "
