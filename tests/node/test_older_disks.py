@@ -98,6 +98,28 @@ def test_a_copy_of_the_same_life() -> None:
     begins_anew(pair, c, pair.b)
 
 
+def test_what_was_durable_is_said_again_over_a_new_link() -> None:
+    """The word was lost with the link that had brought the acknowledgement before it."""
+    pair = three_with_messages(QUEUE, minds_seconds=True)
+    c = pair.stations["c"]
+    client = pair.a.client()
+    pair.settle(60)
+    client.publish_confirmed(QUEUE, 1)
+    backup = c.backup()
+    client.publish_confirmed(QUEUE, 1)
+    words = {(c.name, name) for name in "ab"}
+    pair.deaf |= words
+    pair.settle(30)
+    for source, target in words:
+        pair.cut(source, target)
+    pair.deaf -= words
+    pair.settle(30)
+    c.kill()
+    c.restore(backup)
+    c.start()
+    begins_anew(pair, c, pair.b)
+
+
 def test_what_was_durable_is_known_after_a_restart_of_all() -> None:
     """A node that was down said how far it had come, and those who heard it wrote that down."""
     pair = three_with_messages(QUEUE, minds_seconds=True)

@@ -194,7 +194,8 @@ class Membership:
         return not tables.machine.nodes and not tables.member().raft.members
 
     def linked(self, peer: str, hello: PeerHello) -> None:
-        """The link to a node is up."""
+        """The link to a node is up: it may not have heard how far the log here is durable."""
+        self._said_round = 0
         if self.joining():
             if peer not in self._contacts:
                 self._contacts.append(peer)
