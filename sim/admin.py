@@ -41,6 +41,10 @@ class Admin(Actor):
             self.world.may_be_cleared(queue)
         self._clearing = []
 
+    def clears(self, queue: QueueState) -> bool:
+        """Whether it waits to hear that a queue is purged or gone."""
+        return queue in self._clearing
+
     def act(self) -> None:
         """Purge or delete a queue."""
         if self.busy() or self.random.random() > self.world.options.clear_share:

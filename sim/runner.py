@@ -103,6 +103,8 @@ NEEDED_OF_CLUSTERS = (
     *SHORT_LIVED,
     "consumers of deleted queues",
     "transfers outlived",
+    "disks put back",
+    "begun anew",
 )
 """The same for clusters."""
 

@@ -1,4 +1,4 @@
-"""How many messages left each queue without anybody having settled them, over all lives of its node.
+"""How many messages left each queue without being settled, over all lives of its node.
 
 They went with consumers who acknowledge nothing, or at the delivery limit. A node counts them, and
 a crash may have it forget the count of a classic queue, not that they went; what an orderly stop
@@ -14,6 +14,10 @@ from sim.model import QueueState
 if TYPE_CHECKING:
     from sim.cluster.site import Site
     from sim.cluster.world import ClusterWorld
+
+
+Counts = tuple[int, int]
+"""What nodes have forgotten of a queue, and what they count."""
 
 
 @final
@@ -44,8 +48,16 @@ class Drops:
                 before = self._forgotten.get(queue.name, 0)
                 self._forgotten[queue.name] = before + max(0, counted - kept)
 
-    def total(self, queue: QueueState) -> int:
-        """So many at most."""
+    def counts(self, queue: QueueState) -> Counts:
+        """What there is now."""
         found = [self._world.queue_on(site, queue) for site in self._world.running()]
         counted = [int(each.fifo.dropped) for each in found if each is not None]
-        return max(counted, default=0) + self._forgotten.get(queue.name, 0)
+        return self._forgotten.get(queue.name, 0), max(counted, default=0)
+
+    def total(self, queue: QueueState) -> int:
+        """So many at most."""
+        return sum(self.counts(queue))
+
+    def go_back(self, site: Site, queue: QueueState, counts: Counts) -> None:
+        """A queue's node is down, and will find what there was before."""
+        self._forgotten[queue.name], self._ended[site.name, queue.name] = counts

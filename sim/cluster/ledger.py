@@ -244,6 +244,14 @@ class Ledger:
         """A process is about to be gone."""
         self._vouching.ended(site)
 
+    def restored(self, site: Site) -> None:
+        """The disk of a process that is gone is put back to an older copy."""
+        self._vouching.restored(site)
+
+    def begun_anew(self, site: Site) -> None:
+        """A process whose disk was put back is up."""
+        self._vouching.begun_anew(site)
+
     def watch(self, site: Site) -> None:
         """Look at what an event has changed."""
         node = site.node

@@ -29,6 +29,8 @@ class Lines:
         self._world = world
         self._homes: dict[str, str] = {}
         """Where each queue lives."""
+        self._moved: dict[str, int] = {}
+        """When one was declared again elsewhere, as a step."""
         self._served: dict[End, int] = {}
         """The line in use, as the queues' node sees it."""
         self._fronts: dict[End, int] = {}
@@ -45,7 +47,9 @@ class Lines:
         node = site.node
         assert node is not None
         for group_id, queue in node.remotes.owned.items():
-            self._homes[queue.name] = site.name
+            if self._homes.setdefault(queue.name, site.name) != site.name:
+                self._homes[queue.name] = site.name
+                self._moved[queue.name] = self._world.step_number
             consumers = list(queue.fifo.consumers.values())
             if consumers != self._consumers.get(group_id):
                 self._consumers[group_id] = consumers
@@ -69,7 +73,7 @@ class Lines:
     def ended(self, site: Site) -> None:
         """A process is gone, and with it what it had not written down."""
         name = site.name
-        for queue in self._queues_on(name):
+        for queue in self.queues_on(name):
             for copy in queue.copies:
                 if copy.message.life >= 0 and not copy.survives_restart():
                     if copy.settled == WAITING:
@@ -86,12 +90,14 @@ class Lines:
 
     def lost(self, site: Site) -> None:
         """A machine is lost for good: its queues may lose everything, and go with its node."""
-        for queue in self._queues_on(site.name):
+        for queue in self.queues_on(site.name):
             queue.lost = True
             queue.deleting(self._world.step_number)
 
     def may_refuse(self, message: Message, queue: str) -> bool:
         """Whether a publish may have found no line to its queue's node, or lost it."""
+        if self._moved.get(queue, -1) >= message.step:
+            return True
         end = (message.site, self._homes.get(queue, ""))
         if end[0] == end[1]:
             return False
@@ -101,7 +107,8 @@ class Lines:
         """Whether what clients of a node are given of a queue may be void."""
         return (site, queue) in self._doubted
 
-    def _queues_on(self, home: str) -> list[QueueState]:
+    def queues_on(self, home: str) -> list[QueueState]:
+        """The classic queues that live on a node."""
         return [each for each in self._world.queues if self._homes.get(each.name) == home]
 
     def _given_up(self, home: str, front: str, number: int) -> None:
@@ -109,7 +116,7 @@ class Lines:
         self._world.say("%s gives up its line to %s", home, front)
         self._world.count("lines given up")
         knows = self._fronts.get((front, home)) != number
-        for queue in self._queues_on(home):
+        for queue in self.queues_on(home):
             self._world.take_back(front, queue.name)
             if not knows:
                 self._doubted.add((front, queue.name))
@@ -117,7 +124,7 @@ class Lines:
     def _noticed(self, front: str, home: str) -> None:
         """A node has noticed that a line is over; what it had said is still to be read."""
         self._world.say("%s has lost its line to %s", front, home)
-        for queue in self._queues_on(home):
+        for queue in self.queues_on(home):
             self._doubted.discard((front, queue.name))
             self._world.take_back(front, queue.name)
             self._world.late(front, queue.name)

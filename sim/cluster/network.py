@@ -18,6 +18,7 @@ from sim.model import Violation
 from warren.node.cluster import PONG
 from warren.node.frames import HEAD_BYTES, RAFT
 from warren.ports import PeerHello, PeerListener
+from warren.protocols.peer import refusal as codes
 
 if TYPE_CHECKING:
     from sim.cluster.site import Site
@@ -216,8 +217,16 @@ class Network:
             return
         accepting = target.peers
         assert accepting is not None
-        if accepting.listener.judge(own) or peers.listener.judge(theirs):
+        code = accepting.listener.judge(own)
+        refused = source
+        if not code:
+            code = peers.listener.judge(theirs)
+            refused = target
+        if code:
             self._world.count("links refused")
+            if code == codes.OUTDATED:
+                life = refused.life
+                self.after(self._delay_us(), lambda: refused.guarded(life, refused.outdated))
             peers.redial(peer)
             return
         link.up = True

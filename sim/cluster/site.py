@@ -6,9 +6,10 @@ follows a moment later, jobs run and are reported one at a time, and time is min
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Final, NamedTuple, final
 
 from sim.clock import SeededRandom
 from sim.cluster.network import SimPeers
@@ -47,6 +48,20 @@ GROUPS_AT_ONCE: Final = 2
 """So few that looking through the log takes several ticks."""
 
 
+class Backup(NamedTuple):
+    """A copy of a machine's data directory, as it was at one moment.
+
+    Attributes:
+        starts: How often it had been started.
+        round: The newest round of the log that was known to be durable.
+    """
+
+    disk: SimDisk
+    lives: list[bytes]
+    starts: int
+    round: int
+
+
 @final
 class Site:
     """See the module's head.
@@ -55,6 +70,8 @@ class Site:
         name: The node's, and the machine's host name.
         joins: Whether an empty node waits to be taken into a cluster.
         uid: Of the data directory.
+        former_uid: The one that it gave up to begin anew, until its node is in the cluster again.
+        starts: How often the data directory was started, as far as it knows.
         life: Counts the node's starts, over all machines of this name.
         turns: Turns of this life.
         node: None while it is down.
@@ -62,6 +79,7 @@ class Site:
         paused_until_us: The process does nothing before.
         lost: Whether the machine is gone for good.
         rotten: Whether a bit of its disk has flipped.
+        restored: Whether its disk is an older copy, and nobody has noticed yet.
         cluster_id: What the data directory says, empty at first.
         lives: Of the data directory, the newest first.
         free_limit_bytes: Free space below which the node raises its alarm.
@@ -78,6 +96,8 @@ class Site:
         self.disk = SimDisk(random.getrandbits(32))
         self.clock = SiteClock(world.schedule, random.randrange(1, 1_000_000))
         self.executor = SimExecutor(random)
+        self.former_uid = b""
+        self.starts = 0
         self.life = 0
         self.turns = 0
         self.node: Node | None = None
@@ -85,6 +105,7 @@ class Site:
         self.paused_until_us = 0
         self.lost = False
         self.rotten = False
+        self.restored = False
         self.cluster_id = b""
         self.lives: list[bytes] = []
         self.free_limit_bytes = 8_192
@@ -94,6 +115,7 @@ class Site:
         self._work_planned = False
         self._linger_planned = False
         self._ticked_us = 0
+        self._known_round = -1
 
     # --- events ---------------------------------------------------------------------------------
 
@@ -185,6 +207,8 @@ class Site:
         if now - self._ticked_us >= SECOND_US:
             self._ticked_us = now
             node.tick(0)
+        if node.ready and (self.restored or self.former_uid):
+            self._is_known(node)
         life = self.life
         world.schedule.after(TICK_US, lambda: self.guarded(life, self._tick))
 
@@ -195,12 +219,13 @@ class Site:
         node = self.node
         if node is None:
             return None
-        cluster_id = self.cluster_id or bytes(UID_BYTES)
+        joins = self.former_uid and not node.cluster.session
+        cluster_id = b"" if joins else self.cluster_id
         return PeerHello(
             self.name,
             self.uid,
-            cluster_id,
-            self.life,
+            cluster_id or bytes(UID_BYTES),
+            self.starts,
             __version__,
             MACHINE_VERSION,
             self.name,
@@ -208,6 +233,7 @@ class Site:
             life=node.settings.life,
             lives=self.lives[1 : LIVES_MAX + 1],
             round=int(node.first_round),
+            former_uid=self.former_uid,
         )
 
     def boot(self, contact: str = "") -> None:
@@ -218,7 +244,9 @@ class Site:
         """
         world = self.world
         self.life += 1
+        self.starts += 1
         self.turns = 0
+        self._known_round = -1
         world.life = self.life
         world.count("lives")
         self.executor = SimExecutor(world.random)
@@ -226,10 +254,10 @@ class Site:
         self.peers = SimPeers(world.network, self)
         options = world.options
         settings = Settings(self.name)
-        settings.node_uid = self.uid
+        settings.node_uid, settings.former_uid = self.uid, self.former_uid
         # Drawn by no random generator, so that seeds stay what they are.
         self.lives.insert(0, f"{self.name}.{self.life}".encode().rjust(UID_BYTES))
-        settings.boot, settings.life = self.life, self.lives[0]
+        settings.boot, settings.life = self.starts, self.lives[0]
         settings.cluster_host = self.name
         settings.cluster_port = PORT
         settings.join = self.joins
@@ -279,6 +307,49 @@ class Site:
         delay = world.random.randrange(TICK_US)
         world.schedule.after(delay, lambda: self.guarded(life, self._tick))
         self.guarded(life, lambda: None)
+
+    # --- an older copy --------------------------------------------------------------------------
+
+    def backup(self) -> Backup:
+        """Copy the data directory as it lies there, while the node runs."""
+        assert self.node is not None
+        newest = int(self.node.log.round_number)
+        return Backup(copy.deepcopy(self.disk), list(self.lives), self.starts, newest)
+
+    def restore(self, backup: Backup) -> None:
+        """Put a copy in the place of the data directory; the node is down."""
+        assert self.node is None
+        self.disk, self.lives, self.starts = backup.disk, backup.lives, backup.starts
+        self.disk.restart()
+        self.restored = True
+
+    def outdated(self) -> None:
+        """Others say that the disk is an older copy: start once more, with copies that are empty.
+
+        The same as `warren.server.main.Server.begin_anew`.
+        """
+        world = self.world
+        if not self.restored:
+            raise Violation(f"the disk of {self.name} is taken for an older copy")
+        world.say("%s begins anew", self.name)
+        world.count("begun anew")
+        self.restored = False
+        world.troubles.restoring.told()
+        self.former_uid = self.uid
+        self.uid = world.random.randbytes(UID_BYTES)
+        self.stop()
+
+    def _is_known(self, node: Node) -> None:
+        """The node is up: its disk must be what it was, or what it got anew has to be durable."""
+        if self.restored:
+            raise Violation(f"node {self.name} came up with an older copy of its disk")
+        if self._known_round < 0:
+            self._known_round = int(node.log.round_number)
+        if node.log.idle or node.log.round_number >= self._known_round + 2:
+            self.former_uid = b""
+            self.world.ledger.begun_anew(self)
+
+    # --- the end --------------------------------------------------------------------------------
 
     def fail_power(self) -> None:
         """The machine stops and loses what was not synced."""

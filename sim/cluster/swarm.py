@@ -55,6 +55,8 @@ DAMAGE = "damage"
 """A bit flips in a message of Raft on its way between nodes; the link has to end."""
 OUTLIVE = "outlive"
 """A member that a snapshot is sent to stands still, while its group gets another leader."""
+RESTORE = "restore"
+"""A machine's disk is put back to an older copy: its node has to begin anew."""
 
 FAULTS: Final = (
     KILL,
@@ -78,7 +80,7 @@ FAULTS: Final = (
 )
 
 
-LATER_FAULTS: Final = (GARBLE, STALL, CRAWL, DAMAGE, OUTLIVE)
+LATER_FAULTS: Final = (GARBLE, STALL, CRAWL, DAMAGE, OUTLIVE, RESTORE)
 """Drawn apart, as all that came later is: runs without it are what they were before."""
 
 

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, final
 
 from sim.cluster import swarm
+from sim.cluster.restoring import HARMLESS, Restoring
 from sim.cluster.schedule import MS
 from sim.cluster.site import Site
 from sim.cuts import deafen_one, garble_one, have_all_read, lose_one
@@ -31,11 +32,13 @@ class ClusterTroubles:
 
     Attributes:
         armed: Whether the next member that waits for a snapshot is to stand still.
+        restoring: Puts a disk back.
     """
 
     def __init__(self, world: ClusterWorld) -> None:
         self._world = world
         self.armed = False
+        self.restoring = Restoring(world)
         self._acts: dict[str, Callable[[Site], None]] = {
             swarm.KILL: Site.kill,
             swarm.POWER: self._fail_power,
@@ -60,10 +63,13 @@ class ClusterTroubles:
             swarm.CRAWL: self._crawl,
             swarm.DAMAGE: self._damage,
             swarm.OUTLIVE: lambda _: self._arm(),
+            swarm.RESTORE: self.restoring.strike,
         }
 
     def strike(self, trouble: str) -> None:
         """Let one kind of trouble happen."""
+        if self.restoring.hushed and trouble not in HARMLESS:
+            return
         running = [site for site in self._world.running() if not site.paused()]
         if running:
             self._acts[trouble](self._world.random.choice(running))
@@ -77,12 +83,18 @@ class ClusterTroubles:
         world.network.unblock()
         for site in world.sites.values():
             site.disk.capacity_bytes = WIDE_BYTES
+            site.stalled_until_us = site.crawls_until_us = 0
+        self.restoring.heal()
+        self.spare()
+        have_all_read(world)
+
+    def spare(self) -> None:
+        """What was to go wrong with machines and has not yet does not."""
+        for site in self._world.sites.values():
             site.disk.crash_after = -1
             site.disk.sync_fails_at = 0
-            site.stalled_until_us = site.crawls_until_us = 0
         self.armed = False
-        world.network.damaging.clear()
-        have_all_read(world)
+        self._world.network.damaging.clear()
 
     # --- machines -------------------------------------------------------------------------------
 

@@ -44,20 +44,42 @@ class Vouching:
         self._states: dict[int, dict[str, State]] = {}
         """The newest state of each copy, of those that are gone too, by group and node."""
         self._rotten: set[str] = set()
+        self._replaced: dict[int, list[tuple[str, State]]] = {}
+        """Copies on disks that were put back, and damaged ones that others took the place of."""
         self._vouched: dict[str, dict[int, Vouched]] = {}
 
     def ended(self, site: Site) -> None:
         """A process is about to be gone."""
         node = site.node
         assert node is not None
-        if site.rotten:
-            self._rotten.add(site.name)
         if site.name not in self._vouched:
             # Otherwise it has not recovered yet since it vouched for something.
             self._vouched[site.name] = {
                 int(group_id): Vouched(member.raft.state, bool(member.log.incomplete))
                 for group_id, member in node.cluster.members.items()
             }
+
+    def restored(self, site: Site) -> None:
+        """What a disk had is gone with it, as if its machine were lost after it had vouched."""
+        self._vouched.pop(site.name, None)
+        for group_id, states in self._states.items():
+            if site.name in states:
+                known = self._replaced.setdefault(group_id, [])
+                known.append((site.name, states.pop(site.name)))
+
+    def begun_anew(self, site: Site) -> None:
+        """A node whose disk was put back is up again.
+
+        Raises:
+            Violation: It goes on with a copy that may lack what it had vouched for.
+        """
+        node = site.node
+        assert node is not None
+        for group_id, member in node.cluster.members.items():
+            state = member.raft.state
+            for name, before in self._replaced.get(int(group_id), ()):
+                if name == site.name and before.incarnation == state.incarnation:
+                    raise Violation(f"group {group_id}: {name} goes on with an older copy")
 
     def began(self, site: Site, deleted: set[int]) -> None:
         """A process has recovered; groups of deleted queues may be gone or begun anew.
@@ -91,8 +113,15 @@ class Vouching:
         """An event was handled by a node."""
         node = site.node
         assert node is not None
+        if site.rotten:
+            # A copy that is damaged may go while its node lives.
+            self._rotten.add(site.name)
         for group_id, member in node.cluster.members.items():
-            self._states.setdefault(int(group_id), {})[site.name] = member.raft.state
+            states = self._states.setdefault(int(group_id), {})
+            before, state = states.get(site.name), member.raft.state
+            if site.rotten and before is not None and before.incarnation != state.incarnation:
+                self._replaced.setdefault(int(group_id), []).append((site.name, before))
+            states[site.name] = state
 
     def check_committed(self, group_id: int, index: int, term: int) -> None:
         """An entry is seen to be committed.
@@ -103,7 +132,7 @@ class Vouching:
         states = self._states[group_id]
         having = {
             (name, int(state.incarnation))
-            for name, state in states.items()
+            for name, state in [*states.items(), *self._replaced.get(group_id, ())]
             if name in self._rotten or (state.persisted_index >= index and has(state, index, term))
         }
         for state in states.values():

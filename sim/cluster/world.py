@@ -26,7 +26,7 @@ from sim.cluster.lines import Lines
 from sim.cluster.network import Network
 from sim.cluster.schedule import MS, Schedule
 from sim.cluster.site import DAMAGED, Site
-from sim.cluster.swarm import REPLACE, ROT, ClusterOptions
+from sim.cluster.swarm import REPLACE, RESTORE, ROT, ClusterOptions
 from sim.cluster.troubles import ClusterTroubles
 from sim.connection import SimConnection
 from sim.consumer import Receiver
@@ -161,6 +161,9 @@ class ClusterWorld(Stage):
         for kind in self.options.renewed:
             if kind == "transient":
                 renewed.append(QueueState("vt", "classic", False, True))
+            elif kind == "classic" and RESTORE in self.faults.faults:
+                # Nobody keeps what is known of it at the time of a copy.
+                continue
             elif kind == "classic" or self.voters_min() < MEMBERS_MIN:
                 # What is declared while a node is down has too few members to lose one.
                 renewed.append(QueueState(f"v{kind[0]}", kind, True, True))
@@ -238,7 +241,7 @@ class ClusterWorld(Stage):
     def serves(self, site: Site) -> bool:
         """Whether a machine's node takes clients."""
         node = site.node
-        return node is not None and node.ready
+        return node is not None and node.ready and not site.former_uid
 
     def began(self, site: Site) -> None:
         """A node has recovered."""
@@ -310,7 +313,7 @@ class ClusterWorld(Stage):
 
     def voters_min(self) -> int:
         """Operators leave a queue so many members that vote: one more may be lost for good."""
-        losing = {REPLACE, ROT} & set(self.faults.faults)
+        losing = {REPLACE, RESTORE, ROT} & set(self.faults.faults)
         return MEMBERS_MIN if losing else 1
 
     def _spares_one(self) -> bool:
