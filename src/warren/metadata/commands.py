@@ -8,16 +8,22 @@ would apply differently raises it.
 
 from __future__ import annotations
 
-from typing import Any, Final, final
+from typing import Annotated, Any, Final, Literal, TypeAlias, final
 
 import msgspec
 from mypy_extensions import i64
 
-from warren.errors import StorageError
+from warren.errors import CorruptRecord, ProtocolError, StorageError
 from warren.metadata.tables import MemberRecord
 from warren.wire.amqp091.table import Table, decode_table, encode_table
 
 VERSION: Final = 2
+
+I64: TypeAlias = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+Members: TypeAlias = list[tuple[str, I64, bool]]
+Names: TypeAlias = tuple[int, int, str]
+TwoNames: TypeAlias = tuple[int, int, str, str]
+BindingFields: TypeAlias = tuple[int, int, str, str, str, bool, str, bytes, bool]
 
 
 class Command:
@@ -586,19 +592,100 @@ def encode(command: Command) -> bytes:
     return msgspec.msgpack.encode([VERSION, *command.fields()])
 
 
+def _decoder(fields: Any) -> msgspec.msgpack.Decoder[Any]:
+    return msgspec.msgpack.Decoder(fields)
+
+
+DECODERS: Final[dict[int, msgspec.msgpack.Decoder[Any]]] = {
+    1: _decoder(Names),
+    2: _decoder(Names),
+    3: _decoder(tuple[int, int, str, bytes, str, list[str], bool]),
+    4: _decoder(Names),
+    5: _decoder(tuple[int, int, str, str, str, str, str]),
+    6: _decoder(TwoNames),
+    7: _decoder(
+        tuple[
+            int,
+            int,
+            str,
+            str,
+            Literal["direct", "fanout", "topic", "headers"],
+            bool,
+            bool,
+            bool,
+            bytes,
+        ]
+    ),
+    8: _decoder(tuple[int, int, str, str, bool, bool]),
+    9: _decoder(
+        tuple[
+            int,
+            int,
+            str,
+            str,
+            Literal["classic", "quorum"],
+            bool,
+            bool,
+            I64,
+            bytes,
+            I64,
+            str,
+            Members,
+        ]
+    ),
+    10: _decoder(tuple[int, int, str, str, I64, bool]),
+    11: _decoder(BindingFields),
+    12: _decoder(BindingFields),
+    14: _decoder(tuple[int, int, bytes]),
+    15: _decoder(tuple[int, int, str, bytes, str, I64, I64]),
+    16: _decoder(tuple[int, int, str, bool]),
+    17: _decoder(tuple[int, int, str, bytes, bytes, I64, I64]),
+    18: _decoder(tuple[int, int, str, str, I64]),
+    19: _decoder(tuple[int, int, I64, str, str, Members, I64]),
+    20: _decoder(tuple[int, int, str, bytes, I64]),
+    21: _decoder(tuple[int, int, str, str, bool, str, str, I64, dict[str, Any]]),
+    22: _decoder(tuple[int, int, str, str, bool]),
+    23: _decoder(tuple[int, int]),
+    24: _decoder(tuple[int, int, str, bytes, I64]),
+    25: _decoder(tuple[int, int, str, bytes, bytes, str, I64, I64]),
+}
+"""What each command is made of, version and tag included, by tag."""
+
+_SHORT_NODE_UP: Final = _decoder(tuple[int, int, str, bytes, bytes])
+"""Older ones have neither boot nor round."""
+
+
 def decode(data: bytes) -> Command:
     """The command that `encode` wrote.
 
     Raises:
+        CorruptRecord: It is nothing that `encode` writes.
         StorageError: A later version of Warren wrote it.
     """
-    row: list[Any] = msgspec.msgpack.decode(data)
-    if row[0] != VERSION:
+    # An array of at most fifteen; its first two, like all numbers below 128, are octets.
+    if len(data) < 3 or data[0] >> 4 != 9:
+        raise _corrupt("no command of any version")
+    if data[1] != VERSION:
         raise StorageError(
-            f"metadata log: command of version {row[0]}, this node knows version {VERSION}"
+            f"metadata log: command of version {data[1]}, this node knows version {VERSION}"
         )
-    tag: int = row[1]
-    f = row[2:]
+    tag = data[2]
+    decoder = DECODERS.get(tag)
+    if decoder is None:
+        raise _corrupt(f"command {tag} is unknown")
+    if tag == 17 and data[0] & 15 == 5:
+        decoder = _SHORT_NODE_UP
+    try:
+        return _decode(tag, decoder.decode(data)[2:])
+    except (msgspec.MsgspecError, ProtocolError, RecursionError, ValueError) as error:
+        raise _corrupt(str(error)) from error
+
+
+def _corrupt(reason: str) -> CorruptRecord:
+    return CorruptRecord("a command of the tables", 0, reason)
+
+
+def _decode(tag: int, f: Any) -> Command:
     if tag == 1:
         return DeclareVhost(f[0])
     if tag == 2:
@@ -632,7 +719,7 @@ def decode(data: bytes) -> Command:
     return _decode_about_nodes(tag, f)
 
 
-def _decode_about_nodes(tag: int, f: list[Any]) -> Command:
+def _decode_about_nodes(tag: int, f: Any) -> Command:
     if tag == 14:
         return BeginCluster(f[0])
     if tag == 15:
@@ -640,7 +727,6 @@ def _decode_about_nodes(tag: int, f: list[Any]) -> Command:
     if tag == 16:
         return RemoveNode(f[0], f[1])
     if tag == 17:
-        # Older ones have neither boot nor round.
         return NodeUp(f[0], f[1], f[2], f[3], f[4]) if len(f) > 3 else NodeUp(f[0], f[1], f[2])
     if tag == 18:
         return NodeMoved(f[0], f[1], f[2])

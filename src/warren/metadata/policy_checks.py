@@ -93,7 +93,7 @@ def check_set_policy(
         raise ClusterError(f"priority {priority} is beyond {PRIORITY_MAX}")
     settings = _parsed(definition)
     for key, value in settings.items():
-        _check_setting(operator, key, value)
+        check_setting(operator, key, value)
     return SetPolicy(vhost, name, operator, pattern, apply_to, i64(priority), settings)
 
 
@@ -129,7 +129,12 @@ def _parsed(definition: str) -> dict[str, Any]:
     return settings
 
 
-def _check_setting(operator: bool, key: str, value: Any) -> None:
+def check_setting(operator: bool, key: str, value: Any) -> None:
+    """Refuse a setting of a policy that this version does not honour as it stands.
+
+    Raises:
+        ClusterError: It does not.
+    """
     if key in NOT_YET:
         raise ClusterError(f"policy key '{key}' is not supported yet by this version of Warren")
     if key not in (TARGET_GROUP_SIZE, QUEUE_LEADER_LOCATOR):

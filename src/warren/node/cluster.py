@@ -510,6 +510,14 @@ class Cluster(MemberHost):
                 return name != self.name and self.detector.suspected(name)
         return True
 
+    def session_of_another(self, session: i64, node: str) -> bool:
+        """Whether the tables give a session to some other node than this."""
+        life = session >> EPOCH_BITS
+        for name, record in self._node.tables.machine.nodes.items():
+            if life in (record.session, record.newest):
+                return name != node
+        return False
+
     def session_closed(self, member: Member) -> i64:
         """This node goes on in a group with another session."""
         if member.submissions.runs_out() and member.session() >> EPOCH_BITS == self.newest:

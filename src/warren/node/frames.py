@@ -32,6 +32,7 @@ from mypy_extensions import i32, i64, u8
 from warren.errors import CorruptRecord
 from warren.log.batch import KIND_COMMAND, KIND_MESSAGES, write_checksum
 from warren.node.submissions import Submission
+from warren.wire.amqp091.record import RecordCheck
 
 RAFT: Final = 16
 SUBMIT: Final = 17
@@ -125,26 +126,30 @@ def read_submit(frame: bytes) -> tuple[int, Submission]:
     if (count == 0) != (kind == KIND_COMMAND):
         raise CorruptRecord("a frame of a node", 0, "kind and count contradict each other")
     if count > 0:
-        check_lengths(frame, SUBMIT_BYTES, count, len(frame) - at)
+        check_records(frame, SUBMIT_BYTES, count, at)
     sequence = read_i64_le(frame, HEAD_BYTES + 8)
     return session, Submission(sequence, kind, count, frame[SUBMIT_BYTES:at], frame[at:], None)
 
 
-def check_lengths(frame: bytes, at: i64, count: i64, size: i64) -> None:
-    """Check that so many records, whose lengths stand at an offset, have this size together.
+def check_records(frame: bytes, lengths_at: i64, count: i64, at: i64) -> None:
+    """Check that a frame ends in so many records: frames of publishes, which clients will get.
+
+    Args:
+        lengths_at: Where the lengths of the records stand.
+        at: Where the records begin.
 
     Raises:
-        CorruptRecord: They have not.
+        CorruptRecord: It does not.
     """
-    end = at + 4 * count
-    while at < end:
-        length = i64(read_i32_le(frame, at))
-        if length < 0:
-            raise CorruptRecord("a frame of a node", at, "a negative length")
-        size -= length
-        at += 4
-    if size != 0:
-        raise CorruptRecord("a frame of a node", at, "the lengths are not those of the records")
+    check = RecordCheck()
+    end: i64 = len(frame)
+    for position in range(count):
+        length = i64(read_i32_le(frame, lengths_at + 4 * position))
+        if length < 0 or length > end - at or not check.passes(frame, at, at + length):
+            raise CorruptRecord("a frame of a node", int(at), "this is no message")
+        at += length
+    if at != end:
+        raise CorruptRecord("a frame of a node", int(at), "bytes behind the messages")
 
 
 def expect_frame(group_id: i64, session: i64, sequence: i64) -> bytes:

@@ -272,6 +272,9 @@ class Member(Proposer):
             self._step(node, wire.decode(said), frame, frames.RAFT_BYTES + len(said))
         elif kind == frames.SUBMIT:
             session, submission = frames.read_submit(frame)
+            if self.host.session_of_another(session, node):
+                raise CorruptRecord("a submission", 0, f"session {session} is not of node {node}")
+            self.machine.check_submission(submission.kind, submission.payload)
             self.rows.submitted(node, session, submission)
         elif kind == frames.EXPECT:
             frames.need(frame, frames.HEAD_BYTES + 16)

@@ -60,6 +60,10 @@ class MemberHost:
         """Whether the node that a session belongs to is gone, or lives another life."""
         raise AssertionError("a host defines session_over")
 
+    def session_of_another(self, session: i64, node: str) -> bool:
+        """Whether a session is known to be one of some other node than this."""
+        raise AssertionError("a host defines session_of_another")
+
     def session_closed(self, member: Member) -> i64:
         """This node's session in a group was closed; what the tables gave it last, for another."""
         raise AssertionError("a host defines session_closed")

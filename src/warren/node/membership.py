@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any, Final, final
 import msgspec
 from mypy_extensions import i64
 
-from warren.errors import ClusterError, CorruptRecord, StorageError
+from warren.errors import ClusterError, CorruptRecord
 from warren.limits import CHANGES_AT_ONCE_MAX, TICK_GROUPS_MAX
 from warren.metadata import commands
+from warren.metadata.foreign_checks import foreign_command
 from warren.metadata.membership import node_with
 from warren.metadata.node_checks import check_node_that_joins
 from warren.metadata.outcome import Outcome
@@ -273,7 +274,7 @@ class Membership:
         """
         kind = message[0]
         if kind == COMMAND:
-            _check_command(message[1:])
+            foreign_command(message[1:])
             self._node.tables.member().submit_plain(message[1:])
             return
         if kind == DURABLE:
@@ -285,10 +286,9 @@ class Membership:
             content = msgspec.msgpack.decode(message[1:])
             if kind == JOIN:
                 name, uid, host, port, incarnation, former_uid = content
-                self._asked(
-                    peer,
-                    commands.ReplaceNode(name, former_uid, uid, host, port, incarnation),
-                )
+                asked = commands.ReplaceNode(name, former_uid, uid, host, port, incarnation)
+                foreign_command(commands.encode(asked))
+                self._asked(peer, asked)
             elif kind == JOINED and isinstance(content, str):
                 self._node.log_warning(f"node {peer} does not take this node in: {content}")
                 if peer in self._contacts and self._contacts[0] == peer:
@@ -470,15 +470,3 @@ def find(copies: list[Copy], node: str) -> Copy | None:
         if copy.node == node:
             return copy
     return None
-
-
-def _check_command(payload: bytes) -> None:
-    """Look at a command before it is logged: in the log, all nodes would have to apply it.
-
-    Raises:
-        CorruptRecord: It is none that this node knows.
-    """
-    try:
-        commands.decode(payload)
-    except (msgspec.DecodeError, StorageError, ValueError, TypeError, LookupError) as error:
-        raise CorruptRecord("a frame of a node", 0, f"this is no command: {error}") from error

@@ -236,11 +236,10 @@ def _batch_in(frame: bytes, at: i64) -> Batch:
     payload_at = frames.records_at(frame, at + 32)
     count = i64(read_i32_le(frame, at + 32))
     first = read_i64_le(frame, at + 16)
-    size: i64 = 0
-    for position in range(count):
-        size += i64(read_i32_le(frame, at + 36 + 4 * position))
-    if count < 1 or payload_at + size != len(frame):
-        raise CorruptRecord("a frame of a node", 0, "a delivery is cut off")
+    if count < 1:
+        raise CorruptRecord("a frame of a node", 0, "a delivery of nothing")
+    frames.check_records(frame, at + 36, count, payload_at)
+    size = len(frame) - payload_at
     return Batch(
         None, KIND_MESSAGES, 0, 0, first, count, 0, frame, at + 36, frame, payload_at, size, None
     )

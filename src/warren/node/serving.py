@@ -247,6 +247,9 @@ class ServedQueue(Publisher, FlowControlled):
     def _publish(self, frame: bytes, at: i64, sequence: i64, flags: i64) -> None:
         payload_at = frames.records_at(frame, at)
         count = i64(read_i32_le(frame, at))
+        if count < 1:
+            raise CorruptRecord("a frame of a node", 0, "messages without any")
+        frames.check_records(frame, at + 4, count, payload_at)
         node = self.line.remotes.node
         queue = self.queue
         if flags & frames.CONFIRMS and node.tables.refuses(queue.group_id):
@@ -323,6 +326,8 @@ class ServedQueue(Publisher, FlowControlled):
                 last = read_i64_be(frame, at + 8)
                 at += 16
                 if opcode == commands.ATTACH or opcode == commands.ATTACH_AUTO:
+                    if known:
+                        raise CorruptRecord("a frame of a node", 0, "a consumer comes twice")
                     exclusive = flags & frames.EXCLUSIVE != 0
                     automatic = opcode == commands.ATTACH_AUTO
                     self._attach(consumer_id, first, last, exclusive, automatic, asked)

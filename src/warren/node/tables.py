@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64, mypyc_attr
 
+from warren.errors import CorruptRecord
 from warren.limits import CHANGES_AT_ONCE_MAX
 from warren.log.batch import KIND_COMMAND, Batch
 from warren.metadata import commands, placement
+from warren.metadata.foreign_checks import foreign_command
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.outcome import Outcome
 from warren.metadata.passwords import SALT_BYTES
@@ -130,7 +132,7 @@ class Tables(Machine):
         if replayer.tables_state:
             machine.restore(replayer.tables_state)
         for index, payload in replayer.tables_entries:
-            machine.apply(index, commands.decode(payload))
+            machine.apply(index, self._logged(index, payload))
         if node.settings.former_uid:
             self._begin_anew(replayer)
         revived = replayer.groups.get(METADATA_GROUP)
@@ -167,7 +169,7 @@ class Tables(Machine):
         """
         for batch in revived.pending:
             if batch.session != RAFT_SESSION:
-                command = commands.decode(batch.body())
+                command = self._logged(batch.index, batch.body())
                 if isinstance(command, (commands.AddNode, commands.NodeMoved)):
                     self._node.cluster.know(command.name, command.host, command.port)
                 self._node.membership.note_pending(command)
@@ -335,11 +337,17 @@ class Tables(Machine):
 
     # The machine.
 
+    def check_submission(self, kind: i64, payload: bytes) -> None:
+        """Refuse what no node would submit to the tables."""
+        if kind != KIND_COMMAND:
+            raise CorruptRecord("a submission to the tables", 0, "messages")
+        foreign_command(payload)
+
     def apply(self, batch: Batch, origin: object | None) -> None:
         """A change is committed: put it in force."""
         command = origin.command if isinstance(origin, Submitted) else None
         if command is None:
-            command = commands.decode(batch.body())
+            command = self._logged(batch.index, batch.body())
         anew = self._anew
         if anew is None:
             outcome = self.machine.apply(batch.index, command)
@@ -350,6 +358,20 @@ class Tables(Machine):
                 self.restore(anew.snapshot())
         if isinstance(origin, Submitted) and origin.change is not None:
             origin.change.applied(outcome)
+
+    def _logged(self, index: i64, payload: bytes) -> commands.Command:
+        """The command of an entry; one without effect for what is none.
+
+        Only a leader that lies would log such a thing. All nodes leave it out alike.
+
+        Raises:
+            StorageError: A later version of Warren wrote it.
+        """
+        try:
+            return commands.decode(payload)
+        except CorruptRecord as error:
+            self._node.log_warning(f"entry {index} of the tables is left out: {error}")
+            return commands.Barrier()
 
     def state(self) -> bytes:
         """The tables, for a snapshot."""

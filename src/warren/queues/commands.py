@@ -32,14 +32,15 @@ see.
 
 GO_ON changes nothing: it is an entry, and each entry has the machine hand out some more.
 
-The machine that applies them carries the format's version in its snapshots.
+The machine that applies them carries the format's version in its snapshots. What no node writes,
+because it is cut off or unknown, ends a payload for every member alike: see `command_end`.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from librt.strings import BytesWriter, write_i32_be, write_i64_be
+from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64
 
 ATTACH: Final = 1
@@ -62,6 +63,11 @@ GO_ON: Final = 17
 ATTACH_AUTO: Final = 18
 
 SETTLE_BYTES: Final = 25
+
+FIELD_BYTES: Final = bytes([0, 24, 8, 8, 24, 25, 24, 8, 0, 0, 8, 32, 16, 8, 0, 9, 16, 0, 24])
+"""What follows each opcode, but for a group's name."""
+CREDIT_MAX: Final = 1 << 60
+"""Credit of a consumer without a prefetch limit."""
 
 
 def attach(
@@ -190,3 +196,52 @@ def _name(out: BytesWriter, name: str) -> None:
     data = name.encode()
     write_i32_be(out, i32(len(data)))
     out.write(data)
+
+
+# --- what comes from elsewhere ------------------------------------------------------------------
+
+
+def command_end(payload: bytes, at: i64, end: i64) -> i64:
+    """The offset behind the command that begins at one; -1 if it is cut off, or none.
+
+    Args:
+        end: Behind the last command. It is beyond `at`, and within `payload`.
+    """
+    opcode: i64 = payload[at]
+    if opcode == 0 or opcode > ATTACH_AUTO:
+        return -1
+    at += 1 + i64(FIELD_BYTES[opcode])
+    if ACQUIRE <= opcode <= EXPIRE:
+        if at + 4 > end:
+            return -1
+        size = i64(read_i32_be(payload, at))
+        at += 4
+        if size < 0 or at + size > end:
+            return -1
+        try:
+            payload[at : at + size].decode()
+        except UnicodeDecodeError:
+            return -1
+        at += size
+    return at if at <= end else -1
+
+
+def problem(payload: bytes) -> str:
+    """Why no node would submit this to a group; empty if one would, as it does no command."""
+    at: i64 = 0
+    end: i64 = len(payload)
+    while at < end:
+        opcode: i64 = payload[at]
+        behind = command_end(payload, at, end)
+        if behind < 0:
+            return f"command {opcode} is unknown, or not whole"
+        if opcode == RESET or opcode == FREE:
+            return f"command {opcode} is for a queue of one node"
+        if opcode == ATTACH or opcode == ATTACH_AUTO:
+            if not 0 < read_i64_be(payload, at + 9) <= CREDIT_MAX:
+                return "a consumer has credit that cannot be"
+        elif opcode == SETTLE or opcode == RETURN or opcode == DISCARD:
+            if read_i64_be(payload, at + 9) > read_i64_be(payload, at + 17):
+                return "messages are named from the last to the first"
+        at = behind
+    return ""

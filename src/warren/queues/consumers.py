@@ -114,6 +114,8 @@ class Consumer:
         Returns what was held, in order. Credit is not touched.
         """
         taken: list[Segment] = []
+        if mid_first > mid_last:
+            return taken
         segments = self._segments
         at: i64 = self._find(mid_first)
         while at < len(segments):

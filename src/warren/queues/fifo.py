@@ -29,7 +29,7 @@ from warren.queues.replicated import COUNTER_BITS
 from warren.queues.runs import Run, RunQueue, first_of, merge_pairs
 
 VERSION: Final = 1
-UNLIMITED: Final = 1 << 60
+UNLIMITED: Final = commands.CREDIT_MAX
 
 NOT_SET_UP: Final = -2
 """The delivery limit of a machine that nobody has set up yet: none, for as long as that lasts."""
@@ -44,6 +44,7 @@ AUTOMATIC: Final = 2
 OK: Final = 0
 FENCED: Final = 1
 UNKNOWN_GROUP: Final = 2
+MALFORMED: Final = 3
 
 
 @final
@@ -97,7 +98,11 @@ class Fifo:
             credit: `UNLIMITED` for one without a prefetch limit.
             automatic: Whether it acknowledges by being sent a message, so that what it was handed
                 does not return when it is gone: it comes at most once.
+
+        One that is there already, as no node would have it, is gone first.
         """
+        if consumer_id in self.consumers:
+            self.down(consumer_id)
         consumer = Consumer(consumer_id, credit, priority)
         consumer.automatic = automatic
         self.consumers[consumer_id] = consumer
@@ -274,10 +279,16 @@ class Fifo:
         Consumers come only in the session that they are named after, if the batch has one: what
         waited while that was closed is submitted again in the next, and would bring back consumers
         that nobody knows any more.
+
+        What no node writes ends the batch for every member at the same place, and its reply is
+        `MALFORMED`: such a thing is refused where it comes in, unless a leader lies.
         """
         reply = Reply()
         start = at
         while at < end:
+            behind = commands.command_end(payload, at, end)
+            if behind < 0:
+                return Reply(MALFORMED)
             opcode: i64 = payload[at]
             at += 1
             if opcode == commands.SETTLE:
@@ -286,7 +297,6 @@ class Fifo:
                     read_i64_be(payload, at + 8),
                     read_i64_be(payload, at + 16),
                 )
-                at += 24
             elif opcode == commands.RETURN:
                 self.return_(
                     read_i64_be(payload, at),
@@ -294,14 +304,12 @@ class Fifo:
                     read_i64_be(payload, at + 16),
                     payload[at + 24] == 1,
                 )
-                at += 25
             elif opcode == commands.DISCARD:
                 self.discard(
                     read_i64_be(payload, at),
                     read_i64_be(payload, at + 8),
                     read_i64_be(payload, at + 16),
                 )
-                at += 24
             elif opcode == commands.ATTACH or opcode == commands.ATTACH_AUTO:
                 if session == 0 or read_i64_be(payload, at) >> COUNTER_BITS == session:
                     self.attach(
@@ -310,13 +318,10 @@ class Fifo:
                         read_i64_be(payload, at + 16),
                         opcode == commands.ATTACH_AUTO,
                     )
-                at += 24
             elif opcode == commands.CANCEL:
                 self.cancel(read_i64_be(payload, at))
-                at += 8
             elif opcode == commands.DOWN:
                 self.down(read_i64_be(payload, at))
-                at += 8
             elif opcode == commands.GET:
                 reply = Reply()
                 if at > start + 1:
@@ -324,7 +329,6 @@ class Fifo:
                     self.dispatch()
                 if session == 0 or read_i64_be(payload, at) >> COUNTER_BITS == session:
                     reply.delivery = self.get(read_i64_be(payload, at))
-                at += 8
             elif opcode == commands.PURGE:
                 if at > start + 1:
                     self.dispatch()
@@ -333,16 +337,15 @@ class Fifo:
                 self.reset()
             elif opcode == commands.GO_ON:
                 # What it is for is the dispatch that follows every entry.
-                continue
+                pass
             elif opcode == commands.FREE:
                 self.free(read_i64_be(payload, at), read_i64_be(payload, at + 8))
-                at += 16
             elif opcode == commands.CONFIG:
                 self.keeps_place = payload[at] == 1
                 self.delivery_limit = read_i64_be(payload, at + 1)
-                at += 9
             else:
-                reply, at = self._apply_group(opcode, payload, at, now_ms)
+                reply = self._apply_group(opcode, payload, at, now_ms)
+            at = behind
         return reply
 
     def dispatch(self) -> None:
@@ -552,40 +555,29 @@ class Fifo:
             group, at = decode_group(data, at)
             self.groups[group.name] = group
 
-    def _apply_group(self, opcode: i64, payload: bytes, at: i64, now_ms: i64) -> tuple[Reply, i64]:
-        """The commands of analytical readers; returns the reply and the next offset."""
-        numbers: i64 = 0
-        if opcode == commands.ACQUIRE or opcode == commands.GROUP_RELEASE:
-            numbers = 1
-        elif opcode == commands.CHECKOUT:
-            numbers = 4
-        elif opcode == commands.GROUP_SETTLE:
-            numbers = 2
-        else:
-            assert opcode == commands.EXPIRE, f"unknown opcode {opcode} in a command batch"
-        name_at = at + 8 * numbers
+    def _apply_group(self, opcode: i64, payload: bytes, at: i64, now_ms: i64) -> Reply:
+        """The commands of analytical readers."""
+        name_at = at + i64(commands.FIELD_BYTES[opcode])
         end = name_at + 4 + i64(read_i32_be(payload, name_at))
         name = payload[name_at + 4 : end].decode()
         if opcode == commands.ACQUIRE:
-            return self.acquire(name, read_i64_be(payload, at), now_ms), end
+            return self.acquire(name, read_i64_be(payload, at), now_ms)
         if opcode == commands.GROUP_RELEASE:
-            return self.group_release(name, read_i64_be(payload, at), now_ms), end
+            return self.group_release(name, read_i64_be(payload, at), now_ms)
         if opcode == commands.GROUP_SETTLE:
             epoch, up_to = read_i64_be(payload, at), read_i64_be(payload, at + 8)
-            return self.group_settle(name, epoch, up_to, now_ms), end
+            return self.group_settle(name, epoch, up_to, now_ms)
         if opcode == commands.EXPIRE:
             self.expire(name, now_ms)
-            return Reply(), end
-        return (
-            self.checkout(
-                name,
-                read_i64_be(payload, at),
-                read_i64_be(payload, at + 8),
-                read_i64_be(payload, at + 16),
-                read_i64_be(payload, at + 24),
-                now_ms,
-            ),
-            end,
+            return Reply()
+        assert opcode == commands.CHECKOUT, opcode
+        return self.checkout(
+            name,
+            read_i64_be(payload, at),
+            read_i64_be(payload, at + 8),
+            read_i64_be(payload, at + 16),
+            read_i64_be(payload, at + 24),
+            now_ms,
         )
 
     def _take_back(self, consumer_id: i64) -> list[Run]:

@@ -14,6 +14,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from warren.errors import CorruptRecord
 from warren.log.batch import KIND_COMMAND, Batch
 from warren.log.group import GroupLog
 from warren.queues import commands
@@ -217,6 +218,13 @@ class QuorumQueue(LoggedQueue, Machine):
             self.return_(consumer_id, delivery.mid, last, False)
 
     # --- the machine ----------------------------------------------------------------------------
+
+    def check_submission(self, kind: i64, payload: bytes) -> None:
+        """Refuse commands that no node would submit."""
+        if kind == KIND_COMMAND:
+            problem = commands.problem(payload)
+            if problem:
+                raise CorruptRecord("a submission to a queue", 0, problem)
 
     def apply(self, batch: Batch, origin: object | None) -> None:
         """Apply a committed entry, and answer whoever waits for it here."""

@@ -16,6 +16,17 @@ COUNTER_BITS: Final = 24
 class Machine:
     """A deterministic machine behind a group's log."""
 
+    def check_submission(self, kind: i64, payload: bytes) -> None:
+        """Look at what another node wants appended, before it is; messages were looked at.
+
+        Args:
+            kind, payload: As for `GroupLog.append`.
+
+        Raises:
+            CorruptRecord: No node would submit this to such a group.
+        """
+        raise AssertionError("a machine defines check_submission")
+
     def apply(self, batch: Batch, origin: object | None) -> None:
         """An entry is committed; `origin` is what this node submitted with it, if it did."""
         raise AssertionError("a machine defines apply")

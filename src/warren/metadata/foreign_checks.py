@@ -1,0 +1,115 @@
+"""What other nodes want logged, looked at before it is: in the log, every node would apply it.
+
+A node checks what its own clients want by the tables (`checks`) before it submits a command. Who
+takes commands from elsewhere looks only for what no node would submit, whatever its tables say.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from mypy_extensions import i64
+
+from warren.errors import ClusterError, CorruptRecord, ProtocolError, StorageError
+from warren.limits import SHORTSTR_BYTES_MAX
+from warren.metadata.arguments import check_queue_arguments
+from warren.metadata.commands import (
+    AddNode,
+    BindingCommand,
+    Command,
+    DeclareExchange,
+    DeclareQueue,
+    DeleteExchange,
+    NodeMoved,
+    ReplaceNode,
+    SetMembers,
+    SetPolicy,
+    decode,
+)
+from warren.metadata.policies import APPLY_TO
+from warren.metadata.policy_checks import check_setting
+from warren.metadata.tables import LIFE_SHIFT, MemberRecord
+
+PORT_MAX: Final = 65_535
+
+
+def foreign_command(payload: bytes) -> Command:
+    """The command that another node wants logged.
+
+    Raises:
+        CorruptRecord: No node would want this.
+    """
+    command = _decoded(payload)
+    problem = _problem(command)
+    if problem:
+        raise CorruptRecord("a command of a node", 0, problem)
+    return command
+
+
+def _decoded(payload: bytes) -> Command:
+    try:
+        return decode(payload)
+    except CorruptRecord:
+        raise
+    except StorageError as error:
+        # What another version would log, this one could not apply.
+        raise CorruptRecord("a command of a node", 0, str(error)) from error
+
+
+def _problem(command: Command) -> str:
+    """Why no node would submit it; empty if one would."""
+    try:
+        return _problem_of(command)
+    except (ProtocolError, ClusterError, re.error) as error:
+        return str(error)
+
+
+def _problem_of(command: Command) -> str:
+    if isinstance(command, DeclareQueue):
+        check_queue_arguments(command.arguments, "a queue")
+        if command.group_id < i64(1) << LIFE_SHIFT:
+            return f"group {command.group_id} is of no node's life"
+        return _problem_of_name(command.name) or _problem_of_members(command.members)
+    if isinstance(command, SetMembers):
+        return _problem_of_members(command.members)
+    if isinstance(command, BindingCommand):
+        if not command.source or (command.to_exchange and not command.destination):
+            return "a binding of the default exchange"
+        return (
+            _problem_of_name(command.source)
+            or _problem_of_name(command.destination)
+            or _problem_of_name(command.routing_key)
+        )
+    if isinstance(command, (DeclareExchange, DeleteExchange)):
+        if not command.name:
+            return "a change of the default exchange"
+        return _problem_of_name(command.name)
+    if isinstance(command, (AddNode, ReplaceNode, NodeMoved)):
+        return _problem_of_address(command.name, command.host, command.port)
+    if isinstance(command, SetPolicy):
+        re.compile(command.pattern)
+        for key, value in command.definition.items():
+            check_setting(command.operator, key, value)
+        return "" if command.apply_to in APPLY_TO else "a policy for what there is not"
+    return ""
+
+
+def _problem_of_name(name: str) -> str:
+    return "a name is too long" if len(name.encode()) > SHORTSTR_BYTES_MAX else ""
+
+
+def _problem_of_members(members: list[MemberRecord]) -> str:
+    seen: set[str] = set()
+    for member in members:
+        if member.node in seen:
+            return f"two copies on node {member.node!r}"
+        seen.add(member.node)
+    return ""
+
+
+def _problem_of_address(name: str, host: str, port: int) -> str:
+    for text in (name, host):
+        if len(text.encode()) > SHORTSTR_BYTES_MAX or (text and not text.isprintable()):
+            return "a name that no node has"
+    return "" if name and 0 <= port <= PORT_MAX else "an address that no node has"
