@@ -162,7 +162,8 @@ class Network:
 
     Attributes:
         blocked: Directions, by names, in which nothing arrives.
-        damaging: Machines whose next message of Raft comes damaged.
+        damaging: Machines of which a message comes damaged: the next one of Raft, or, every other
+            time, the next one behind it in kind, such as a submission or a delivery.
     """
 
     def __init__(self, world: ClusterWorld) -> None:
@@ -300,7 +301,7 @@ class Network:
                 self._world.counts["node messages"] += 1
                 if parcel[0] > PONG:
                     self._world.counts["talk"] += 1
-                if name in self.damaging and parcel[0] == RAFT:
+                if name in self.damaging and self._to_damage(parcel[0]):
                     self.damaging.discard(name)
                     link.damaged = True
                     parcel = self._damaged(name, parcel)
@@ -314,8 +315,14 @@ class Network:
                 link.incoming = True
                 peers.listener.incoming(name, parcel)
 
+    def _to_damage(self, kind: int) -> bool:
+        """Whether it is the turn of messages of this kind."""
+        if self._world.counts["messages damaged"] % 2:
+            return kind > RAFT
+        return kind == RAFT
+
     def _damaged(self, name: str, message: bytes) -> bytes:
-        """A message of Raft with a flipped bit, in what it says or in an entry it brings."""
+        """A message with a flipped bit, in what it says or in what it brings."""
         at = self.random.randrange(HEAD_BYTES, len(message))
         self._world.count("messages damaged")
         self._world.say("a message from %s is damaged at byte %d", name, at)

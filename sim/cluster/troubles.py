@@ -189,7 +189,7 @@ class ClusterTroubles:
     # --- what is sent between nodes -------------------------------------------------------------
 
     def _damage(self, site: Site) -> None:
-        """The next message of Raft that comes from this machine has another bit."""
+        """A message that comes from this machine has another bit; see `Network.damaging`."""
         self._world.network.damaging.add(site.name)
 
     def _arm(self) -> None:

@@ -14,7 +14,7 @@ from warren.limits import FRAME_BYTES_MAX
 from warren.log.config import LogConfig
 from warren.metadata.tables import QueueRecord
 from warren.node.cluster import ClusterListener
-from warren.node.frames import group_of
+from warren.node.frames import group_of, seal
 from warren.node.node import Node
 from warren.node.tables import METADATA_GROUP
 from warren.ports import PeerHello
@@ -25,6 +25,13 @@ from warren.wire.amqp091.table import Table
 
 TICK_MS = 50
 ROUNDS_MAX = 2_000
+
+
+def sealed(message: bytes) -> bytes:
+    """A message with its checksum, as it comes over a link."""
+    buffers = [message]
+    seal(buffers)
+    return b"".join(buffers)
 
 
 class Station:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from librt.strings import BytesWriter, write_i64_le
 
-from tests.node.pair import Client, Pair, Station
+from tests.node.pair import Client, Pair, Station, sealed
 from warren.log.batch import KIND_COMMAND
 from warren.node import frames
 from warren.node.revived import CLOSE
@@ -108,7 +108,7 @@ def test_a_session_that_is_closed_twice_stays_closed(restarts: bool) -> None:
     for sequence in (1, last + 1):
         late = Submission(sequence, KIND_COMMAND, 0, b"", purge.getvalue(), None)
         frame = frames.submit_frame(group_id, session, late)
-        now.listener.received("b", b"".join(frame))
+        now.listener.received("b", sealed(b"".join(frame)))
     pair.settle(20)
     assert now.queue("q").ready_count() == 4
 

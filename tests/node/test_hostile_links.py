@@ -8,13 +8,14 @@ from random import Random
 import msgspec
 import pytest
 
-from tests.node.pair import Pair, Station
+from tests.node.pair import Pair, Station, sealed
 from warren.errors import CorruptRecord
 from warren.log.batch import HEADER_BYTES, KIND_COMMAND, KIND_MESSAGES, Batch
 from warren.node.cluster import EARLY_BYTES_MAX
 from warren.node.frames import (
     RAFT,
     RAFT_BYTES,
+    SEAL_BYTES,
     group_of,
     raft_frame,
     read_submit,
@@ -172,6 +173,8 @@ def noise(random: Random, groups: list[int], seen: list[bytes]) -> bytes:
     """A frame with anything in it, or one that was said before with a change."""
     if seen and random.random() < 0.6:
         frame = bytearray(random.choice(seen))
+        if frame[0] != RAFT:
+            del frame[-SEAL_BYTES:]
         for _ in range(random.randint(1, 3)):
             at = random.randrange(len(frame))
             change = random.randrange(3)
@@ -183,13 +186,14 @@ def noise(random: Random, groups: list[int], seen: list[bytes]) -> bytes:
             else:
                 frame[at : at + 8] = random.choice(EDGES).to_bytes(8, "little", signed=True)
         if frame:
-            return bytes(frame)
+            return bytes(frame) if frame[0] == RAFT else sealed(bytes(frame))
     kind = random.choice((1, 2, 16, 17, 18, 19, *range(32, 44), 200))
     group = random.choice([*groups, *(edge for edge in EDGES if edge != METADATA_GROUP)])
     frame = bytearray([kind]) + group.to_bytes(8, "little", signed=True)
     for _ in range(random.randrange(7)):
         frame += random.choice(EDGES).to_bytes(8, "little", signed=True)
-    return bytes(frame[: random.randint(1, len(frame))])
+    frame = frame[: random.randint(1, len(frame))]
+    return bytes(frame) if kind == RAFT or random.random() < 0.05 else sealed(bytes(frame))
 
 
 def submitted(random: Random, group: int, expected: Callable[[int], int], session: int) -> bytes:
@@ -207,7 +211,7 @@ def submitted(random: Random, group: int, expected: Callable[[int], int], sessio
     if random.random() < 0.2:
         del payload[random.randrange(len(payload)) :]
     submission = Submission(expected(session), KIND_COMMAND, 0, b"", bytes(payload), None)
-    return b"".join(submit_frame(group, session, submission))
+    return sealed(b"".join(submit_frame(group, session, submission)))
 
 
 def session_of(station: Station) -> int:
@@ -314,7 +318,7 @@ def test_a_node_submits_in_its_own_name_only() -> None:
     submission = Submission(1, KIND_COMMAND, 0, b"", bytes([commands.GO_ON]), None)
     for session in (session_of(pair.b), session_of(pair.a)):
         frame = b"".join(submit_frame(int(member.group_id), session, submission))
-        pair.a.listener.received("c", frame)
+        pair.a.listener.received("c", sealed(frame))
     assert [row[:2] for row in pair.refused] == [("c", "a")] * 2
     works_on(pair)
 
@@ -349,7 +353,7 @@ def test_messages_that_are_none_end_their_link(kind: str, record: str) -> None:
         sequence = pair.a.queue(QUEUE).group.rows.next(session_of(pair.b))
         submission = Submission(sequence, KIND_MESSAGES, 1, lengths, payload, None)
         frame = b"".join(submit_frame(int(queue.group_id), session_of(pair.b), submission))
-        pair.a.listener.received("b", frame)
+        pair.a.listener.received("b", sealed(frame))
     else:
         pair.b.node.remotes.line("a").send_messages(
             queue.group_id, 1, 1, True, False, lengths, payload
@@ -362,7 +366,8 @@ def test_messages_that_are_none_end_their_link(kind: str, record: str) -> None:
 def submit(pair: Pair, group: int, leader: GroupMember, session: int, payload: bytes) -> None:
     """Have b submit a command to the leader on a."""
     submission = Submission(leader.rows.next(session), KIND_COMMAND, 0, b"", payload, None)
-    pair.a.listener.received("b", b"".join(submit_frame(group, session, submission)))
+    frame = b"".join(submit_frame(group, session, submission))
+    pair.a.listener.received("b", sealed(frame))
     pair.turn(pair.a)
 
 
@@ -493,7 +498,7 @@ def test_a_submission_that_no_node_makes_is_refused(
     head = b"".join(length.to_bytes(4, "little", signed=True) for length in lengths)
     submission = Submission(1, kind, len(lengths), head, payload, None)
     with pytest.raises(CorruptRecord):
-        read_submit(b"".join(submit_frame(7, session, submission)))
+        read_submit(sealed(b"".join(submit_frame(7, session, submission))))
 
 
 def test_early_frames_are_bounded_in_bytes() -> None:

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from tests.node.pair import Client, Pair
+from tests.node.pair import Client, Pair, sealed
 from warren.node import frames
 from warren.node.node import NodeLogListener
 from warren.node.serving import BACKLOG_BYTES
@@ -581,7 +581,7 @@ def test_frames_of_a_line_that_is_no_more_are_ignored() -> None:
     group = pair.a.queue("q").group_id
     head = frames.line_head(frames.MESSAGES, group, old).getvalue()
     late = head + struct.pack("<qBII", 1, 1, 1, 1) + b"x"
-    pair.a.listener.received("b", late)
+    pair.a.listener.received("b", sealed(late))
     pair.settle()
     assert pair.a.queue("q").ready_count() == 0
     assert pair.usable()
@@ -598,7 +598,7 @@ def test_answers_of_a_line_that_is_no_more_confirm_nothing() -> None:
     pair.settle(4)
     group = pair.a.queue("q").group_id
     stored = frames.line_head(frames.STORED, group, old).getvalue()
-    pair.b.listener.received("a", stored + struct.pack("<qB", 1, 0))
+    pair.b.listener.received("a", sealed(stored + struct.pack("<qB", 1, 0)))
     pair.settle(4)
     assert not client.acked
     pair.a.hold_disk = False
@@ -636,7 +636,7 @@ def test_a_damaged_frame_is_told_and_dropped() -> None:
         for number in (0, int(pair.a.node.remotes._serving("b").number)):
             for size in range(0, 40, 3):
                 head = frames.line_head(kind, pair.a.queue("q").group_id, number).getvalue()
-                pair.a.listener.received("b", (head + b"\xff" * size)[: 9 + size])
+                pair.a.listener.received("b", sealed((head + b"\xff" * size)[: 9 + size]))
     pair.settle()
     pair.until(pair.usable)
     assert counts(client) == (0, 0)

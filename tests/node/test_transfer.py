@@ -14,7 +14,7 @@ from warren.errors import CorruptRecord
 from warren.log.batch import write_checksum
 from warren.metadata.commands import DeclareVhost
 from warren.node import transfer
-from warren.node.frames import HEAD_BYTES, SNAPSHOT, raft_frame
+from warren.node.frames import HEAD_BYTES, SEAL_BYTES, SNAPSHOT, raft_frame
 from warren.node.member import Member
 from warren.node.revived import RAFT_SESSION, wrap
 from warren.node.tables import METADATA_GROUP
@@ -71,7 +71,7 @@ def test_who_gives_up_its_log_sends_no_snapshot_of_it() -> None:
     transfers.accept(member, AcceptSnapshot(given))
     last = site.peers.links["n3"].queue[-1]
     assert (last[0], last[HEAD_BYTES]) == (SNAPSHOT, transfer.LOST)
-    assert int.from_bytes(last[HEAD_BYTES + 1 :], "little") == index
+    assert int.from_bytes(last[HEAD_BYTES + 1 : -SEAL_BYTES], "little") == index
     # An answer that comes late has nothing sent.
     late = transfer.snapshot_frame(METADATA_GROUP, transfer.READY, index).getvalue()
     transfers.received("n3", member, late)

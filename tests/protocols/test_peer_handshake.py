@@ -47,7 +47,7 @@ def transcript(said: list[tuple[str, bytes]]) -> str:
     return " ".join(words)
 
 
-GREETED = "> WARRENP2 HELLO < WARRENP2 HELLO > PROOF"
+GREETED = "> WARRENP3 HELLO < WARRENP3 HELLO > PROOF"
 
 
 def test_accepted() -> None:
@@ -173,7 +173,7 @@ def test_another_version() -> None:
     data = one.take_output()
     other.receive(data[:7] + b"\x09" + data[8:])
     assert other.refusal is not None and other.refusal.code == codes.VERSION
-    assert "9 there, 2 here" in other.refusal.text
+    assert "9 there, 3 here" in other.refusal.text
     answer = other.take_output()
     assert answer == PREAMBLE + refuse_frame(codes.VERSION)
     one.receive(answer)

@@ -405,6 +405,7 @@ class Cluster(MemberHost):
         """A node has a link to this one."""
         self._node.membership.met(peer, hello)
         self.transfers.greeted(peer)
+        self._node.remotes.greeted(peer)
         self.detector.greeted(peer, hello, self.monotonic_ms())
         self._heed()
         self._offer_again(peer)
@@ -433,6 +434,10 @@ class Cluster(MemberHost):
         self.detector.heard(peer, self.monotonic_ms())
         kind: i64 = message[0]
         try:
+            if kind != frames.RAFT:
+                frames.check_seal(message)
+                if kind < frames.RAFT or kind == frames.SNAPSHOT:
+                    message = message[: -frames.SEAL_BYTES]
             if kind >= frames.RAFT:
                 frames.need(message, frames.HEAD_BYTES)
             if kind >= frames.OPEN:
@@ -485,6 +490,8 @@ class Cluster(MemberHost):
     def send(self, node: str, message: list[bytes]) -> bool:
         """Send to another node."""
         self._node.needs_turn = True
+        if message[0][0] != frames.RAFT:
+            frames.seal(message)
         return self.peers.send(node, message)
 
     def backlog_bytes(self, node: str) -> int:

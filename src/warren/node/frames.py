@@ -19,6 +19,9 @@ Those about classic queues of other nodes go on with the number of the line, i64
     HOLD      held u8
 
 All numbers are little-endian. Every frame begins with its kind (u8) and the group (i64).
+
+All messages between nodes but RAFT, also those without a group, end in the CRC-32 (u32) of what is
+before it. Those here but SNAPSHOT are read with it at their end.
 """
 
 from __future__ import annotations
@@ -60,6 +63,34 @@ HEAD_BYTES: Final = 9
 RAFT_BYTES: Final = HEAD_BYTES + 8
 LINE_BYTES: Final = 17
 SUBMIT_BYTES: Final = HEAD_BYTES + 21
+SEAL_BYTES: Final = 4
+SEALED: Final = 0x2144_DF1C
+"""The CRC-32 of anything with its own CRC-32 behind it."""
+
+
+def seal(message: list[bytes]) -> None:
+    """Append the checksum of a message that is about to be sent."""
+    checksum: i64 = 0
+    for buffer in message:
+        checksum = crc32(buffer, checksum)
+    writer = BytesWriter()
+    write_checksum(writer, checksum)
+    message.append(writer.getvalue())
+
+
+def check_seal(message: bytes) -> None:
+    """Check that a message is what was sent.
+
+    Raises:
+        CorruptRecord: It is not.
+    """
+    if crc32(message) != SEALED:
+        raise CorruptRecord("a frame of a node", 0, "it has another checksum")
+
+
+def end_of(frame: bytes) -> i64:
+    """Where what a frame says ends: its checksum follows."""
+    return len(frame) - SEAL_BYTES
 
 
 def head(kind: i64, group_id: i64) -> BytesWriter:
@@ -128,7 +159,9 @@ def read_submit(frame: bytes) -> tuple[int, Submission]:
     if count > 0:
         check_records(frame, SUBMIT_BYTES, count, at)
     sequence = read_i64_le(frame, HEAD_BYTES + 8)
-    return session, Submission(sequence, kind, count, frame[SUBMIT_BYTES:at], frame[at:], None)
+    return session, Submission(
+        sequence, kind, count, frame[SUBMIT_BYTES:at], frame[at : end_of(frame)], None
+    )
 
 
 def check_records(frame: bytes, lengths_at: i64, count: i64, at: i64) -> None:
@@ -142,7 +175,7 @@ def check_records(frame: bytes, lengths_at: i64, count: i64, at: i64) -> None:
         CorruptRecord: It does not.
     """
     check = RecordCheck()
-    end: i64 = len(frame)
+    end = end_of(frame)
     for position in range(count):
         length = i64(read_i32_le(frame, lengths_at + 4 * position))
         if length < 0 or length > end - at or not check.passes(frame, at, at + length):
@@ -168,12 +201,12 @@ def line_head(kind: i64, group_id: i64, number: i64) -> BytesWriter:
 
 
 def need(frame: bytes, size: i64) -> None:
-    """Check that a frame is so long.
+    """Check that a frame is so long, less its checksum.
 
     Raises:
         CorruptRecord: It is cut off.
     """
-    if len(frame) < size:
+    if end_of(frame) < size:
         raise CorruptRecord("a frame of a node", 0, "it is cut off")
 
 

@@ -127,7 +127,8 @@ class Front(Line):
             self._arrived(queue, frame)
         elif kind == frames.STORED:
             at: i64 = frames.LINE_BYTES
-            while at + 9 <= len(frame):
+            end = frames.end_of(frame)
+            while at + 9 <= end:
                 queue.stored(read_i64_le(frame, at), frame[at + 8] != 0)
                 at += 9
         elif kind == frames.REPLY:
@@ -151,7 +152,7 @@ class Front(Line):
         frames.need(frame, at)
         reply = Reply(frames.number_at(frame, 1), frames.number_at(frame, 2))
         batch: Batch | None = None
-        if len(frame) > at:
+        if frames.end_of(frame) > at:
             batch = _batch_in(frame, at)
             consumer = Consumer(read_i64_le(frame, at), 0, 0)
             mid = read_i64_le(frame, at + 8)
@@ -239,7 +240,7 @@ def _batch_in(frame: bytes, at: i64) -> Batch:
     if count < 1:
         raise CorruptRecord("a frame of a node", 0, "a delivery of nothing")
     frames.check_records(frame, at + 36, count, payload_at)
-    size = len(frame) - payload_at
+    size = frames.end_of(frame) - payload_at
     return Batch(
         None, KIND_MESSAGES, 0, 0, first, count, 0, frame, at + 36, frame, payload_at, size, None
     )
@@ -332,6 +333,10 @@ class Remotes:
         if served.number and not served.is_open:
             served.say_closed(served.number)
         self.line(peer).open()
+
+    def greeted(self, peer: str) -> None:
+        """A node has a new link to this one."""
+        self._serving(peer).greeted()
 
     def broken(self, peer: str) -> None:
         """A link with a node broke, or the node is down."""

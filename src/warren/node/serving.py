@@ -69,16 +69,23 @@ class Served:
         self._queues: dict[int, ServedQueue] = {}
         self._early: list[EarlyFrame] = []
         self._early_bytes: i64 = 0
+        self._newest: i64 = 0
+        """Number of the newest line that the present link from the front brought."""
+
+    def greeted(self) -> None:
+        """The link from the front is new: nothing of an older line can come any more."""
+        self._newest = 0
 
     def open(self, number: i64) -> None:
         """The front begins anew."""
-        if number <= self.number or self.remotes.stopping:
+        if number <= self._newest or self.remotes.stopping:
             return
         self.close()
         node = self.remotes.node
         opened = frames.line_head(frames.OPENED, 0, number).getvalue()
         if node.cluster.session and node.cluster.send(self.front, [opened]):
             self.number = number
+            self._newest = number
             self.is_open = True
 
     def close(self) -> None:
@@ -257,7 +264,8 @@ class ServedQueue(Publisher, FlowControlled):
             return
         run = PublishRun(self, sequence, 1, 1)
         persistent = flags & frames.PERSISTENT != 0
-        queue.publish(frame[payload_at:], frame[at + 4 : payload_at], count, persistent, run)
+        records = frame[payload_at : frames.end_of(frame)]
+        queue.publish(records, frame[at + 4 : payload_at], count, persistent, run)
         if queue.congested() and not self._held and not self.closed:
             self._held = True
             self._hold(True)
@@ -300,7 +308,7 @@ class ServedQueue(Publisher, FlowControlled):
     def _command(self, frame: bytes, at: i64, sequence: i64, flags: i64) -> None:
         """Do what `queues.commands` says; the last one is what the front waits for."""
         queue = self.queue
-        end: i64 = len(frame)
+        end = frames.end_of(frame)
         asked = RemoteWaiter(self, sequence)
         opcode: i64 = 0
         while at < end:

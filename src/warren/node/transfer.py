@@ -315,7 +315,8 @@ class Transfers:
         Raises:
             CorruptRecord: It is not.
         """
-        frames.need(frame, DONE_BYTES)
+        if len(frame) < DONE_BYTES:
+            raise CorruptRecord("a frame of a node", 0, "a snapshot is cut off")
         checksum = crc32(memoryview(frame)[DONE_BYTES:], crc32(frame[: DONE_BYTES - 4]))
         if checksum != i64(read_i32_le(frame, DONE_BYTES - 4)) & 0xFFFF_FFFF:
             raise CorruptRecord("a frame of a node", 0, "a snapshot has another checksum")

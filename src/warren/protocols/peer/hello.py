@@ -2,7 +2,7 @@
 
 All numbers are little-endian. Each end begins with a preamble of eight bytes; frames follow:
 
-    preamble   "WARRENP", u8 version (2)
+    preamble   "WARRENP", u8 version (3)
     frame      u32 size, u8 kind, body            size counts kind and body, at most 2048
 
     1 HELLO    nonce (32), dialled name, name, node uid (16), cluster id (16), u64 boot,
@@ -25,8 +25,8 @@ from typing import Final, final
 from warren.ports import PeerHello
 
 MAGIC: Final = b"WARRENP"
-VERSION_NUMBER: Final = 2
-PREAMBLE: Final = MAGIC + b"\x02"
+VERSION_NUMBER: Final = 3
+PREAMBLE: Final = MAGIC + b"\x03"
 PREAMBLE_BYTES: Final = 8
 
 KIND_HELLO: Final = 1
