@@ -9,6 +9,7 @@ import pytest
 from tests.node.pair import Client, Pair, sealed
 from warren.node import frames
 from warren.node.node import NodeLogListener
+from warren.node.replication import BACKLOG_BYTES as SENT_BYTES
 from warren.node.serving import BACKLOG_BYTES
 from warren.queues.remote import FLOW_BYTES, WINDOW_BYTES
 from warren.wire.amqp091 import spec
@@ -35,6 +36,95 @@ def closed(answer: spec.Method, code: int, text: str) -> None:
 def confirming(client: Client) -> Client:
     assert isinstance(client.call(spec.ConfirmSelect(False)), spec.ConfirmSelectOk)
     return client
+
+
+# --- its node is up, and the way there is not ---------------------------------------------------
+
+
+def test_publishes_wait_for_a_line_that_is_about_to_come() -> None:
+    """They were nacked until it was up, as where a queue was just declared on another node."""
+    pair, client = with_queue()
+    confirming(client)
+    pair.cut("b", "a")
+    assert pair.b.node.remotes.line("a").number == 0
+    for number in range(3):
+        client.publish("q", b"%d" % number, persistent=number != 1)
+        client.exchange()
+        pair.turn(pair.b)
+    assert pair.b.node.remotes.line("a").number == 0
+    assert not client.acked and not client.nacked
+    pair.until(lambda: client.acked == {1, 2, 3})
+    got = [client.get("q") for _ in range(3)]
+    assert [found.body for found in got if found is not None] == [b"0", b"1", b"2"]
+
+
+def test_publishes_wait_for_a_line_for_a_bounded_time() -> None:
+    pair, client = with_queue()
+    confirming(client)
+    # It is up, and takes no line.
+    pair.a.node.remotes.stopping = True
+    pair.cut("b", "a")
+    client.publish("q", b"one")
+    pair.until(lambda: pair.b.node.cluster.detector.is_up("a"))
+    began = pair.clock.monotonic_ms()
+    pair.until(lambda: client.nacked == {1})
+    assert 3_000 <= pair.clock.monotonic_ms() - began <= 6_000
+    client.publish("q", b"two")
+    pair.settle(4)
+    assert client.nacked == {1, 2}, "there is no hope left: at once"
+    pair.a.node.remotes.stopping = False
+    pair.until(pair.usable)
+    client.publish("q", b"three")
+    pair.until(lambda: client.acked == {3})
+
+
+def test_what_waits_for_a_line_holds_its_publisher() -> None:
+    pair, client = with_queue()
+    confirming(client)
+    pair.a.node.remotes.stopping = True
+    pair.cut("b", "a")
+    for _ in range(5):
+        client.publish("q", bytes(FLOW_BYTES // 4))
+    pair.until(lambda: client.held)
+    pair.a.node.remotes.stopping = False
+    pair.until(lambda: client.acked == {1, 2, 3, 4, 5} and not client.held)
+
+
+def test_a_queue_that_is_deleted_while_publishes_wait_for_it_takes_them() -> None:
+    pair, client = with_queue()
+    confirming(client)
+    pair.a.node.remotes.stopping = True
+    pair.cut("b", "a")
+    client.publish("q", b"one")
+    client.exchange()
+    other = pair.a.client()
+    assert isinstance(other.call(spec.QueueDelete(0, "q", False, False, False)), spec.QueueDeleteOk)
+    pair.until(lambda: client.acked == {1})
+
+
+@pytest.mark.parametrize("queues", [1, 8])
+def test_no_more_is_sent_to_a_queues_node_than_its_link_bears(queues: int) -> None:
+    """A few publishes, each large, passed the bound of the link: it ended, and all were nacked."""
+    pair, _ = with_queue("q0")
+    owner = pair.a.client()
+    for number in range(1, queues):
+        assert isinstance(owner.declare(f"q{number}"), spec.QueueDeclareOk)
+    pair.until(lambda: f"q{queues - 1}" in pair.b.node.tables.vhosts["/"].queues)
+    clients = [confirming(pair.b.client()) for _ in range(8)]
+    pair.deaf.add(("b", "a"))
+    body = bytes(12 << 20)
+    backlogs: list[int] = []
+    for number, client in enumerate(clients):
+        client.publish(f"q{number % queues}", body)
+        # Behind it on the same channel: nothing overtakes it.
+        client.send(spec.BasicGet(0, f"q{number % queues}", True))
+        pair.settle(2)
+        backlogs.append(pair.b.node.cluster.peers.backlog_bytes("a"))
+    assert max(backlogs) <= SENT_BYTES + len(body) + (1 << 20)
+    pair.deaf.clear()
+    pair.until(lambda: all(client.acked == {1} for client in clients))
+    pair.until(lambda: all(len(client.messages) == 1 for client in clients))
+    assert not any(client.methods[1:] for client in clients)
 
 
 # --- its node is down ---------------------------------------------------------------------------
@@ -66,7 +156,7 @@ def test_publishes_are_nacked_while_the_home_node_is_down() -> None:
 def test_publishes_without_confirms_are_dropped_with_one_warning_a_minute() -> None:
     pair, client = with_queue()
     pair.a.kill()
-    pair.until(lambda: pair.b.node.remotes.line("a").number == 0)
+    pair.until(lambda: pair.b.node.cluster.detector.suspected("a"))
     for number in range(5):
         client.publish("q", b"%d" % number)
         pair.settle(1)

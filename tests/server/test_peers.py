@@ -356,6 +356,25 @@ def test_output_is_bounded() -> None:
     assert play(scenario) == []
 
 
+def test_what_comes_behind_a_large_message_does_not_end_the_link() -> None:
+    """A body as large as the bound of what is queued did, with the next ping."""
+
+    async def scenario() -> None:
+        settings = PeerSettings(backlog_bytes_max=4_000_000, socket_bytes=0)
+        a, b = TestNode("a@one", settings=settings), TestNode("b@two")
+        async with nodes(a, b):
+            await mesh(a, b)
+            large = b"\x01" + bytes(8_000_000)
+            assert a.network.send("b@two", [large])
+            for _ in range(3):
+                assert a.network.send("b@two", [b"\x02ping"])
+            await b.heard.wait(lambda: len(b.heard.messages) == 4)
+            assert [len(message) for _, message in b.heard.messages] == [len(large), 5, 5, 5]
+            assert ("unlinked", "b@two") not in a.heard.events
+
+    assert play(scenario) == []
+
+
 def test_forget() -> None:
     async def scenario() -> None:
         a, b = TestNode("a@one"), TestNode("b@two")

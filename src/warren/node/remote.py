@@ -24,6 +24,7 @@ from warren.errors import CorruptRecord
 from warren.log.batch import KIND_MESSAGES, Batch
 from warren.metadata.tables import LIFE_SHIFT
 from warren.node import frames
+from warren.node.replication import BACKLOG_BYTES
 from warren.node.serving import EARLY_MS, Served, ServedQueue
 from warren.queues.consumers import Consumer
 from warren.queues.links import Delivery, Reply
@@ -47,6 +48,8 @@ WARN_MS: Final = 60_000
 NEVER_MS: Final = 1 << 62
 OPEN_AGAIN_MS: Final = 1_000
 """A line that was not answered for so long is opened under another number."""
+COMING_MS: Final = 5_000
+"""Publishes wait so long for a line to a node that is up; then they are refused."""
 CONSUMER_SHIFT: Final = 32
 """Consumers' ids begin with the session, and leave room for as many as one life may see."""
 
@@ -62,10 +65,16 @@ class Front(Line):
         queues: The queues of that node, by group.
     """
 
-    def __init__(self, remotes: Remotes, owner: str) -> None:
+    def __init__(self, remotes: Remotes, owner: str, used: bool) -> None:
         super().__init__(owner)
         self.queues: dict[int, RemoteQueue] = {}
         self._remotes: Remotes = remotes
+        self._used: bool = used
+        """Whether there is ever to be a line."""
+        self._missed_ms: i64 = remotes.node.monotonic_ms()
+        """When there was none first, while the other node is up."""
+        self._waiting: dict[int, RemoteQueue] = {}
+        """Queues that keep what they have to send, by group."""
         self._opening: i64 = 0
         self._asked_ms: i64 = 0
         self._dropped: i64 = 0
@@ -82,6 +91,10 @@ class Front(Line):
             self._warn(now)
         if self._holed:
             self.close()
+        if self._waiting:
+            self._go_on()
+        if not node.cluster.session or node.cluster.detector.suspected(self.owner):
+            self._missed_ms = now
         if self.number or (self._opening and now - self._asked_ms < OPEN_AGAIN_MS):
             return
         if node.cluster.session and not node.cluster.detector.suspected(self.owner):
@@ -91,12 +104,48 @@ class Front(Line):
                 self._opening = number
                 self._asked_ms = now
 
+    def coming(self) -> bool:
+        """Whether the other node is up, and the line has not been missing for long."""
+        node = self._remotes.node
+        return (
+            self._used
+            and not self._remotes.stopping
+            and not node.cluster.detector.suspected(self.owner)
+            and node.monotonic_ms() - self._missed_ms < COMING_MS
+        )
+
+    def clogged(self) -> bool:
+        """Whether too much is queued for the other node."""
+        return self._remotes.node.cluster.peers.backlog_bytes(self.owner) > BACKLOG_BYTES
+
+    def go_on_later(self, queue: RemoteQueue) -> None:
+        """Let a queue try again with the next tick, or as soon as there is a line."""
+        self._waiting[int(queue.group_id)] = queue
+
+    def _go_on(self) -> None:
+        """Let queues send what they keep, or refuse it."""
+        waiting = self._waiting
+        if self.number == 0:
+            if not self.coming():
+                self._waiting = {}
+                self._remotes.node.needs_turn = True
+                for queue in waiting.values():
+                    queue.give_up()
+            return
+        for group_id, queue in list(waiting.items()):
+            if not queue.go_on():
+                # Whose turn it was goes on first.
+                return
+            waiting.pop(group_id, None)
+
     def close(self) -> None:
         """The line is gone."""
         self._opening = 0
         self._holed = False
         number = self.number
         if number:
+            self._missed_ms = self._remotes.node.monotonic_ms()
+            self._waiting = {}
             self.number = 0
             # Where it is not the link that broke, the queues' node may not know.
             ended = frames.line_head(frames.CLOSE, 0, number).getvalue()
@@ -115,6 +164,7 @@ class Front(Line):
             if number == self._opening:
                 self._opening = 0
                 self.number = number
+                self._go_on()
             return
         if kind == frames.CLOSED:
             if number == self._opening or number == self.number:
@@ -165,6 +215,11 @@ class Front(Line):
             frames.number_at(frame, 4),
             batch,
         )
+
+    def dismiss(self, group_id: int) -> None:
+        """A queue is deleted."""
+        self.queues.pop(group_id, None)
+        self._waiting.pop(group_id, None)
 
     # For its queues.
 
@@ -284,13 +339,13 @@ class Remotes:
         """The line to a node."""
         front = self._fronts.get(owner)
         if front is None:
-            front = Front(self, owner)
+            front = Front(self, owner, True)
             self._fronts[owner] = front
         return front
 
     def no_line(self, owner: str) -> Front:
         """For a queue that is not used over a line, wherever it is."""
-        return Front(self, owner)
+        return Front(self, owner, False)
 
     def _serving(self, front: str) -> Served:
         served = self._served.get(front)
@@ -319,7 +374,7 @@ class Remotes:
         """It is deleted."""
         group_id = int(queue.group_id)
         if isinstance(queue, RemoteQueue):
-            self.line(queue.line.owner).queues.pop(group_id, None)
+            self.line(queue.line.owner).dismiss(group_id)
         elif self.owned.pop(group_id, None) is not None:
             self.gone[group_id] = self.node.monotonic_ms() + 6 * EARLY_MS
             for served in self._served.values():

@@ -7,7 +7,10 @@ consumer.
 
 A line is either whole or gone: when it goes, everything that was under way over it is void. Then
 publishes are nacked, whoever waits gets a 404, and consumers are cancelled, as where the node of a
-classic queue is down. While there is no line the queue refuses in the same way.
+classic queue is down. While there is no line the queue refuses in the same way; but publishes wait
+for one that is about to come. They also wait here while much is on its way to the queue's node, and
+commands behind them: what is under way over a link is bounded, and flow control only holds those
+who have published already.
 
 Source: MIR-22, acceptance 2.7.
 """
@@ -47,6 +50,18 @@ class Line:
     def __init__(self, owner: str) -> None:
         self.owner: str = owner
         self.number: i64 = 0
+
+    def coming(self) -> bool:
+        """Whether there may be a line in a moment, where there is none."""
+        raise AssertionError("a line defines coming")
+
+    def clogged(self) -> bool:
+        """Whether so much is on its way over it that more is to wait."""
+        raise AssertionError("a line defines clogged")
+
+    def go_on_later(self, queue: RemoteQueue) -> None:
+        """Call `go_on` when there is a line with little on its way; `give_up` if none comes."""
+        raise AssertionError("a line defines go_on_later")
 
     def new_consumer(self) -> i64:
         """An id that no other consumer in the cluster has."""
@@ -90,6 +105,27 @@ class Sent:
         self.runs: list[PublishRun] = runs
         self.answered: bool = False
         self.refused: bool = False
+
+
+@final
+class Kept:
+    """Messages or commands that wait to be sent; `count` is 0 for commands.
+
+    Attributes:
+        first: Whether the messages are persistent, or an answer to the commands is wanted.
+        second: Whether the messages have confirms, or a consumer is to be the only one.
+        lengths, payload: As for `Line.send_messages` and `Line.send_commands`.
+    """
+
+    def __init__(
+        self, sequence: i64, count: i64, first: bool, second: bool, lengths: bytes, payload: bytes
+    ) -> None:
+        self.sequence: i64 = sequence
+        self.count: i64 = count
+        self.first: bool = first
+        self.second: bool = second
+        self.lengths: bytes = lengths
+        self.payload: bytes = payload
 
 
 @final
@@ -141,6 +177,8 @@ class RemoteQueue(Queue):
         self._sequence: i64 = 0
         self._sent: deque[Sent] = deque()
         self._by_sequence: dict[int, Sent] = {}
+        self._kept: deque[Kept] = deque()
+        """What of the row of this line was not sent yet."""
         self._asked: dict[int, Asked] = {}
         self._attaching: i64 = -1
         self._inboxes: dict[int, Inbox] = {}
@@ -180,6 +218,45 @@ class RemoteQueue(Queue):
         self._answer_all(True)
         self.let_go()
 
+    def give_up(self) -> None:
+        """No line has come: what waited for one is refused."""
+        self._sequence = 0
+        self._answer_all(True)
+        self.let_go()
+
+    def go_on(self) -> bool:
+        """Send what was kept, as far as the line takes it; whether that was all."""
+        while self._kept:
+            if self.line.number == 0 or self.line.clogged():
+                return False
+            kept = self._kept.popleft()
+            if kept.count > 0:
+                self._send_messages(kept)
+            else:
+                self.line.send_commands(
+                    self.group_id, kept.sequence, kept.first, kept.second, kept.payload
+                )
+        return True
+
+    def _send_messages(self, kept: Kept) -> None:
+        self.line.send_messages(
+            self.group_id,
+            kept.sequence,
+            kept.count,
+            kept.first,
+            kept.second,
+            kept.lengths,
+            kept.payload,
+        )
+
+    def _waits(self) -> bool:
+        """Whether what is to be sent has to wait."""
+        return len(self._kept) > 0 or self.line.number == 0 or self.line.clogged()
+
+    def _keep(self, kept: Kept) -> None:
+        self._kept.append(kept)
+        self.line.go_on_later(self)
+
     def close(self) -> None:
         """The queue was deleted; messages that it would have had count as safe (as RabbitMQ)."""
         self._abandon()
@@ -209,6 +286,7 @@ class RemoteQueue(Queue):
         pending = self._pending
         self._sent = deque()
         self._by_sequence = {}
+        self._kept = deque()
         self._asked = {}
         self._parts = []
         self._lengths = []
@@ -237,7 +315,7 @@ class RemoteQueue(Queue):
         self, records: bytes, lengths: bytes, count: i64, persistent: bool, run: PublishRun | None
     ) -> None:
         """Gather messages, or refuse them."""
-        if self.line.number == 0 and not self.deleted:
+        if self.line.number == 0 and not self.deleted and not self.line.coming():
             if run is None:
                 self.line.dropped(count)
             else:
@@ -490,7 +568,7 @@ class RemoteQueue(Queue):
         self._runs = []
         self._pending = 0
         self._pending_bytes = 0
-        if self.line.number == 0:
+        if self.line.number == 0 and not self.line.coming():
             self._complete(sent, True)
             return
         self._sequence += 1
@@ -498,15 +576,13 @@ class RemoteQueue(Queue):
         self._by_sequence[self._sequence] = sent
         self.unsafe_bytes += sent.size
         self.published += sent.count
-        self.line.send_messages(
-            self.group_id,
-            self._sequence,
-            sent.count,
-            self._persistent,
-            len(sent.runs) > 0,
-            lengths,
-            payload,
+        kept = Kept(
+            self._sequence, sent.count, self._persistent, len(sent.runs) > 0, lengths, payload
         )
+        if self._waits():
+            self._keep(kept)
+        else:
+            self._send_messages(kept)
 
     def _seal_commands(self, waiter: Waiter | None) -> None:
         payload = self._take_commands()
@@ -518,9 +594,11 @@ class RemoteQueue(Queue):
         if waiter is not None:
             self._asked[self._sequence] = Asked(waiter, self._attaching)
         exclusive = self._attaching >= 0 and self.exclusive_consumer
-        self.line.send_commands(
-            self.group_id, self._sequence, waiter is not None, exclusive, payload
-        )
+        wanted = waiter is not None
+        if self._waits():
+            self._keep(Kept(self._sequence, 0, wanted, exclusive, b"", payload))
+        else:
+            self.line.send_commands(self.group_id, self._sequence, wanted, exclusive, payload)
 
     def _unlink(self, consumer_id: i64) -> None:
         """Whether an auto-delete queue goes is decided on its node."""

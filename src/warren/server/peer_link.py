@@ -37,7 +37,8 @@ class PeerSettings:
 
     Attributes:
         whole_bytes_max: A message that is not in parts; the same on all nodes.
-        backlog_bytes_max: Queued for one peer; with one message more, the link is given up.
+        backlog_bytes_max: Queued for one peer, but for the largest message; with one message more,
+            the link is given up.
         handshake_ms: From the connect to the end of the handshake, TLS included.
         connect_ms: Until the other machine answers a dial.
         strangers_max: Connections that have not proven anything yet.
@@ -196,13 +197,13 @@ class PeerLink(asyncio.Protocol):
     def send(self, message: list[bytes]) -> bool:
         """Queue a message; False if no node would take one of its size.
 
-        False, and the link is given up, if too much is queued already. A message alone is not too
-        much, however large.
+        False, and the link is given up, if too much is queued already. One message is not too much,
+        however large, and small ones behind it are not either.
         """
         limit = self._network.settings.backlog_bytes_max
         if self._writer.size_bytes + self._in_transport_bytes > limit:
             backlog = self.backlog_bytes
-            if backlog > limit:
+            if backlog - int(self._writer.largest_left()) > limit:
                 reason = f"it takes too little: {backlog} bytes are queued for it, {limit} may be"
                 self._network.loop.call_soon(self._complain, "backlog", reason)
                 self.abort()

@@ -271,6 +271,13 @@ class MessageWriter:
         """Whether `take` has left something."""
         return len(self._lanes) > 0
 
+    def largest_left(self) -> i64:
+        """How much is left of the large message of which most is."""
+        largest: i64 = 0
+        for lane in self._lanes.values():
+            largest = max(largest, lane.current.left)
+        return largest
+
     def _write(self, message: list[bytes], size: i64) -> None:
         write_i32_le(self._small, i32(size))
         self._put(message)
