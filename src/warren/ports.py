@@ -256,6 +256,9 @@ class PeerListener:
     def outdated(self, peer: str) -> None:
         """A peer that has a majority with it says that this node's disk is an older copy."""
 
+    def forgotten(self, peer: str) -> None:
+        """A peer that has a majority with it says that the cluster does not know this node."""
+
     def refused(self, peer_or_address: str, reason: str) -> None:
         """A link did not come about or was ended, to be logged; repetitions are left out."""
         raise AssertionError("a peer listener defines refused")

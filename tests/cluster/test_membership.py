@@ -200,6 +200,19 @@ def test_forget_and_leave(cluster: Cluster) -> None:
     assert refused.returncode == 1 and "for a majority of" in refused.stderr
 
 
+def test_a_forgotten_node_that_starts_again_is_told_and_ends(cluster: Cluster) -> None:
+    """It waited for ever, and its log said no more than that links were refused."""
+    nodes = cluster.start(3)
+    declare(nodes[2], QUEUE)
+    seen_by(nodes[0], QUEUE)
+    nodes[2].broker.kill()
+    eventually(lambda: nodes[0].warren("forget", nodes[2].name).returncode == 0, WAIT_S)
+    for _ in range(2):
+        assert nodes[2].broker.launch().wait(WAIT_S) == 2
+        assert "which its cluster has forgotten" in nodes[2].broker.log_text()
+    nodes[2].broker.kill()
+
+
 def test_the_only_voter(cluster: Cluster) -> None:
     """What takes a queue its last voting member needs force."""
     nodes = cluster.start(3)

@@ -127,7 +127,11 @@ class Membership:
         if node_with(machine.nodes, hello.node_uid) is not None:
             return codes.RENAMED
         # One that is to join says so by naming no cluster.
-        return codes.REMOVED if hello.cluster_id == machine.cluster_id else 0
+        if hello.cluster_id != machine.cluster_id:
+            return 0
+        # With a majority, what is not in the tables here is about to be at most.
+        certain = self._node.tables.has_majority_without(hello.name)
+        return codes.FORGOTTEN if certain else codes.REMOVED
 
     def _is_outdated(self, hello: PeerHello) -> bool:
         """Whether a node's disk lacks what was durable on it before (rule 20).

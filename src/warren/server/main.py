@@ -23,7 +23,7 @@ from typing import IO, Any
 import uvloop
 
 from warren import __version__
-from warren.errors import BrokerError, ConfigError, CorruptRecord, StorageError
+from warren.errors import BrokerError, ClusterError, ConfigError, CorruptRecord, StorageError
 from warren.limits import STOP_STALL_SECONDS_MAX
 from warren.log.manifest import DIRECTORY, MANIFEST_PATH
 from warren.node.cluster import ClusterListener
@@ -60,6 +60,8 @@ HAND_OVER_SECONDS = 2.0
 """How long an orderly stop tries to give the lead of groups to other nodes."""
 HAND_OVER_POLL_SECONDS = 0.01
 MACHINE_VERSION = 1
+FORGOTTEN_SECONDS = 3.0
+"""So long all nodes that answer have to say that the cluster has this one no more."""
 START_AGAIN = -1
 """In place of an exit status: the process goes on with another server on the same directory."""
 LINGER_SECONDS = 0.005
@@ -87,6 +89,7 @@ class NodeLinks(PeerListener):
     def linked(self, peer: str, hello: PeerHello) -> None:
         """The link to a node is up."""
         log.debug("link to node %s is up", peer)
+        self._server.wanted()
         self._guarded(lambda: self._cluster.linked(peer, hello))
 
     def unlinked(self, peer: str) -> None:
@@ -109,6 +112,10 @@ class NodeLinks(PeerListener):
     def outdated(self, peer: str) -> None:
         """A node says that this one's disk is an older copy."""
         self._guarded(lambda: self._server.begin_anew(peer))
+
+    def forgotten(self, peer: str) -> None:
+        """A node says that the cluster has this one no more."""
+        self._server.forgotten(peer)
 
     def received(self, peer: str, message: bytes) -> None:
         """A message came."""
@@ -200,6 +207,10 @@ class Server:
         self._linger_planned = False
         self._closed = False
         self._stopping = loop.create_future()
+        self._forgotten_at = -1.0
+        """When a node said first that the cluster has this one no more, with no link since."""
+        self._farewell = ""
+        """Why the node ends, if it is of no more use."""
         self._executor = ThreadExecutor(loop, self._after_jobs, self.guarded)
         self.clients: set[ClientProtocol] = set()
         self._watch = StopWatch(
@@ -281,6 +292,8 @@ class Server:
         status = await self._stopping
         self._watch.begin()
         await self._close()
+        if self._farewell:
+            raise ClusterError(self._farewell)
         return int(status)
 
     async def _knows_whether_to_join(self) -> bool:
@@ -503,6 +516,27 @@ class Server:
         )
         self._identity.begin_anew()
         self._stopping.set_result(START_AGAIN)
+
+    def forgotten(self, peer: str) -> None:
+        """A node with a majority says that the cluster has this one no more: end, if that stays so.
+
+        A node that has just joined may be ahead of whoever says so, for a moment. The directory is
+        not marked as one of no more use: that would be for good.
+        """
+        now = self._loop.time()
+        if self._forgotten_at < 0:
+            self._forgotten_at = now
+        elif now - self._forgotten_at >= FORGOTTEN_SECONDS and not self._stopping.done():
+            self._farewell = (
+                f"{self.config.data_dir} is that of node {self.config.node_name}, which its "
+                f"cluster has forgotten, as node {peer} says, and of no more use: begin with an "
+                "empty directory, and --join for a node that is to come back"
+            )
+            self.stop(0)
+
+    def wanted(self) -> None:
+        """A node has a link with this one."""
+        self._forgotten_at = -1.0
 
     async def _be_known(self) -> None:
         """Wait until what a node that begins anew was given is durable, and note that it has."""

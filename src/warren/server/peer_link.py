@@ -346,6 +346,8 @@ class PeerLink(asyncio.Protocol):
             self._network.refused_by[self.label] = hello
             if refusal.code == codes.OUTDATED:
                 self._network.listener.outdated(hello.name)
+            elif refusal.code == codes.FORGOTTEN:
+                self._network.listener.forgotten(hello.name)
         self._complain(str(refusal.code), refusal.text)
         transport = self._transport
         if transport is None or refusal.theirs or refusal.code == codes.GARBAGE:

@@ -27,6 +27,7 @@ RENAMED: Final = 16
 DAMAGED: Final = 17
 OUTDATED: Final = 18
 OLDER: Final = 19
+FORGOTTEN: Final = 20
 
 TEXTS: Final[dict[int, str]] = {
     GARBAGE: "what came from there is not the protocol of Warren's nodes; check host and port",
@@ -52,6 +53,8 @@ TEXTS: Final[dict[int, str]] = {
     "begins anew with what the others have",
     OLDER: "the node's data directory is an older copy, or a part of it is missing: it begins "
     "anew once the others are a majority without it",
+    FORGOTTEN: "the cluster, of which a majority runs, does not have the node any more: it was "
+    "forgotten, and joins anew with an empty data directory only",
     RENAMED: "the node's data directory belongs to a node of another name; a node cannot change it",
 }
 
