@@ -113,7 +113,8 @@ ASSEMBLY_SHARE: Final = 4
 # --- the disk -----------------------------------------------------------------------------------
 
 #: Appended and not durable yet, in bytes, for the whole node: with more the disk counts as behind,
-#: until half of it is left. Four full rounds of the log, so that no disk is idle meanwhile.
+#: until half of it is left. Four full rounds of the log, so that no disk is idle meanwhile. As much
+#: may be submitted to leaders and not be applied yet, for all queues of the node.
 DISK_WAITING_BYTES_MAX: Final = 134_217_728
 
 #: A write that takes longer, in milliseconds, shows a disk that hangs. Disks that share a machine

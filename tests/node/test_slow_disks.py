@@ -128,6 +128,35 @@ def test_a_leader_whose_disk_hangs_takes_a_bounded_amount_from_clients_of_all_no
     pair.until(lambda: all(len(client.acked) == client.published for client in clients))
 
 
+def test_what_is_kept_for_declining_leaders_is_bounded_on_the_node() -> None:
+    """Each queue had a bound, and there may be thousands of them."""
+    pair = three()
+    names = [f"q{number}" for number in range(8)]
+    for name in names:
+        pair.a.client().declare(name, kind="quorum")
+    pair.until(lambda: names[-1] in pair.b.node.tables.vhosts["/"].queues)
+    pair.settle()
+    others = [pair.a, pair.stations["c"]]
+    for station in others:
+        station.hold_disk = True
+    clients = [confirming(pair.b) for _ in names]
+    sent = 0
+    for _ in range(3 * WAITING_BYTES // len(BODY) // len(names)):
+        for client, name in zip(clients, names, strict=True):
+            if not client.held:
+                client.publish(name, BODY)
+                sent += 1
+        pair.step()
+    pair.settle()
+    assert all(client.held for client in clients)
+    assert sent * len(BODY) < 2 * WAITING_BYTES
+    assert sum(len(client.acked) for client in clients) < sent
+    for station in others:
+        station.hold_disk = False
+    pair.until(lambda: sum(len(client.acked) for client in clients) == sent)
+    pair.until(lambda: not any(client.held for client in clients))
+
+
 def test_submissions_that_a_leader_declined_are_taken_when_its_disk_keeps_up() -> None:
     pair = three()
     client = confirming(pair.b)

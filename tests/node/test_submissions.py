@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from warren.errors import ClusterError
-from warren.node.submissions import EPOCH_BITS, EPOCHS_ENOUGH, Submissions
+from warren.node.submissions import EPOCH_BITS, EPOCHS_ENOUGH, Load, Submissions
+from warren.queues.queue import Host
 
 LIFE = 7 << EPOCH_BITS
 
@@ -13,7 +14,7 @@ LIFE = 7 << EPOCH_BITS
 @pytest.mark.rule("BEH-15")
 def test_a_life_keeps_to_its_own_sessions() -> None:
     """What is left moves on each time the session is closed, until there is no session left."""
-    submissions = Submissions(LIFE)
+    submissions = Submissions(LIFE, Load(Host(), 1 << 20))
     for number in range(3):
         submissions.add(0, 0, b"", b"%d" % number, None)
     assert submissions.next_offer() is not None
@@ -34,7 +35,7 @@ def test_a_life_keeps_to_its_own_sessions() -> None:
 
 def test_a_log_that_is_applied_anew_answers_nobody_again() -> None:
     """A node that lost its copy of a group's log meets in it what it had submitted before."""
-    submissions = Submissions(LIFE)
+    submissions = Submissions(LIFE, Load(Host(), 1 << 20))
     for origin in ("one", "two"):
         submissions.add(0, 0, b"", b"", origin)
     assert submissions.applied(1) == "one"

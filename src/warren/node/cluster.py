@@ -19,7 +19,7 @@ from warren.node.membership import DURABLE
 from warren.node.pacing import Pacer
 from warren.node.queue_members import TRANSFER
 from warren.node.revived import Revived
-from warren.node.submissions import EPOCH_BITS
+from warren.node.submissions import EPOCH_BITS, Load
 from warren.node.transfer import Transfers
 from warren.ports import PeerHello, PeerListener, Peers
 from warren.queues.replicated import Machine
@@ -111,6 +111,7 @@ class Cluster(MemberHost):
 
     def __init__(self, node: Node, name: str, peers: Peers, options: Options) -> None:
         self.name: str = name
+        self.load: Load = Load(node, node.settings.log.waiting_bytes_max)
         self.recent_bytes: int = RECENT_BYTES_MAX
         self.session: i64 = 0
         self.newest: i64 = 0

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from mypy_extensions import i64, mypyc_attr
 
 from warren.node.pacing import Pacer
+from warren.node.submissions import Load
 from warren.raft.effects import AcceptSnapshot, SendSnapshot
 
 if TYPE_CHECKING:
@@ -20,11 +21,13 @@ class MemberHost:
     Attributes:
         name: The node's name.
         disk_behind: Whether nothing more is to be taken for this node's disk.
+        load: What all groups keep until it is applied.
         recent_bytes: Entries that a group with several members keeps in memory, for those that are
             a little behind.
     """
 
     name: str
+    load: Load
     recent_bytes: int
     disk_behind: bool = False
 

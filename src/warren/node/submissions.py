@@ -12,12 +12,39 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from warren.errors import ClusterError
+from warren.queues.queue import Host
 
 EPOCH_BITS: Final = 8
 """What the tables give a node has so many bits of sessions in one group; each closing takes the
 next."""
 EPOCHS_ENOUGH: Final = 128
 """Behind so many the node asks the tables for further ones."""
+
+
+@final
+class Load:
+    """What all groups of a node keep until it is applied, in bytes, and how much that may be.
+
+    Publishers wait for a queue that is behind; but there may be many queues. With more, publishers
+    to all quorum queues wait until half of it is left.
+    """
+
+    def __init__(self, host: Host, most: i64) -> None:
+        self._host = host
+        self._most: i64 = most
+        self._bytes: i64 = 0
+
+    def more(self, size: i64) -> None:
+        """Something is kept."""
+        self._bytes += size
+        if self._bytes > self._most:
+            self._host.submissions_behind = True
+
+    def less(self, size: i64) -> None:
+        """Something is applied, or given up."""
+        self._bytes -= size
+        if self._host.submissions_behind and self._bytes <= self._most // 2:
+            self._host.submissions_behind = False
 
 
 @final
@@ -56,8 +83,9 @@ class Submissions:
         offered: The newest one that the present leader was offered.
     """
 
-    def __init__(self, session: i64) -> None:
+    def __init__(self, session: i64, load: Load) -> None:
         self.session: i64 = session
+        self._load = load
         self.offered: i64 = 0
         self._furthest: i64 = 0
         """The newest one that any leader of this session was offered."""
@@ -70,6 +98,7 @@ class Submissions:
         """Number one."""
         self._last += 1
         self._waiting.append(Submission(self._last, kind, count, lengths, payload, origin))
+        self._load.more(len(payload))
 
     def next_offer(self) -> Submission | None:
         """The next one to offer, which then counts as offered; None if all are."""
@@ -92,6 +121,7 @@ class Submissions:
                 if submission.sequence <= self._furthest:
                     return False
                 del self._waiting[at]
+                self._load.less(len(submission.payload))
                 self._last -= 1
                 for behind in range(at, len(self._waiting)):
                     self._waiting[behind].sequence -= 1
@@ -108,6 +138,7 @@ class Submissions:
             return None
         found = self._waiting.popleft()
         assert found.sequence == sequence, "submissions are applied in their order"
+        self._load.less(len(found.payload))
         return found.origin
 
     def renew(self, session: i64) -> None:
@@ -152,6 +183,8 @@ class Submissions:
     def take_all(self) -> list[Submission]:
         """Give up what is left, because the group is gone."""
         left = list(self._waiting)
+        for submission in left:
+            self._load.less(len(submission.payload))
         self._waiting.clear()
         self.offered = self._last
         return left

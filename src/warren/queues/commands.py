@@ -227,7 +227,7 @@ def command_end(payload: bytes, at: i64, end: i64) -> i64:
 
 
 def problem(payload: bytes) -> str:
-    """Why no node would submit this to a group; empty if one would, as it does no command."""
+    """Why no node would submit this to a group; empty if one would, as none at all."""
     at: i64 = 0
     end: i64 = len(payload)
     while at < end:

@@ -32,9 +32,12 @@ class Host:
 
     Attributes:
         disk_behind: Whether publishers have to wait for the node's disk.
+        submissions_behind: Whether publishers to quorum queues have to wait, because too much of
+            what the node submitted is not applied.
     """
 
     disk_behind: bool = False
+    submissions_behind: bool = False
 
     def queue_dirty(self, queue: Queue) -> None:
         """The queue has something to seal or to dispatch before the turn ends."""

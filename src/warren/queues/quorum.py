@@ -109,6 +109,10 @@ class QuorumQueue(LoggedQueue, Machine):
             commands.config(self._commands, False, self._delivery_limit)
             self._command()
 
+    def congested(self) -> bool:
+        """Whether the disk is behind, or who leads this queue or others of this node's clients."""
+        return super().congested() or self.host.submissions_behind
+
     def consumer_count(self) -> i64:
         """Consumers in the machine; one that was cancelled counts until it has settled all."""
         return len(self.fifo.consumers)
