@@ -14,6 +14,7 @@ from tests.cluster.nodes import WAIT_S, Cluster, declare, ready, seen_by, wait_s
 from tests.cluster.traffic import Consumer, Publisher, check_books
 from tests.support.broker import HOST, free_port
 from warren.protocols.peer.hello import PREAMBLE
+from warren.server.identity import read_identity
 
 QUEUE = "orders"
 
@@ -152,8 +153,10 @@ def test_who_began_a_cluster_and_left_begins_no_other(cluster: Cluster) -> None:
     assert founder.broker.launch().wait(WAIT_S) == 2
     founder.broker.kill()
     # A copy of the directory from before does not know that its node left.
-    identity = founder.folder / "node"
-    identity.write_text(identity.read_text().replace("left = 1\n", ""))
+    identity = read_identity(str(founder.folder))
+    assert identity is not None and identity.left
+    identity.left = False
+    identity.save()
     refused = "the cluster does not know the node: it left or was forgotten"
     for words in ([], ["--join", other.contact]):
         said = founder.broker.log_text().count(refused)
