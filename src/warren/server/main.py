@@ -349,7 +349,8 @@ class Server:
             raise StorageError(what_to_do(self.config.data_dir, error))
         log.error(
             "%s/%s. The directory stays as it is until a majority of the other nodes (%s) runs; "
-            "then this node begins anew and gets its queues from them",
+            "then this node begins anew and gets its queues from them. If that cannot be, restore "
+            "the directory from a copy",
             self.config.data_dir,
             error,
             ", ".join(others),
