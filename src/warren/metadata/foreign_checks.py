@@ -68,7 +68,8 @@ def _problem(command: Command) -> str:
 def _problem_of(command: Command) -> str:
     if isinstance(command, DeclareQueue):
         check_queue_arguments(command.arguments, "a queue")
-        if command.group_id < i64(1) << LIFE_SHIFT:
+        session: i64 = command.group_id >> LIFE_SHIFT
+        if session < 1:
             return f"group {command.group_id} is of no node's life"
         return _problem_of_name(command.name) or _problem_of_members(command.members)
     if isinstance(command, SetMembers):
