@@ -146,6 +146,12 @@ class Healing:
 
     def _up(self) -> bool:
         world = self._world
+        lost = {site.name for site in world.sites.values() if site.lost}
+        for site in world.running():
+            assert site.node is not None
+            if not lost.isdisjoint(site.node.tables.machine.nodes):
+                # What was on a lost machine goes with its node.
+                return False
         return all(world.serves(site) for site in world.sites.values() if not site.lost)
 
     def _answered(self) -> bool:
