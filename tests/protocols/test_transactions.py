@@ -82,3 +82,29 @@ def test_deliveries_that_were_rolled_back_return_with_their_channel() -> None:
     got = line.drain("q", 2)
     assert [told.body for told in got] == bodies
     assert all(told.method.redelivered for told in got)
+
+
+def test_answers_up_to_a_tag_spare_those_given_before() -> None:
+    """They are done in the order in which they were given: what was nacked before is not acked."""
+    bodies = [b"%d" % number for number in range(8)]
+    line = begin("q")
+    tags = deliveries(line, "q", bodies)
+    line.send(1, spec.BasicNack(tags[1], False, True))
+    line.send(1, spec.BasicReject(tags[3], True))
+    line.send(1, spec.BasicAck(tags[5], True))
+    line.send(1, spec.BasicAck(tags[6], False))
+    line.ask(1, spec.TxCommit())
+    line.ask(1, spec.ChannelClose())
+    assert [told.body for told in line.drain("q", 2)] == [b"1", b"3", b"7"]
+
+
+def test_what_waits_for_a_commit_is_not_recovered() -> None:
+    bodies = [b"%d" % number for number in range(5)]
+    line = begin("q")
+    tags = deliveries(line, "q", bodies)
+    line.send(1, spec.BasicAck(tags[1], False))
+    line.send(1, spec.BasicNack(tags[3], False, False))
+    line.ask(1, spec.BasicRecover(True))
+    line.ask(1, spec.TxCommit())
+    line.ask(1, spec.ChannelClose())
+    assert [told.body for told in line.drain("q", 2)] == [b"0", b"2", b"4"]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from warren.protocols.amqp091.unsettled import TagRun, Unsettled
+from warren.protocols.amqp091.unsettled import TagRun, Unsettled, runs_of
 from warren.queues.consumers import Consumer, Limiter
 from warren.queues.fifo import Fifo
 from warren.queues.queue import Host, Queue
+from warren.queues.runs import as_run
 
 
 class ConsumerMachine(RuleBasedStateMachine):
@@ -35,9 +36,10 @@ class ConsumerMachine(RuleBasedStateMachine):
     def release(self, data: st.DataObject, count: int) -> None:
         first = data.draw(st.integers(0, self.next_mid + 2))
         gone = {
-            segment.mid + at: (segment.first + at, segment.acquired)
-            for segment in self.consumer.release(first, first + count)
-            for at in range(segment.count)
+            run.key + at: (run.first + at, run.acquired)
+            for runs in self.consumer.release(first, first + count)
+            for run in map(as_run, runs)
+            for at in range(run.count)
         }
         expected = {mid: what for mid, what in self.model.items() if first <= mid <= first + count}
         assert gone == expected
@@ -48,9 +50,9 @@ class ConsumerMachine(RuleBasedStateMachine):
     @invariant()
     def same(self) -> None:
         held = {
-            segment.mid + at: (segment.first + at, segment.acquired)
-            for segment in self.consumer.segments()
-            for at in range(segment.count)
+            run.key + at: (run.first + at, run.acquired)
+            for run in self.consumer.holding()
+            for at in range(run.count)
         }
         assert held == self.model
         assert list(held) == sorted(held)
@@ -96,7 +98,7 @@ class UnsettledMachine(RuleBasedStateMachine):
 
     def expand(self, runs: list[TagRun]) -> dict[int, Owed]:
         return {
-            run.tag + at: (QUEUES.index(run.queue), int(run.consumer_id), run.mid + at)
+            run.key + at: (QUEUES.index(run.queue), int(run.consumer_id), run.mid + at)
             for run in runs
             for at in range(run.count)
         }
@@ -104,7 +106,7 @@ class UnsettledMachine(RuleBasedStateMachine):
     @rule(data=st.data(), count=st.integers(0, 12))
     def take(self, data: st.DataObject, count: int) -> None:
         first = data.draw(st.integers(0, int(self.unsettled.next_tag) + 1))
-        runs = self.unsettled.take(first, first + count)
+        runs = runs_of(self.unsettled.take(first, first + count))
         gone = self.expand(runs)
         expected = {tag: owed for tag, owed in self.model.items() if first <= tag <= first + count}
         assert gone == expected
@@ -113,18 +115,38 @@ class UnsettledMachine(RuleBasedStateMachine):
             del self.model[tag]
         self.taken = runs
 
+    @rule(data=st.data())
+    def take_up_to(self, data: st.DataObject) -> None:
+        """All up to a tag: a run of ids for each consumer, with no id of a later tag in it."""
+        last = data.draw(st.integers(0, int(self.unsettled.next_tag) + 1))
+        spans = self.unsettled.spans(last)
+        gone = {tag: owed for tag, owed in self.model.items() if tag <= last}
+        assert self.expand(runs_of(self.unsettled.take(0, last))) == gone
+        told = [
+            (QUEUES.index(span.queue), int(span.consumer_id), span.mid + at)
+            for span in spans
+            for at in range(span.count)
+        ]
+        assert len({(id(span.queue), int(span.consumer_id)) for span in spans}) == len(spans)
+        assert set(gone.values()) <= set(told)
+        self.model = {tag: owed for tag, owed in self.model.items() if tag > last}
+        self.taken = []
+        if self.model:
+            assert not set(told) & set(self.model.values())
+
     @precondition(lambda self: self.taken)
     @rule()
     def put_back(self) -> None:
         """A transaction that settled them is rolled back."""
         self.model.update(self.expand(self.taken))
-        self.unsettled.put_back(self.taken)
+        for run in self.taken:
+            self.unsettled.put_back(run)
         self.taken = []
 
     @invariant()
     def same(self) -> None:
         unsettled = self.unsettled
-        assert unsettled.count == len(self.model)
+        assert unsettled.count() == len(self.model)
         assert unsettled.first() == min(self.model, default=0)
         for tag in range(int(unsettled.next_tag) + 1):
             assert unsettled.holds(tag) == (tag in self.model)

@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from librt.strings import BytesWriter
 
 from warren.queues import commands
-from warren.queues.fifo import FENCED, HAND_OUT_MAX, OK, UNKNOWN_GROUP, Fifo
+from warren.queues.fifo import FENCED, HAND_OUT_MAX, OK, RETURN_MAX, UNKNOWN_GROUP, Fifo
 from warren.queues.links import Reply
 
 Message = tuple[int, int, int]
@@ -71,16 +71,19 @@ class FifoMachine(RuleBasedStateMachine):
     @initialize(
         kind=st.sampled_from(sorted(KINDS)),
         hand_out_max=st.sampled_from([1, 3, HAND_OUT_MAX]),
+        return_max=st.sampled_from([1, 3, RETURN_MAX]),
         midway=st.booleans(),
     )
-    def begin(self, kind: str, hand_out_max: int, midway: bool) -> None:
-        """A new queue, whose machine hands out so much in one go, and may be restored between."""
+    def begin(self, kind: str, hand_out_max: int, return_max: int, midway: bool) -> None:
+        """A new queue, whose machine does so much in one go, and may be restored between."""
         self.limit, self.keeps_place = KINDS[kind]
         self.midway = midway
         self.fifo = Fifo(self.limit, self.keeps_place)
         self.twin = Fifo(self.limit, self.keeps_place)
         self.fifo.hand_out_max = hand_out_max
         self.twin.hand_out_max = hand_out_max
+        self.fifo.return_max = return_max
+        self.twin.return_max = return_max
         self.attach(4, 0)
         self.enqueue(6)
 
@@ -275,17 +278,16 @@ class FifoMachine(RuleBasedStateMachine):
                          if self.consumers else st.just([]))  # fmt: skip
         for fifo in (self.fifo, self.twin):
             fifo.down_all(list(gone))
-        back = [message for each in gone for message in self.left_by(self.consumers.pop(each))]
-        self.put_back(sorted(back))
+        self.put_back(merged([self.left_by(self.consumers.pop(each)) for each in gone]))
         self.dispatch()
 
     @rule()
     def reset(self) -> None:
         """The node of all consumers restarted."""
         self.apply(commands.reset)
-        back = [message for c in self.consumers.values() for message in self.left_by(c)]
+        back = [self.left_by(consumer) for consumer in self.consumers.values()]
         self.consumers = {}
-        self.put_back(sorted(back))
+        self.put_back(merged(back))
         self.dispatch()
 
     # --- groups of readers ----------------------------------------------------------------------
@@ -401,6 +403,7 @@ class FifoMachine(RuleBasedStateMachine):
         state = self.fifo.encode()
         restored = Fifo(-1, False)
         restored.hand_out_max = self.fifo.hand_out_max
+        restored.return_max = self.fifo.return_max
         restored.restore(state)
         assert restored.encode() == state
         self.fifo = restored
@@ -420,9 +423,9 @@ class FifoMachine(RuleBasedStateMachine):
         for consumer_id, model in self.consumers.items():
             consumer = fifo.consumers[consumer_id]
             found = {
-                segment.mid + at: (segment.first + at, segment.acquired, segment.failed)
-                for segment in consumer.segments()
-                for at in range(segment.count)
+                run.key + at: (run.first + at, run.acquired, run.failed)
+                for run in consumer.holding()
+                for at in range(run.count)
             }
             assert found == model.held
             assert consumer.held == len(model.held)
@@ -449,6 +452,14 @@ class FifoMachine(RuleBasedStateMachine):
         """A machine that was restored cannot be told from one that was not."""
         if hasattr(self, "fifo"):
             assert self.fifo.encode() == self.twin.encode()
+
+
+def merged(held: list[list[Message]]) -> list[Message]:
+    """What several consumers held, each in its order, the lowest of the first ones each time."""
+    back: list[Message] = []
+    while any(held):
+        back.append(min((one for one in held if one), key=lambda one: one[0]).pop(0))
+    return back
 
 
 def spread(runs: list[tuple[int, int, int, int]]) -> list[Message]:

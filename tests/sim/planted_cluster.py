@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from tests.sim.planted import Mend, replace
@@ -263,10 +264,11 @@ def returns_unmarked() -> Mend:
     """What consumers of a closed session held comes again as if for the first time."""
 
     def take_back(machine: Any, consumer_id: int) -> Any:
-        runs = original(machine, consumer_id)
-        for run in runs:
-            run.acquired = 0
-        return runs
+        strand = original(machine, consumer_id)
+        if strand is not None:
+            for run in itertools.chain(*strand.rest()):
+                run.acquired = -1
+        return strand
 
     original = fifo.Fifo._take_back
     return replace(fifo.Fifo, "_take_back", take_back)
@@ -340,12 +342,11 @@ def confirms_what_is_lost() -> Mend:
 def returns_out_of_order() -> Mend:
     """A classic queue has what it takes back behind what it has not handed out yet."""
 
-    def put_back(machine: Any, runs: Any) -> None:
+    def put_back(machine: Any, run: Any) -> None:
         if not machine.keeps_place:
-            original(machine, runs)
+            original(machine, run)
             return
-        for run in runs:
-            machine.ready.push(run.first, run.last, 0, run.failed)
+        machine.ready.push(run.first, run.first + run.count - 1, 0, run.failed)
 
     original = fifo.Fifo._put_back
     return replace(fifo.Fifo, "_put_back", put_back)

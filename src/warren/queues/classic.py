@@ -25,7 +25,7 @@ from warren.queues.fifo import Fifo
 from warren.queues.links import Waiter
 from warren.queues.logged import LoggedQueue
 from warren.queues.queue import Host
-from warren.queues.runs import merge_pairs
+from warren.queues.runs import merge_pairs, pairs_of
 
 TERM: Final = 1
 """The term of a log that one node writes; nothing ever contests it."""
@@ -67,20 +67,27 @@ class ClassicQueue(LoggedQueue):
     def live(self) -> list[tuple[int, int]]:
         """What a restart could still bring back: a message stays until its leaving is durable."""
         pairs = self.fifo.live()
+        for pieces in self.fifo.freed:
+            pairs.extend(pairs_of(pieces))
         for leaving in self._leaving:
-            pairs = pairs + leaving.pairs
+            pairs.extend(leaving.pairs)
         return merge_pairs(pairs)
 
     def hand_out(self) -> None:
         """Have those who wait get what is ready, but for what is too much for one turn."""
         fifo = self.fifo
-        if len(fifo.deliveries) < fifo.hand_out_max:
+        if len(fifo.deliveries) < fifo.hand_out_max and not fifo.returning():
             fifo.dispatch()
 
     def dispatch(self) -> None:
-        """Hand out what is ready now."""
-        self.hand_out()
+        """Hand out what is ready now, and log more of what left."""
+        if self.fifo.returning():
+            self.fifo.dispatch()
+        else:
+            self.hand_out()
         super().dispatch()
+        if self.fifo.freed:
+            self._log_freed()
 
     def configure(self) -> None:
         """Log how the machine is set up, as a new group's first entry."""
@@ -105,8 +112,7 @@ class ClassicQueue(LoggedQueue):
         """
         fifo = self.fifo
         for first, last in fifo.transient.pairs():
-            fifo.ready.remove(first, last)
-            fifo.returned.remove(first, last)
+            fifo.free(first, last)
             commands.free(self._commands, first, last)
         fifo.transient.clear()
         if clean:
@@ -174,12 +180,16 @@ class ClassicQueue(LoggedQueue):
             waiter.answered(reply)
 
     def _log_freed(self) -> None:
-        """Log which numbers left, neighbours together."""
-        freed = self.fifo.freed
-        if not freed:
+        """Log which numbers left, neighbours together; so many at a time, in the order given up.
+
+        After a crash the rest of what left scattered is there again, like all whose entry was not
+        durable yet.
+        """
+        pairs = merge_pairs(self.fifo.take_freed())
+        if not pairs:
             return
-        self.fifo.freed = []
-        pairs = merge_pairs([(piece.first, piece.first + piece.count - 1) for piece in freed])
+        if self.fifo.freed:
+            self._mark()
         out = BytesWriter()
         for first, last in pairs:
             commands.free(out, i64(first), i64(last))

@@ -30,7 +30,8 @@ ATTACH_AUTO is for a consumer with automatic acknowledgement: what it was handed
 goes, since it may have seen it. Until then it settles to get more, and may return what it did not
 see.
 
-GO_ON changes nothing: it is an entry, and each entry has the machine hand out some more.
+GO_ON changes nothing: it is an entry, and each entry has the machine hand out some more, or make
+more ready of what is on its way back.
 
 The machine that applies them carries the format's version in its snapshots. What no node writes,
 because it is cut off or unknown, ends a payload for every member alike: see `command_end`.

@@ -10,6 +10,9 @@ from typing import final
 
 from mypy_extensions import i64
 
+from warren.queues.pieces import Piece, Pieces
+from warren.queues.runs import Run, as_run
+
 
 @final
 class Limiter:
@@ -27,18 +30,6 @@ class Limiter:
     def used_up(self) -> bool:
         """Whether nothing more may be handed out under it."""
         return 0 < self.limit <= self.used
-
-
-@final
-class Segment:
-    """Messages `first..first+count-1`, held under the ids `mid..mid+count-1`."""
-
-    def __init__(self, mid: i64, first: i64, count: i64, acquired: i64, failed: i64) -> None:
-        self.mid: i64 = mid
-        self.first: i64 = first
-        self.count: i64 = count
-        self.acquired: i64 = acquired
-        self.failed: i64 = failed
 
 
 @final
@@ -69,8 +60,7 @@ class Consumer:
         self.line: Level | None = None
         self.before: Consumer | None = None
         self.after: Consumer | None = None
-        self._segments: list[Segment] = []
-        self._head: i64 = 0
+        self._holding: Pieces = Pieces()
 
     def willing(self) -> bool:
         """Whether it stands in line, as far as it is for itself to say."""
@@ -95,94 +85,34 @@ class Consumer:
         limiter = self.limiter
         if limiter is not None:
             limiter.used += count
-        if self._head < len(self._segments):
-            tail = self._segments[-1]
-            if (
-                tail.mid + tail.count == mid
-                and tail.first + tail.count == first
-                and tail.acquired == acquired
-                and tail.failed == failed
-            ):
-                tail.count += count
-                return mid
-        self._segments.append(Segment(mid, first, count, acquired, failed))
+        tail = self._holding.tail()
+        if (
+            tail is not None
+            and tail.key + tail.count == mid
+            and as_run(tail).precedes(first, acquired, failed)
+        ):
+            self._holding.grow_tail(count)
+        else:
+            self._holding.push(Run(mid, first, count, acquired, failed))
         return mid
 
-    def release(self, mid_first: i64, mid_last: i64) -> list[Segment]:
+    def release(self, mid_first: i64, mid_last: i64) -> list[list[Piece]]:
         """Give up the ids `mid_first..mid_last`; ids that it does not hold are ignored.
 
-        Returns what was held, in order. Credit is not touched.
+        Returns the runs that were held, in order, in lists. Credit is not touched.
         """
-        taken: list[Segment] = []
-        if mid_first > mid_last:
-            return taken
-        segments = self._segments
-        at: i64 = self._find(mid_first)
-        while at < len(segments):
-            segment = segments[at]
-            if segment.mid > mid_last:
-                break
-            end = segment.mid + segment.count - 1
-            low = max(mid_first, segment.mid)
-            high = min(mid_last, end)
-            number = segment.first + (low - segment.mid)
-            if low == segment.mid and high == end:
-                taken.append(segment)
-                if at == self._head:
-                    self._head += 1
-                    at += 1
-                else:
-                    del segments[at]
-                continue
-            taken.append(Segment(low, number, high - low + 1, segment.acquired, segment.failed))
-            if low == segment.mid:
-                segment.mid = high + 1
-                segment.first = number + (high - low) + 1
-                segment.count = end - high
-            elif high == end:
-                segment.count = low - segment.mid
-            else:
-                rest = Segment(
-                    high + 1,
-                    segment.first + (high + 1 - segment.mid),
-                    end - high,
-                    segment.acquired,
-                    segment.failed,
-                )
-                segment.count = low - segment.mid
-                segments.insert(at + 1, rest)
-            at += 1
-        count: i64 = 0
-        for piece in taken:
-            count += piece.count
+        holding = self._holding
+        taken = holding.take(mid_first, mid_last)
+        count = self.held - holding.count
         self.held -= count
         limiter = self.limiter
         if limiter is not None:
             limiter.used -= count
-        if self._head == len(segments):
-            segments.clear()
-            self._head = 0
-        elif self._head > 256 and self._head * 2 > len(segments):
-            del segments[: self._head]
-            self._head = 0
         return taken
 
-    def segments(self) -> list[Segment]:
+    def holding(self) -> list[Run]:
         """All that it holds, in id order."""
-        return self._segments[self._head :]
-
-    def _find(self, mid: i64) -> i64:
-        """Index of the first segment that ends at or behind `mid`."""
-        low: i64 = self._head
-        high: i64 = len(self._segments)
-        while low < high:
-            middle = (low + high) // 2
-            segment = self._segments[middle]
-            if segment.mid + segment.count - 1 < mid:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+        return [as_run(piece) for piece in self._holding.all()]
 
 
 @final

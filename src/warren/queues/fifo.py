@@ -7,28 +7,36 @@ gather in `deliveries` until the node that leads the queue takes them; elsewhere
 A consumer settles by its own message ids, so what it was handed must be the same wherever the
 log is replayed: `dispatch` is part of applying an entry, and a snapshot keeps whose turn it is.
 
+Messages that return, by whatever command, leave whoever held them at once. They are made ready
+again some runs with each entry, and nothing is handed out until all are: an entry costs much the
+same however scattered they lie.
+
 Snapshot: version u8, flags u8, keeps_place u8, delivery limit i64, next message i64, dropped i64,
 returned runs, ready runs, transient runs, consumers (id, credit, priority, flags u8: 1 active, 2
-automatic; next id, segments), consumer ids in the order of their turns, groups.
+automatic; next id, segments), consumer ids in the order of their turns, groups; from version 2 on
+the messages on their way back. docs/formats/queue-state.md has it field by field.
 
 Source: acceptance 2.2 to 2.4 (rabbit_fifo), POI-01 to POI-12, spark design 2(b').
 """
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Final, final
 
 from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64
 
 from warren.queues import commands
-from warren.queues.consumers import Consumer, Limiter, Segment, Turns
+from warren.queues.consumers import Consumer, Limiter, Turns
 from warren.queues.groups import Checkout, Group, decode_group
 from warren.queues.links import Delivery, Reply
+from warren.queues.pieces import Piece
 from warren.queues.replicated import COUNTER_BITS
-from warren.queues.runs import Run, RunQueue, first_of, merge_pairs
+from warren.queues.returning import Return, Strand, decode_return
+from warren.queues.runs import Run, RunQueue, common, merge_pairs, pairs_of
 
-VERSION: Final = 1
+VERSION: Final = 2
 UNLIMITED: Final = commands.CREDIT_MAX
 
 NOT_SET_UP: Final = -2
@@ -37,6 +45,15 @@ NOT_SET_UP: Final = -2
 HAND_OUT_MAX: Final = 4_096
 """Deliveries that one `dispatch` makes: about 4 ms. All members have to stop at the same one, so
 another number is another version of the machine."""
+
+RETURN_MAX: Final = 4_096
+"""Runs that one entry makes ready again: about 4 ms. All members stop at the same, as above."""
+
+FREED_MAX: Final = 4_096
+"""Runs that left, which are logged or let go of in one turn, but for a last list: about 4 ms."""
+
+SPENT_LISTS: Final = 16
+"""Lists of runs that nobody needs any more, which are let go of at a time: half a millisecond."""
 
 ACTIVE: Final = 1
 AUTOMATIC: Final = 2
@@ -60,15 +77,18 @@ class Fifo:
         next_message: Number of the next message to be enqueued.
         dropped: Messages so far that left without anybody having settled them: at the delivery
             limit, or with a consumer whose acks are automatic and which may not have seen them.
-        freed: Messages that left the queue, if `reports_freed`; whoever reads it clears it.
+        freed: Runs that left the queue, if `reports_freed`; whoever reads a list removes it.
+        coming: Messages on their way back, by the commands that returned them.
         hand_out_max: See `HAND_OUT_MAX`.
+        return_max: See `RETURN_MAX`.
+        freed_max: See `FREED_MAX`.
     """
 
     def __init__(self, delivery_limit: i64, keeps_place: bool, reports_freed: bool = False) -> None:
         self.delivery_limit: i64 = delivery_limit
         self.keeps_place: bool = keeps_place
         self.reports_freed: bool = reports_freed
-        self.freed: list[Segment] = []
+        self.freed: list[list[Piece]] = []
         self.next_message: i64 = 0
         self.dropped: i64 = 0
         self.ready: RunQueue = RunQueue()
@@ -77,7 +97,15 @@ class Fifo:
         self.consumers: dict[int, Consumer] = {}
         self.groups: dict[str, Group] = {}
         self.deliveries: list[Delivery] = []
+        self.coming: deque[Return] = deque()
         self.hand_out_max: i64 = HAND_OUT_MAX
+        self.return_max: i64 = RETURN_MAX
+        self.freed_max: i64 = FREED_MAX
+        self._coming_count: i64 = 0
+        self._returned_now: i64 = 0
+        """Runs that were made ready again since the last `dispatch`."""
+        self._spent: list[list[Piece]] = []
+        """What nobody needs any more, to be let go of in parts."""
         self._turns: Turns = Turns()
         self._limited: dict[int, list[Consumer]] = {}
         """By the identity of a shared limit that was used up: whose turn it was, in that order."""
@@ -123,17 +151,18 @@ class Fifo:
 
         Those of one with automatic acks are settled.
         """
-        self._put_back(self._take_back(consumer_id))
+        strand = self._take_back(consumer_id)
+        if strand is not None:
+            self._come_back([strand], True, False)
 
     def settle(self, consumer_id: i64, first: i64, last: i64) -> i64:
         """Messages are done with; returns how many were held under these ids."""
         consumer = self.consumers.get(consumer_id)
         if consumer is None:
             return 0
-        count: i64 = 0
-        for segment in consumer.release(first, last):
-            count += segment.count
-            self._free(segment)
+        held = consumer.held
+        self._free(consumer.release(first, last))
+        count = held - consumer.held
         self._credit(consumer, count)
         return count
 
@@ -143,15 +172,20 @@ class Fifo:
         if consumer is None:
             return
         held = consumer.held
-        self._put_back(self._survivors(consumer.release(first, last), failed))
-        self._credit(consumer, held - consumer.held)
+        taken = consumer.release(first, last)
+        count = held - consumer.held
+        self._come_back([Strand(taken, count)], failed, False)
+        self._credit(consumer, count)
 
     def discard(self, consumer_id: i64, first: i64, last: i64) -> None:
         """Messages were rejected for good; without a dead letter exchange they are dropped."""
         self.settle(consumer_id, first, last)
 
     def get(self, consumer_id: i64) -> Delivery | None:
-        """One message for a consumer that polls, or None if none is ready."""
+        """One message for a consumer that polls, or None if none is ready.
+
+        It does not wait for what is on its way back.
+        """
         source = self.returned if self.returned.count > 0 else self.ready
         if source.count == 0:
             return None
@@ -168,12 +202,13 @@ class Fifo:
 
     def purge(self) -> i64:
         """All ready messages go; returns how many there were."""
-        count = self.ready.count + self.returned.count
-        if self.reports_freed:
-            for first, last in self.ready_pairs():
-                self.freed.append(Segment(0, first, last - first + 1, 0, 0))
-        self.ready.clear()
-        self.returned.clear()
+        count = self.ready_count()
+        self._free(self.returned.take_all())
+        self._free(self.ready.take_all())
+        for work in self.coming:
+            self._free(work.lists())
+        self.coming.clear()
+        self._coming_count = 0
         return count
 
     def reset(self) -> None:
@@ -183,16 +218,22 @@ class Fifo:
 
     def down_all(self, consumer_ids: list[int]) -> None:
         """Several consumers are gone at once: what they held returns, in order."""
-        runs: list[Run] = []
+        strands: list[Strand] = []
         for consumer_id in consumer_ids:
-            runs.extend(self._take_back(consumer_id))
-        runs.sort(key=first_of)
-        self._put_back(runs)
+            strand = self._take_back(consumer_id)
+            if strand is not None:
+                strands.append(strand)
+        self._come_back(strands, True, False)
 
     def free(self, first: i64, last: i64) -> None:
         """Messages left a classic queue, at whose recovery all are ready; or nobody has them."""
-        self.ready.remove(first, last)
-        self.returned.remove(first, last)
+        self._all_back()
+        if self.keeps_place:
+            self.ready.remove(first, last)
+            self.returned.remove(first, last)
+        else:
+            self.ready.strike(first, last)
+            self.returned.strike(first, last)
 
     def acquire(self, name: str, lease_ms: i64, now_ms: i64) -> Reply:
         """A reader takes a group over; replies epoch and number of the last settled checkout."""
@@ -223,11 +264,11 @@ class Fifo:
             for queue in (self.returned, self.ready):
                 while queue.count > 0 and checkout.messages.count < rows_max:
                     run = queue.head()
-                    count = run.last - run.first + 1
+                    count = run.count
                     if up_to >= 0:
                         if run.first > up_to:
                             break
-                        if up_to < run.last:
+                        if up_to < run.first + count - 1:
                             count = up_to - run.first + 1
                     count = min(count, rows_max - checkout.messages.count)
                     checkout.messages.push(
@@ -249,9 +290,8 @@ class Fifo:
         reply = Reply()
         group = self._group(name, epoch, now_ms, reply)
         if group is not None:
-            while group.open and group.open[0].number <= up_to:
-                group.settled = group.open[0].number
-                del group.open[0]
+            for checkout in group.settle(up_to):
+                self._free(checkout.messages.take_all())
         return reply
 
     def group_release(self, name: str, epoch: i64, now_ms: i64) -> Reply:
@@ -326,12 +366,12 @@ class Fifo:
                 reply = Reply()
                 if at > start + 1:
                     # Whoever waits in line was there before, and this batch may have made room.
-                    self.dispatch()
+                    self._hand_out()
                 if session == 0 or read_i64_be(payload, at) >> COUNTER_BITS == session:
                     reply.delivery = self.get(read_i64_be(payload, at))
             elif opcode == commands.PURGE:
                 if at > start + 1:
-                    self.dispatch()
+                    self._hand_out()
                 reply = Reply(OK, self.purge())
             elif opcode == commands.RESET:
                 self.reset()
@@ -353,8 +393,17 @@ class Fifo:
 
         A consumer that is alone at the highest priority takes whole runs. However many messages and
         consumers there are, one call stops behind so many deliveries; `unfinished` then says that
-        another one is called for.
+        another one is called for. Before, some of what is on its way back is made ready.
         """
+        if self._coming_count > 0:
+            self._bring_back()
+        self._returned_now = 0
+        self._hand_out()
+
+    def _hand_out(self) -> None:
+        """Hand out what is ready, unless something has to come back first."""
+        if self._coming_count > 0:
+            return
         turns = self._turns
         for _ in range(self.hand_out_max):
             source = self.returned if self.returned.count > 0 else self.ready
@@ -372,8 +421,7 @@ class Fifo:
             number, acquired, failed = run.first, run.acquired, run.failed
             count: i64 = 1
             if turns.alone():
-                count = run.last - number + 1
-                count = min(count, room)
+                count = min(run.count, room)
             source.take(count)
             mid = consumer.hold(number, count, acquired, failed)
             self.deliveries.append(Delivery(consumer, mid, number, count, acquired))
@@ -381,8 +429,32 @@ class Fifo:
                 turns.add(consumer)
 
     def unfinished(self) -> bool:
-        """Whether somebody in line can have a message; else `dispatch` has nothing to do."""
-        return self.ready_count() > 0 and self._turns.any()
+        """Whether something is to come back, or somebody in line can have a message.
+
+        Else `dispatch` has nothing to do.
+        """
+        return self._coming_count > 0 or (self.ready_count() > 0 and self._turns.any())
+
+    def returning(self) -> bool:
+        """Whether messages are on their way back, and nothing is handed out before they are."""
+        return self._coming_count > 0
+
+    def take_freed(self) -> list[tuple[int, int]]:
+        """Some of the messages that left, as pairs, those first that left first."""
+        freed = self.freed
+        pairs: list[tuple[int, int]] = []
+        count = 0
+        while count < len(freed) and len(pairs) < self.freed_max:
+            pairs.extend(pairs_of(freed[count]))
+            count += 1
+        del freed[:count]
+        return pairs
+
+    def let_go(self) -> bool:
+        """Forget some of what nobody needs any more; whether there is more of it."""
+        if self._spent:
+            del self._spent[-SPENT_LISTS:]
+        return len(self._spent) > 0
 
     def wake(self, consumer: Consumer) -> None:
         """A consumer may have room again, and so may those that share its limit."""
@@ -422,6 +494,7 @@ class Fifo:
 
     def count_as_delivered(self) -> None:
         """After a crash nobody knows which messages were delivered: all may have been."""
+        self._all_back()
         for queue in (self.returned, self.ready):
             runs = queue.quadruples()
             queue.clear()
@@ -431,8 +504,8 @@ class Fifo:
     # What there is.
 
     def ready_count(self) -> i64:
-        """Messages ready for delivery (MET-04)."""
-        return self.ready.count + self.returned.count
+        """Messages ready for delivery, or on their way back to be (MET-04)."""
+        return self.ready.count + self.returned.count + self._coming_count
 
     def held_count(self) -> i64:
         """Messages delivered or checked out, and not settled."""
@@ -445,14 +518,21 @@ class Fifo:
 
     def ready_pairs(self) -> list[tuple[int, int]]:
         """Numbers of all ready messages, sorted and merged."""
-        return merge_pairs(self.ready.pairs() + self.returned.pairs())
+        return merge_pairs(self._unheld())
+
+    def _unheld(self) -> list[tuple[int, int]]:
+        pairs = self.ready.pairs() + self.returned.pairs()
+        for work in self.coming:
+            for pieces in work.lists():
+                pairs.extend(pairs_of(pieces))
+        return pairs
 
     def live(self) -> list[tuple[int, int]]:
         """Numbers of all messages whose bodies are still needed, sorted and merged."""
-        pairs = self.ready.pairs() + self.returned.pairs()
+        pairs = self._unheld()
         for consumer in self.consumers.values():
-            for segment in consumer.segments():
-                pairs.append((segment.first, segment.first + segment.count - 1))
+            for run in consumer.holding():
+                pairs.append((run.first, run.first + run.count - 1))
         for group in self.groups.values():
             for checkout in group.open:
                 pairs.extend(checkout.messages.pairs())
@@ -482,14 +562,14 @@ class Fifo:
                 (ACTIVE if consumer.active else 0) + (AUTOMATIC if consumer.automatic else 0)
             )
             write_i64_be(out, consumer.next_mid)
-            segments = consumer.segments()
-            write_i32_be(out, i32(len(segments)))
-            for segment in segments:
-                write_i64_be(out, segment.mid)
-                write_i64_be(out, segment.first)
-                write_i64_be(out, segment.count)
-                write_i32_be(out, i32(segment.acquired))
-                write_i32_be(out, i32(segment.failed))
+            holding = consumer.holding()
+            write_i32_be(out, i32(len(holding)))
+            for run in holding:
+                write_i64_be(out, run.key)
+                write_i64_be(out, run.first)
+                write_i64_be(out, run.count)
+                write_i32_be(out, i32(run.acquired))
+                write_i32_be(out, i32(run.failed))
         line = self._turns.order()
         write_i32_be(out, i32(len(line)))
         for consumer in line:
@@ -497,6 +577,9 @@ class Fifo:
         write_i32_be(out, i32(len(self.groups)))
         for group in self.groups.values():
             group.encode(out)
+        write_i32_be(out, i32(len(self.coming)))
+        for work in self.coming:
+            work.encode(out)
         return out.getvalue()
 
     def restore(self, data: bytes) -> None:
@@ -505,8 +588,11 @@ class Fifo:
         Raises:
             ValueError: A version this build does not know.
         """
-        if data[0] != VERSION:
-            raise ValueError(f"queue snapshot of version {data[0]}; this build reads {VERSION}")
+        version = data[0]
+        if not 1 <= version <= VERSION:
+            raise ValueError(
+                f"queue snapshot of version {version}; this build reads 1 to {VERSION}"
+            )
         self.keeps_place = data[2] == 1
         self.delivery_limit = read_i64_be(data, 3)
         self.next_message = read_i64_be(data, 11)
@@ -516,6 +602,9 @@ class Fifo:
         self.transient = RunQueue()
         self.consumers = {}
         self.groups = {}
+        self.coming = deque()
+        self._coming_count = 0
+        self._returned_now = 0
         self._turns = Turns()
         at = self.returned.decode(data, 27)
         at = self.ready.decode(data, at)
@@ -554,6 +643,14 @@ class Fifo:
         for _ in range(groups):
             group, at = decode_group(data, at)
             self.groups[group.name] = group
+        if version == 1:
+            return
+        works: i64 = i64(read_i32_be(data, at))
+        at += 4
+        for _ in range(works):
+            work, at = decode_return(data, at)
+            self.coming.append(work)
+            self._coming_count += work.count
 
     def _apply_group(self, opcode: i64, payload: bytes, at: i64, now_ms: i64) -> Reply:
         """The commands of analytical readers."""
@@ -580,39 +677,27 @@ class Fifo:
             now_ms,
         )
 
-    def _take_back(self, consumer_id: i64) -> list[Run]:
+    def _take_back(self, consumer_id: i64) -> Strand | None:
         """Forget a consumer; returns what it held and may be delivered again."""
         consumer = self.consumers.pop(consumer_id, None)
         if consumer is None:
-            return []
+            return None
         consumer.active = False
         self._leave(consumer)
+        count = consumer.held
         held = consumer.release(0, consumer.next_mid)
         if not consumer.automatic:
-            return self._survivors(held, True)
-        for segment in held:
-            self.dropped += segment.count
-            self._free(segment)
-        return []
+            return Strand(held, count) if count > 0 else None
+        self.dropped += count
+        self._free(held)
+        return None
 
-    def _survivors(self, segments: list[Segment], failed: bool) -> list[Run]:
-        """Count a return for each message; those past the delivery limit are dropped."""
-        runs: list[Run] = []
-        for segment in segments:
-            acquired = segment.acquired + 1
-            if self.delivery_limit >= 0 and acquired > self.delivery_limit:
-                self.dropped += segment.count
-                self._free(segment)
-            else:
-                last = segment.first + segment.count - 1
-                fails = segment.failed + (1 if failed else 0)
-                runs.append(Run(segment.first, last, acquired, fails))
-        return runs
-
-    def _free(self, segment: Segment) -> None:
+    def _free(self, lists: list[list[Piece]]) -> None:
         """Messages left the queue for good."""
         if self.reports_freed:
-            self.freed.append(segment)
+            self.freed.extend(lists)
+        elif len(lists) > SPENT_LISTS:
+            self._spent.extend(lists)
 
     def _group(self, name: str, epoch: i64, now_ms: i64, reply: Reply) -> Group | None:
         """A group for the reader that has it; None, and `reply` says why, for any other."""
@@ -629,23 +714,58 @@ class Fifo:
 
     def _give_back(self, group: Group) -> None:
         """Return everything a group holds; its checkout numbers are not used again."""
-        runs: list[Run] = []
+        count = group.held()
+        lists: list[list[Piece]] = []
         for checkout in group.open:
-            for first, last, acquired, failed in checkout.messages.quadruples():
-                runs.append(Run(first, last, acquired + 1, failed + 1))
+            lists.extend(checkout.messages.take_all())
         group.open = []
-        self._put_back(runs)
+        self._come_back([Strand(lists, count)], True, True)
 
-    def _put_back(self, runs: list[Run]) -> None:
+    def _come_back(self, strands: list[Strand], failed: bool, spared: bool) -> None:
+        """Messages return, behind all that return already; those past their limit are dropped."""
+        if not strands:
+            return
+        work = Return(strands, failed, spared)
+        if work.count > 0:
+            self._coming_count += work.count
+            self.coming.append(work)
+            self._bring_back()
+
+    def _bring_back(self) -> None:
+        """Make messages on their way back ready, as many runs as there may be in one go."""
+        coming = self.coming
+        while self._coming_count > 0 and self._returned_now < self.return_max:
+            work = coming[0]
+            run = work.next()
+            if run is not None:
+                self._returned_now += 1
+                self._coming_count -= run.count
+                run.acquired += 1
+                if work.failed:
+                    run.failed += 1
+                if 0 <= self.delivery_limit < run.acquired and not work.spared:
+                    self.dropped += run.count
+                    self._free([[run]])
+                else:
+                    self._put_back(run)
+            if work.count == 0:
+                coming.popleft()
+
+    def _all_back(self) -> None:
+        """Make all messages on their way back ready: at recovery, where a turn may be long."""
+        while self._coming_count > 0:
+            self._returned_now = 0
+            self._bring_back()
+        self._returned_now = 0
+
+    def _put_back(self, run: Run) -> None:
         """Make returned messages ready again, where this queue's type wants them."""
         if self.keeps_place:
-            self.returned.insert_sorted(runs)
+            self.returned.insert(run)
         elif self.delivery_limit < 0:
-            for run in runs:
-                self.ready.push(run.first, run.last, run.acquired, run.failed)
+            self.ready.add(run)
         else:
-            for run in runs:
-                self.returned.push(run.first, run.last, run.acquired, run.failed)
+            self.returned.add(run)
 
     def _credit(self, consumer: Consumer, count: i64) -> None:
         """A consumer gave up `count` messages."""
@@ -680,13 +800,5 @@ class Fifo:
             return
         pairs = merge_pairs(self.transient.pairs())
         self.transient.clear()
-        for first, last in self.live():
-            for low, high in _common(first, last, pairs):
-                self.transient.push(low, high)
-
-
-def _common(first: int, last: int, pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The parts of `first..last` inside the sorted pairs."""
-    return [
-        (max(first, low), min(last, high)) for low, high in pairs if high >= first and low <= last
-    ]
+        for first, last in common(self.live(), pairs):
+            self.transient.push(first, last)

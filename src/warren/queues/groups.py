@@ -48,10 +48,29 @@ class Group:
 
     def first_open(self, after: i64) -> Checkout | None:
         """The lowest open checkout with a number above `after`."""
-        for checkout in self.open:
-            if checkout.number > after:
-                return checkout
-        return None
+        at = self._behind(after)
+        return self.open[at] if at < len(self.open) else None
+
+    def settle(self, up_to: i64) -> list[Checkout]:
+        """All open checkouts up to a number are done with; returns them."""
+        at = self._behind(up_to)
+        done = self.open[:at]
+        if done:
+            self.settled = done[-1].number
+            del self.open[:at]
+        return done
+
+    def _behind(self, number: i64) -> i64:
+        """Index of the first open checkout with a higher number."""
+        low: i64 = 0
+        high: i64 = len(self.open)
+        while low < high:
+            middle = (low + high) // 2
+            if self.open[middle].number <= number:
+                low = middle + 1
+            else:
+                high = middle
+        return low
 
     def held(self) -> i64:
         """Messages in open checkouts."""

@@ -175,6 +175,8 @@ class QuorumQueue(LoggedQueue, Machine):
         """Pass on what the machine handed to consumers of this node."""
         self._keep_going()
         fifo = self.fifo
+        if fifo.let_go():
+            self._mark()
         if not fifo.deliveries:
             return
         deliveries = fifo.deliveries
@@ -266,10 +268,8 @@ class QuorumQueue(LoggedQueue, Machine):
         for consumer_id in list(self.links):
             consumer = self.fifo.consumers.get(consumer_id)
             if consumer is not None:
-                for segment in consumer.segments():
-                    missed = Delivery(
-                        consumer, segment.mid, segment.first, segment.count, segment.acquired
-                    )
+                for run in consumer.holding():
+                    missed = Delivery(consumer, run.key, run.first, run.count, run.acquired)
                     self._hand_on(consumer_id, missed)
         self._mark()
 

@@ -11,23 +11,44 @@ from typing import Final, final
 from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64
 
+from warren.queues.pieces import Piece, Pieces
+
 RUN_BYTES: Final = 24
 
 
 @final
-class Run:
-    """Message numbers `first` to `last`, both included.
+class Run(Piece):
+    """Messages `first` to `first + count - 1`.
 
     Attributes:
+        key: In a queue the number of the first message, in what a consumer holds its message id.
         acquired: How often these messages were handed out before and came back.
         failed: How often that was because a delivery failed.
     """
 
-    def __init__(self, first: i64, last: i64, acquired: i64 = 0, failed: i64 = 0) -> None:
+    def __init__(
+        self, key: i64, first: i64, count: i64, acquired: i64 = 0, failed: i64 = 0
+    ) -> None:
+        super().__init__(key, count)
         self.first: i64 = first
-        self.last: i64 = last
         self.acquired: i64 = acquired
         self.failed: i64 = failed
+
+    def part(self, offset: i64, count: i64) -> Piece:
+        """Some of these messages, with the same counters."""
+        return Run(self.key + offset, self.first + offset, count, self.acquired, self.failed)
+
+    def shorten(self, count: i64) -> None:
+        """Give up so many of the first messages."""
+        self.key += count
+        self.first += count
+        self.count -= count
+
+    def precedes(self, first: i64, acquired: i64, failed: i64) -> bool:
+        """Whether a run that begins with `first` and has these counters is one with this."""
+        return (
+            self.first + self.count == first and self.acquired == acquired and self.failed == failed
+        )
 
 
 @final
@@ -36,157 +57,149 @@ class RunQueue:
 
     def __init__(self) -> None:
         self.count: i64 = 0
-        self._runs: list[Run] = []
-        self._head: i64 = 0
+        self._pieces: Pieces = Pieces()
 
     def push(self, first: i64, last: i64, acquired: i64 = 0, failed: i64 = 0) -> None:
         """Append numbers behind everything that is here."""
-        self.count += last - first + 1
-        if self._head < len(self._runs):
-            tail = self._runs[-1]
-            if tail.last + 1 == first and tail.acquired == acquired and tail.failed == failed:
-                tail.last = last
-                return
-        self._runs.append(Run(first, last, acquired, failed))
+        count = last - first + 1
+        self.count += count
+        tail = self._pieces.tail()
+        if tail is not None and as_run(tail).precedes(first, acquired, failed):
+            self._pieces.grow_tail(count)
+        else:
+            self._pieces.push(Run(first, first, count, acquired, failed))
+
+    def add(self, run: Run) -> None:
+        """Append a run that is nobody else's behind everything that is here."""
+        self.count += run.count
+        tail = self._pieces.tail()
+        if tail is not None and as_run(tail).precedes(run.first, run.acquired, run.failed):
+            self._pieces.grow_tail(run.count)
+        else:
+            run.key = run.first
+            self._pieces.push(run)
 
     def head(self) -> Run:
         """The first run; the queue must not be empty."""
-        return self._runs[self._head]
+        return as_run(self._pieces.head())
 
     def take(self, count: i64) -> None:
         """Drop `count` numbers, at most its length, from the first run."""
-        run = self._runs[self._head]
-        run.first += count
+        self._pieces.drop(count)
         self.count -= count
-        if run.first > run.last:
-            self._head += 1
-            if self._head == len(self._runs):
-                self._runs.clear()
-                self._head = 0
-            elif self._head > 256 and self._head * 2 > len(self._runs):
-                del self._runs[: self._head]
-                self._head = 0
+
+    def take_all(self) -> list[list[Piece]]:
+        """Take all runs out, in lists, in queue order."""
+        self.count = 0
+        return self._pieces.take_all()
 
     def remove(self, first: i64, last: i64) -> None:
         """Drop the numbers `first..last`, wherever they are; the runs have to be ascending."""
-        runs = self._runs
-        low = self._find(first)
-        while low < len(runs) and runs[low].first <= last:
-            run = runs[low]
-            start = max(run.first, first)
-            stop = min(run.last, last)
-            self.count -= stop - start + 1
-            if start == run.first and stop == run.last:
-                if low == self._head:
-                    self._head += 1
-                    low += 1
-                else:
-                    del runs[low]
-                continue
-            if start == run.first:
-                run.first = stop + 1
-            elif stop == run.last:
-                run.last = start - 1
-            else:
-                runs.insert(low + 1, Run(stop + 1, run.last, run.acquired, run.failed))
-                run.last = start - 1
-            low += 1
-        if self._head == len(runs):
-            runs.clear()
-            self._head = 0
+        self._pieces.take(first, last)
+        self.count = self._pieces.count
+
+    def strike(self, first: i64, last: i64) -> None:
+        """Drop the numbers `first..last`, whatever order the runs are in; looks at all of them."""
+        runs = self.runs()
+        self.clear()
+        for run in runs:
+            end = run.first + run.count - 1
+            low = min(end, first - 1)
+            high = max(run.first, last + 1)
+            if run.first <= low:
+                self.push(run.first, low, run.acquired, run.failed)
+            if high <= end:
+                self.push(high, end, run.acquired, run.failed)
 
     def clear(self) -> None:
         """Forget all numbers."""
-        self._runs.clear()
-        self._head = 0
+        self._pieces = Pieces()
         self.count = 0
 
-    def insert_sorted(self, runs: list[Run]) -> None:
-        """Merge runs into place by number, for messages that return to where they were.
-
-        What lies before and behind all of them is not looked at, however much that is.
-        """
-        if not runs:
+    def insert(self, run: Run) -> None:
+        """Put a run, by number, to where it was; the runs have to be ascending."""
+        pieces = self._pieces
+        self.count += run.count
+        before, behind = pieces.neighbours(run.first)
+        if before is not None and as_run(before).precedes(run.first, run.acquired, run.failed):
+            pieces.grow(before, run.count)
+            if behind is not None:
+                after = as_run(behind)
+                if as_run(before).precedes(after.first, after.acquired, after.failed):
+                    pieces.take(after.key, after.key + after.count - 1)
+                    pieces.grow(before, after.count)
             return
-        for run in runs:
-            self.count += run.last - run.first + 1
-        runs.sort(key=first_of)
-        mine = self._runs
-        low = self._find(runs[0].first)
-        high = self._find(runs[-1].first)
-        region = mine[low:high]
-        if region:
-            region.extend(runs)
-            region.sort(key=first_of)
-        else:
-            region = runs
-        if low > self._head:
-            # So that it may be joined with the first that comes behind it.
-            low -= 1
-            region.insert(0, mine[low])
-        if high < len(mine):
-            region.append(mine[high])
-            high += 1
-        merged: list[Run] = []
-        tail: Run | None = None
-        for run in region:
-            if tail is not None and tail.last + 1 == run.first:
-                if tail.acquired == run.acquired and tail.failed == run.failed:
-                    tail.last = run.last
-                    continue
-            merged.append(run)
-            tail = run
-        mine[low:high] = merged
-
-    def _find(self, number: i64) -> i64:
-        """Index of the first run that ends at or behind a number; the runs are ascending."""
-        runs = self._runs
-        low: i64 = self._head
-        high: i64 = len(runs)
-        while low < high:
-            middle = (low + high) // 2
-            if runs[middle].last < number:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+        if behind is not None:
+            after = as_run(behind)
+            if run.precedes(after.first, after.acquired, after.failed):
+                pieces.grow(after, run.count)
+                after.key = run.first
+                after.first = run.first
+                return
+        run.key = run.first
+        pieces.insert(run)
 
     def pairs(self) -> list[tuple[int, int]]:
         """All numbers as (first, last) pairs, in queue order."""
-        return [(run.first, run.last) for run in self._runs[self._head :]]
+        found: list[tuple[int, int]] = []
+        for chunk in self._pieces.chunks():
+            found.extend(pairs_of(chunk.live()))
+        return found
+
+    def runs(self) -> list[Run]:
+        """All runs, in queue order."""
+        return [as_run(piece) for piece in self._pieces.all()]
 
     def quadruples(self) -> list[tuple[int, int, int, int]]:
         """All runs as (first, last, acquired, failed), in queue order."""
-        return [(r.first, r.last, r.acquired, r.failed) for r in self._runs[self._head :]]
+        return [(r.first, r.first + r.count - 1, r.acquired, r.failed) for r in self.runs()]
 
     def encode(self, out: BytesWriter) -> None:
         """Append this queue to a snapshot: a count, then `first last acquired failed` each."""
-        live = self._runs[self._head :]
-        write_i32_be(out, i32(len(live)))
-        for run in live:
-            write_i64_be(out, run.first)
-            write_i64_be(out, run.last)
-            write_i32_be(out, i32(run.acquired))
-            write_i32_be(out, i32(run.failed))
+        encode_runs(out, self.runs())
 
     def decode(self, data: bytes, at: i64) -> i64:
         """Read what `encode` wrote; returns the offset behind it."""
         count: i64 = i64(read_i32_be(data, at))
         at += 4
         for _ in range(count):
-            self.push(
-                read_i64_be(data, at),
-                read_i64_be(data, at + 8),
-                i64(read_i32_be(data, at + 16)),
-                i64(read_i32_be(data, at + 20)),
-            )
-            at += RUN_BYTES
+            run, at = decode_run(data, at)
+            self.add(run)
         return at
 
 
-def first_of(run: Run) -> int:
-    """Sort key: a run's first number."""
-    return run.first
+def as_run(piece: Piece) -> Run:
+    """A piece of what a queue or a consumer has."""
+    assert isinstance(piece, Run), "queues and consumers have runs of messages"
+    return piece
+
+
+def pairs_of(pieces: list[Piece]) -> list[tuple[int, int]]:
+    """The messages of some runs as (first, last) pairs."""
+    found: list[tuple[int, int]] = []
+    for piece in pieces:
+        run = as_run(piece)
+        found.append((run.first, run.first + run.count - 1))
+    return found
+
+
+def encode_runs(out: BytesWriter, runs: list[Run]) -> None:
+    """Append runs to a snapshot: a count, then `first last acquired failed` each."""
+    write_i32_be(out, i32(len(runs)))
+    for run in runs:
+        write_i64_be(out, run.first)
+        write_i64_be(out, run.first + run.count - 1)
+        write_i32_be(out, i32(run.acquired))
+        write_i32_be(out, i32(run.failed))
+
+
+def decode_run(data: bytes, at: i64) -> tuple[Run, i64]:
+    """Read one run that `encode_runs` wrote; returns it and the offset behind it."""
+    first = read_i64_be(data, at)
+    count = read_i64_be(data, at + 8) - first + 1
+    acquired = i64(read_i32_be(data, at + 16))
+    failed = i64(read_i32_be(data, at + 20))
+    return Run(first, first, count, acquired, failed), at + RUN_BYTES
 
 
 def merge_pairs(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:

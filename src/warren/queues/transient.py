@@ -60,12 +60,15 @@ class TransientQueue(Queue):
     def hand_out(self) -> None:
         """Have those who wait get what is ready, but for what is too much for one turn."""
         fifo = self.fifo
-        if len(fifo.deliveries) < fifo.hand_out_max:
+        if len(fifo.deliveries) < fifo.hand_out_max and not fifo.returning():
             fifo.dispatch()
 
     def dispatch(self) -> None:
         """Hand out what is ready, then let go of what has left."""
-        self.hand_out()
+        if self.fifo.returning():
+            self.fifo.dispatch()
+        else:
+            self.hand_out()
         before = self.delivered
         super().dispatch()
         if self.delivered != before:
@@ -156,14 +159,9 @@ class TransientQueue(Queue):
         return shelves[low]
 
     def _let_go(self) -> None:
-        """Drop the batches all of whose messages have left the queue."""
-        freed = self.fifo.freed
-        if not freed:
-            return
-        self.fifo.freed = []
-        for segment in freed:
-            number = segment.first
-            end = number + segment.count
+        """Drop batches all of whose messages have left the queue."""
+        for number, last in self.fifo.take_freed():
+            end = last + 1
             while number < end:
                 shelf = self._shelf(number)
                 assert shelf is not None, f"message {number} of {self} left twice"
@@ -179,6 +177,8 @@ class TransientQueue(Queue):
                     self._last = None
         if self._empty > 0:
             self._tidy()
+        if self.fifo.freed:
+            self._mark()
 
     def _tidy(self) -> None:
         """Forget empty shelves: those in front at once, those between when they are many."""

@@ -59,7 +59,7 @@ ASK_AGAIN_SECONDS = 1.0
 HAND_OVER_SECONDS = 2.0
 """How long an orderly stop tries to give the lead of groups to other nodes."""
 HAND_OVER_POLL_SECONDS = 0.01
-MACHINE_VERSION = 1
+MACHINE_VERSION = 2
 FORGOTTEN_SECONDS = 3.0
 """So long all nodes that answer have to say that the cluster has this one no more."""
 START_AGAIN = -1

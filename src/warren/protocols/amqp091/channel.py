@@ -29,10 +29,11 @@ from warren.protocols.amqp091.publishing import (
 )
 from warren.protocols.amqp091.replies import DirectReplies
 from warren.protocols.amqp091.transactions import Transaction
-from warren.protocols.amqp091.unsettled import TagRun, Unsettled
+from warren.protocols.amqp091.unsettled import TagRun, Unsettled, runs_of
 from warren.protocols.broker import Completion, Confirming, Route, Session
 from warren.queues.consumers import Limiter
 from warren.queues.links import Reply
+from warren.queues.pieces import Piece
 from warren.queues.publishing import PublishRun
 from warren.queues.queue import Queue
 from warren.wire.amqp091 import spec
@@ -330,6 +331,9 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         """Refuse a method that has waited too long, if a majority can have been what it lacked."""
         request = pending.request
         queue = pending.queue
+        if isinstance(request, spec.TxRollback):
+            # What it waits for is its turns here.
+            return
         if isinstance(request, spec.TxCommit):
             assert self.transaction is not None
             # A commit may be long, and its disks slow.
@@ -344,6 +348,10 @@ class Channel(PublishOwner, LinkOwner, Confirming):
     def go_on(self) -> None:
         """Take up what was put aside, up to the next method that has to wait."""
         if self._ended:
+            return
+        transaction = self.transaction
+        if transaction is not None and transaction.going_on():
+            transaction.go_on()
             return
         self.aside = False
         if not self._taking_up and (self._deferred or self._kept):
@@ -442,9 +450,9 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         needed: set[tuple[int, int]] = set()
         for link in self.consumers.values():
             needed.add((id(link.queue), int(link.consumer_id)))
-        runs = self.unsettled.runs()
+        runs = self.unsettled.owners()
         if self.transaction is not None:
-            runs = runs + self.transaction.runs()
+            runs.extend(self.transaction.runs())
         for run in runs:
             needed.add((id(run.queue), int(run.consumer_id)))
         for key, queue in list(self.holders.items()):
@@ -487,25 +495,27 @@ class Channel(PublishOwner, LinkOwner, Confirming):
 
     def settle(self, first: i64, last: i64) -> None:
         """Ack the tags `first..last`, each of which has to be unsettled."""
-        runs = self.unsettled.take(first, last)
+        taken = self.unsettled.take(first, last)
+        runs = runs_of(taken)
         expected = first
         for run in runs:
-            if run.tag != expected:
+            if run.key != expected:
                 break
             expected += run.count
-        self._settle_runs(runs)
+        self._settle_runs(taken, runs)
         if expected != last + 1:
             raise ChannelException(406, f"unknown delivery tag {expected}", 60, 80)
 
     def settle_up_to(self, tag: i64) -> None:
         """Ack all tags up to one; 0 means all there are."""
-        runs = self._take_multiple(tag, 80)
-        self._settle_runs(runs)
+        last = self._last_of(tag, 80)
+        runs = self.unsettled.spans(last)
+        self._settle_runs(self.unsettled.take(0, last), runs)
 
-    def _settle_runs(self, runs: list[TagRun]) -> None:
+    def _settle_runs(self, taken: list[list[Piece]], runs: list[TagRun]) -> None:
         transaction = self.transaction
         if transaction is not None:
-            transaction.acked.extend(runs)
+            transaction.ack(taken, runs)
             return
         self.settle_now(runs)
 
@@ -520,13 +530,16 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         """`basic.nack` and `basic.reject`."""
         method_id = 90 if failed else 120
         if multiple:
-            runs = self._take_multiple(tag, method_id)
+            last = self._last_of(tag, method_id)
+            runs = self.unsettled.spans(last)
+            taken = self.unsettled.take(0, last)
         else:
-            runs = self.unsettled.take(tag, tag)
+            taken = self.unsettled.take(tag, tag)
+            runs = runs_of(taken)
             if not runs:
                 raise ChannelException(406, f"unknown delivery tag {tag}", 60, method_id)
         if self.transaction is not None:
-            self.transaction.reject(runs, requeue, failed)
+            self.transaction.reject(taken, runs, requeue, failed)
         else:
             self.give_back_now(runs, requeue, failed)
 
@@ -542,12 +555,22 @@ class Channel(PublishOwner, LinkOwner, Confirming):
                 run.queue.discard(run.consumer_id, run.mid, last)
         self._limits_changed()
 
-    def _take_multiple(self, tag: i64, method_id: int) -> list[TagRun]:
+    def recover(self) -> None:
+        """Return all that is unsettled."""
+        last = self.unsettled.next_tag
+        spans = self.unsettled.spans(last)
+        taken = self.unsettled.take(0, last)
+        # This is done at once, and what a transaction has between these waits for its commit.
+        runs = spans if self.transaction is None else runs_of(taken)
+        self.give_back_now(runs, True, False)
+
+    def _last_of(self, tag: i64, method_id: int) -> i64:
+        """The last tag that an answer up to `tag` is for; 0 means all there are."""
         if tag == 0:
-            return self.unsettled.take(0, self.unsettled.next_tag)
+            return self.unsettled.next_tag
         if not self.unsettled.holds(tag):
             raise ChannelException(406, f"unknown delivery tag {tag}", 60, method_id)
-        return self.unsettled.take(0, tag)
+        return tag
 
     def _limits_changed(self) -> None:
         if self.limiter is not None and self.limiter.limit > 0:

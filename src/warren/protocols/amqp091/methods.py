@@ -288,8 +288,7 @@ def _get(channel: Channel, method: spec.BasicGet) -> None:
 def _recover(channel: Channel, method: spec.BasicRecover | spec.BasicRecoverAsync) -> None:
     if not method.requeue:
         raise ConnectionException(540, "requeue=false")
-    runs = channel.unsettled.take(0, channel.unsettled.next_tag)
-    channel.give_back_now(runs, True, False)
+    channel.recover()
     if isinstance(method, spec.BasicRecover):
         channel.send(spec.BasicRecoverOk())
 
@@ -310,8 +309,7 @@ def _tx(channel: Channel, method: spec.Method) -> None:
     if transaction is None:
         raise ChannelException(406, "channel is not transactional")
     if isinstance(method, spec.TxRollback):
-        transaction.roll_back()
-        channel.send(spec.TxRollbackOk())
+        transaction.roll_back(channel.wait(method))
     else:
         pending = channel.wait(method)
         transaction.commit(pending)
@@ -378,5 +376,7 @@ def answer(channel: Channel, pending: Pending, reply: Reply) -> None:
             channel.send(spec.ExchangeUnbindOk())
     elif isinstance(request, spec.TxCommit):
         channel.send(spec.TxCommitOk())
+    elif isinstance(request, spec.TxRollback):
+        channel.send(spec.TxRollbackOk())
     else:
         tables.answer(channel, request, reply, pending)

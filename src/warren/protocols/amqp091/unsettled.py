@@ -1,7 +1,7 @@
 """Delivery tags of one channel that wait for an ack.
 
 Tags are dense and so are a consumer's message ids, so what is unsettled is a short list of runs
-however large the prefetch is.
+however large the prefetch is, unless it is settled here and there or several consumers take turns.
 """
 
 from __future__ import annotations
@@ -10,19 +10,34 @@ from typing import final
 
 from mypy_extensions import i64
 
+from warren.queues.pieces import Chunk, Piece, Pieces
 from warren.queues.queue import Queue
 
 
 @final
-class TagRun:
-    """Tags `tag..tag+count-1` carry message ids `mid..` of one consumer of one queue."""
+class TagRun(Piece):
+    """Tags `key..key+count-1` carry message ids `mid..` of one consumer of one queue."""
 
     def __init__(self, tag: i64, count: i64, queue: Queue, consumer_id: i64, mid: i64) -> None:
-        self.tag: i64 = tag
-        self.count: i64 = count
+        super().__init__(tag, count)
         self.queue: Queue = queue
         self.consumer_id: i64 = consumer_id
         self.mid: i64 = mid
+
+    def part(self, offset: i64, count: i64) -> Piece:
+        """Some of these tags."""
+        return TagRun(self.key + offset, count, self.queue, self.consumer_id, self.mid + offset)
+
+    def shorten(self, count: i64) -> None:
+        """Give up so many of the first tags."""
+        self.key += count
+        self.mid += count
+        self.count -= count
+
+    def kin(self, other: Piece) -> bool:
+        """Whether both are of the same consumer."""
+        run = as_tags(other)
+        return run.consumer_id == self.consumer_id and run.queue is self.queue
 
 
 @final
@@ -31,107 +46,112 @@ class Unsettled:
 
     Attributes:
         next_tag: The next delivery's tag, from 1.
-        count: Deliveries unsettled now.
     """
 
     def __init__(self) -> None:
         self.next_tag: i64 = 1
-        self.count: i64 = 0
-        self._runs: list[TagRun] = []
-        self._head: i64 = 0
+        self._pieces: Pieces = Pieces()
+
+    def count(self) -> i64:
+        """Deliveries unsettled now."""
+        return self._pieces.count
 
     def add(self, count: i64, queue: Queue, consumer_id: i64, mid: i64) -> None:
         """The last `count` tags given out need an ack."""
         tag = self.next_tag - count
-        self.count += count
-        if self._head < len(self._runs):
-            tail = self._runs[-1]
+        pieces = self._pieces
+        piece = pieces.tail()
+        if piece is not None:
+            tail = as_tags(piece)
             if (
                 tail.consumer_id == consumer_id
                 and tail.queue is queue
-                and tail.tag + tail.count == tag
+                and tail.key + tail.count == tag
                 and tail.mid + tail.count == mid
             ):
-                tail.count += count
+                pieces.grow_tail(count)
                 return
-        self._runs.append(TagRun(tag, count, queue, consumer_id, mid))
+        pieces.push(TagRun(tag, count, queue, consumer_id, mid))
 
     def first(self) -> i64:
         """The lowest unsettled tag, 0 if there is none."""
-        return self._runs[self._head].tag if self._head < len(self._runs) else 0
+        return self._pieces.head().key if self._pieces.count > 0 else 0
 
-    def runs(self) -> list[TagRun]:
-        """All that is unsettled, in tag order."""
-        return self._runs[self._head :]
+    def owners(self) -> list[TagRun]:
+        """A run, or more, of each consumer of which something is unsettled."""
+        found: list[TagRun] = []
+        for chunk in self._pieces.chunks():
+            pieces = chunk.live()
+            for piece in pieces if chunk.mixed else pieces[:1]:
+                found.append(as_tags(piece))
+        return found
 
     def holds(self, tag: i64) -> bool:
         """Whether a tag is unsettled."""
-        at = self._find(tag)
-        return at < len(self._runs) and self._runs[at].tag <= tag
+        return self._pieces.holds(tag)
 
-    def take(self, first: i64, last: i64) -> list[TagRun]:
+    def take(self, first: i64, last: i64) -> list[list[Piece]]:
         """Take the unsettled tags of `first..last` out, in order."""
-        taken: list[TagRun] = []
-        runs = self._runs
-        at = self._find(first)
-        while at < len(runs):
-            run = runs[at]
-            if run.tag > last:
+        return self._pieces.take(first, last)
+
+    def spans(self, last: i64) -> list[TagRun]:
+        """What is unsettled up to a tag, as one run of message ids for each consumer.
+
+        Between the ids of such a run lie only some that were settled or returned before, so that a
+        queue may be told of all of them together. They have the tag of the first.
+        """
+        spans: list[TagRun] = []
+        others: dict[tuple[int, int], TagRun] | None = None
+        for chunk in self._pieces.chunks():
+            if chunk.pieces[chunk.head].key > last:
                 break
-            end = run.tag + run.count - 1
-            low = max(run.tag, first)
-            high = min(end, last)
-            self.count -= high - low + 1
-            if low == run.tag and high == end:
-                taken.append(run)
-                if at == self._head:
-                    self._head += 1
-                    at += 1
-                else:
-                    del runs[at]
-                continue
-            mid = run.mid + (low - run.tag)
-            taken.append(TagRun(low, high - low + 1, run.queue, run.consumer_id, mid))
-            if low == run.tag:
-                run.mid += high - low + 1
-                run.tag = high + 1
-                run.count = end - high
-            else:
-                if high < end:
-                    rest_mid = run.mid + (high + 1 - run.tag)
-                    rest = TagRun(high + 1, end - high, run.queue, run.consumer_id, rest_mid)
-                    runs.insert(at + 1, rest)
-                run.count = low - run.tag
-            at += 1
-        if self._head == len(runs):
-            runs.clear()
-            self._head = 0
-        elif self._head > 256 and self._head * 2 > len(runs):
-            del runs[: self._head]
-            self._head = 0
-        return taken
+            at = chunk.head
+            stop = _behind(chunk, last)
+            while at < stop:
+                run = as_tags(chunk.pieces[at])
+                span = spans[-1] if spans else None
+                if span is None:
+                    span = TagRun(run.key, 0, run.queue, run.consumer_id, run.mid)
+                    spans.append(span)
+                elif not run.kin(span):
+                    if others is None:
+                        others = {_owner(span): span}
+                    span = others.get(_owner(run))
+                    if span is None:
+                        span = TagRun(run.key, 0, run.queue, run.consumer_id, run.mid)
+                        others[_owner(run)] = span
+                        spans.append(span)
+                count = min(run.count, last - run.key + 1)
+                span.count = run.mid + count - span.mid
+                # Where all are of one consumer, the first and the last run say it all.
+                at = at + 1 if chunk.mixed or at == stop - 1 else stop - 1
+        return spans
 
-    def put_back(self, runs: list[TagRun]) -> None:
-        """Runs that `take` gave are unsettled after all (a transaction was rolled back)."""
-        merged = sorted(self._runs[self._head :] + runs, key=_tag_of)
-        self._runs = merged
-        self._head = 0
-        for run in runs:
-            self.count += run.count
-
-    def _find(self, tag: i64) -> i64:
-        """Index of the first run that ends at or behind a tag."""
-        low: i64 = self._head
-        high: i64 = len(self._runs)
-        while low < high:
-            middle = (low + high) // 2
-            run = self._runs[middle]
-            if run.tag + run.count - 1 < tag:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+    def put_back(self, piece: Piece) -> None:
+        """A run that `take` gave is unsettled after all (a transaction was rolled back)."""
+        self._pieces.insert(piece)
 
 
-def _tag_of(run: TagRun) -> int:
-    return run.tag
+def as_tags(piece: Piece) -> TagRun:
+    """A piece of what a channel has not settled."""
+    assert isinstance(piece, TagRun), "channels have runs of tags"
+    return piece
+
+
+def runs_of(lists: list[list[Piece]]) -> list[TagRun]:
+    """What `Unsettled.take` gave, run by run."""
+    return [as_tags(piece) for pieces in lists for piece in pieces]
+
+
+def _owner(run: TagRun) -> tuple[int, int]:
+    return id(run.queue), int(run.consumer_id)
+
+
+def _behind(chunk: Chunk, last: i64) -> i64:
+    """Index behind a chunk's last run that begins at or before a tag."""
+    if chunk.pieces[-1].key <= last:
+        return len(chunk.pieces)
+    at = chunk.find(last)
+    if at < len(chunk.pieces) and chunk.pieces[at].key <= last:
+        return at + 1
+    return at

@@ -1,0 +1,170 @@
+"""What one command costs a node whose queue has its messages in as many runs.
+
+    python -m bench.scattered [--runs 500000] [--kind classic|transient|quorum] [COMMAND ...]
+
+One node, with its disk and clients in memory. A channel was handed twice as many messages as there
+are to be runs, and acked every second of them, so that each of the rest is a run of its own: for
+the channel, for its consumer and for its queue. A node is filled for each command. Then the command
+is sent, and told are the longest turn from there until all is done, how many took more than a
+millisecond, and the sum of all, in seconds of the processor. `snapshot` and `live` are no commands
+of clients: the one is the queue's state for the log, the other what is asked when files are
+compacted. `gone` is what members do when a consumer's node is removed.
+
+No client can ask for as much prefetch from a quorum queue; it is set from outside.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import time
+from collections.abc import Callable
+from typing import Any
+
+from tests.node.pair import Client, Pair
+from warren.wire.amqp091 import spec
+from warren.wire.amqp091.frame import content_frames, method_frame
+
+PART = 1_000
+"""Messages that are published or acked in one go while a node is filled."""
+
+TURNS_MAX = 1_000_000
+IDLE_TURNS = 50
+
+
+class Silent(Client):
+    """A client that does not look at what it is sent."""
+
+    def write(self, data: bytes) -> None:
+        if not self.opened:
+            super().write(data)
+
+
+class Filled:
+    """A node with such a queue, and the client that consumes from it."""
+
+    def __init__(self, kind: str, runs: int, transactional: bool) -> None:
+        self.pair = Pair(alone=True, file_bytes=1 << 26)
+        self.node = self.pair.a.node
+        self.last_tag = 2 * runs
+        self.idle = False
+        other = self.pair.a.client()
+        other.declare("q", durable=kind != "transient", kind=kind.replace("transient", "classic"))
+        self.queue = self.pair.a.queue("q")
+        self.client = Silent(self.pair.a)
+        self.pair.a.clients.append(self.client)
+        self.pair.until(lambda: self.client.opened)
+        channel: Any = self.client.end.channels[1]
+        channel.prefetch = 2 * runs + 1
+        self.client.send(spec.BasicConsume(0, "q", "c", False, False, False, False, {}))
+        self.rest()
+        publish = spec.BasicPublish(0, "", "q", False, False)
+        part = content_frames(1, publish, b"\x10\x00\x02", b"", 131_072) * PART
+        for _ in range(2 * runs // PART):
+            self.client.outbox += part
+            self.rest(1)
+        self.rest()
+        if transactional:
+            self.client.send(spec.TxSelect())
+        for first in range(2, 2 * runs, 2 * PART):
+            for tag in range(first, min(first + 2 * PART, 2 * runs), 2):
+                self.client.outbox += method_frame(1, spec.BasicAck(tag, False).encode())
+            self.rest(1)
+        self.rest()
+
+    def turn(self) -> float:
+        """Let everybody do what is to be done; seconds of the node's turn."""
+        self.pair.a.executor.step()
+        began = time.process_time()
+        self.client.exchange()
+        self.node.turn()
+        took = time.process_time() - began
+        self.idle = not self.node.needs_turn
+        self.pair.clock.advance(5)
+        self.node.tick_log()
+        return took
+
+    def rest(self, turns: int = IDLE_TURNS) -> list[float]:
+        """Go on until nothing was to do for some turns; what each took."""
+        took: list[float] = []
+        idle = 0
+        while idle < turns:
+            took.append(self.turn())
+            idle = idle + 1 if self.idle else 0
+            assert len(took) < TURNS_MAX
+        return took
+
+
+def send(method: Callable[[int], spec.Method]) -> Callable[[Filled], None]:
+    """A command that the consuming client sends; it may be about the last tag."""
+    return lambda filled: filled.client.send(method(filled.last_tag))
+
+
+def purge(filled: Filled) -> None:
+    """What the channel held is ready before."""
+    filled.client.send(spec.ChannelClose(0, "", 0, 0))
+    filled.client.send(spec.ChannelOpen())
+    filled.rest()
+    filled.client.send(spec.QueuePurge(0, "q", False))
+
+
+def lose(filled: Filled) -> None:
+    filled.pair.a.clients.remove(filled.client)
+    filled.client.over = True
+    filled.client.end.lost()
+
+
+def gone(filled: Filled) -> None:
+    filled.queue.sessions_closed([filled.node.cluster.session])
+
+
+COMMANDS: dict[str, Callable[[Filled], None]] = {
+    "ack": send(lambda tag: spec.BasicAck(tag - 1, True)),
+    "nack": send(lambda tag: spec.BasicNack(tag, True, True)),
+    "discard": send(lambda tag: spec.BasicNack(tag, True, False)),
+    "recover": send(lambda tag: spec.BasicRecover(True)),
+    "cancel": send(lambda tag: spec.BasicCancel("c", False)),
+    "channel.close": send(lambda tag: spec.ChannelClose(0, "", 0, 0)),
+    "connection.close": lose,
+    "purge": purge,
+    "delete": send(lambda tag: spec.QueueDelete(0, "q", False, False, False)),
+    "tx.commit": send(lambda tag: spec.TxCommit()),
+    "tx.rollback": send(lambda tag: spec.TxRollback()),
+    "gone": gone,
+    "snapshot": lambda filled: filled.queue.snapshot(),
+    "live": lambda filled: filled.queue.live(),
+}
+
+
+def main() -> None:
+    words = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    words.add_argument("commands", nargs="*", metavar="COMMAND", help=" ".join(COMMANDS))
+    words.add_argument("--runs", type=int, default=500_000)
+    words.add_argument("--kind", choices=["classic", "transient", "quorum"], default="classic")
+    chosen = words.parse_args()
+    for name in chosen.commands or COMMANDS:
+        if name == "gone" and chosen.kind != "quorum":
+            continue
+        if name in ("snapshot", "live") and chosen.kind == "transient":
+            continue
+        filled = Filled(chosen.kind, chosen.runs, name.startswith("tx."))
+        gc.collect()
+        gc.disable()
+        began = time.process_time()
+        COMMANDS[name](filled)
+        took = [time.process_time() - began]
+        if name == "purge":
+            took = []
+        took += filled.rest()
+        gc.enable()
+        print(
+            f"{chosen.kind} {name}: longest turn {max(took) * 1e3:,.1f} ms, "
+            f"{sum(one > 1e-3 for one in took)} of more than 1 ms, all {sum(took) * 1e3:,.0f} ms; "
+            f"{filled.queue.ready_count():,} ready",
+            flush=True,
+        )
+        del filled
+
+
+if __name__ == "__main__":
+    main()

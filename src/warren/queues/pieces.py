@@ -1,0 +1,350 @@
+"""Long lists of pieces, each of which stands for a stretch of numbers, kept in chunks.
+
+What a queue has ready, what a consumer holds and what a channel has not settled may be a million
+pieces, each with a gap behind it. They are found by halving, and taken out or put in for the cost
+of a chunk: a range that is taken out goes as the lists that it was kept in.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+CHUNK_PIECES: Final = 256
+"""Pieces of a chunk that is full: looking through one, or moving its half, takes microseconds."""
+
+
+class Piece:
+    """Numbers `key` to `key + count - 1`, and what goes with them."""
+
+    def __init__(self, key: i64, count: i64) -> None:
+        self.key: i64 = key
+        self.count: i64 = count
+
+    def part(self, offset: i64, count: i64) -> Piece:
+        """A piece of its own for some of these numbers."""
+        raise AssertionError("a piece defines part")
+
+    def shorten(self, count: i64) -> None:
+        """Give up so many of the first numbers."""
+        raise AssertionError("a piece defines shorten")
+
+    def kin(self, other: Piece) -> bool:
+        """Whether both belong to the same owner, where pieces have one."""
+        return True
+
+
+@final
+class Chunk:
+    """Some pieces; those before `head` are gone.
+
+    Attributes:
+        count: Numbers in all of its pieces.
+        mixed: Whether there may be pieces of several owners in it.
+    """
+
+    def __init__(self) -> None:
+        self.pieces: list[Piece] = []
+        self.head: i64 = 0
+        self.count: i64 = 0
+        self.mixed: bool = False
+
+    def live(self) -> list[Piece]:
+        """Its pieces, in a list that may be kept if the chunk is not used any more."""
+        return self.pieces[self.head :] if self.head > 0 else self.pieces
+
+    def find(self, key: i64) -> i64:
+        """Index of the first piece that ends at or behind a number."""
+        pieces = self.pieces
+        low: i64 = self.head
+        high: i64 = len(pieces)
+        while low < high:
+            middle = (low + high) // 2
+            piece = pieces[middle]
+            if piece.key + piece.count <= key:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def take(self, first: i64, last: i64) -> list[Piece]:
+        """Take the numbers `first..last` out."""
+        taken: list[Piece] = []
+        pieces = self.pieces
+        at = self.find(first)
+        whole = at
+        """From here to `at` are the pieces that go as they are."""
+        while at < len(pieces):
+            piece = pieces[at]
+            if piece.key > last:
+                break
+            end = piece.key + piece.count - 1
+            low = max(piece.key, first)
+            high = min(end, last)
+            size = high - low + 1
+            self.count -= size
+            if size == piece.count:
+                taken.append(piece)
+                at += 1
+                continue
+            taken.append(piece.part(low - piece.key, size))
+            if low == piece.key:
+                piece.shorten(size)
+                break
+            if high < end:
+                pieces.insert(at + 1, piece.part(high + 1 - piece.key, end - high))
+                piece.count = low - piece.key
+                break
+            piece.count = low - piece.key
+            at += 1
+            whole = at
+        if whole < at:
+            if whole == self.head:
+                self.head = at
+            else:
+                del pieces[whole:at]
+        return taken
+
+
+@final
+class Pieces:
+    """Pieces in a row; all but the ends, `head` and `push`, want them ascending by their keys.
+
+    Attributes:
+        count: Numbers in all of them.
+    """
+
+    def __init__(self) -> None:
+        self.count: i64 = 0
+        self._chunks: list[Chunk] = []
+        """None is empty, but for the only one."""
+
+    def push(self, piece: Piece) -> None:
+        """Append a piece."""
+        chunks = self._chunks
+        if chunks:
+            chunk = chunks[-1]
+            if len(chunk.pieces) >= CHUNK_PIECES:
+                chunk = Chunk()
+                chunks.append(chunk)
+            elif self.count == 0:
+                chunk.mixed = False
+            elif not chunk.mixed and not piece.kin(chunk.pieces[-1]):
+                chunk.mixed = True
+        else:
+            chunk = Chunk()
+            chunks.append(chunk)
+        chunk.pieces.append(piece)
+        chunk.count += piece.count
+        self.count += piece.count
+
+    def tail(self) -> Piece | None:
+        """The last piece."""
+        return self._chunks[-1].pieces[-1] if self.count > 0 else None
+
+    def grow_tail(self, count: i64) -> None:
+        """The last piece goes on for so many more numbers."""
+        chunk = self._chunks[-1]
+        chunk.pieces[-1].count += count
+        chunk.count += count
+        self.count += count
+
+    def head(self) -> Piece:
+        """The first piece; there must be one."""
+        chunk = self._chunks[0]
+        return chunk.pieces[chunk.head]
+
+    def drop(self, count: i64) -> None:
+        """Give up so many numbers, at most all, of the first piece."""
+        chunk = self._chunks[0]
+        piece = chunk.pieces[chunk.head]
+        self.count -= count
+        chunk.count -= count
+        if count < piece.count:
+            piece.shorten(count)
+            return
+        chunk.head += 1
+        if chunk.head == len(chunk.pieces):
+            self._emptied(0)
+
+    def take(self, first: i64, last: i64) -> list[list[Piece]]:
+        """Take the numbers `first..last` out, as far as they are here; they come in order."""
+        taken: list[list[Piece]] = []
+        if self.count == 0 or first > last:
+            return taken
+        chunks = self._chunks
+        at = self._find(first)
+        start = at
+        """From here to `at` are the chunks that go as they are."""
+        while at < len(chunks):
+            chunk = chunks[at]
+            pieces = chunk.pieces
+            if pieces[chunk.head].key > last:
+                break
+            tail = pieces[-1]
+            if pieces[chunk.head].key >= first and tail.key + tail.count - 1 <= last:
+                taken.append(chunk.live())
+                self.count -= chunk.count
+                at += 1
+                continue
+            before = chunk.count
+            some = chunk.take(first, last)
+            self.count -= before - chunk.count
+            if some:
+                taken.append(some)
+            if start < at:
+                # It was the last one that any of them were in.
+                break
+            at += 1
+            start = at
+        if start < at:
+            del chunks[start:at]
+        # Of the first and of the last one a part may be left.
+        for cut in range(start, max(start - 3, -1), -1):
+            if cut < len(chunks):
+                self._tidy(cut)
+        return taken
+
+    def take_all(self) -> list[list[Piece]]:
+        """Take everything out, in order."""
+        taken: list[list[Piece]] = []
+        if self.count > 0:
+            for chunk in self._chunks:
+                taken.append(chunk.live())
+        self._chunks = []
+        self.count = 0
+        return taken
+
+    def holds(self, key: i64) -> bool:
+        """Whether a number is in one of the pieces."""
+        if self.count == 0:
+            return False
+        at = self._find(key)
+        if at == len(self._chunks):
+            return False
+        chunk = self._chunks[at]
+        return chunk.pieces[chunk.find(key)].key <= key
+
+    def insert(self, piece: Piece) -> None:
+        """Put a piece where its key belongs; none of its numbers may be here."""
+        chunks = self._chunks
+        if self.count == 0:
+            self.push(piece)
+            return
+        at = self._find(piece.key)
+        if at == len(chunks):
+            self.push(piece)
+            return
+        chunk = chunks[at]
+        where = chunk.find(piece.key)
+        if where > 0 and where == chunk.head:
+            chunk.head -= 1
+            chunk.pieces[chunk.head] = piece
+        else:
+            chunk.pieces.insert(where, piece)
+        chunk.mixed = True
+        chunk.count += piece.count
+        self.count += piece.count
+        self._halve(at)
+
+    def neighbours(self, key: i64) -> tuple[Piece | None, Piece | None]:
+        """The last piece before a number that is not here, and the first behind it."""
+        if self.count == 0:
+            return None, None
+        chunks = self._chunks
+        at = self._find(key)
+        if at == len(chunks):
+            return chunks[-1].pieces[-1], None
+        chunk = chunks[at]
+        where = chunk.find(key)
+        behind = chunk.pieces[where]
+        if where > chunk.head:
+            return chunk.pieces[where - 1], behind
+        return chunks[at - 1].pieces[-1] if at > 0 else None, behind
+
+    def grow(self, piece: Piece, count: i64) -> None:
+        """A piece that is here goes on for so many more numbers."""
+        self._chunks[self._find(piece.key)].count += count
+        piece.count += count
+        self.count += count
+
+    def all(self) -> list[Piece]:
+        """All pieces, in order."""
+        found: list[Piece] = []
+        if self.count > 0:
+            for chunk in self._chunks:
+                found.extend(chunk.live())
+        return found
+
+    def chunks(self) -> list[Chunk]:
+        """All chunks, in order; they are not to be changed."""
+        return self._chunks if self.count > 0 else []
+
+    def _find(self, key: i64) -> i64:
+        """Index of the first chunk that ends at or behind a number; there must be a piece."""
+        chunks = self._chunks
+        low: i64 = 0
+        high: i64 = len(chunks)
+        while low < high:
+            middle = (low + high) // 2
+            piece = chunks[middle].pieces[-1]
+            if piece.key + piece.count <= key:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _emptied(self, at: i64) -> None:
+        """A chunk has no pieces any more; the only one is kept for what comes next."""
+        chunks = self._chunks
+        if len(chunks) > 1:
+            del chunks[at]
+        else:
+            chunks[0].pieces.clear()
+            chunks[0].head = 0
+
+    def _tidy(self, at: i64) -> None:
+        """A chunk lost some pieces, or was cut: chunks are neither long nor sparse for ever."""
+        chunks = self._chunks
+        chunk = chunks[at]
+        left: i64 = len(chunk.pieces) - chunk.head
+        if left == 0:
+            self._emptied(at)
+            return
+        self._halve(at)
+        if left < CHUNK_PIECES // 4:
+            if not self._join(at):
+                self._join(at - 1)
+
+    def _join(self, at: i64) -> bool:
+        """Make one of a chunk and the next, if both have few pieces."""
+        chunks = self._chunks
+        if at < 0 or at + 1 >= len(chunks):
+            return False
+        chunk = chunks[at]
+        other = chunks[at + 1]
+        left = len(chunk.pieces) - chunk.head + len(other.pieces) - other.head
+        if left > CHUNK_PIECES // 2:
+            return False
+        other.pieces[: other.head] = chunk.live()
+        other.head = 0
+        other.count += chunk.count
+        other.mixed = True
+        del chunks[at]
+        return True
+
+    def _halve(self, at: i64) -> None:
+        """Cut a chunk that has become too long in two."""
+        chunk = self._chunks[at]
+        if len(chunk.pieces) - chunk.head < 2 * CHUNK_PIECES:
+            return
+        middle = chunk.head + CHUNK_PIECES
+        other = Chunk()
+        other.pieces = chunk.pieces[middle:]
+        other.mixed = chunk.mixed
+        for piece in other.pieces:
+            other.count += piece.count
+        del chunk.pieces[middle:]
+        chunk.count -= other.count
+        self._chunks.insert(at + 1, other)

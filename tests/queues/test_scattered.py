@@ -1,0 +1,345 @@
+"""What one entry costs a queue whose messages lie in as many runs as there are messages.
+
+Counted in lines of Python that run, which are the steps of a turn when nothing is compiled; in a
+compiled build nothing of it is seen, and what is checked is the result alone.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import pytest
+from librt.strings import BytesWriter
+
+from warren.protocols.amqp091.unsettled import Unsettled
+from warren.queues import commands
+from warren.queues.consumers import Consumer
+from warren.queues.fifo import FREED_MAX, Fifo
+from warren.queues.pieces import CHUNK_PIECES
+from warren.queues.queue import ALL_IDS, Host, Queue
+
+SIZES = (500, 5_000)
+PART = 100
+NOW_MS = 1_000
+
+KINDS = {"quorum": (20, False), "unlimited": (-1, False), "classic": (-1, True)}
+
+Write = Callable[[BytesWriter], None]
+
+
+def steps(act: Callable[[], object]) -> int:
+    """How many lines run while something is done."""
+    count = 0
+
+    def line(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal count
+        count += 1
+        return line
+
+    before = sys.gettrace()
+    sys.settrace(line)
+    try:
+        act()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def scattered(kind: str, size: int) -> Fifo:
+    """A queue with every second number only."""
+    fifo = Fifo(*KINDS[kind], kind == "classic")
+    for number in range(size):
+        fifo.enqueue(2 * number, 1)
+    fifo.return_max = PART
+    return fifo
+
+
+def handed_out(fifo: Fifo, *consumers: int) -> None:
+    """All is held by these consumers, who took turns and want no more."""
+    for consumer in consumers:
+        fifo.attach(consumer, ALL_IDS, 0)
+    while fifo.ready_count() > 0:
+        fifo.dispatch()
+        fifo.deliveries.clear()
+    for consumer in consumers:
+        fifo.cancel(consumer)
+
+
+def numbers(fifo: Fifo) -> list[int]:
+    """All that is ready, in order; no two runs of it touch."""
+    runs = fifo.returned.quadruples() + fifo.ready.quadruples()
+    assert all(first == last for first, last, _, _ in runs)
+    return [run[0] for run in runs]
+
+
+def entry(fifo: Fifo, *writes: Write) -> None:
+    """One entry of the log with some commands."""
+    out = BytesWriter()
+    for write in writes:
+        write(out)
+    payload = out.getvalue()
+    fifo.apply(payload, 0, len(payload), NOW_MS)
+    fifo.dispatch()
+
+
+def costs(fifo: Fifo, *writes: Write) -> int:
+    """The dearest entry, until all is done: that with the commands, or one that has it go on."""
+    dearest = steps(lambda: entry(fifo, *writes))
+    # One of the others, whose parts are the same.
+    if fifo.unfinished():
+        dearest = max(dearest, steps(lambda: entry(fifo, commands.go_on)))
+    while fifo.unfinished():
+        entry(fifo, commands.go_on)
+    return dearest
+
+
+def no_more(small: int, large: int) -> bool:
+    """Whether ten times the runs cost the same, but for a look at each chunk."""
+    return large <= small + 60 * SIZES[1] // CHUNK_PIECES
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("failed", [False, True])
+def test_returns(kind: str, failed: bool) -> None:
+    """`basic.nack` of all, in as many commands as there are consumers."""
+    found = []
+    for size in SIZES:
+        fifo = scattered(kind, size)
+        handed_out(fifo, 1)
+        found.append(costs(fifo, lambda out: commands.return_(out, 1, 0, ALL_IDS, failed)))
+        assert numbers(fifo) == list(range(0, 2 * size, 2))
+        assert fifo.held_count() == 0 and fifo.ready_count() == size
+    assert no_more(*found)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("write", [commands.settle, commands.discard])
+def test_settles(kind: str, write: Callable[[BytesWriter, int, int, int], None]) -> None:
+    found = []
+    for size in SIZES:
+        fifo = scattered(kind, size)
+        handed_out(fifo, 1)
+        # The first and the last stay: the rest is cut out of the middle.
+        found.append(costs(fifo, lambda out, last=size - 2: write(out, 1, 1, last)))
+        assert fifo.live() == [(0, 0), (2 * size - 2, 2 * size - 2)]
+        assert fifo.consumers[1].held == 2
+        assert sum(map(len, fifo.freed)) == (size - 2 if kind == "classic" else 0)
+    assert no_more(*found)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("consumers", [1, 3])
+def test_consumers_that_are_gone(kind: str, consumers: int) -> None:
+    """One after the other, as when their connection closes, and all at once, with their node."""
+    downs: list[Write] = [lambda out, c=c: commands.down(out, c) for c in range(consumers)]
+    for writes in (downs, [commands.reset]):
+        found = []
+        for size in SIZES:
+            fifo = scattered(kind, size)
+            handed_out(fifo, *range(consumers))
+            found.append(costs(fifo, *writes))
+            expected = range(0, 2 * size, 2)
+            if kind == "classic" or consumers == 1 or writes is not downs:
+                assert numbers(fifo) == list(expected)
+            else:
+                assert numbers(fifo) == [
+                    n for c in range(consumers) for n in expected[c::consumers]
+                ]
+            assert not fifo.consumers
+        assert no_more(*found)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("midway", [False, True])
+def test_purges(kind: str, midway: bool) -> None:
+    """Of what is ready, and of what is on its way back to be."""
+    found = []
+    for size in SIZES:
+        fifo = scattered(kind, size)
+        if midway:
+            handed_out(fifo, 1)
+            fifo.enqueue(3 * size, 1)
+            entry(fifo, lambda out: commands.return_(out, 1, 0, ALL_IDS, False))
+        count = fifo.ready_count()
+        assert count == size + midway
+        found.append(costs(fifo, commands.purge))
+        assert fifo.ready_count() == 0 and not fifo.live() and not fifo.unfinished()
+        while fifo.let_go():
+            pass
+        freed = 0
+        while fifo.freed:
+            part = len(fifo.take_freed())
+            assert part < FREED_MAX + 2 * CHUNK_PIECES
+            freed += part
+        assert freed == (count if kind == "classic" else 0)
+    assert no_more(*found)
+
+
+@pytest.mark.parametrize("kind", ["quorum", "unlimited"])
+@pytest.mark.parametrize("write", [commands.group_release, commands.group_settle])
+def test_readers(kind: str, write: Callable[..., None]) -> None:
+    """What a group holds in one checkout is settled or given back."""
+    arguments = (1,) if write is commands.group_release else (1, 1)
+    found = []
+    for size in SIZES:
+        fifo = scattered(kind, size)
+        fifo.acquire("g", 0, NOW_MS)
+        assert fifo.checkout("g", 1, 0, size, -1, NOW_MS).b == size
+        found.append(costs(fifo, lambda out: write(out, "g", *arguments)))
+        assert fifo.held_count() == 0
+        left = size if write is commands.group_release else 0
+        assert numbers(fifo) == list(range(0, 2 * left, 2))
+    assert no_more(*found)
+
+
+def test_what_is_past_its_limit_goes_in_parts() -> None:
+    found = []
+    for size in SIZES:
+        fifo = scattered("quorum", size)
+        fifo.delivery_limit = 0
+        handed_out(fifo, 1)
+        found.append(costs(fifo, lambda out: commands.return_(out, 1, 0, ALL_IDS, True)))
+        assert fifo.dropped == size and fifo.ready_count() == 0 and not fifo.live()
+    assert no_more(*found)
+
+
+# --- between two parts --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_overtakes_what_returns(kind: str) -> None:
+    """Consumers wait until all is back; then they get it in order."""
+    fifo = scattered(kind, 5 * PART)
+    handed_out(fifo, 1)
+    entry(fifo, lambda out: commands.return_(out, 1, 0, ALL_IDS, False))
+    assert fifo.unfinished() and fifo.ready_count() == 5 * PART
+    entry(fifo, lambda out: commands.attach(out, 2, ALL_IDS, 0))
+    got: list[int] = []
+    while fifo.unfinished():
+        entry(fifo, commands.go_on)
+        got += [int(delivery.first) for delivery in fifo.deliveries]
+        fifo.deliveries.clear()
+    assert got == list(range(0, 10 * PART, 2))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_who_polls_does_not_wait(kind: str) -> None:
+    """What is back already is there for `basic.get`, the first of it first."""
+    fifo = scattered(kind, 5 * PART)
+    handed_out(fifo, 1)
+    entry(fifo, lambda out: commands.return_(out, 1, 0, ALL_IDS, False))
+    for number in range(5 * PART):
+        delivery = fifo.get(7)
+        assert delivery is not None and delivery.first == 2 * number and delivery.acquired == 1
+        fifo.dispatch()
+    assert fifo.get(7) is None
+
+
+def unjoined(kind: str, size: int) -> Fifo:
+    """One consumer holds numbers that follow each other, under ids that do not."""
+    fifo = scattered(kind, 0)
+    for number in range(size):
+        fifo.enqueue(number, 1)
+        fifo.enqueue(2 * size + number, 1)
+    handed_out(fifo, 1)
+    for mid in range(1, 2 * size, 2):
+        fifo.settle(1, mid, mid)
+    return fifo
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("consumers", [1, 3])
+def test_a_machine_restored_between_two_parts_is_the_same(kind: str, consumers: int) -> None:
+    """Whichever part it is restored after, it ends each of the rest as the others do."""
+    size = 7 * PART
+    if consumers == 1:
+        lived = unjoined(kind, size)
+    else:
+        lived = scattered(kind, size)
+        handed_out(lived, *range(1, consumers + 1))
+    lived.down_all(list(lived.consumers))
+    lived.dispatch()
+    restored = Fifo(-1, False)
+    parts = 0
+    while lived.unfinished():
+        state = lived.encode()
+        restored.restore(state)
+        restored.return_max = PART
+        assert restored.encode() == state
+        assert restored.ready_count() == lived.ready_count() and restored.live() == lived.live()
+        for fifo in (lived, restored):
+            entry(fifo, commands.go_on)
+        assert restored.encode() == lived.encode()
+        parts += 1
+    assert parts == 6
+    assert lived.ready.count + lived.returned.count == size
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_numbers_that_nobody_has_are_dropped_wherever_they_are(kind: str) -> None:
+    """On their way back, or ready, in whatever order they came back."""
+    fifo = scattered(kind, 0)
+    for number in range(6 * PART):
+        fifo.enqueue(number, 1)
+    handed_out(fifo, 1, 2)
+    for consumer in (2, 1):
+        fifo.down(consumer)
+    entry(fifo, lambda out: commands.free(out, PART, 3 * PART - 1))
+    assert not fifo.returning()
+    left = [n for n in range(6 * PART) if not PART <= n < 3 * PART]
+    runs = fifo.returned.pairs() + fifo.ready.pairs()
+    found = [n for first, last in runs for n in range(first, last + 1)]
+    assert found == (left if kind == "classic" else left[1::2] + left[::2])
+
+
+def test_a_state_of_version_1_is_read() -> None:
+    """It ends before the messages on their way back, of which there were none."""
+    fifo = scattered("quorum", 9)
+    handed_out(fifo, 1)
+    state = fifo.encode()
+    old = b"\x01" + state[1:-4]
+    restored = Fifo(-1, False)
+    restored.restore(old)
+    assert restored.encode() == state
+
+
+# --- a channel ----------------------------------------------------------------------------------
+
+
+class NoHost(Host):
+    """A host that is never asked for anything."""
+
+
+def test_tags_of_one_consumer_are_settled_together() -> None:
+    """Every second tag was acked; an ack of all the others is one run of ids for its queue."""
+    queue = Queue(NoHost(), "/", "q", "classic", Fifo(-1, True))
+    found = []
+    for size in SIZES:
+        unsettled = Unsettled()
+        unsettled.next_tag = 2 * size + 1
+        unsettled.add(2 * size, queue, 1, 0)
+        for tag in range(2, 2 * size, 2):
+            unsettled.take(tag, tag)
+
+        def ack(unsettled: Unsettled = unsettled, size: int = size) -> None:
+            (span,) = unsettled.spans(2 * size - 3)
+            assert (span.mid, span.count) == (0, 2 * size - 3)
+            unsettled.take(0, 2 * size - 3)
+
+        found.append(steps(ack))
+        assert unsettled.count() == 2
+    assert no_more(*found)
+
+
+def test_a_consumer_gives_up_a_range_for_the_cost_of_its_chunks() -> None:
+    found = []
+    for size in SIZES:
+        consumer = Consumer(1, ALL_IDS, 0)
+        for number in range(size):
+            consumer.hold(2 * number, 1, 0, 0)
+        found.append(steps(lambda it=consumer, last=size - 9: it.release(9, last)))
+        assert consumer.held == 17
+    assert no_more(*found)
