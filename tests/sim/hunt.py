@@ -6,15 +6,17 @@ Needs Warren uncompiled: `WARREN_PURE=1 PYTHONPATH=src`. Names of bugs limit it 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from sim.cluster.world import ClusterWorld
 from sim.runner import run_seed
+from sim.world import World
 from tests.sim import planted, planted_cluster, planted_raft
-from tests.sim.planted import Mend
+from tests.sim.planted import Mend, Where
 
 SEEDS_MAX = 1_000
-OPERATIONS = 300
 
 STALE = ("AttributeError", "NameError", "TypeError", "ImportError")
 """What a plant raises that no longer fits the code, and then proves nothing."""
@@ -27,16 +29,31 @@ class Find(NamedTuple):
     complaint: str
 
 
-def hunt(plant: Callable[[], Mend], seeds: Iterable[int], cluster: bool) -> Find | None:
+def hunt(
+    plant: Callable[[], Mend], seeds: Iterable[int], cluster: bool, where: Where
+) -> Find | None:
     """Run seeds until one fails, with the bug in place; without it the same seed has to pass.
 
     Raises:
         AssertionError: The bug was not what made it fail, or does not fit the code any more.
     """
+
+    def direct(world: World | ClusterWorld) -> None:
+        if where.faults and isinstance(world, ClusterWorld):
+            world.faults.faults = dict.fromkeys(where.faults, 3)
+        elif where.faults:
+            world.options.troubles = dict.fromkeys(where.faults, 3)
+        for name, value in where.options.items():
+            options: Any = world.options
+            if isinstance(world, ClusterWorld) and hasattr(world.faults, name):
+                options = world.faults
+            assert hasattr(options, name), name
+            setattr(options, name, value)
+
     mend = plant()
     try:
         for seed in seeds:
-            complaint = run_seed(seed, OPERATIONS, cluster).complaint
+            complaint = run_seed(seed, where.operations, cluster, direct).complaint
             if complaint:
                 break
         else:
@@ -45,7 +62,8 @@ def hunt(plant: Callable[[], Mend], seeds: Iterable[int], cluster: bool) -> Find
         mend()
     last = complaint.strip().splitlines()[-1]
     assert not last.startswith(STALE), complaint
-    assert not run_seed(seed, OPERATIONS, cluster).complaint, "mended, the same seed has to pass"
+    mended = run_seed(seed, where.operations, cluster, direct).complaint
+    assert not mended, f"mended, the same seed has to pass: {mended}"
     return Find(seed, last)
 
 
@@ -61,9 +79,12 @@ def main() -> None:
     ):
         for plant in plants:
             if not names or plant.__name__ in names:
-                found = hunt(plant, range(1, SEEDS_MAX + 1), cluster)
-                what = "not found" if found is None else f"{found.seed}: {found.complaint[:150]}"
-                print(f"{plant.__name__}: {what}", flush=True)
+                where = plants[plant] if isinstance(plants, dict) else Where()
+                began = time.process_time()
+                found = hunt(plant, range(1, SEEDS_MAX + 1), cluster, where)
+                took = time.process_time() - began
+                what = "not found" if found is None else f"{found.seed}: {found.complaint[:120]}"
+                print(f"{plant.__name__}: {what} ({took:.1f} s)", flush=True)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,9 @@ Each is a function that breaks something in the uncompiled modules and returns h
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
+from sim.swarm import DEAF, POWER
 from warren.log import compact, wal
 from warren.log.batch import Batch
 from warren.log.scan import Scan
@@ -18,6 +19,22 @@ from warren.queues.groups import Group
 from warren.queues.links import Delivery, Reply
 
 Mend = Callable[[], None]
+
+
+class Where(NamedTuple):
+    """Where a bug shows soon.
+
+    Attributes:
+        seed: That found it last, when somebody looked; see `hunt`.
+        operations: Of that run.
+        faults: These go wrong, whatever the seed has drawn; empty for what it has.
+        options: What else is not as drawn, of `Options` and `ClusterOptions`.
+    """
+
+    seed: int = 1
+    operations: int = 300
+    faults: tuple[str, ...] = ()
+    options: dict[str, Any] = {}
 
 
 def replace(owner: Any, name: str, new: Any) -> Mend:
@@ -238,24 +255,31 @@ def done(original: Any, log: Any, job: Any) -> None:
     original(log, job, None)
 
 
+LARGE = {"trouble_share": 0.03, "large_share": 0.1, "large_bytes": 9_000}
+"""Some messages are, and trouble is frequent."""
+
 PLANTED = {
-    skipped_sync: 1,
-    quorum_confirms_at_append: 8,
-    classic_confirms_at_append: 43,
-    unchecked_tail: 59,
-    live_without_held: 3,
-    settles_neighbour: 1,
-    forgotten_reset: 26,
-    forgotten_live_run: 5,
-    no_redelivered: 1,
-    eager_redelivered: 83,
-    spurious_return: 3,
-    spurious_nack: 8,
-    snapshot_ahead: 1,
-    surviving_transients: 3,
-    unfenced: 4,
-    ignored_limit: 1,
-    unsynced_manifest: 98,
-    goes_on_after_failure: 3,
+    skipped_sync: Where(1),
+    quorum_confirms_at_append: Where(8),
+    classic_confirms_at_append: Where(43),
+    unchecked_tail: Where(5, 200, (POWER,), LARGE | {"large_bytes": 20_000}),
+    live_without_held: Where(3),
+    settles_neighbour: Where(1),
+    forgotten_reset: Where(26),
+    forgotten_live_run: Where(5),
+    no_redelivered: Where(1),
+    eager_redelivered: Where(
+        10, 150, (DEAF,), {"large_share": 0.1, "groups": False, "trouble_share": 0.01}
+    ),
+    spurious_return: Where(3),
+    spurious_nack: Where(8),
+    snapshot_ahead: Where(1),
+    surviving_transients: Where(3),
+    unfenced: Where(4),
+    ignored_limit: Where(1),
+    unsynced_manifest: Where(
+        2, 300, (POWER,), LARGE | {"wal_max_bytes": 8_192, "compact_interval_ms": 100}
+    ),
+    goes_on_after_failure: Where(3),
 }
-"""With each bug the first seed that found it, last time somebody looked; see `hunt`."""
+"""With each bug where it shows soon; see `hunt`."""

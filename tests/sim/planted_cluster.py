@@ -5,10 +5,24 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from tests.sim.planted import Mend, replace
+from sim.cluster.swarm import (
+    BLACKOUT,
+    CUT,
+    KILL,
+    LOSE,
+    PARTITION,
+    PAUSE,
+    POWER,
+    REPLACE,
+    STOP,
+    TRANSFER,
+)
+from tests.sim.planted import Mend, Where, replace
 from warren.log import group as group_log
 from warren.log import reading
 from warren.log.batch import Header
+from warren.metadata import checks, machine
+from warren.metadata.commands import DeleteQueue
 from warren.node import (
     cluster,
     member,
@@ -376,31 +390,133 @@ def acts_on_old_tables() -> Mend:
     return replace(membership.Membership, "_settled", settled)
 
 
+def eager_deletion() -> Mend:
+    """A deletion takes whatever queue has the name when it is committed."""
+
+    def delete(tables: Any, command: Any, outcome: Any) -> None:
+        queue = tables.queue(command.vhost, command.name)
+        if queue is not None:
+            command = DeleteQueue(queue.vhost, queue.name, queue.group_id, queue.durable)
+        original(tables, command, outcome)
+
+    original = machine.MetadataMachine._delete_queue
+    return replace(machine.MetadataMachine, "_delete_queue", delete)
+
+
+def open_to_all() -> Mend:
+    """Exclusive queues may be used by every connection."""
+    return replace(checks, "_check_owner", lambda *_: None)
+
+
+def outlives_its_connection() -> Mend:
+    """An exclusive queue stays when its connection goes while another change is under way."""
+
+    def delete_owned(own: Any, vhost: str, connection: int) -> None:
+        if not own.removing:
+            original(own, vhost, connection)
+
+    original = tables.Tables.delete_owned
+    return replace(tables.Tables, "delete_owned", delete_owned)
+
+
+def outlives_its_process() -> Mend:
+    """A node that starts again finds its transient queues in the tables as they were."""
+
+    def up(nodes: Any, vhosts: Any, *others: Any) -> None:
+        original(nodes, {}, *others)
+
+    original = machine.node_up
+    return replace(machine, "node_up", up)
+
+
+QUORUM = {"groups": False, "classic_queues": 0}
+"""Quorum queues alone, and no readers."""
+CLASSIC = {"groups": False, "classic_queues": 1}
+SMALL_FILES = {"wal_max_bytes": 8_192, "compact_interval_ms": 100}
+FAST = {"gap_us": 2_000, "delay_us": 1_000, "jitter_us": 2_000}
+"""Clients and network are."""
+
 PLANTED = {
-    unpersisted_vote: 1,
-    early_apply: 1,
-    confirms_at_submit: 1,
-    lost_resend: 1,
-    unchecked_sequence: 3,
-    open_sessions: 1,
-    reopened_sessions: 4,
-    ignored_truncation: 9,
-    snapshot_without_sessions: 1,
-    added_restore: 12,
-    forgotten_pending: 1,
-    followers_hand_out_nothing: 1,
-    unheard_restart: 1,
-    replays_closed: 1,
-    kept_by_the_gone: 1,
-    returns_unmarked: 1,
-    snapshot_without_a_run: 5,
-    stale_get: 12,
-    line_holds_on: 7,
-    confirms_what_it_sends: 3,
-    confirms_what_is_lost: 64,
-    returns_out_of_order: 7,
+    unpersisted_vote: Where(),
+    early_apply: Where(),
+    confirms_at_submit: Where(),
+    lost_resend: Where(3, 100, (CUT, TRANSFER), QUORUM),
+    unchecked_sequence: Where(3, 150, (CUT, TRANSFER, KILL)),
+    open_sessions: Where(4, 120, (KILL, STOP), QUORUM | {"clients": 2}),
+    reopened_sessions: Where(5, 150, (PARTITION, PAUSE), {"silence_us": 1_500_000}),
+    ignored_truncation: Where(
+        2,
+        300,
+        (PARTITION, KILL, PAUSE),
+        {
+            "groups": False,
+            "clients": 3,
+            "gap_us": 2_000,
+            "fault_us": 100_000,
+            "silence_us": 1_500_000,
+            "longest_us": 2_000_000,
+        },
+    ),
+    snapshot_without_sessions: Where(
+        5,
+        200,
+        (KILL, POWER),
+        SMALL_FILES | {"groups": False, "clients": 3, "fault_us": 300_000, "longest_us": 6_000_000},
+    ),
+    added_restore: Where(
+        3,
+        200,
+        (POWER, BLACKOUT, REPLACE),
+        SMALL_FILES | {"groups": False, "clients": 2, "large_share": 0.1, "large_bytes": 9_000},
+    ),
+    forgotten_pending: Where(),
+    followers_hand_out_nothing: Where(),
+    unheard_restart: Where(4, 120, (KILL, STOP), QUORUM | {"clients": 2}),
+    replays_closed: Where(),
+    kept_by_the_gone: Where(5, 120, (KILL, POWER), QUORUM | {"clients": 3}),
+    returns_unmarked: Where(2, 60, (KILL, STOP), QUORUM | {"clients": 2}),
+    snapshot_without_a_run: Where(4, 150, (POWER, KILL, REPLACE), SMALL_FILES),
+    stale_get: Where(
+        3, 150, (CUT, LOSE), QUORUM | {"clients": 3, "gap_us": 2_000, "jitter_us": 2_000}
+    ),
+    line_holds_on: Where(
+        1, 200, (CUT,), CLASSIC | {"clients": 3, "gap_us": 6_000, "fault_us": 30_000}
+    ),
+    confirms_what_it_sends: Where(3),
+    confirms_what_is_lost: Where(
+        5,
+        200,
+        (CUT,),
+        CLASSIC
+        | {
+            "clients": 3,
+            "renewed": ["classic"],
+            "gap_us": 2_000,
+            "delay_us": 5_000,
+            "fault_us": 30_000,
+        },
+    ),
+    returns_out_of_order: Where(1, 150, (LOSE, CUT), CLASSIC | {"clients": 2}),
+    eager_deletion: Where(
+        3,
+        400,
+        (CUT, PARTITION),
+        FAST
+        | {
+            "renewed": ["quorum"],
+            "exclusive": False,
+            "groups": False,
+            "clients": 1,
+            "disk_us": 100,
+            "fault_us": 100_000,
+            "longest_us": 300_000,
+        },
+    ),
+    open_to_all: Where(1, 100, (LOSE,), {"exclusive": True}),
+    outlives_its_connection: Where(1, 150, (LOSE, CUT), {"exclusive": True}),
+    outlives_its_process: Where(1, 100, (KILL,), {"renewed": ["transient"], "fault_us": 60_000}),
 }
-"""With each bug the first seed that found it, last time somebody looked; see `hunt`."""
+"""With each bug where it shows soon; see `hunt`."""
 
 RARE = (
     dropped_with_the_session,

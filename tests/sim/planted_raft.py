@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.sim.planted import Mend, replace
+from sim.cluster.swarm import (
+    BLACKOUT,
+    KILL,
+    MEMBERS,
+    PARTITION,
+    POWER,
+    REPLACE,
+    TRANSFER,
+)
+from tests.sim.planted import Mend, Where, replace
 from warren.raft import election, following, leading, state
 from warren.raft.members import Member
 from warren.raft.raft import Raft
@@ -217,17 +226,20 @@ def outlived_office() -> Mend:
     return replace(Raft, "_answering", answering)
 
 
+HASTY = {"groups": False, "gap_us": 2_000, "fault_us": 60_000}
+"""Clients and faults are."""
+
 PLANTED = {
-    blind_vote: 2,
-    counts_memory: 30,
-    acknowledges_memory: 4,
-    counts_learners: 6,
-    half_is_enough: 1,
-    commits_unvalidated: 1,
-    doubled_append_cuts: 2,
-    configured_at_commit: 4,
+    blind_vote: Where(2),
+    counts_memory: Where(5, 150, (POWER, BLACKOUT), HASTY | {"disk_us": 10_000}),
+    acknowledges_memory: Where(4, 150, (POWER, BLACKOUT), HASTY | {"disk_us": 10_000}),
+    counts_learners: Where(4, 150, (REPLACE, MEMBERS, POWER)),
+    half_is_enough: Where(),
+    commits_unvalidated: Where(1, 150, (KILL, PARTITION, TRANSFER), HASTY),
+    doubled_append_cuts: Where(2),
+    configured_at_commit: Where(4),
 }
-"""With each bug the first seed that found it, last time somebody looked; see `hunt`."""
+"""With each bug where it shows soon; see `hunt`."""
 
 RARE = (
     votes_twice,

@@ -23,14 +23,14 @@ IN_CLUSTERS = {**planted_cluster.PLANTED, **planted_raft.PLANTED}
 @pytest.mark.parametrize("plant", planted.PLANTED, ids=lambda plant: plant.__name__)
 def test_planted_bug_is_found(plant: Callable[[], Mend]) -> None:
     """A bug in one node: the seed that found it last, else one of the first thousand."""
-    first = planted.PLANTED[plant]
-    found = hunt(plant, chain([first], range(1, SEEDS_MAX + 1)), False)
+    where = planted.PLANTED[plant]
+    found = hunt(plant, chain([where.seed], range(1, SEEDS_MAX + 1)), False, where)
     assert found is not None, f"{SEEDS_MAX} seeds did not find it"
 
 
 @pytest.mark.parametrize("plant", IN_CLUSTERS, ids=lambda plant: plant.__name__)
 def test_planted_bug_of_clusters_is_found(plant: Callable[[], Mend]) -> None:
     """The same for a bug between nodes."""
-    first = IN_CLUSTERS[plant]
-    found = hunt(plant, chain([first], range(1, SEEDS_MAX + 1)), True)
+    where = IN_CLUSTERS[plant]
+    found = hunt(plant, chain([where.seed], range(1, SEEDS_MAX + 1)), True, where)
     assert found is not None, f"{SEEDS_MAX} seeds did not find it"
