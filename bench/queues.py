@@ -13,14 +13,17 @@
 All rows without ROW, `down` with several nodes only. The nodes run in this process without sockets
 or threads: clients and links are lists of bytes, files are real ones. A step is what an event loop
 does before it looks at its sockets again: one event handled, or one turn of the node. Its cost is
-the processor time of this thread, so that other work on the machine does not count; the collector
-of cyclic garbage runs as in the server. Jobs, which a server runs in threads, run between steps; of
-them what they do outside of the kernel is counted, as the loop may have to wait for it.
+the processor time of this thread, so that other work on the machine does not count. The collector
+of cyclic garbage runs as in the server, ticks come with every 50 ms of that time at least, and the
+longest part of a step that was the collector's is told, too. Jobs, which a server runs in threads,
+run between steps; of them what they do outside of the kernel is counted, as the loop may have to
+wait for it. Steps longer than 20 ms are counted, by kind.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import resource
 import shutil
@@ -46,6 +49,7 @@ from warren.wire.amqp091.frame import PROTOCOL_HEADER, FrameReader, content_fram
 
 ROWS = ("declare", "close", "idle", "exclusive", "down", "restart")
 TICK_MS = 50
+LONG_SECONDS = 0.02
 STEPS_MAX = 3_000_000
 CHUNK_BYTES = 262_144
 """What a link hands over at a time, as a socket does."""
@@ -54,23 +58,47 @@ BODY_BYTES = 131_072
 IDLE_SECONDS = 10
 
 
-class Meter:
-    """The cost of steps, by kind: how many, the longest and the sum in seconds."""
+class Collector:
+    """How long the collector of cyclic garbage took at a time, in seconds: the longest."""
 
     def __init__(self) -> None:
-        self.longest: dict[str, float] = {}
-        self.total: dict[str, float] = {}
-        self.longest_job = 0.0
-        self.longest_job_kind = ""
+        self.longest = 0.0
+        self._began = 0.0
+        gc.callbacks.append(self._heard)
+
+    def _heard(self, phase: str, info: dict[str, int]) -> None:
+        now = time.thread_time()
+        if phase == "start":
+            self._began = now
+        else:
+            self.longest = max(self.longest, now - self._began)
+
+
+COLLECTOR = Collector()
+
+
+class Meter:
+    """The cost of steps, by kind: how many, the longest and the sum in seconds.
+
+    Attributes:
+        untold: What steps cost since the last tick.
+    """
+
+    def __init__(self) -> None:
+        self.untold = 0.0
+        self.begin()
 
     def step(self, kind: str, work: Callable[..., object], *words: object) -> None:
         """Do one step."""
         began = time.thread_time()
         work(*words)
         cost = time.thread_time() - began
+        self.untold += cost
         self.total[kind] = self.total.get(kind, 0.0) + cost
         if cost > self.longest.get(kind, 0.0):
             self.longest[kind] = cost
+        if cost > LONG_SECONDS:
+            self.long[kind] = self.long.get(kind, 0) + 1
 
     def job(self, job: Job) -> None:
         """Do what a thread would."""
@@ -90,16 +118,21 @@ class Meter:
         """The longest steps, in words, and the longest job."""
         kinds = sorted(self.longest, key=lambda name: -self.longest[name])[:3]
         steps = ", ".join(f"{1000 * self.longest[kind]:.1f} ms ({kind})" for kind in kinds)
+        long = ", ".join(f"{count} ({kind})" for kind, count in self.long.items()) or "none"
         return (
-            f"longest steps {steps}, job {1000 * self.longest_job:.1f} ms ({self.longest_job_kind})"
+            f"longest steps {steps}; over {1000 * LONG_SECONDS:.0f} ms: {long}; "
+            f"collector {1000 * COLLECTOR.longest:.1f} ms, "
+            f"job {1000 * self.longest_job:.1f} ms ({self.longest_job_kind})"
         )
 
     def begin(self) -> None:
         """Count from here on."""
-        self.longest = {}
-        self.total = {}
+        self.longest: dict[str, float] = {}
+        self.total: dict[str, float] = {}
+        self.long: dict[str, int] = {}
         self.longest_job = 0.0
         self.longest_job_kind = ""
+        COLLECTOR.longest = 0.0
 
 
 class Jobs:
@@ -248,13 +281,15 @@ class Bench:
             if station.node.lingering and not busy:
                 station.meter.step("linger", station.node.linger_over)
                 busy = True
-        if not busy:
+        spent = max(station.meter.untold for station in self.stations.values())
+        if not busy or 1000 * spent >= TICK_MS:
             self.tick()
 
     def tick(self) -> None:
         """Time passes."""
         self.clock.advance(TICK_MS)
         for station in self.stations.values():
+            station.meter.untold = 0.0
             if station.alive:
                 station.meter.step("tick of log", station.node.tick_log)
                 if station.name == "a":
