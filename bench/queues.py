@@ -86,7 +86,11 @@ class Meter:
 
     def __init__(self) -> None:
         self.untold = 0.0
-        self.begin()
+        self.longest: dict[str, float] = {}
+        self.total: dict[str, float] = {}
+        self.long: dict[str, int] = {}
+        self.longest_job = 0.0
+        self.longest_job_kind = ""
 
     def step(self, kind: str, work: Callable[..., object], *words: object) -> None:
         """Do one step."""
@@ -127,9 +131,9 @@ class Meter:
 
     def begin(self) -> None:
         """Count from here on."""
-        self.longest: dict[str, float] = {}
-        self.total: dict[str, float] = {}
-        self.long: dict[str, int] = {}
+        self.longest = {}
+        self.total = {}
+        self.long = {}
         self.longest_job = 0.0
         self.longest_job_kind = ""
         COLLECTOR.longest = 0.0

@@ -1,4 +1,4 @@
-"""Cyclic garbage: what is new is looked through in lots, what lives long only now and then."""
+"""Cyclic garbage: what is new is looked through in lots, what lives long if memory is short."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from warren.server.garbage import GONE_MIN, OLDER, YOUNG_MAX, Garbage
+from warren.protocols.broker import ALARM_DISK, ALARM_MEMORY
+from warren.server.garbage import YOUNG_MAX, Garbage
 
 
 class Node:
-    """What counts queues and connections."""
+    """What has alarms."""
 
     def __init__(self) -> None:
-        self.gone = 0
-        self.queues = 0
+        self.alarms = 0
 
-    def present(self) -> int:
-        return self.queues
+    def own_alarms(self) -> int:
+        return self.alarms
 
 
 class Circle:
@@ -38,7 +38,7 @@ def node() -> Iterator[Any]:
     gc.unfreeze()
 
 
-def test_what_is_new_is_found_in_lots_and_what_is_old_when_much_has_gone(node: Any) -> None:
+def test_what_is_new_is_found_in_lots_and_frozen(node: Any) -> None:
     garbage = Garbage(node)
     old = Circle()
     garbage.begin()
@@ -48,40 +48,48 @@ def test_what_is_new_is_found_in_lots_and_what_is_old_when_much_has_gone(node: A
     del old, new
     # As much as lives on is frozen with the next look, and what does not is gone.
     living: list[list[int]] = []
-    while gc.get_count()[2] == 0:
+    while gc.get_count()[1] == 0:
         living.append([])
-    assert len(living) <= 2 * YOUNG_MAX * (OLDER + 2)
+    assert len(living) <= 2 * YOUNG_MAX
     garbage.look()
     assert gc.get_freeze_count() >= frozen + len(living) // 2
     assert seen_too() is None
     assert seen() is not None
-    node.gone = GONE_MIN - 1
-    garbage.look()
-    assert seen() is not None
-    node.gone = GONE_MIN
-    garbage.look()
-    assert seen() is None
 
 
-def test_of_many_queues_many_have_to_go(node: Any) -> None:
-    node.queues = 100 * GONE_MIN
+def test_python_never_looks_through_more_than_what_is_new(node: Any) -> None:
+    """However much comes between two looks, it is looked through in small lots."""
     garbage = Garbage(node)
-    old = Circle()
-    seen = weakref.ref(old)
     garbage.begin()
-    del old
-    node.gone = 25 * GONE_MIN - 1
+    older: list[int] = []
+
+    def heard(phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            older.append(info["generation"])
+
+    gc.callbacks.append(heard)
+    try:
+        living = [[] for _ in range(20 * YOUNG_MAX)]
+    finally:
+        gc.callbacks.remove(heard)
+    assert len(living) == 20 * YOUNG_MAX
+    assert len(older) >= 10
+    assert set(older) == {0}
+
+
+def test_all_is_looked_through_once_when_memory_runs_short(node: Any) -> None:
+    garbage = Garbage(node)
+    for alarms, found in ((ALARM_DISK, False), (ALARM_MEMORY, True), (ALARM_MEMORY, False)):
+        old = Circle()
+        seen = weakref.ref(old)
+        gc.collect()
+        gc.freeze()
+        del old
+        node.alarms = alarms
+        garbage.look()
+        assert (seen() is None) is found
+    node.alarms = 0
     garbage.look()
-    assert seen() is not None
-    node.gone = 25 * GONE_MIN
+    node.alarms = ALARM_MEMORY
     garbage.look()
     assert seen() is None
-    # Counted from there on.
-    node.gone += 25 * GONE_MIN - 1
-    again = Circle()
-    seen = weakref.ref(again)
-    gc.collect()
-    gc.freeze()
-    del again
-    garbage.look()
-    assert seen() is not None

@@ -473,6 +473,15 @@ class GroupLog:
         if count > 0 and not self.dropped:
             self.store.cache.admit(batch, self.share.recent)
 
+    def let_go(self) -> None:
+        """The group is deleted for good, and all that was written of it was reported.
+
+        What refers to it, and it to that, would otherwise stay until Python's collector finds it.
+        """
+        self.owner = None
+        self._tail = None
+        self._marks = []
+
     def _control_written(self, batch: Batch, extents: Extents, offset: i64) -> None:
         if batch.kind == KIND_STATE:
             extents.add_state(batch.index, offset, batch.size())

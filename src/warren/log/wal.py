@@ -15,6 +15,7 @@ from mypy_extensions import i64, mypyc_attr
 from warren.log.batch import (
     HEADER_BYTES,
     KIND_COMMAND,
+    KIND_DROP,
     KIND_SNAPSHOT,
     KIND_STATE,
     KIND_TRUNCATE,
@@ -394,6 +395,7 @@ class Wal:
         place: i64 = job.start + HEADER_BYTES
         moved = False
         silent = False
+        dropped: list[GroupLog] = []
         for batch in job.batches:
             group = batch.group
             assert group is not None
@@ -402,10 +404,14 @@ class Wal:
             if batch.kind >= KIND_SNAPSHOT:
                 moved = moved or batch.kind != KIND_STATE
                 silent = silent or batch.kind >= KIND_TRUNCATE
+                if batch.kind == KIND_DROP:
+                    dropped.append(group)
             silent = silent or batch.void
         reported = reportable(job.batches) if silent else job.batches
         if reported:
             self.store.listener.persisted(reported)
+        for group in dropped:
+            group.let_go()
         if moved and self.keeper is not None:
             self.keeper.snapshots_moved()
         self.spares.prepare(self.file)

@@ -217,7 +217,7 @@ class Cluster(MemberHost):
     def taken_over(self) -> bool:
         """Whether every group that is this node's alone goes on from where its last life ended."""
         for member in self.members.values():
-            if not member.rows.taken_over():
+            if not member.rows.taken_over(member):
                 return False
         return True
 
@@ -321,7 +321,7 @@ class Cluster(MemberHost):
         change = news.change
         if change is None:
             if not news.peer:
-                member.rows.close_sessions()
+                member.rows.close_sessions(member)
             elif member.raft.leader == news.peer:
                 member.offer_again()
             return
@@ -330,7 +330,7 @@ class Cluster(MemberHost):
             member.raft.peer_up(change.peer, change.restarted, now)
         else:
             member.raft.peer_down(change.peer, now)
-            member.rows.close_sessions()
+            member.rows.close_sessions(member)
         member.work()
         self._watch(member)
 

@@ -162,7 +162,7 @@ class Disks:
             if relieved:
                 cluster.transfers.go_on()
                 for member in list(cluster.members.values()):
-                    member.rows.ask_declined()
+                    member.rows.ask_declined(member)
                 node.needs_turn = True
 
     def _say(self) -> None:

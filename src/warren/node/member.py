@@ -34,7 +34,7 @@ from warren.node.revived import (
 from warren.node.rows import Rows
 from warren.node.snapshots import Snapshots
 from warren.node.submissions import EPOCH_BITS, Submission, Submissions
-from warren.queues.replicated import Machine, Proposer
+from warren.queues.replicated import NO_MACHINE, Machine, Proposer
 from warren.raft import wire
 from warren.raft.effects import (
     AcceptSnapshot,
@@ -112,9 +112,9 @@ class Member(Proposer):
         """The entries of the append that Raft is about to take."""
         self._options = options
         self._seed: i64 = seed
-        self.rows = Rows(self)
-        self.snapshots = Snapshots(self, revived.snapshot_payload)
-        self.replication = Replication(self)
+        self.rows = Rows()
+        self.snapshots = Snapshots(revived.snapshot_payload)
+        self.replication = Replication()
         if log.incomplete:
             # The snapshot that the log was given up for is not all here: begin with nothing.
             log.begin_empty()
@@ -202,7 +202,7 @@ class Member(Proposer):
         """A moment has passed since too much was queued for a node."""
         if not self.stopped:
             self._offer()
-            self.replication.go_on()
+            self.replication.go_on(self)
             self.work()
 
     def _align(self, session: i64) -> None:
@@ -275,7 +275,7 @@ class Member(Proposer):
             if self.host.session_of_another(session, node):
                 raise CorruptRecord("a submission", 0, f"session {session} is not of node {node}")
             self.machine.check_submission(submission.kind, submission.payload)
-            self.rows.submitted(node, session, submission)
+            self.rows.submitted(self, node, session, submission)
         elif kind == frames.EXPECT:
             frames.need(frame, frames.HEAD_BYTES + 16)
             session = read_i64_le(frame, frames.HEAD_BYTES)
@@ -327,20 +327,22 @@ class Member(Proposer):
 
     def persisted(self, batch: Batch) -> None:
         """A batch of this group is durable."""
+        if self.stopped:
+            return
         now = self.host.monotonic_ms()
         if batch.kind == KIND_STATE:
             saved = batch.origin
             if isinstance(saved, StateSaved) and saved.raft is self.raft:
                 self.raft.state_persisted(saved.sequence, now)
         elif batch.kind == KIND_SNAPSHOT:
-            self.snapshots.persisted(batch)
+            self.snapshots.persisted(self, batch)
         elif batch.kind <= KIND_COMMAND and not self.log.incomplete:
             self.raft.persisted(batch.index, batch.term, now)
         self.mark()
 
     def snapshot(self) -> i64:
         """Write the machine's state into the log, so that older entries can go; gives its size."""
-        return self.snapshots.take()
+        return self.snapshots.take(self)
 
     def next_message(self) -> i64:
         """The number of the first message that the machine does not have."""
@@ -381,7 +383,7 @@ class Member(Proposer):
         if isinstance(effect, Committed):
             self.committed(effect.index)
         elif isinstance(effect, Replicate):
-            self.replication.feed(effect.node)
+            self.replication.feed(self, effect.node)
         elif isinstance(effect, Send):
             message = effect.message
             self.host.send(message.target, [frames.raft_frame(self.group_id, wire.encode(message))])
@@ -418,13 +420,13 @@ class Member(Proposer):
             self.host.accept_snapshot(self, effect)
         elif isinstance(effect, TransferDone) or isinstance(effect, TransferFailed):
             self._offer()
-            self.rows.ask_declined()
+            self.rows.ask_declined(self)
             # Nodes may have gone meanwhile.
-            self.rows.close_sessions()
+            self.rows.close_sessions(self)
 
     def _lead(self) -> None:
         """Learn from the log which submissions it holds; all of them will be committed."""
-        self.rows.learn(self._entries)
+        self.rows.learn(self, self._entries)
         self.replication.begin()
         self.submissions.offer_from(self.rows.next(self.submissions.session))
         self.host.leadership(self)
@@ -482,7 +484,7 @@ class Member(Proposer):
         elif batch.payload_size == 0 and batch.term == self.raft.term and self.raft.is_leader:
             self._offer()
             self.machine.elected()
-            self.rows.close_sessions()
+            self.rows.close_sessions(self)
             self.host.leadership(self)
 
     def is_alone(self) -> bool:
@@ -549,7 +551,12 @@ class Member(Proposer):
         self.start()
 
     def stop(self) -> None:
-        """The group is deleted here: what was submitted will never be applied."""
+        """The group is deleted here: what was submitted will never be applied.
+
+        The machine is let go of, which has its way to this member: see `NoMachine`.
+        """
         self.stopped = True
         for submission in self.submissions.take_all():
             self.machine.abandoned(submission.origin)
+        self.machine = NO_MACHINE
+        self._entries.clear()

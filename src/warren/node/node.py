@@ -75,7 +75,6 @@ class Node(Broker):
         needs_turn: Whether something waits for `turn`.
         lingering: Whether entries that nobody waits for are not on their way to disk yet; they go
             with the next that somebody does wait for, or with `linger_over`.
-        gone: Queues and connections that have gone in this life.
         failure: Why the node has to stop, or None; nothing is confirmed once it is set.
     """
 
@@ -92,7 +91,6 @@ class Node(Broker):
         self.settings = settings
         self.needs_turn: bool = False
         self.lingering: bool = False
-        self.gone: i64 = 0
         self.failure: BaseException | None = None
         self.assembled_bytes = 0
         self.assembly_bytes_max = max(
@@ -175,13 +173,6 @@ class Node(Broker):
             and self.tables.furnished()
             and self.cluster.taken_over()
         )
-
-    def present(self) -> int:
-        """How many queues and connections there are."""
-        found = len(self.connections) + len(self._closing)
-        for vhost in self.tables.vhosts.values():
-            found += len(vhost.queues)
-        return found
 
     def accept(self, transport: Transport, host: str, port: int) -> Connection:
         """A client connected."""
@@ -491,7 +482,6 @@ class Node(Broker):
 
     def connection_closed(self, connection: SessionOwner) -> None:
         """Forget a connection."""
-        self.gone += 1
         self.connections.pop(id(connection), None)
         self._closing.pop(id(connection), None)
 

@@ -189,7 +189,7 @@ class Repairs:
         """What a leader's peer needs cannot be read here."""
         if member.group_id == METADATA_GROUP:
             self._node.log_warning(f"the tables' log is damaged: {error}")
-            member.snapshots.take(True)
+            member.snapshots.take(member, True)
         else:
             self._note(int(member.group_id), error)
 

@@ -30,10 +30,12 @@ BYTES_PER_MS: Final = 32_768
 
 @final
 class Replication:
-    """What one member sends to its peers while it leads."""
+    """What one member sends to its peers while it leads.
 
-    def __init__(self, member: Member) -> None:
-        self._member = member
+    Methods are handed the member: nothing here refers to it.
+    """
+
+    def __init__(self) -> None:
         self._reading: list[str] = []
         """Peers for whom entries are being read."""
         self._held_up: list[str] = []
@@ -46,9 +48,8 @@ class Replication:
         self._read.clear()
         self._held_up.clear()
 
-    def feed(self, node: str) -> None:
+    def feed(self, member: Member, node: str) -> None:
         """Send a peer what it misses, as far as that is in memory; else fetch it."""
-        member = self._member
         raft = member.raft
         while node not in self._reading:
             if member.host.backlog_bytes(node) > BACKLOG_BYTES:
@@ -92,27 +93,29 @@ class Replication:
             if size > 2 * APPEND_BYTES:
                 raft.takes_long(node, size // BYTES_PER_MS, member.host.monotonic_ms())
 
-    def go_on(self) -> None:
+    def go_on(self, member: Member) -> None:
         """Feed peers again whose links were to take what was queued first."""
         held_up = self._held_up
         self._held_up = []
         for node in held_up:
-            self.feed(node)
+            self.feed(member, node)
 
-    def fetched(self, node: str, batches: list[Batch], error: BaseException | None) -> None:
+    def fetched(
+        self, member: Member, node: str, batches: list[Batch], error: BaseException | None
+    ) -> None:
         """Entries for a peer were read from disk."""
         self._reading.remove(node)
-        if self._member.stopped:
+        if member.stopped:
             return
         if error is not None and not isinstance(error, Compacted):
             # Asked for again when the peer's answer is overdue, if this member leads still.
-            self._member.host.damaged(self._member, error)
+            member.host.damaged(member, error)
             return
         if batches:
             self._read[node] = batches
         # What was compacted meanwhile is replaced by a snapshot.
-        self.feed(node)
-        self._member.mark()
+        self.feed(member, node)
+        member.mark()
 
 
 @final
@@ -143,4 +146,4 @@ class Fetch(BatchReader):
         for batch in batches:
             size += batch.size()
         self._member.host.pacer().done(size)
-        self._replication.fetched(self._node, batches, error)
+        self._replication.fetched(self._member, self._node, batches, error)

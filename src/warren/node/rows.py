@@ -23,10 +23,12 @@ if TYPE_CHECKING:
 
 @final
 class Rows:
-    """Those of all sessions of one member's group; of use while it leads."""
+    """Those of all sessions of one member's group; of use while it leads.
 
-    def __init__(self, member: Member) -> None:
-        self._member = member
+    Methods are handed the member: what does not refer to it goes with it at once.
+    """
+
+    def __init__(self) -> None:
         self._next: dict[int, int] = {}
         """The next sequence of each session, 0 if it is closed."""
         self._asked: dict[int, tuple[int, int]] = {}
@@ -35,12 +37,12 @@ class Rows:
         """While no commands are taken, as during a transfer or while the disk is behind: the
         sessions of nodes that had some, by node."""
 
-    def learn(self, entries: deque[Batch]) -> None:
+    def learn(self, member: Member, entries: deque[Batch]) -> None:
         """Begin to lead with this log, behind what is applied; all of it will be committed."""
         self._next = {}
         self._asked = {}
         self._declined = {}
-        for session, sequence in self._member.sessions.items():
+        for session, sequence in member.sessions.items():
             self._next[session] = sequence + 1 if sequence >= 0 else 0
         for batch in entries:
             if batch.session > 0:
@@ -57,9 +59,8 @@ class Rows:
         """An entry is in the log."""
         self._next[session] = sequence + 1
 
-    def submitted(self, node: str, session: i64, submission: Submission) -> None:
+    def submitted(self, member: Member, node: str, session: i64, submission: Submission) -> None:
         """Another node wants an entry appended."""
-        member = self._member
         if not member.raft.can_propose() or member.host.disk_behind:
             if member.raft.is_leader:
                 self._declined[node] = session
@@ -74,25 +75,23 @@ class Rows:
             asked, instead = self._asked.get(session, (0, 0))
             if asked != expected or submission.sequence <= instead:
                 self._asked[session] = (int(expected), int(submission.sequence))
-                self._ask(node, session, expected)
+                self._ask(member, node, session, expected)
 
-    def ask_declined(self) -> None:
+    def ask_declined(self, member: Member) -> None:
         """The lead was not handed over after all, or the disk keeps up: ask for what came."""
-        if self._declined and self._member.raft.can_propose() and not self._member.host.disk_behind:
+        if self._declined and member.raft.can_propose() and not member.host.disk_behind:
             declined = self._declined
             self._declined = {}
             for node, session in declined.items():
                 expected = self.next(session)
                 if expected > 0:
-                    self._ask(node, session, expected)
+                    self._ask(member, node, session, expected)
 
-    def _ask(self, node: str, session: i64, expected: i64) -> None:
-        member = self._member
+    def _ask(self, member: Member, node: str, session: i64, expected: i64) -> None:
         member.host.send(node, [frames.expect_frame(member.group_id, session, expected)])
 
-    def close_sessions(self) -> None:
+    def close_sessions(self, member: Member) -> None:
         """End the sessions of nodes that are gone."""
-        member = self._member
         if not member.raft.can_propose():
             return
         over = [
@@ -110,12 +109,11 @@ class Rows:
             member.raft.appended(batch.index, member.host.monotonic_ms())
             member.mark()
 
-    def taken_over(self) -> bool:
+    def taken_over(self, member: Member) -> bool:
         """Whether a group that only this node has is led, and sessions that are over are closed.
 
         Of a group with other members nothing is said: those may be away.
         """
-        member = self._member
         if not member.is_alone():
             return True
         if not member.raft.can_propose():

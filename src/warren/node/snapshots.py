@@ -38,15 +38,14 @@ class Laggard:
 
 @final
 class Snapshots:
-    """Those of one member.
+    """Those of one member, which methods are handed: nothing here refers to it.
 
     Attributes:
         payload: The newest durable one, for peers that need it; empty if there is none.
     """
 
-    def __init__(self, member: Member, payload: bytes) -> None:
+    def __init__(self, payload: bytes) -> None:
         self.payload = payload
-        self._member = member
         self._index: i64 = 0
         """Of the newest one that this member has taken or taken over."""
         self._pending = b""
@@ -57,22 +56,22 @@ class Snapshots:
 
     # --- its own --------------------------------------------------------------------------------
 
-    def take(self, at_once: bool = False) -> i64:
+    def take(self, member: Member, at_once: bool = False) -> i64:
         """Write the machine's state into the log, so that older entries can go.
 
         Args:
+            member: Whose.
             at_once: Even if a peer is being brought up from the one before.
 
         Returns:
             Bytes written; 0 if it cannot be done now.
         """
-        member = self._member
         applied = member.applied_index
         # Right behind a start the machine may have what Raft does not know to be committed yet;
         # the log asks again.
         if member.log.incomplete or not 0 < applied <= member.raft.commit_index:
             return 0
-        if not at_once and self._somebody_catches_up() and not member.host.short_of_disk():
+        if not at_once and self._somebody_catches_up(member) and not member.host.short_of_disk():
             return 0
         members = member.raft.config_at(applied).members
         first = member.next_message()
@@ -85,14 +84,13 @@ class Snapshots:
         member.save_memory(None)
         return len(payload)
 
-    def _somebody_catches_up(self) -> bool:
+    def _somebody_catches_up(self, member: Member) -> bool:
         """Whether a peer is being sent what the next snapshot would take away.
 
         It would have to begin anew with that one, and under load never come to an end. A peer that
         does not get on, whatever the reason, is not waited for when much was written meanwhile;
         nor is one that gets on so slowly that it is sent less than is written.
         """
-        member = self._member
         raft = member.raft
         host = member.host
         written = host.written_bytes()
@@ -118,28 +116,27 @@ class Snapshots:
         self._laggards = laggards
         return waits
 
-    def persisted(self, batch: Batch) -> None:
+    def persisted(self, member: Member, batch: Batch) -> None:
         """A snapshot is durable."""
         if self._taken_over is not None:
             index, term, payload = self._taken_over
             if batch.index == index:
                 self._taken_over = None
-                self._install(index, term, payload)
+                self._install(member, index, term, payload)
         elif self._pending and batch.index == self._index:
             self.payload = self._pending
             self._pending = b""
-            self._member.raft.compacted(batch.index)
+            member.raft.compacted(batch.index)
 
     # --- a leader's -----------------------------------------------------------------------------
 
-    def prepare_install(self, offer: SnapshotOffer) -> None:
+    def prepare_install(self, member: Member, offer: SnapshotOffer) -> None:
         """Give the log up for a leader's snapshot.
 
         From here on the disk may hold nothing of the group, and next an older snapshot of another
         leader, by whose members this one could be a majority by itself. Until its log reaches as
         far as this snapshot, it neither stands nor votes for who has less (rule 20).
         """
-        member = self._member
         member.raft.give_up_log(offer.snapshot_term, offer.index)
         member.memory.members = offer.members
         member.memory.floor_term = member.raft.state.floor_term
@@ -149,16 +146,17 @@ class Snapshots:
         # One that came before and is not durable yet is void, too.
         self._taken_over = None
 
-    def take_over(self, index: i64, term: i64, stamp_ms: i64, payload: bytes) -> None:
+    def take_over(
+        self, member: Member, index: i64, term: i64, stamp_ms: i64, payload: bytes
+    ) -> None:
         """All of a leader's snapshot is here; it takes effect when it is durable."""
         next_message = unwrap(payload).next_message
-        self._member.log.snapshot(index, payload, stamp_ms, term, next_message)
+        member.log.snapshot(index, payload, stamp_ms, term, next_message)
         self._taken_over = (int(index), int(term), payload)
         self._pending = b""
 
-    def _install(self, index: i64, term: i64, payload: bytes) -> None:
+    def _install(self, member: Member, index: i64, term: i64, payload: bytes) -> None:
         """A leader's snapshot is durable in this node's log: go on from there."""
-        member = self._member
         parts = unwrap(payload)
         member.raft.snapshot_installed(index, term, parts.members, member.host.monotonic_ms())
         self._index = index
@@ -169,13 +167,13 @@ class Snapshots:
         """Whether all of a leader's snapshot is here, and only not durable yet."""
         return self._taken_over is not None
 
-    def give_up_install(self) -> None:
+    def give_up_install(self, member: Member) -> None:
         """The rest of a leader's snapshot will not come: begin with nothing, as on a new disk.
 
         What this member ever acknowledged is below that snapshot, which a majority without it has.
         """
-        if self._member.log.incomplete and self._taken_over is None:
-            self._member.begin_empty()
+        if member.log.incomplete and self._taken_over is None:
+            member.begin_empty()
 
     def forget(self) -> None:
         """The log begins with nothing."""

@@ -731,7 +731,6 @@ class Tables(Machine):
 
     def _drop(self, vhost: VirtualHost, queue: Queue) -> None:
         del vhost.queues[queue.name]
-        self._node.gone += 1
         queue.seal()
         queue.close()
         unfit = self._node.repairs.begun(int(queue.group_id))

@@ -217,7 +217,7 @@ class Transfers:
         del self._incoming[group_id]
         member = self._cluster.members.get(group_id)
         if member is not None:
-            member.snapshots.give_up_install()
+            member.snapshots.give_up_install(member)
 
     def go_on(self) -> None:
         """This node's disk keeps up again: ask for what was put off, if it is still to be had."""
@@ -249,7 +249,7 @@ class Transfers:
         if self._answer(member.group_id, offer):
             self._withdraw(int(member.group_id))
             self._incoming[int(member.group_id)] = Incoming(offer, self._cluster.monotonic_ms())
-            member.snapshots.prepare_install(offer)
+            member.snapshots.prepare_install(member, offer)
 
     def _withdraw(self, group_id: int) -> None:
         """The log is about to be given up: what of it was not sent yet cannot be any more."""
@@ -302,6 +302,7 @@ class Transfers:
             self._check_done(frame, offer)
             del self._incoming[int(member.group_id)]
             member.snapshots.take_over(
+                member,
                 index,
                 read_i64_le(frame, HEAD_BYTES),
                 read_i64_le(frame, HEAD_BYTES + 8),

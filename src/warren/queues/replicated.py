@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, final
 
 from mypy_extensions import i64, mypyc_attr, trait
 
@@ -66,6 +66,51 @@ class Machine:
     def abandoned(self, origin: object | None) -> None:
         """The group is gone before what this node submitted was applied."""
         raise AssertionError("a machine defines abandoned")
+
+
+@final
+class NoMachine(Machine):
+    """Stands where a group's machine was, once the group is deleted here.
+
+    A machine has its way to the group's member, and objects that refer to each other stay until
+    Python's collector looks at everything there is, which takes seconds where there are many.
+    """
+
+    def check_submission(self, kind: i64, payload: bytes) -> None:
+        """Nothing is appended."""
+
+    def apply(self, batch: Batch, origin: object | None) -> None:
+        """Nothing is applied any more."""
+
+    def state(self) -> bytes:
+        """None."""
+        return b""
+
+    def first_state(self) -> bytes:
+        """None."""
+        return b""
+
+    def restore(self, state: bytes) -> None:
+        """Nothing is."""
+
+    def live_in(self, state: bytes) -> list[tuple[int, int]]:
+        """Nothing lives."""
+        return []
+
+    def sessions_closed(self, sessions: list[int]) -> None:
+        """Nobody has consumers."""
+
+    def session_renewed(self) -> None:
+        """Nobody has."""
+
+    def skipped(self, origin: object | None) -> None:
+        """Nobody waits."""
+
+    def abandoned(self, origin: object | None) -> None:
+        """Who waited was told."""
+
+
+NO_MACHINE: Final = NoMachine()
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -18,7 +18,6 @@ from warren.errors import REPLY_NAMES, ChannelException, ConnectionException, Pr
 from warren.limits import FRAME_OVERHEAD_BYTES
 from warren.protocols.amqp091 import methods
 from warren.protocols.amqp091.consuming import ConsumerLink, LinkOwner, MessageFrames
-from warren.protocols.amqp091.polling import PollLink
 from warren.protocols.amqp091.publishing import (
     BASIC_PUBLISH,
     HEADER_OWED,
@@ -66,7 +65,8 @@ class Pending(Completion):
         self.request: spec.Method = request
         self.queue: Queue | None = None
         self.link: ConsumerLink | None = None
-        self.poll: PollLink | None = None
+        self.polls: bool = False
+        """Whether its message is on its way to the client, behind which the channel goes on."""
         self.name: str = ""
         self.waited_ms: i64 = 0
         self.seen_ms: i64 = -1
@@ -268,7 +268,8 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         if self._ended:
             return
         self._ended = True
-        self.publishing.drop_assembly()
+        self.publishing.let_go()
+        self._pending = None
         self._drop_deferred()
         if self.replies is not None:
             self.replies.close()
@@ -280,6 +281,7 @@ class Channel(PublishOwner, LinkOwner, Confirming):
             if not queue.deleted:
                 queue.down(consumer_id)
         self.holders = {}
+        self.transaction = None
 
     def is_open(self) -> bool:
         """Whether answers may still be sent on it."""
@@ -299,7 +301,7 @@ class Channel(PublishOwner, LinkOwner, Confirming):
             error.method_id = pending.request.METHOD_ID
             self.refused(error)
             return
-        if pending.poll is None and not self._waits():
+        if not pending.polls and not self._waits():
             self.go_on()
 
     def _waits(self) -> bool:

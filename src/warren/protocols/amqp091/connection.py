@@ -612,10 +612,12 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
         self.state = CLOSED
         channels = self.channels
         self.channels = {}
+        self._alarmed = []
         self._forget_last()
         for channel in channels.values():
             channel.end()
         self.output.closed = False
+        self.output.let_go()
         session = self.session
         if session is not None:
             self.session = None

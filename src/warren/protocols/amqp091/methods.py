@@ -349,8 +349,8 @@ def answer(channel: Channel, pending: Pending, reply: Reply) -> None:
         if reply.delivery is None:
             channel.send(spec.BasicGetEmpty())
         else:
-            pending.poll = PollLink(channel, pending, queue, reply.delivery, request.no_ack)
-            pending.poll.resume()
+            pending.polls = True
+            PollLink(channel, pending, queue, reply.delivery, request.no_ack).resume()
     elif isinstance(request, spec.QueuePurge):
         if not request.nowait:
             channel.send(spec.QueuePurgeOk(int(reply.a)))

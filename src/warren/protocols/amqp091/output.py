@@ -50,6 +50,17 @@ class OutputOwner:
 
 
 @final
+class NoOwner(OutputOwner):
+    """Stands where a connection was that is over, so that its output refers to it no more."""
+
+    def stalled(self) -> None:
+        """Nobody sends requests."""
+
+
+NO_OWNER: Final = NoOwner()
+
+
+@final
 class Output:
     """The outgoing side of one connection.
 
@@ -76,6 +87,11 @@ class Output:
         self._grown: bool = False
         self._stalled_bytes: i64 = 0
         self._turn_bytes: i64 = 0
+
+    def let_go(self) -> None:
+        """The connection is over: what is gathered still goes out."""
+        self._owner = NO_OWNER
+        self._waiting = []
 
     def takes(self) -> bool:
         """Whether deliveries may be written now."""

@@ -44,7 +44,7 @@ class PollLink(Link):
         if batch is None:
             if queue.pass_over(delivery):
                 # This one is gone: the client asked for whichever comes next.
-                self._pending.poll = None
+                self._pending.polls = False
                 queue.get(delivery.consumer.id, self._pending)
             else:
                 queue.fetch(delivery.first, self)

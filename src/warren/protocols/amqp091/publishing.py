@@ -85,6 +85,33 @@ class PublishOwner(Publisher):
 
 
 @final
+class NoOwner(PublishOwner):
+    """Stands where a channel was that has ended, so that its path refers to it no more."""
+
+    def settled(self, run: PublishRun) -> None:
+        """Nobody waits."""
+
+    def unroutable(self, record: bytes, route: Route) -> None:
+        """Nobody listens."""
+
+    def congested(self, queue: Queue) -> None:
+        """Nobody sends."""
+
+    def transact(self, record: Transacted) -> None:
+        """Nobody commits."""
+
+    def assembling(self, size: i64) -> None:
+        """Nobody counts."""
+
+    def reply_to(self, record: bytes, scan: PropertyScan, head: i64) -> bytes:
+        """Nobody has an address."""
+        return record
+
+
+NO_OWNER: Final = NoOwner()
+
+
+@final
 class Transacted:
     """Messages published inside a transaction, kept until its commit."""
 
@@ -446,6 +473,11 @@ class PublishPath:
             self.assembly = None
             if assembly.body_bytes > 0:
                 self._owner.assembling(-assembly.body_bytes)
+
+    def let_go(self) -> None:
+        """The channel has ended: drop what is collected, and forget whose path this is."""
+        self.drop_assembly()
+        self._owner = NO_OWNER
 
     def begin(self, data: bytes, at: i64, stop: i64) -> None:
         """Collect the message whose method frame is `data[at:stop]` frame by frame."""
