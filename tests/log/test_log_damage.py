@@ -262,9 +262,11 @@ def test_a_sidecar_that_is_not_of_this_file_is_done_without(wrong: str) -> None:
     other = LogFile(file.number + (wrong == "number"), file.path, file.handle)
     other.end = file.end - SECTOR_BYTES * (wrong == "size")
     salt = world.log._store.salt ^ (wrong == "salt")
+    elsewhere = SimDisk(1)
+    sidecar.store(elsewhere, other, salt)
     handle = world.disk.open("log/00000002.idx")
     handle.truncate(0)
-    handle.write_durable([sidecar.encode(other, salt)], 0)
+    handle.write_durable(list(elsewhere.image().values()), 0)
     world.start()
     assert world.log._store.files[1].groups
     world.check()

@@ -185,6 +185,8 @@ class Compactor(FileKeeper):
         """Likewise, what is left to do when files have left the log."""
         self._seen: i64 = 0
         """Groups looked at in this part."""
+        self._known: dict[int, Runs] = {}
+        """What is live, of groups that the look under way has come to. Forgotten in parts, too."""
         self._pins = False
         """Whether the newest look found a file that has to stay for now."""
         self._looked_at_round: i64 = -1
@@ -209,6 +211,9 @@ class Compactor(FileKeeper):
 
     def tick(self, now_ms: i64) -> None:
         """Go on with what waits, or look for something to do."""
+        if self._known and self._looking is None:
+            for _ in range(min(len(self._known), self.store.config.groups_at_once)):
+                self._known.popitem()
         if self._waiting:
             self._commit()
         if self._leaving is not None and self.store.failure is None:
@@ -218,6 +223,8 @@ class Compactor(FileKeeper):
         self._now_ms = now_ms
         if self._looking is not None:
             self._look()
+            return
+        if self._known:
             return
         for file in self.store.files:
             if now_ms < self._sidecars_after_ms:
@@ -289,7 +296,7 @@ class Compactor(FileKeeper):
             return True
         return self._ask_snapshot(group_id, extents)
 
-    def _runs(self, group_id: int, known: dict[int, Runs]) -> list[tuple[int, int]]:
+    def _runs(self, group_id: int) -> list[tuple[int, int]]:
         """The live messages of a group, perhaps as they were a moment ago."""
         group = self.store.groups.get(group_id)
         snapshot_index: i64 = -1
@@ -297,11 +304,11 @@ class Compactor(FileKeeper):
         if group is not None:
             snapshot_index = group.snapshot_index
             cuts = len(group.cuts)
-        found = known.get(group_id)
+        found = self._known.get(group_id)
         if found is None or found.snapshot_index != snapshot_index or found.cuts != cuts:
             runs = self.store.listener.live_runs(group_id)
             found = Runs(runs, snapshot_index, cuts)
-            known[group_id] = found
+            self._known[group_id] = found
         return found.runs
 
     def _live_bytes(
@@ -309,7 +316,6 @@ class Compactor(FileKeeper):
         file: LogFile,
         group_id: int,
         extents: Extents,
-        known: dict[int, Runs],
     ) -> i64:
         """What lives of a group in a file."""
         group = self.store.groups.get(group_id)
@@ -323,9 +329,7 @@ class Compactor(FileKeeper):
         if extents.marks:
             live += len(self._marks_needed(group, extents, [file]))
         if extents.message_count > 0 and extents.size > 0:
-            count = overlap(
-                self._runs(group_id, known), extents.first_message, extents.next_message
-            )
+            count = overlap(self._runs(group_id), extents.first_message, extents.next_message)
             # Rounded up: one live message of many small ones must not count as nothing.
             live += (count * extents.message_bytes + extents.message_count - 1) // (
                 extents.message_count
@@ -363,7 +367,6 @@ class Compactor(FileKeeper):
         """Delete what is dead; if nothing is, rewrite what is worth it."""
         roll_at = self.store.config.wal_max_size_bytes
         share = self.store.config.live_share_percent
-        known: dict[int, Runs] = {}
         dead: list[LogFile] = []
         run: list[LogFile] = []
         best: list[LogFile] = []
@@ -380,7 +383,7 @@ class Compactor(FileKeeper):
                     movable = False
                     self._pins = True
                 elif movable:
-                    live += self._live_bytes(file, group_id, extents, known)
+                    live += self._live_bytes(file, group_id, extents)
                 if self._enough():
                     yield
             if movable:
@@ -410,16 +413,17 @@ class Compactor(FileKeeper):
         if dead:
             self._begin_commit(dead, None)
         elif best:
-            group_ids: set[int] = set()
-            for file in best:
-                group_ids.update(file.groups)
             parts: list[CopyPart] = []
-            for group_id in sorted(group_ids):
-                if not self._take_parts(group_id, best, known, parts):
-                    self._due = True
-                    return
-                if self._enough():
-                    yield
+            for number in range(len(best)):
+                for group_id in list(best[number].groups):
+                    # A group is taken from all files together, in its turn in the first of them.
+                    if not is_in(group_id, best[:number]) and not self._take_parts(
+                        group_id, best, parts
+                    ):
+                        self._due = True
+                        return
+                    if self._enough():
+                        yield
             drops: list[int] = []
             for file in best:
                 for group_id in file.drops:
@@ -437,7 +441,6 @@ class Compactor(FileKeeper):
         self,
         group_id: int,
         sources: list[LogFile],
-        known: dict[int, Runs],
         parts: list[CopyPart],
     ) -> bool:
         """Note what a rewrite takes of a group; False if something pins it by now."""
@@ -455,7 +458,7 @@ class Compactor(FileKeeper):
                 continue
             runs: list[tuple[int, int]] = []
             if extents.message_count > 0 and extents.size > 0:
-                runs = self._runs(group_id, known)
+                runs = self._runs(group_id)
             marks = self._marks_needed(group, extents, sources)
             with_snapshot = extents is newest
             with_state = extents is newest_state(group)
@@ -543,25 +546,30 @@ class Compactor(FileKeeper):
     def _let_go(self) -> Iterator[None]:
         """Have no group find anything in files that have left the log, and close those."""
         store = self.store
-        touched: dict[int, None] = {}
-        for file in self._sources:
-            touched.update(dict.fromkeys(file.groups))
-        for group_id in touched:
-            group = store.groups.get(group_id)
-            if group is not None:
-                group.places = [
-                    file.groups[group_id] for file in store.files if group_id in file.groups
-                ]
-                group.conceal()
-            if self._enough():
-                yield
-        for file in self._sources:
-            file.groups = {}
+        for source in self._sources:
+            while source.groups:
+                group_id, _ = source.groups.popitem()
+                group = store.groups.get(group_id)
+                if group is not None:
+                    group.places = [
+                        file.groups[group_id] for file in store.files if group_id in file.groups
+                    ]
+                    group.conceal()
+                if self._enough():
+                    yield
         self._spares.retire(self._sources)
         self._sources = []
         self._product = None
         self._busy = False
         self._due = True
+
+
+def is_in(group_id: int, files: list[LogFile]) -> bool:
+    """Whether any of some files has something of a group."""
+    for file in files:
+        if group_id in file.groups:
+            return True
+    return False
 
 
 def overlap(runs: list[tuple[int, int]], first: i64, behind: i64) -> i64:

@@ -76,6 +76,7 @@ class Copier:
 
     def __init__(self, parts: list[CopyPart], drops: list[int], salt: i64, max_span: i64) -> None:
         self._parts = parts
+        parts.reverse()
         self._drops = drops
         self._salt: i64 = salt
         self._max_span: i64 = max_span
@@ -102,9 +103,11 @@ class Copier:
             batch.group_id = group_id
             self._add(batch, batch.encode_head(), file)
             file.drops.append(group_id)
-        for part in self._parts:
+        while self._parts:
             if self.cancelled:
                 return
+            # Let go of here, and not of all when the loop is told.
+            part = self._parts.pop()
             self.part = part
             self.sought = []
             self._copy(part, file)

@@ -22,6 +22,7 @@ The sidecar can be rebuilt from the log file. One that is absent or does not fit
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final, final
 from zlib import crc32
 
@@ -42,10 +43,24 @@ SIDECAR_VERSION: Final = 2
 HEAD_BYTES: Final = 40
 CHECKED_FROM: Final = 12
 SIDECAR_BYTES_MAX: Final = 1 << 30
+PIECE_BYTES: Final = 65_536
+"""Some hundred groups, and as many microseconds."""
 
 
-def encode(file: LogFile, salt: i64) -> bytes:
-    """The sidecar of a closed file."""
+def _head(checksum: int) -> bytes:
+    """What comes before the part that the checksum is over."""
+    head = BytesWriter()
+    write_i32_le(head, i32(MAGIC))
+    write_i32_le(head, i32(SIDECAR_VERSION))
+    write_checksum(head, checksum)
+    return head.getvalue()
+
+
+def pieces(file: LogFile, salt: i64) -> Iterator[bytes]:
+    """What the checksum is over, in pieces of about `PIECE_BYTES`.
+
+    Whoever writes one lets the node's thread go on meanwhile: compiled code does not by itself.
+    """
     body = BytesWriter()
     write_i32_le(body, 0)
     write_i64_le(body, file.number)
@@ -56,6 +71,9 @@ def encode(file: LogFile, salt: i64) -> bytes:
         write_i64_le(body, group_id)
     write_i64_le(body, len(file.groups))
     for extents in file.groups.values():
+        if len(body) >= PIECE_BYTES:
+            yield body.getvalue()
+            body = BytesWriter()
         write_i64_le(body, extents.group_id)
         write_i64_le(body, extents.first_message)
         write_i64_le(body, extents.all_next_message)
@@ -84,13 +102,7 @@ def encode(file: LogFile, salt: i64) -> bytes:
             write_i64_le(body, mark.next_message)
             write_i64_le(body, mark.offset)
             write_i64_le(body, 1 if mark.opens else 0)
-    tail = body.getvalue()
-    head = BytesWriter()
-    write_i32_le(head, i32(MAGIC))
-    write_i32_le(head, i32(SIDECAR_VERSION))
-    write_checksum(head, crc32(tail))
-    head.write(tail)
-    return head.getvalue()
+    yield body.getvalue()
 
 
 def _write_column(writer: BytesWriter, column: vec[i64]) -> None:
@@ -172,7 +184,15 @@ def store(disk: Disk, file: LogFile, salt: i64) -> None:
     handle = disk.open(sidecar_path(file.number), create=True)
     try:
         handle.truncate(0)
-        handle.write([encode(file, salt)], 0)
+        # In place of the head, which is known last. Until it is there, nobody takes this for one.
+        handle.write([bytes(CHECKED_FROM)], 0)
+        at: i64 = CHECKED_FROM
+        checksum = 0
+        for piece in pieces(file, salt):
+            checksum = crc32(piece, checksum)
+            handle.write([piece], at)
+            at += len(piece)
+        handle.write([_head(checksum)], 0)
         handle.sync()
     finally:
         handle.close()

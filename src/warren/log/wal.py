@@ -86,7 +86,7 @@ def reportable(batches: list[Batch]) -> list[Batch]:
     return [batch for batch in batches if not batch.void and batch.kind < KIND_TRUNCATE]
 
 
-ROUND_BATCHES_MAX: Final = 1_024
+ROUND_BATCHES_MAX: Final = 256
 """Batches of one round: what follows when they are durable is done in one turn of the loop."""
 
 

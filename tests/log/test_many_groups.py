@@ -1,0 +1,139 @@
+"""What there is of many groups is done in parts, by ticks and by threads."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from sim.disk import SimDisk, SimExecutor
+from tests.log.replica import pack_lengths
+from warren.log.batch import KIND_MESSAGES, Batch
+from warren.log.config import LogConfig
+from warren.log.files import LogFile
+from warren.log.listener import LogListener, Replayer
+from warren.log.log import Log
+from warren.log.sidecar import PIECE_BYTES, load, store
+from warren.log.wal import ROUND_BATCHES_MAX
+
+GROUPS = 200
+AT_ONCE = 16
+SALT = 5
+
+
+class Owner(LogListener):
+    """Takes what comes, counts what it is asked, and has every message of some groups live."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.wanted: list[int] = []
+        self.told: list[int] = []
+
+    def persisted(self, batches: list[Batch]) -> None:
+        self.told.append(len(batches))
+
+    def snapshot_wanted(self, group_id: int) -> None:
+        self.wanted.append(group_id)
+
+    def live_runs(self, group_id: int) -> list[tuple[int, int]]:
+        self.asked += 1
+        return [(0, 0)] if group_id % 4 == 0 else []
+
+    def disk_full(self, full: bool) -> None:
+        pass
+
+    def failed(self, error: BaseException) -> None:
+        raise error
+
+
+def begun() -> tuple[Log, SimExecutor, Owner]:
+    owner = Owner()
+    executor = SimExecutor(Random(1))
+    config = LogConfig(wal_max_size_bytes=65_536, reserve_bytes=65_536, groups_at_once=AT_ONCE)
+    log = Log(SimDisk(4), executor, config, owner)
+    log.recover(Replayer())
+    return log, executor, owner
+
+
+def write(log: Log, group_id: int, size: int) -> None:
+    body = bytes(size)
+    log.group(group_id).append(KIND_MESSAGES, 1, 0, 1, pack_lengths([body]), body, None)
+
+
+def test_a_tick_looks_at_few_groups_and_lets_go_of_few() -> None:
+    """Files with many groups close, are rewritten, and leave the log."""
+    log, executor, owner = begun()
+    for group_id in range(1, GROUPS + 1):
+        write(log, group_id, 100)
+    log.flush()
+    executor.drain()
+    for _ in range(40):
+        write(log, GROUPS + 1, 10_000)
+        log.flush()
+        executor.drain()
+    old = log._store.files[0]
+    assert old.closed and len(old.groups) == GROUPS
+    now_ms = 0
+    shrinking = 0
+    while old.groups:
+        held = len(old.groups)
+        owner.asked, owner.wanted = 0, []
+        now_ms += 1_000
+        log.tick(now_ms)
+        assert owner.asked <= AT_ONCE
+        assert len(owner.wanted) <= AT_ONCE
+        assert held - len(old.groups) <= AT_ONCE
+        shrinking += len(old.groups) < held
+        for group_id in owner.wanted:
+            group = log.group(group_id)
+            group.snapshot(group.last_index, b"state", 0)
+        log.flush()
+        executor.drain()
+        assert now_ms < 10_000_000, "it comes to an end"
+    assert shrinking >= GROUPS // AT_ONCE
+    for group_id in range(1, GROUPS + 1):
+        kept = log.group(group_id).places
+        assert all(place.file is not old for place in kept)
+        assert sum(int(place.message_count) for place in kept) == (group_id % 4 == 0)
+    # What was known of them is forgotten in parts, too, and no other look begins before.
+    for _ in range(GROUPS):
+        now_ms += 1_000
+        before = len(log._compactor._known)
+        log.tick(now_ms)
+        executor.drain()
+        assert before - len(log._compactor._known) <= AT_ONCE
+
+
+def test_the_index_of_many_groups_is_written_piece_by_piece(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Compiled code lets no other thread run before it comes to a call such as a write."""
+    disk = SimDisk(1)
+    file = LogFile(7, "log/00000007.log", disk.open("log/00000007.log", create=True))
+    for group_id in range(1, 3_001):
+        file.extents(group_id).add(KIND_MESSAGES, 1, 1, 0, 1, 4_096 * group_id, 200, 4_096)
+    sizes: list[int] = []
+    write_at = type(file.handle).write
+
+    def counted(handle: object, buffers: list[bytes], offset: int) -> None:
+        sizes.append(sum(map(len, buffers)))
+        write_at(handle, buffers, offset)
+
+    monkeypatch.setattr(type(file.handle), "write", counted)
+    store(disk, file, SALT)
+    assert len(sizes) > 5
+    assert max(sizes) < 2 * PIECE_BYTES
+    again = LogFile(7, file.path, file.handle)
+    assert load(disk, again, SALT)
+    assert list(again.groups) == list(file.groups)
+    assert not load(disk, again, SALT + 1)
+
+
+def test_few_of_many_batches_are_told_to_be_durable_at_once() -> None:
+    log, executor, owner = begun()
+    many = 2 * ROUND_BATCHES_MAX + 1
+    for group_id in range(1, many + 1):
+        write(log, group_id, 100)
+    log.flush()
+    executor.drain()
+    assert owner.told == [ROUND_BATCHES_MAX, ROUND_BATCHES_MAX, 1]
