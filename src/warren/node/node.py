@@ -120,6 +120,8 @@ class Node(Broker):
         self.connections: dict[int, Connection] = {}
         self._pulses: list[tuple[int, int]] = []
         """When which connection has something to see to, a heap."""
+        self._pulses_due: bool = False
+        """Whether more were due than one turn looks at."""
         self._warn: Callable[[str], None] = warn
         self._now_ms: int = clock.wall_ms()
         self._closing: dict[int, Connection] = {}
@@ -208,6 +210,8 @@ class Node(Broker):
             self._write_snapshots()
         if self._to_tick:
             self._tick_connections()
+        if self._pulses_due:
+            self._pulse()
         if self._appended_urgent:
             self._flush_log()
             # A brief write may be durable already: what it brought goes out in this turn.
@@ -233,6 +237,7 @@ class Node(Broker):
             or len(self._confirming) > 0
             or len(self._snapshots_wanted) > 0
             or len(self._to_tick) > 0
+            or self._pulses_due
             or self._appended_urgent
             or self.cluster.has_work
         )
@@ -471,14 +476,17 @@ class Node(Broker):
         heappush(self._pulses, (at_ms, id(connection)))
 
     def _pulse(self) -> None:
-        """Let connections see to what is due."""
+        """Let connections see to what is due, some of them; another turn goes on."""
         now = self._clock.monotonic_ms()
         pulses = self._pulses
-        while pulses and pulses[0][0] <= now:
+        left: i64 = TURN_CONNECTIONS_MAX
+        while pulses and pulses[0][0] <= now and left > 0:
+            left -= 1
             identity = heappop(pulses)[1]
             connection = self.connections.get(identity) or self._closing.get(identity)
             if connection is not None:
                 connection.pulse(now)
+        self._pulses_due = left == 0
 
     def connection_closed(self, connection: SessionOwner) -> None:
         """Forget a connection."""
