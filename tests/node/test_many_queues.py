@@ -12,6 +12,8 @@ from warren.limits import (
     TURN_SNAPSHOTS_MAX,
 )
 from warren.node import cluster
+from warren.node.member import Member
+from warren.node.rows import Rows
 from warren.wire.amqp091 import spec
 
 MANY = 300
@@ -110,7 +112,7 @@ def test_a_turn_looks_at_the_timers_of_few_of_many_connections() -> None:
         client.end = node.accept(client, "127.0.0.1", 0)
         clients.append(client)
     pair.clock.advance(2 * node.settings.handshake_timeout_ms)
-    node.tick(0)
+    node.tick_log()
     assert sum(client.over for client in clients) == TURN_CONNECTIONS_MAX
     node.turn()
     assert sum(client.over for client in clients) == 2 * TURN_CONNECTIONS_MAX
@@ -144,3 +146,50 @@ def test_members_hear_of_a_node_that_went_and_came_in_parts(
     for number in range(8):
         other.publish(f"q{number}", b"x")
     pair.until(lambda: all(pair.a.queue(f"q{number}").ready_count() == 1 for number in range(8)))
+
+
+def test_asking_whether_clients_may_come_looks_at_each_queue_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A start asks again and again, however many queues there are."""
+    pair = Pair(alone=True)
+    declare_many(pair, pair.a.client(), kind="quorum")
+    pair.a.kill()
+    pair.a.start()
+    node = pair.a.node
+    pair.until(lambda: bool(node.cluster.session) and not node.cluster.has_work)
+    asked: list[int] = []
+    ask = Rows.taken_over
+
+    def counted(rows: Rows, member: Member) -> bool:
+        asked.append(int(member.group_id))
+        return ask(rows, member)
+
+    if not warren.COMPILED:
+        monkeypatch.setattr(Rows, "taken_over", counted)
+    waits = 0
+    while not node.ready:
+        waits += 1
+        pair.step()
+        assert waits < 1_000
+    assert node.ready and node.ready
+    assert len(asked) <= MANY + 1 + waits
+
+
+def test_a_start_of_a_node_looks_at_queues_of_its_process_only() -> None:
+    """Transient and exclusive queues go with it, wherever many others are."""
+    pair = Pair()
+    client = pair.b.client()
+    client.declare("stays")
+    client.declare("goes", durable=False)
+    client.declare("own", durable=False, exclusive=True)
+    pair.a.client().declare("other", durable=False)
+    tables = pair.a.node.tables.machine.vhosts["/"]
+    assert [queue.name for queue in tables.in_memory] == ["goes", "own", "other"]
+    pair.b.kill()
+    pair.b.start()
+    pair.until(lambda: pair.b.node.ready)
+    for station in (pair.a, pair.b):
+        tables = station.node.tables.machine.vhosts["/"]
+        assert list(tables.queues) == ["stays", "other"]
+        assert [queue.name for queue in tables.in_memory] == ["other"]

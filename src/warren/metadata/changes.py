@@ -43,6 +43,8 @@ def add_queue(tables: VhostRecord, queue: QueueRecord) -> None:
     queue.row = queue_row(queue)
     tables.queues[queue.name] = queue
     tables.router.add_queue(queue.name)
+    if queue.in_memory():
+        tables.in_memory[queue] = None
     if queue.exclusive_owner != NO_OWNER:
         owned = tables.owned.get(queue.exclusive_owner)
         if owned is None:
@@ -80,6 +82,7 @@ def remove_queue(tables: VhostRecord, queue: QueueRecord, outcome: Outcome) -> N
     """Delete a queue, the bindings to it, and auto-delete exchanges that have none left."""
     del tables.queues[queue.name]
     tables.router.remove_queue(queue.name)
+    tables.in_memory.pop(queue, None)
     if queue.exclusive_owner != NO_OWNER:
         owned = tables.owned[queue.exclusive_owner]
         del owned[queue]

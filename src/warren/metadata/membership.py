@@ -137,8 +137,8 @@ def node_up(
     outcome.changed = True
     outcome.node_up = node
     for tables in vhosts.values():
-        for queue in list(tables.queues.values()):
-            if queue.node == node.name and queue.in_memory():
+        for queue in list(tables.in_memory):
+            if queue.node == node.name:
                 remove_queue(tables, queue, outcome)
         if len(nodes) == 1:
             drop_transient_exchanges(tables, outcome)

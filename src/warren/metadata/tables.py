@@ -241,6 +241,7 @@ class VhostRecord:
     Attributes:
         router: Its routes, kept up to date by the machine.
         owned: Exclusive queues by the connection they belong to.
+        in_memory: Queues that end with the process of their node.
         permissions: By user.
         policies, operator_policies: By name.
     """
@@ -250,6 +251,7 @@ class VhostRecord:
         self.exchanges: dict[str, ExchangeRecord] = {}
         self.queues: dict[str, QueueRecord] = {}
         self.owned: dict[int, dict[QueueRecord, None]] = {}
+        self.in_memory: dict[QueueRecord, None] = {}
         self.permissions: dict[str, PermissionRecord] = {}
         self.policies: dict[str, PolicyRecord] = {}
         self.operator_policies: dict[str, PolicyRecord] = {}

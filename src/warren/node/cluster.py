@@ -127,6 +127,8 @@ class Cluster(MemberHost):
         self._dirty: list[Member] = []
         self._news: deque[News] = deque()
         self._timed: dict[int, Member] = {}
+        self._to_take_over: list[Member] = []
+        """Members of which it is not known that they go on from where the last life ended."""
         self._held_up: dict[int, Member] = {}
         """Members that wait for a link to take what is queued."""
         self._early: list[Early] = []
@@ -142,6 +144,8 @@ class Cluster(MemberHost):
         seed = int.from_bytes(self._node.random.bytes(7), "little")
         member = Member(self, log, machine, revived, self.newest, self._options, seed)
         self.members[int(log.id)] = member
+        if not self.session:
+            self._to_take_over.append(member)
         self._share_memory()
         return member
 
@@ -215,10 +219,18 @@ class Cluster(MemberHost):
         self.wants_sessions = False
 
     def taken_over(self) -> bool:
-        """Whether every group that is this node's alone goes on from where its last life ended."""
-        for member in self.members.values():
-            if not member.rows.taken_over(member):
+        """Whether every group that is this node's alone goes on from where its last life ended.
+
+        Those of which that was seen are not looked at again, so that asking costs little.
+        """
+        if not self.session:
+            return False
+        waiting = self._to_take_over
+        while waiting:
+            member = waiting[-1]
+            if not member.stopped and not member.rows.taken_over(member):
                 return False
+            waiting.pop()
         return True
 
     def close_sessions(self) -> None:

@@ -109,6 +109,8 @@ class Tables(Machine):
         """Further ones, whose turn has not come."""
         self._removing: i64 = 0
         """How many are under way."""
+        self._lacking: dict[int, None] = {}
+        """Quorum queues without a copy here, by group."""
         self._leased: dict[LoggedQueue, None] = {}
         """Queues with groups of readers, whose leases may run out."""
         self._node: Node = node
@@ -202,11 +204,9 @@ class Tables(Machine):
 
     def furnished(self) -> bool:
         """Whether every quorum queue has a copy on this node; one that has just joined has none."""
-        for tables in self.machine.vhosts.values():
-            for record in tables.queues.values():
-                if record.kind == "quorum" and copies.copy_here(self._node, record) is None:
-                    if not self._node.repairs.halts(int(record.group_id)):
-                        return False
+        for group_id in self._lacking:
+            if not self._node.repairs.halts(group_id):
+                return False
         return True
 
     def submit(self, command: commands.Command, change: Change | None) -> None:
@@ -413,6 +413,7 @@ class Tables(Machine):
                     self._start(record)
                 else:
                     copies.replace(self._node, record)
+                    self._note_copy(record)
         self._node.cluster.watch_nodes()
         own = self.machine.nodes.get(self._node.settings.node_name)
         if own is not None and own.nonce == self._node.nonce:
@@ -646,6 +647,14 @@ class Tables(Machine):
             self._start(record)
         else:
             copies.replace(self._node, record)
+            self._note_copy(record)
+
+    def _note_copy(self, record: QueueRecord) -> None:
+        """Remember whether a quorum queue has a copy here; its members may be others."""
+        if record.kind == "quorum" and copies.copy_here(self._node, record) is None:
+            self._lacking[int(record.group_id)] = None
+        else:
+            self._lacking.pop(int(record.group_id), None)
 
     def _lacks(self, vhost: VirtualHost, record: QueueRecord) -> bool:
         """Whether a queue is not here, or a quorum queue only as one that has no member here."""
@@ -664,6 +673,7 @@ class Tables(Machine):
                 queue = self._start_remote(record)
             else:
                 queue = copies.start(self._node, record, replayer)
+            self._note_copy(record)
         elif record.node != name or self._node.repairs.halts(int(record.group_id)):
             queue = self._start_remote(record)
         elif not record.durable:
@@ -731,6 +741,7 @@ class Tables(Machine):
 
     def _drop(self, vhost: VirtualHost, queue: Queue) -> None:
         del vhost.queues[queue.name]
+        self._lacking.pop(int(queue.group_id), None)
         queue.seal()
         queue.close()
         unfit = self._node.repairs.begun(int(queue.group_id))
