@@ -15,7 +15,14 @@ from warren.metadata.commands import Command
 from warren.metadata.machine import MetadataMachine, Outcome
 from warren.metadata.passwords import SHA256, SHA512, hash_password, password_matches
 from warren.metadata.permissions import Authority, first_commands
-from warren.metadata.rows import array_of, binding_row, exchange_row, queue_row
+from warren.metadata.rows import (
+    LOT_ROWS,
+    EncodedRows,
+    array_of,
+    binding_row,
+    exchange_row,
+    queue_row,
+)
 from warren.metadata.tables import MemberRecord
 from warren.wire.amqp091.table import Decimal, SignedInt, Table, Timestamp
 
@@ -95,9 +102,13 @@ def check_invariants(machine: MetadataMachine) -> None:
         exclusive = [queue.name for queue in tables.queues.values() if queue.exclusive_owner]
         assert sorted(owned) == sorted(exclusive)
         # What snapshots are made of is kept, and has to change with what it is of.
-        assert all(row.row == exchange_row(row) for row in tables.exchanges.values())
-        assert all(one.row == binding_row(one) for one in bound)
-        assert all(queue.row == queue_row(queue) for queue in tables.queues.values())
+        exchange_rows = list(map(exchange_row, tables.exchanges.values()))
+        assert b"".join(tables.exchange_rows.joined()) == b"".join(exchange_rows)
+        queue_rows = list(map(queue_row, tables.queues.values()))
+        assert b"".join(tables.queue_rows.joined()) == b"".join(queue_rows)
+        for row in tables.exchanges.values():
+            binding_rows = list(map(binding_row, row.bound.values()))
+            assert b"".join(row.binding_rows.joined()) == b"".join(binding_rows)
         for queue in tables.queues.values():
             if queue.members:
                 assert queue.kind == "quorum"
@@ -304,7 +315,9 @@ def test_a_snapshot_keeps_names_of_any_script() -> None:
 def test_arrays_of_rows_have_the_form_of_any_array(count: int) -> None:
     rows = [msgspec.msgpack.encode([number, "x"]) for number in range(count)]
     plain = [[number, "x"] for number in range(count)]
-    assert msgspec.msgpack.encode([array_of(rows), 1]) == msgspec.msgpack.encode([plain, 1])
+    assert msgspec.msgpack.encode([array_of(rows, len(rows)), 1]) == msgspec.msgpack.encode(
+        [plain, 1]
+    )
 
 
 def without_voters(machine: MetadataMachine) -> set[tuple[str, str]]:
@@ -425,3 +438,35 @@ def test_default_exchange_has_a_name_for_patterns() -> None:
         authority.check_resource("guest", "/", "read", "exchange", "")
     with pytest.raises(ChannelException):
         authority.check_resource("guest", "/", "write", "exchange", "other")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 30), st.booleans()), max_size=80))
+def test_encoded_rows_are_those_of_a_dict_in_its_order(history: list[tuple[int, bool]]) -> None:
+    rows, plain = EncodedRows(), {}
+    for step, (name, there) in enumerate(history):
+        if there:
+            rows.put(name, bytes([step]))
+            plain[name] = bytes([step])
+        elif name in plain:
+            rows.drop(name)
+            del plain[name]
+        assert b"".join(rows.joined()) == b"".join(plain.values())
+        assert len(rows) == len(plain)
+        assert all(rows.row(name) == row for name, row in plain.items())
+
+
+def test_few_of_many_rows_are_joined_anew_for_a_snapshot() -> None:
+    rows = EncodedRows()
+    for name in range(10 * LOT_ROWS):
+        rows.put(name, b"x")
+    assert len(rows.lots) == 10
+    rows.joined()
+    rows.put(3 * LOT_ROWS, b"y")
+    rows.drop(5 * LOT_ROWS)
+    rows.put("new", b"z")
+    assert sum(not lot.joined for lot in rows.lots) == 3
+    assert len(rows.lots) == 11
+    for name in range(LOT_ROWS):
+        rows.drop(name)
+    assert len(rows.lots) == 10

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from warren.metadata.outcome import Outcome
-from warren.metadata.rows import binding_row, exchange_row, queue_row
+from warren.metadata.rows import EncodedRows, binding_row, exchange_row, queue_row
 from warren.metadata.tables import (
     NO_OWNER,
     BindingKey,
@@ -30,7 +30,7 @@ def binding_key(
 
 def add_exchange(tables: VhostRecord, exchange: ExchangeRecord) -> None:
     """A new exchange; its name is free."""
-    exchange.row = exchange_row(exchange)
+    tables.exchange_rows.put(exchange, exchange_row(exchange))
     tables.exchanges[exchange.name] = exchange
     if exchange.name:
         tables.router.add_exchange(
@@ -40,7 +40,7 @@ def add_exchange(tables: VhostRecord, exchange: ExchangeRecord) -> None:
 
 def add_queue(tables: VhostRecord, queue: QueueRecord) -> None:
     """A new queue; its name is free."""
-    queue.row = queue_row(queue)
+    tables.queue_rows.put(queue, queue_row(queue))
     tables.queues[queue.name] = queue
     tables.router.add_queue(queue.name)
     if queue.in_memory():
@@ -57,7 +57,7 @@ def add_binding(
     tables: VhostRecord, source: ExchangeRecord, key: BindingKey, binding: Binding
 ) -> None:
     """Both ends exist."""
-    binding.row = binding_row(binding)
+    source.binding_rows.put(binding, binding_row(binding))
     source.bound[key] = binding
     if binding.to_exchange:
         tables.exchanges[binding.destination].incoming[binding] = None
@@ -81,6 +81,7 @@ def forget_incoming(tables: VhostRecord, binding: Binding) -> None:
 def remove_queue(tables: VhostRecord, queue: QueueRecord, outcome: Outcome) -> None:
     """Delete a queue, the bindings to it, and auto-delete exchanges that have none left."""
     del tables.queues[queue.name]
+    tables.queue_rows.drop(queue)
     tables.router.remove_queue(queue.name)
     tables.in_memory.pop(queue, None)
     if queue.exclusive_owner != NO_OWNER:
@@ -104,11 +105,13 @@ def remove_exchange(tables: VhostRecord, exchange: ExchangeRecord, outcome: Outc
     for row in waiting:
         if tables.exchanges.pop(row.name, None) is None:
             continue
+        tables.exchange_rows.drop(row)
         outcome.deleted_exchanges.append(row)
         for binding in row.bound.values():
             tables.router.remove_binding(binding)
             forget_incoming(tables, binding)
         row.bound = {}
+        row.binding_rows = EncodedRows()
         for name in _drop_incoming(tables, row.incoming):
             unbound = tables.exchanges.get(name)
             if unbound is not None:
@@ -128,6 +131,7 @@ def _drop_incoming(tables: VhostRecord, incoming: dict[Binding, None]) -> list[s
             binding.destination, binding.to_exchange, binding.routing_key, binding.arguments
         )
         del source.bound[key]
+        source.binding_rows.drop(binding)
         tables.router.remove_binding(binding)
         if source.auto_delete and not source.bound:
             unbound.append(source.name)

@@ -358,6 +358,7 @@ class MetadataMachine:
         binding = source.bound.pop(key, None)
         if binding is None:
             return
+        source.binding_rows.drop(binding)
         outcome.changed = True
         tables.router.remove_binding(binding)
         forget_incoming(tables, binding)
@@ -375,7 +376,7 @@ class MetadataMachine:
             return
         members = known_members(self.nodes, command.members)
         if members is not None:
-            replace_members(queue, members, outcome)
+            replace_members(self.vhosts[queue.vhost], queue, members, outcome)
 
     # --- snapshots ------------------------------------------------------------------------------
 

@@ -92,7 +92,7 @@ def replace_node(
                     incarnation += 1
                     member = MemberRecord(member.node, incarnation, member.voter)
                 members.append(member)
-            replace_members(queue, members, outcome)
+            replace_members(tables, queue, members, outcome)
 
 
 def node_seen(nodes: dict[str, NodeRecord], command: NodeSeen, outcome: Outcome) -> None:
@@ -183,7 +183,7 @@ def remove_node(
             left = [member for member in queue.members if member.node != name]
             if votes_somewhere(left):
                 if len(left) < len(queue.members):
-                    replace_members(queue, left, outcome)
+                    replace_members(tables, queue, left, outcome)
             elif queue.members or queue.node == name:
                 # Nobody could ever lead it again.
                 remove_queue(tables, queue, outcome)
@@ -211,13 +211,15 @@ def _votes_only_on(queue: QueueRecord, name: str) -> bool:
     return here
 
 
-def replace_members(queue: QueueRecord, members: list[MemberRecord], outcome: Outcome) -> None:
+def replace_members(
+    tables: VhostRecord, queue: QueueRecord, members: list[MemberRecord], outcome: Outcome
+) -> None:
     """Give a queue other members, and a node to lead first that is one of them."""
     queue.members = members
     queue.revision += 1
     if queue.member_on(queue.node) is None:
         queue.node = first_leader(members)
-    queue.row = queue_row(queue)
+    tables.queue_rows.put(queue, queue_row(queue))
     outcome.changed = True
     outcome.members_changed.append(queue)
 

@@ -1,12 +1,13 @@
 """Rows of exchanges, queues and bindings as a snapshot holds them, encoded.
 
-Each is encoded when it is made or changed and kept, so that a snapshot of hundreds of thousands of
-them is put together in milliseconds. Layout: `docs/formats/metadata.md`.
+Each is encoded when it is made or changed and kept, and so are lots of them that follow each other,
+joined: a snapshot of hundreds of thousands is put together in milliseconds, by joining the lots.
+Layout: `docs/formats/metadata.md`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, final
 
 import msgspec
 from mypy_extensions import i64
@@ -16,6 +17,79 @@ from warren.wire.amqp091.table import encode_table
 if TYPE_CHECKING:
     from warren.metadata.tables import ExchangeRecord, QueueRecord
     from warren.routing.bindings import Binding
+
+
+LOT_ROWS: Final = 256
+"""Rows that are joined anew when one of them changes: some 30 KB."""
+
+
+@final
+class Lot:
+    """Some rows that follow each other, each under what it is of.
+
+    Attributes:
+        joined: All of them; empty when they have changed since.
+    """
+
+    def __init__(self) -> None:
+        self.rows: dict[object, bytes] = {}
+        self.joined: bytes = b""
+
+    def join(self) -> bytes:
+        """All of them, back to back."""
+        if not self.joined:
+            self.joined = b"".join(self.rows.values())
+        return self.joined
+
+
+@final
+class EncodedRows:
+    """Rows of one kind, encoded, in the order in which they came.
+
+    Attributes:
+        lots: What they are kept in.
+    """
+
+    def __init__(self) -> None:
+        self.lots: dict[Lot, None] = {}
+        self._of: dict[object, Lot] = {}
+        self._last: Lot | None = None
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def row(self, thing: object) -> bytes:
+        """The row of something that is there."""
+        return self._of[thing].rows[thing]
+
+    def put(self, thing: object, row: bytes) -> None:
+        """Keep something's row, behind all others or in the place of the one that it had."""
+        lot = self._of.get(thing)
+        if lot is None:
+            lot = self._last
+            if lot is None or len(lot.rows) >= LOT_ROWS:
+                if lot is not None:
+                    lot.join()
+                lot = Lot()
+                self.lots[lot] = None
+                self._last = lot
+            self._of[thing] = lot
+        lot.rows[thing] = row
+        lot.joined = b""
+
+    def drop(self, thing: object) -> None:
+        """Forget something's row."""
+        lot = self._of.pop(thing)
+        del lot.rows[thing]
+        lot.joined = b""
+        if not lot.rows:
+            del self.lots[lot]
+            if lot is self._last:
+                self._last = None
+
+    def joined(self) -> list[bytes]:
+        """All rows, lot by lot."""
+        return [lot.join() for lot in self.lots]
 
 
 def exchange_row(exchange: ExchangeRecord) -> bytes:
@@ -64,9 +138,8 @@ def binding_row(binding: Binding) -> bytes:
     )
 
 
-def array_of(rows: list[bytes]) -> msgspec.Raw:
-    """Encoded values as one array."""
-    count: i64 = len(rows)
+def array_of(rows: list[bytes], count: i64) -> msgspec.Raw:
+    """So many encoded values, of which any number may be joined, as one array."""
     if count < 16:
         head = bytes([0x90 | count])
     elif count < 1 << 16:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from mypy_extensions import i64
+
 from warren.metadata.changes import add_binding, add_exchange, add_queue, binding_key
 from warren.metadata.commands import read_members
 from warren.metadata.rows import array_of
@@ -62,23 +64,20 @@ def read_user(row: list[Any]) -> UserRecord:
 
 def vhost_row(tables: VhostRecord) -> list[Any]:
     """A vhost with all that is in it."""
-    exchanges: list[bytes] = []
     bindings: list[bytes] = []
-    queues: list[bytes] = []
+    bound: i64 = 0
     for exchange in tables.exchanges.values():
-        exchanges.append(exchange.row)
-        for binding in exchange.bound.values():
-            bindings.append(binding.row)
-    for queue in tables.queues.values():
-        queues.append(queue.row)
+        if exchange.bound:
+            bindings.extend(exchange.binding_rows.joined())
+            bound += len(exchange.binding_rows)
     permissions = [
         [row.user, row.configure, row.write, row.read] for row in tables.permissions.values()
     ]
     return [
         tables.name,
-        array_of(exchanges),
-        array_of(queues),
-        array_of(bindings),
+        array_of(tables.exchange_rows.joined(), len(tables.exchange_rows)),
+        array_of(tables.queue_rows.joined(), len(tables.queue_rows)),
+        array_of(bindings, bound),
         permissions,
         _policy_rows(tables.policies),
         _policy_rows(tables.operator_policies),

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias, final
 
 from mypy_extensions import i64
 
+from warren.metadata.rows import EncodedRows
 from warren.routing.bindings import Binding
 from warren.routing.router import Router
 from warren.wire.amqp091.table import Table
@@ -82,8 +83,8 @@ class ExchangeRecord:
         internal: Whether clients may not publish to it.
         arguments: As declared.
         bound: The bindings that lead from it.
+        binding_rows: The same as snapshots hold them.
         incoming: The bindings that lead to it.
-        row: As snapshots hold it.
     """
 
     def __init__(
@@ -104,8 +105,8 @@ class ExchangeRecord:
         self.internal: bool = internal
         self.arguments: Table = arguments
         self.bound: dict[BindingKey, Binding] = {}
+        self.binding_rows: EncodedRows = EncodedRows()
         self.incoming: dict[Binding, None] = {}
-        self.row: bytes = b""
 
     def alternate(self) -> str:
         """The exchange that takes what this one cannot route; empty for none."""
@@ -128,7 +129,6 @@ class QueueRecord:
         members: Where the copies of a quorum queue are. Replaced as a whole, never changed.
         revision: How often `members` was replaced.
         incoming: The bindings that lead to it.
-        row: As snapshots hold it, made anew with each change.
     """
 
     def __init__(
@@ -156,7 +156,6 @@ class QueueRecord:
         self.members: list[MemberRecord] = members
         self.revision: i64 = 0
         self.incoming: dict[Binding, None] = {}
-        self.row: bytes = b""
 
     def member_on(self, node: str) -> MemberRecord | None:
         """Its copy on a node, None where there is none."""
@@ -239,6 +238,7 @@ class VhostRecord:
     """One vhost and what is in it.
 
     Attributes:
+        exchange_rows, queue_rows: As snapshots hold them.
         router: Its routes, kept up to date by the machine.
         owned: Exclusive queues by the connection they belong to.
         in_memory: Queues that end with the process of their node.
@@ -249,6 +249,8 @@ class VhostRecord:
     def __init__(self, name: str) -> None:
         self.name: str = name
         self.exchanges: dict[str, ExchangeRecord] = {}
+        self.exchange_rows: EncodedRows = EncodedRows()
+        self.queue_rows: EncodedRows = EncodedRows()
         self.queues: dict[str, QueueRecord] = {}
         self.owned: dict[int, dict[QueueRecord, None]] = {}
         self.in_memory: dict[QueueRecord, None] = {}

@@ -18,7 +18,6 @@ class Binding:
             exchanges keep it only to tell bindings apart.
         arguments: What a headers exchange matches; part of the binding's identity everywhere.
         durable: Whether both ends survive a restart.
-        row: As snapshots of the tables hold it; kept for those, routes have no use for it.
     """
 
     def __init__(
@@ -36,4 +35,3 @@ class Binding:
         self.routing_key: str = routing_key
         self.arguments: Table = arguments
         self.durable: bool = durable
-        self.row: bytes = b""
