@@ -10,7 +10,7 @@ import pytest
 
 from tests.node.pair import Pair
 from warren.errors import ClusterError
-from warren.server import list_operators
+from warren.server import list_operators, slices
 from warren.server.list_operators import UNREAD_BYTES_MAX, QueueList
 
 QUEUES = 45
@@ -35,8 +35,8 @@ class Reader:
 def listing(monkeypatch: pytest.MonkeyPatch) -> QueueList:
     """The list of a node with some queues, made of small parts and slices."""
     monkeypatch.setattr(list_operators, "PART_ROWS", 10)
-    monkeypatch.setattr(list_operators, "ROWS_AT_ONCE", 1)
-    monkeypatch.setattr(list_operators, "SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(slices, "STEPS_AT_ONCE", 1)
+    monkeypatch.setattr(slices, "SLICE_SECONDS", 0.0)
     pair = Pair(1, alone=True)
     client = pair.a.client()
     for number in range(QUEUES):

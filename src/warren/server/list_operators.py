@@ -8,7 +8,6 @@ milliseconds only, and what the operator has not read yet is bounded.
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -18,14 +17,11 @@ from warren.metadata.policies import names_of
 from warren.metadata.tables import QueueRecord, VhostRecord
 from warren.queues.remote import RemoteQueue
 from warren.server.peer_link import PeerLink
+from warren.server.slices import Slices
 
 if TYPE_CHECKING:
     from warren.node.node import Node
 
-SLICE_SECONDS = 0.002
-"""How long the node gathers rows before it looks after its clients again."""
-ROWS_AT_ONCE = 16
-"""Rows between two looks at the clock."""
 PART_ROWS = 1_000
 """Rows of a part of the answer: some 200 KB."""
 UNREAD_BYTES_MAX = 1_048_576
@@ -63,15 +59,13 @@ class QueueList:
         if asked.vhost and asked.vhost not in machine.vhosts:
             raise ClusterError(f"vhost '{asked.vhost}' does not exist")
         rows: list[dict[str, Any]] = []
-        until = time.perf_counter() + SLICE_SECONDS
+        slices = Slices()
         for vhost, tables in list(machine.vhosts.items()):
             if asked.vhost not in ("", vhost):
                 continue
             # Queues may come and go between two slices.
-            for number, queue in enumerate(list(tables.queues.values())):
-                if number % ROWS_AT_ONCE == 0 and time.perf_counter() > until:
-                    await asyncio.sleep(0)
-                    until = time.perf_counter() + SLICE_SECONDS
+            for queue in list(tables.queues.values()):
+                await slices.breathe()
                 if tables.queues.get(queue.name) is not queue:
                     continue
                 row = self._row(tables, queue)

@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 import collections
 import re
-from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 
 from warren.errors import ClusterError
+from warren.limits import CHANGES_AT_ONCE_MAX
 from warren.metadata.balance import moves
 from warren.metadata.commands import SetMembers
 from warren.metadata.member_checks import (
@@ -29,9 +30,12 @@ from warren.metadata.outcome import Outcome
 from warren.metadata.tables import QueueRecord
 from warren.node.queue_members import Standing
 from warren.node.tables import Change
+from warren.server.slices import Slices
 
 if TYPE_CHECKING:
     from warren.server.main import Server
+
+Thing = TypeVar("Thing")
 
 SETTLE_SECONDS = 5.0
 """For queues to have a leader, and for changes that are under way to end."""
@@ -47,6 +51,7 @@ TRANSFERS_AT_ONCE = 16
 
 ERROR = "error: "
 TIMED_OUT = "error: the operation timed out and may not have been completed"
+CROWDED = "the changes of other queues before it have not come into force; ask once more"
 CHANGED = "its members were changed meanwhile; ask once more"
 LATER = "and it votes once it has caught up"
 TYPES = ("all", "quorum")
@@ -155,11 +160,10 @@ class QueueOperators:
     async def _grow(self, asked: Asked) -> list[dict[str, Any]]:
         check_node(self._node.tables.machine, asked.node)
         self._check_running(asked.node)
-        found = [
-            queue
-            for queue in self._matching(asked)
-            if asked.node not in holders(queue, asked) and fits(queue, asked)
-        ]
+        found = await Slices().those(
+            await self._matching(asked),
+            lambda queue: asked.node not in holders(queue, asked) and fits(queue, asked),
+        )
         return await self._change(found, lambda row: self._added(row, asked), asked.later)
 
     async def _grow_to_count(self, asked: Asked) -> list[dict[str, Any]]:
@@ -170,21 +174,24 @@ class QueueOperators:
         if asked.count < 1:
             raise ClusterError("a queue has one member at least")
         rows: list[dict[str, Any]] = []
-        wrong: list[QueueRecord] = []
+        wrong: set[QueueRecord] = set()
         while True:
-            found = [
-                queue
-                for queue in self._matching(asked)
-                if queue not in wrong
-                and len(holders(queue, asked)) < asked.count
-                and fits(queue, asked)
-                and self._free(queue, asked)
-            ]
+            found = await Slices().those(
+                await self._matching(asked),
+                lambda queue: (
+                    queue not in wrong
+                    and len(holders(queue, asked)) < asked.count
+                    and fits(queue, asked)
+                    and self._free(queue, asked)
+                ),
+            )
             if not found:
                 return rows
-            load = collections.Counter(
-                node for queue in self._members.queues() for node in holders(queue, asked)
-            )
+            load: collections.Counter[str] = collections.Counter()
+            slices = Slices()
+            for queue in self._members.queues():
+                load.update(holders(queue, asked))
+                await slices.breathe()
 
             def added(queue: QueueRecord, load: collections.Counter[str] = load) -> SetMembers:
                 node = min(self._free(queue, asked), key=lambda name: (load[name], name))
@@ -195,9 +202,9 @@ class QueueOperators:
 
             done = await self._change(found, added, asked.later)
             rows += done
-            wrong += [
+            wrong.update(
                 queue for queue, row in zip(found, done, strict=True) if row["result"] != "ok"
-            ]
+            )
 
     def _free(self, queue: QueueRecord, asked: Asked) -> list[str]:
         """Nodes that run and could take a member of a queue."""
@@ -205,7 +212,9 @@ class QueueOperators:
 
     async def _shrink(self, asked: Asked) -> list[dict[str, Any]]:
         check_node(self._node.tables.machine, asked.node)
-        found = [queue for queue in self._members.queues() if asked.node in voters(queue)]
+        found = await Slices().those(
+            self._members.queues(), lambda queue: asked.node in voters(queue)
+        )
         return await self._change(found, lambda row: self._removed(row, asked))
 
     async def give_up_votes(self, node: str, force: bool) -> None:
@@ -218,8 +227,10 @@ class QueueOperators:
         Raises:
             ClusterError: A queue still counts the node.
         """
-        found = [queue for queue in self._members.queues() if len(voters(queue)) > 1]
-        found = [queue for queue in found if node in voters(queue)]
+        found = await Slices().those(
+            self._members.queues(),
+            lambda queue: len(voters(queue)) > 1 and node in voters(queue),
+        )
         running = self._members.running()
         rows = await self._change(found, lambda row: delete_member(row, node, running, force))
         wrong = [row for row in rows if not row["ok"]]
@@ -243,7 +254,7 @@ class QueueOperators:
         command: Callable[[QueueRecord], SetMembers | None],
         later: bool = False,
     ) -> list[dict[str, Any]]:
-        """Change the members of queues, all at once; what became of each.
+        """Change the members of queues, many at once; what became of each.
 
         Args:
             command: What to change of a queue; None if nothing.
@@ -251,15 +262,34 @@ class QueueOperators:
         """
         self._check_majority()
         why_not = self._members.why_not
-        await self._until(lambda: not any(map(why_not, queues)), SETTLE_SECONDS)
-        attempts = [self._attempt(queue, command) for queue in queues]
-        await self._until(lambda: all(map(self._came_about, attempts)))
-        return [row_of(attempt.queue, self._result(attempt, later)) for attempt in attempts]
+        await self._until_all(queues, lambda queue: not why_not(queue), SETTLE_SECONDS)
+        attempts: list[Attempt] = []
+        slices = Slices()
+        crowded = False
+        for queue in queues:
+            if not crowded and not self._has_room():
+                await self._until(self._has_room)
+                crowded = not self._has_room()
+            attempts.append(self._attempt(queue, command))
+            await slices.breathe()
+        await self._until_all(attempts, self._came_about, WAIT_SECONDS)
+        rows: list[dict[str, Any]] = []
+        for attempt in attempts:
+            rows.append(row_of(attempt.queue, self._result(attempt, later)))
+            await slices.breathe()
+        return rows
+
+    def _has_room(self) -> bool:
+        """Whether there are not too many changes under way."""
+        return len(self._node.tables.member().submissions) < CHANGES_AT_ONCE_MAX
 
     def _attempt(
         self, queue: QueueRecord, command: Callable[[QueueRecord], SetMembers | None]
     ) -> Attempt:
         attempt = Attempt(queue)
+        if not self._has_room():
+            attempt.problem = CROWDED
+            return attempt
         attempt.problem = self._members.why_not(queue)
         if not attempt.problem:
             try:
@@ -322,7 +352,7 @@ class QueueOperators:
             raise ClusterError("a rebalance is in progress; wait for its end")
         self._rebalancing = True
         try:
-            queues = self._matching(asked)
+            queues = await self._matching(asked)
             by_group = {int(queue.group_id): queue for queue in queues}
             room = asyncio.Semaphore(TRANSFERS_AT_ONCE)
 
@@ -395,13 +425,12 @@ class QueueOperators:
         if not self._node.queue_members.tables_leader():
             raise ClusterError(f"{self._members.no_majority()}: nothing can be changed")
 
-    def _matching(self, asked: Asked) -> list[QueueRecord]:
+    async def _matching(self, asked: Asked) -> list[QueueRecord]:
         vhosts, names = pattern(asked.vhost_pattern), pattern(asked.queue_pattern)
-        return [
-            queue
-            for queue in self._members.queues()
-            if vhosts.search(queue.vhost) and names.search(queue.name)
-        ]
+        return await Slices().those(
+            self._members.queues(),
+            lambda queue: vhosts.search(queue.vhost) and names.search(queue.name),
+        )
 
     async def _until(self, done: Callable[[], bool], seconds: float = WAIT_SECONDS) -> None:
         """Wait for something, but not for ever."""
@@ -409,6 +438,17 @@ class QueueOperators:
         until = loop.time() + seconds
         while not done() and loop.time() < until:
             await asyncio.sleep(POLL_SECONDS)
+
+    async def _until_all(
+        self, things: Iterable[Thing], done: Callable[[Thing], bool], seconds: float
+    ) -> None:
+        """Wait until something was so of each of many things, but not for ever."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        left = await Slices().those(things, lambda thing: not done(thing))
+        while left and loop.time() < until:
+            await asyncio.sleep(POLL_SECONDS)
+            left = await Slices().those(left, lambda thing: not done(thing))
 
 
 def pattern(text: str) -> re.Pattern[str]:
