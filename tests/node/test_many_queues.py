@@ -193,3 +193,32 @@ def test_a_start_of_a_node_looks_at_queues_of_its_process_only() -> None:
         tables = station.node.tables.machine.vhosts["/"]
         assert list(tables.queues) == ["stays", "other"]
         assert [queue.name for queue in tables.in_memory] == ["other"]
+
+
+@pytest.mark.skipif(warren.COMPILED, reason="a bound is changed in uncompiled code only")
+def test_a_node_that_stops_gives_the_lead_of_few_groups_away_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cluster, "TICK_GROUPS_MAX", 3)
+    pair = Pair()
+    client = pair.a.client()
+    for number in range(8):
+        client.declare(f"q{number}", kind="quorum", size=2)
+    members = pair.a.node.cluster.members.values()
+
+    def led() -> int:
+        return sum(member.raft.is_leader for member in members)
+
+    def under_way() -> int:
+        return sum(member.raft.is_leader and not member.raft.can_propose() for member in members)
+
+    pair.until(lambda: led() == 9)
+    most = 0
+    left = 1
+    while left:
+        before = under_way()
+        left = pair.a.node.cluster.hand_over()
+        most = max(most, under_way() - before)
+        pair.step()
+    assert most == 3
+    assert led() == 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, final
 from mypy_extensions import i64
 
 from warren.errors import CorruptRecord
-from warren.limits import TURN_MEMBERS_MAX
+from warren.limits import TICK_GROUPS_MAX, TURN_MEMBERS_MAX
 from warren.log.group import GroupLog
 from warren.node import frames
 from warren.node.detector import Detector, DetectorOptions, PeerChange
@@ -347,12 +347,13 @@ class Cluster(MemberHost):
         self._watch(member)
 
     def hand_over(self) -> int:
-        """Give the lead of groups to other nodes; how many are led here that others could lead.
+        """Give the lead of some groups to other nodes; how many of those are led here still.
 
         To be called again and again until none is left, or it has taken too long.
         """
         now = self.monotonic_ms()
         left = 0
+        room: i64 = TICK_GROUPS_MAX
         for member in list(self.members.values()):
             raft = member.raft
             if raft.is_leader:
@@ -368,6 +369,9 @@ class Cluster(MemberHost):
                     if raft.can_propose():
                         raft.transfer(others[left % len(others)], now)
                         self.stirred(member)
+                        room -= 1
+                        if room == 0:
+                            break
         return left
 
     # --- links ----------------------------------------------------------------------------------
