@@ -9,6 +9,7 @@
     exclusive   a connection with as many queues of its own is gone
     down        one of several nodes ends, and is back
     restart     the node is killed and starts on its data
+    delete      a client deletes all queues, one after the other
 
 All rows without ROW, `down` with several nodes only. The nodes run in this process without sockets
 or threads: clients and links are lists of bytes, files are real ones. A step is what an event loop
@@ -47,7 +48,7 @@ from warren.server.garbage import Garbage
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import PROTOCOL_HEADER, FrameReader, content_frames, method_frame
 
-ROWS = ("declare", "close", "idle", "exclusive", "down", "restart")
+ROWS = ("declare", "close", "idle", "exclusive", "down", "restart", "delete")
 TICK_MS = 50
 LONG_SECONDS = 0.02
 STEPS_MAX = 3_000_000
@@ -438,6 +439,12 @@ class Client:
         self._outbox += method_frame(1, method.encode())
         self._bench.until(lambda: self.answers == wanted)
 
+    def delete(self, name: str) -> None:
+        """Delete a queue, and wait for the answer."""
+        wanted = self.answers + 1
+        self._outbox += method_frame(1, spec.QueueDelete(0, name, False, False, False).encode())
+        self._bench.until(lambda: self.answers == wanted)
+
     def publish(self, name: str, size: int, count: int = 1) -> None:
         """Publish durable messages."""
         method = spec.BasicPublish(0, "", name, False, False)
@@ -573,6 +580,16 @@ class Run:
         station.garbage.begin()
         self._bench.settle(10)
         self._report("restart", f"recovered in {recovered:.2f} s, ready in {ready:.2f} s")
+
+    def delete(self) -> None:
+        """See the module's head."""
+        client = Client(self._home)
+        self._begin()
+        for number in range(self._count):
+            client.delete(f"queue-{number}")
+        self._bench.settle(5)
+        cost = sum(one.meter.cost for one in self._bench.stations.values())
+        self._report("delete", f"{1000 * cost / self._count:.3f} ms each")
 
 
 def main() -> None:
