@@ -10,6 +10,7 @@ from sim.cluster.swarm import (
     CUT,
     KILL,
     LOSE,
+    MEMBERS,
     PARTITION,
     PAUSE,
     POWER,
@@ -445,7 +446,7 @@ PLANTED = {
     open_sessions: Where(4, 120, (KILL, STOP), QUORUM | {"clients": 2}),
     reopened_sessions: Where(5, 150, (PARTITION, PAUSE), {"silence_us": 1_500_000}),
     ignored_truncation: Where(
-        2,
+        13,
         300,
         (PARTITION, KILL, PAUSE),
         {
@@ -458,10 +459,18 @@ PLANTED = {
         },
     ),
     snapshot_without_sessions: Where(
-        5,
-        200,
-        (KILL, POWER),
-        SMALL_FILES | {"groups": False, "clients": 3, "fault_us": 300_000, "longest_us": 6_000_000},
+        1,
+        300,
+        (MEMBERS, TRANSFER, KILL),
+        QUORUM
+        | SMALL_FILES
+        | {
+            "clients": 3,
+            "gap_us": 2_000,
+            "fault_us": 30_000,
+            "large_share": 0.1,
+            "large_bytes": 9_000,
+        },
     ),
     added_restore: Where(
         3,
@@ -484,15 +493,18 @@ PLANTED = {
     ),
     confirms_what_it_sends: Where(3),
     confirms_what_is_lost: Where(
-        5,
-        200,
-        (CUT,),
-        CLASSIC
-        | {
+        4,
+        250,
+        (CUT, KILL),
+        {
+            "groups": False,
+            "quorum_queues": 1,
+            "classic_queues": 2,
+            "renewed": ["classic", "transient"],
             "clients": 3,
-            "renewed": ["classic"],
             "gap_us": 2_000,
             "delay_us": 5_000,
+            "jitter_us": 2_000,
             "fault_us": 30_000,
         },
     ),
