@@ -91,8 +91,7 @@ def lost_resend() -> Mend:
 def unchecked_sequence() -> Mend:
     """A leader takes every submission, whatever its number."""
 
-    def submitted(taken: Any, node: str, session: int, submission: Any) -> None:
-        group = taken._member
+    def submitted(taken: Any, group: Any, node: str, session: int, submission: Any) -> None:
         if group.raft.can_propose():
             group.append(session, submission)
             group.host.appended(True)
@@ -102,16 +101,16 @@ def unchecked_sequence() -> Mend:
 
 def open_sessions() -> Mend:
     """Sessions of nodes that are gone are not closed."""
-    return replace(rows.Rows, "close_sessions", lambda taken: None)
+    return replace(rows.Rows, "close_sessions", lambda taken, member: None)
 
 
 def reopened_sessions() -> Mend:
     """A leader goes on taking what a session that it has closed submits."""
 
-    def submitted(taken: Any, node: str, session: int, submission: Any) -> None:
+    def submitted(taken: Any, member: Any, node: str, session: int, submission: Any) -> None:
         if taken.next(session) == 0:
             taken.took(session, submission.sequence - 1)
-        original(taken, node, session, submission)
+        original(taken, member, node, session, submission)
 
     original = rows.Rows.submitted
     return replace(rows.Rows, "submitted", submitted)
@@ -156,8 +155,8 @@ def added_restore() -> Mend:
 def alone_again() -> Mend:
     """A member that gives its log up for a snapshot remembers its first members."""
 
-    def prepare(taken: Any, offer: Any) -> None:
-        taken._member.log.reset_for_install()
+    def prepare(taken: Any, member: Any, offer: Any) -> None:
+        member.log.reset_for_install()
 
     return replace(snapshots.Snapshots, "prepare_install", prepare)
 
@@ -226,9 +225,9 @@ def replays_closed() -> Mend:
 def waits_for_overtaken() -> Mend:
     """A snapshot that is void, for a newer one came, is still waited for."""
 
-    def prepare(taken: Any, offer: Any) -> None:
+    def prepare(taken: Any, member: Any, offer: Any) -> None:
         before = taken._taken_over
-        original(taken, offer)
+        original(taken, member, offer)
         taken._taken_over = before
 
     def forget(taken: Any) -> None:
