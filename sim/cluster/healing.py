@@ -105,8 +105,10 @@ class Healing:
         world = self._world
         for site in world.running():
             assert site.node is not None
-            vhost = site.node.tables.machine.vhosts["/"]
-            if any(record.exclusive_owner != NO_OWNER for record in vhost.queues.values()):
+            vhost = site.node.tables.machine.vhosts.get("/")
+            # One that joins in the place of a machine lost by now has none yet.
+            records = {} if vhost is None else vhost.queues
+            if any(record.exclusive_owner != NO_OWNER for record in records.values()):
                 return False
         return True
 
