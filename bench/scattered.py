@@ -1,6 +1,6 @@
 """What one command costs a node whose queue has its messages in as many runs.
 
-    python -m bench.scattered [--runs 500000] [--kind classic|transient|quorum] [COMMAND ...]
+    python -m bench.scattered [--runs 500000] [--kind classic|transient] [COMMAND ...]
 
 One node, with its disk and clients in memory. A channel was handed twice as many messages as there
 are to be runs, and acked every second of them, so that each of the rest is a run of its own: for
@@ -8,9 +8,7 @@ the channel, for its consumer and for its queue. A node is filled for each comma
 is sent, and told are the longest turn from there until all is done, how many took more than a
 millisecond, and the sum of all, in seconds of the processor. `snapshot` and `live` are no commands
 of clients: the one is the queue's state for the log, the other what is asked when files are
-compacted. `gone` is what members do when a consumer's node is removed.
-
-No client can ask for as much prefetch from a quorum queue; it is set from outside.
+compacted.
 """
 
 from __future__ import annotations
@@ -49,13 +47,12 @@ class Filled:
         self.last_tag = 2 * runs
         self.idle = False
         other = self.pair.a.client()
-        other.declare("q", durable=kind != "transient", kind=kind.replace("transient", "classic"))
+        other.declare("q", durable=kind != "transient")
         self.queue = self.pair.a.queue("q")
         self.client = Silent(self.pair.a)
         self.pair.a.clients.append(self.client)
         self.pair.until(lambda: self.client.opened)
         channel: Any = self.client.end.channels[1]
-        channel.prefetch = 2 * runs + 1
         self.client.send(spec.BasicConsume(0, "q", "c", False, False, False, False, {}))
         self.rest()
         publish = spec.BasicPublish(0, "", "q", False, False)
@@ -71,6 +68,7 @@ class Filled:
                 self.client.outbox += method_frame(1, spec.BasicAck(tag, False).encode())
             self.rest(1)
         self.rest()
+        assert transactional or channel.unsettled.count() == runs + 1
 
     def turn(self) -> float:
         """Let everybody do what is to be done; seconds of the node's turn."""
@@ -114,10 +112,6 @@ def lose(filled: Filled) -> None:
     filled.client.end.lost()
 
 
-def gone(filled: Filled) -> None:
-    filled.queue.sessions_closed([filled.node.cluster.session])
-
-
 COMMANDS: dict[str, Callable[[Filled], None]] = {
     "ack": send(lambda tag: spec.BasicAck(tag - 1, True)),
     "nack": send(lambda tag: spec.BasicNack(tag, True, True)),
@@ -130,7 +124,6 @@ COMMANDS: dict[str, Callable[[Filled], None]] = {
     "delete": send(lambda tag: spec.QueueDelete(0, "q", False, False, False)),
     "tx.commit": send(lambda tag: spec.TxCommit()),
     "tx.rollback": send(lambda tag: spec.TxRollback()),
-    "gone": gone,
     "snapshot": lambda filled: filled.queue.snapshot(),
     "live": lambda filled: filled.queue.live(),
 }
@@ -140,11 +133,9 @@ def main() -> None:
     words = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     words.add_argument("commands", nargs="*", metavar="COMMAND", help=" ".join(COMMANDS))
     words.add_argument("--runs", type=int, default=500_000)
-    words.add_argument("--kind", choices=["classic", "transient", "quorum"], default="classic")
+    words.add_argument("--kind", choices=["classic", "transient"], default="classic")
     chosen = words.parse_args()
     for name in chosen.commands or COMMANDS:
-        if name == "gone" and chosen.kind != "quorum":
-            continue
         if name in ("snapshot", "live") and chosen.kind == "transient":
             continue
         filled = Filled(chosen.kind, chosen.runs, name.startswith("tx."))
