@@ -126,8 +126,8 @@ def forgotten_live_run() -> Mend:
     """Compaction drops the last run of live messages."""
     original = compact.Compactor._runs
 
-    def runs(compactor: Any, group_id: int, known: Any) -> list[tuple[int, int]]:
-        return original(compactor, group_id, known)[:-1]
+    def runs(compactor: Any, group_id: int) -> list[tuple[int, int]]:
+        return original(compactor, group_id)[:-1]
 
     return replace(compact.Compactor, "_runs", runs)
 
