@@ -119,7 +119,7 @@ def settles_neighbour() -> Mend:
 
 def forgotten_reset() -> Mend:
     """A quorum queue keeps the consumers of its node's last life."""
-    return replace(rows.Rows, "close_sessions", lambda taken: None)
+    return replace(rows.Rows, "close_sessions", lambda taken, member: None)
 
 
 def forgotten_live_run() -> Mend:
