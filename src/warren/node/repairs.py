@@ -15,7 +15,8 @@ copy there is goes on as a classic queue does.
 A queue whose machine cannot be rebuilt at a start is not started. A quorum queue's copy is replaced
 in the same way; a classic queue cannot be used, and its log is kept, until it is deleted.
 
-The tables' group has no messages: a snapshot of what is in memory takes the place of its entries.
+The tables' group has no messages: a snapshot of what is in memory takes the place of its entries,
+but for those that are not committed. A leader that cannot read such a one gives the lead away, too.
 """
 
 from __future__ import annotations
@@ -96,6 +97,10 @@ class Repairs:
         """Groups that lack entries, until a snapshot covers those."""
         self._losses: dict[int, list[CorruptRecord]] = {}
         """What was lost of queues that the tables have not named yet."""
+        self._tables_damaged: bool = False
+        """Whether the tables have entries that this node, which leads them, cannot read."""
+        self._tables_offered: i64 = 0
+        """How often it tried to give the lead of them away."""
         self._checking: dict[int, bool] = {}
         """Groups of which this node reads its own copy, so that another one may go."""
         self._turn: int = 0
@@ -190,6 +195,7 @@ class Repairs:
         if member.group_id == METADATA_GROUP:
             self._node.log_warning(f"the tables' log is damaged: {error}")
             member.snapshots.take(member, True)
+            self._tables_damaged = True
         else:
             self._note(int(member.group_id), error)
 
@@ -234,7 +240,9 @@ class Repairs:
         """Try again, about once a second, what could not be done."""
         if now_ms < self._due_ms:
             return
-        if not (self.stalled or self._damaged or self._unfit or self._holes):
+        if not (
+            self.stalled or self._damaged or self._unfit or self._holes or self._tables_damaged
+        ):
             return
         self._due_ms = now_ms + RETRY_MS
         self._turn += 1
@@ -249,6 +257,22 @@ class Repairs:
                 del self._damaged[group_id]
         for group_id, damage in list(self._unfit.items()):
             self._renew_unfit(group_id, damage)
+        if self._tables_damaged:
+            self._leave_tables()
+
+    def _leave_tables(self) -> None:
+        """Give the lead of the tables away while an entry cannot be read that nobody else has."""
+        member = self._node.tables.member()
+        raft = member.raft
+        if not raft.is_leader or raft.commit_index == raft.last_index:
+            self._tables_damaged = False
+            self._tables_offered = 0
+            return
+        successor = self._successor(member)
+        if successor:
+            self._tables_offered += 1
+            as_is = self._tables_offered > WHOLE_TRANSFERS
+            self._node.queue_members.hand_over(member, successor, as_is)
 
     def _covered(self, group_id: int) -> bool:
         """Whether what a group lacks is behind a snapshot now, or does not matter any more."""
@@ -282,7 +306,7 @@ class Repairs:
             # Who lacks what cannot be read here is never brought up from here.
             damage.handed_over += 1
             as_is = damage.handed_over > WHOLE_TRANSFERS
-            node.queue_members.hand_over(member, self._successor(record, member), as_is)
+            node.queue_members.hand_over(member, self._successor(member), as_is)
         else:
             self._ask(record, own.incarnation)
         return True
@@ -354,13 +378,14 @@ class Repairs:
                 return f"a majority of the other members has to run; {lost}"
         return ""
 
-    def _successor(self, record: QueueRecord, member: Member) -> str:
-        """The voter to hand the lead to: of those that run, one that lacks least."""
+    def _successor(self, member: Member) -> str:
+        """The voter to hand the lead to: of those that run, one that lacks least; or nobody."""
         running = self._node.queue_members.running()
         best: list[str] = []
         least: i64 = 0
-        for name in voters(record):
-            if name in running and name != self._node.settings.node_name:
+        for copy in member.raft.members:
+            name = copy.node
+            if copy.voter and name in running and name != self._node.settings.node_name:
                 behind = member.raft.behind(name)
                 if behind < 0:
                     behind = member.raft.last_index + 1
@@ -369,7 +394,7 @@ class Repairs:
                     least = behind
                 if behind == least:
                     best.append(name)
-        return best[self._turn % len(best)]
+        return best[self._turn % len(best)] if best else ""
 
     def _ask(self, record: QueueRecord, incarnation: i64) -> None:
         """Ask whoever leads a queue for another copy in the place of this node's."""
