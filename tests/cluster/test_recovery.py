@@ -20,7 +20,7 @@ from tests.cluster.nodes import WAIT_S, Cluster, Node, consumers, declare, ready
 from tests.cluster.traffic import Publisher
 from tests.support.broker import HOST, Broker
 from warren.client import PERSISTENT, connect
-from warren.protocols.peer.hello import MAGIC
+from warren.protocols.peer.hello import MAGIC, VERSION_NUMBER
 
 QUEUE = "orders"
 SMALL_FILES = ("--set", "raft.wal_max_size_bytes=1048576")
@@ -184,4 +184,4 @@ def test_a_node_of_another_version(cluster: Cluster) -> None:
             answer += data
     assert answer.startswith(MAGIC)
     node.says("the nodes speak different versions of the peer protocol; upgrade the older one")
-    node.says("9 there, 2 here")
+    node.says(f"9 there, {VERSION_NUMBER} here")

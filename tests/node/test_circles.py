@@ -152,3 +152,18 @@ def test_channels_leave_no_circles_however_they_end(
     pair.a.hold_disk = False
     pair.settle()
     assert garbage() == {}
+
+
+def test_the_collector_finds_whole_nodes() -> None:
+    """An object that counts what it refers to more than once would keep them all."""
+    gc.collect()
+    before = living("Cluster")
+    pair = Pair()
+    client = pair.a.client()
+    client.declare("q", kind="quorum")
+    client.publish("q", b"1")
+    pair.settle()
+    assert living("Cluster") == before + 2
+    del pair, client
+    gc.collect()
+    assert living("Cluster") == before

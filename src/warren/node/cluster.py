@@ -111,7 +111,7 @@ class Cluster(MemberHost):
 
     def __init__(self, node: Node, name: str, peers: Peers, options: Options) -> None:
         self.name: str = name
-        self.load: Load = Load(node, node.settings.log.waiting_bytes_max)
+        self._load: Load = Load(node, node.settings.log.waiting_bytes_max)
         self.recent_bytes: int = RECENT_BYTES_MAX
         self.session: i64 = 0
         self.newest: i64 = 0
@@ -490,6 +490,10 @@ class Cluster(MemberHost):
             self._watch(member)
 
     # --- for members ----------------------------------------------------------------------------
+
+    def load(self) -> Load:
+        """What all groups keep until it is applied."""
+        return self._load
 
     def wall_ms(self) -> int:
         """Wall time as of this turn."""

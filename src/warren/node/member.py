@@ -102,7 +102,7 @@ class Member(Proposer):
         self.memory = revived.memory
         self.applied_index: i64 = revived.applied
         self.sessions = revived.sessions
-        self.submissions = Submissions(session << EPOCH_BITS, host.load)
+        self.submissions = Submissions(session << EPOCH_BITS, host.load())
         self.dirty = False
         self.stopped = False
         self._entries: deque[Batch] = deque(revived.pending)
