@@ -195,6 +195,7 @@ class Pair:
         self.withheld: dict[tuple[str, str], list[bytes]] = {}
         self.fuses: dict[tuple[str, str], int] = {}
         self.refused: list[tuple[str, str, str]] = []
+        self._ended = 0
         self.damage: dict[tuple[str, str], Callable[[bytes], bytes]] = {}
         self.minds_seconds = False
         self.a = self.add("a")
@@ -254,8 +255,16 @@ class Pair:
             station.node.turn()
             known = station.node.cluster_id or station.node.tables.machine.cluster_id
             station.cluster_id = known or station.cluster_id
+            self._end_refused()
             if not station.node.needs_turn:
                 return
+
+    def _end_refused(self) -> None:
+        """Cut the links that a node has refused."""
+        while self._ended < len(self.refused):
+            source, target, _ = self.refused[self._ended]
+            self._ended += 1
+            self.cut(source, target)
 
     def carry(self, source: str, target: str, count: int = -1) -> int:
         """Bring messages over a link; returns how many."""
@@ -267,14 +276,12 @@ class Pair:
             if withheld is not None and group_of(message) == METADATA_GROUP:
                 withheld.append(message)
                 continue
-            refused = len(self.refused)
             changes = self.damage.get((source, target))
             if changes is not None:
                 message = changes(message)
             self.stations[target].listener.received(source, message)
             carried += 1
-            if len(self.refused) > refused:
-                self.cut(source, target)
+            self._end_refused()
             if (source, target) in self.fuses:
                 self.fuses[source, target] -= 1
                 if self.fuses[source, target] == 0:

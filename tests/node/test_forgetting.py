@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sim.disk import SimDisk
 from tests.node.pair import Client, Pair
 from tests.node.test_minority import WAIT_MS, pass_time, refusal
 from warren.errors import ClusterError
@@ -106,3 +107,23 @@ def test_a_queue_with_a_majority_goes_on() -> None:
     forget(pair, "a")
     assert len(names) == 3
     works(pair, pair.b.client(), 3)
+
+
+def test_a_node_that_lost_its_disk_does_not_pass_for_the_one_it_was() -> None:
+    """It links with those that begin before they know who bears its name."""
+    pair, _ = three(3)
+    left = [pair.a, pair.stations["c"]]
+    for station in pair.stations.values():
+        station.kill()
+    lost = pair.b
+    lost.disk, lost.uid, lost.cluster_id = SimDisk(9), b"another".ljust(16, b"."), b""
+    lost.boot, lost.lives = 0, []
+    lost.start()
+    for station in left:
+        station.start()
+    pair.until(lambda: ("b", "a") in pair.links)
+    pair.until(lambda: all(station.node.cluster.session for station in left))
+    pair.minds_seconds = True
+    pair.until(lambda: all("b" not in station.node.queue_members.running() for station in left))
+    forget(pair, "b")
+    pair.until(lambda: "b" not in pair.a.node.tables.machine.nodes)

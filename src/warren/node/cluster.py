@@ -22,6 +22,7 @@ from warren.node.revived import Revived
 from warren.node.submissions import EPOCH_BITS, Load
 from warren.node.transfer import Transfers
 from warren.ports import PeerHello, PeerListener, Peers
+from warren.protocols.peer import refusal
 from warren.queues.replicated import Machine
 from warren.raft.effects import AcceptSnapshot, SendSnapshot
 from warren.raft.state import Options
@@ -115,6 +116,8 @@ class Cluster(MemberHost):
         self.recent_bytes: int = RECENT_BYTES_MAX
         self.session: i64 = 0
         self.newest: i64 = 0
+        self._hellos: dict[str, PeerHello] = {}
+        """Of the nodes that have a link to this one."""
         self.wants_sessions: bool = False
         self.members: dict[int, Member] = {}
         self.peers: Peers = peers
@@ -211,7 +214,18 @@ class Cluster(MemberHost):
         self.newest = max(session, self.newest)
         for member in self.members.values():
             member.set_session(self.newest)
+        self._end_links_of_strangers()
         self.work()
+
+    def _end_links_of_strangers(self) -> None:
+        """A node that begins links with whoever bears a name; now it knows whose that is.
+
+        One that came back without its disk would else be taken for the node that it was, and for
+        running, and could not be forgotten.
+        """
+        for name, hello in list(self._hellos.items()):
+            if self._node.membership.judge(hello) == refusal.NAME_TAKEN:
+                self.peers.refuse(name, refusal.TEXTS[refusal.NAME_TAKEN])
 
     def sessions_given(self, newest: i64) -> None:
         """The tables gave this node further sessions; each group takes one when it needs it."""
@@ -420,6 +434,7 @@ class Cluster(MemberHost):
 
     def greeted(self, peer: str, hello: PeerHello) -> None:
         """A node has a link to this one."""
+        self._hellos[peer] = hello
         self._node.membership.met(peer, hello)
         self.transfers.greeted(peer)
         self._node.remotes.greeted(peer)
@@ -433,6 +448,7 @@ class Cluster(MemberHost):
         A snapshot that was offered, above all: who offered it may never send it.
         """
         self._keep_early([entry for entry in self._early if entry.node != peer])
+        self._hellos.pop(peer, None)
         self.broken(peer)
 
     def broken(self, peer: str) -> None:
