@@ -70,6 +70,7 @@ COMMANDS: st.SearchStrategy[Command] = st.one_of(
     st.builds(commands.BeginCluster, st.binary(max_size=2)),
     st.builds(commands.AddNode, NODES, UIDS, KEYS, st.integers(1, 3), st.integers(1, 3)),
     st.builds(commands.RemoveNode, NODES, BOOLS),
+    st.builds(commands.RemoveNode, NODES, BOOLS, UIDS),
     st.builds(commands.NodeUp, NODES, UIDS, st.binary(max_size=1)),
     st.builds(commands.MoreSessions, NODES, st.binary(max_size=1), st.integers(0, 20)),
     st.builds(commands.NodeMoved, NODES, KEYS, st.integers(1, 3)),

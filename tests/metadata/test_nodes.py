@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from tests.metadata.cluster import UIDS, Cluster, names, shown
@@ -236,6 +237,22 @@ def test_removing_a_node_takes_its_queues_and_its_members_away() -> None:
     assert cluster.machine.vhosts["/"].router.route("amq.direct", "k") == []
     assert list(cluster.machine.nodes) == ["a", "c"]
     assert not cluster.apply(commands.RemoveNode("b")).changed
+
+
+def test_a_removal_that_comes_late_takes_no_later_node() -> None:
+    """It was decided for a node that is gone; another one has joined under its name since."""
+    cluster = Cluster("a", "b")
+    late = check_remove_node(cluster.machine, "b", running=False)
+    assert cluster.apply(late).nodes_changed
+    assert cluster.add("b", uid=b"another").nodes_changed
+    assert not cluster.apply(late).changed
+    assert list(cluster.machine.nodes) == ["a", "b"]
+
+
+def test_a_removal_of_an_older_log_names_no_uid() -> None:
+    command = commands.decode(msgspec.msgpack.encode([commands.VERSION, 16, "b", True]))
+    assert isinstance(command, commands.RemoveNode)
+    assert (command.name, command.force, command.uid) == ("b", True, b"")
 
 
 def test_the_last_node_stays() -> None:

@@ -361,16 +361,18 @@ class RemoveNode(Command):
     Attributes:
         force: Even if it takes the last voter of a quorum queue away, which goes then; else nothing
             changes in that case.
+        uid: The node's: one that came under the same name later stays. Empty for any.
     """
 
-    def __init__(self, name: str, force: bool = False) -> None:
+    def __init__(self, name: str, force: bool = False, uid: bytes = b"") -> None:
         super().__init__(True)
         self.name: str = name
         self.force: bool = force
+        self.uid: bytes = uid
 
     def fields(self) -> list[Any]:
         """See `Command`."""
-        return [16, self.name, self.force]
+        return [16, self.name, self.force, self.uid]
 
 
 @final
@@ -638,7 +640,7 @@ DECODERS: Final[dict[int, msgspec.msgpack.Decoder[Any]]] = {
     12: _decoder(BindingFields),
     14: _decoder(tuple[int, int, bytes]),
     15: _decoder(tuple[int, int, str, bytes, str, I64, I64]),
-    16: _decoder(tuple[int, int, str, bool]),
+    16: _decoder(tuple[int, int, str, bool, bytes]),
     17: _decoder(tuple[int, int, str, bytes, bytes, I64, I64]),
     18: _decoder(tuple[int, int, str, str, I64]),
     19: _decoder(tuple[int, int, I64, str, str, Members, I64]),
@@ -651,6 +653,8 @@ DECODERS: Final[dict[int, msgspec.msgpack.Decoder[Any]]] = {
 }
 """What each command is made of, version and tag included, by tag."""
 
+_SHORT_REMOVE_NODE: Final = _decoder(tuple[int, int, str, bool])
+"""Older ones name no uid."""
 _SHORT_NODE_UP: Final = _decoder(tuple[int, int, str, bytes, bytes])
 """Older ones have neither boot nor round."""
 
@@ -673,7 +677,10 @@ def decode(data: bytes) -> Command:
     decoder = DECODERS.get(tag)
     if decoder is None:
         raise _corrupt(f"command {tag} is unknown")
-    if tag == 17 and data[0] & 15 == 5:
+    count = data[0] & 15
+    if tag == 16 and count == 4:
+        decoder = _SHORT_REMOVE_NODE
+    elif tag == 17 and count == 5:
         decoder = _SHORT_NODE_UP
     try:
         return _decode(tag, decoder.decode(data)[2:])
@@ -725,7 +732,7 @@ def _decode_about_nodes(tag: int, f: Any) -> Command:
     if tag == 15:
         return AddNode(f[0], f[1], f[2], f[3], f[4])
     if tag == 16:
-        return RemoveNode(f[0], f[1])
+        return RemoveNode(f[0], f[1], f[2]) if len(f) > 2 else RemoveNode(f[0], f[1])
     if tag == 17:
         return NodeUp(f[0], f[1], f[2], f[3], f[4]) if len(f) > 3 else NodeUp(f[0], f[1], f[2])
     if tag == 18:

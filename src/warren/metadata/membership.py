@@ -173,6 +173,9 @@ def remove_node(
     name = command.name
     if name not in nodes or len(nodes) == 1:
         return
+    if command.uid and command.uid != nodes[name].uid:
+        # Decided when another one bore the name, and long on its way.
+        return
     if not command.force and last_voters(vhosts, name):
         return
     del nodes[name]

@@ -114,4 +114,4 @@ def check_remove_node(
                 f"them '{first.name}' in vhost '{first.vhost}': give them other members first, or "
                 "remove the node by force, which deletes them with their messages"
             )
-    return RemoveNode(name, force)
+    return RemoveNode(name, force, machine.nodes[name].uid)
