@@ -13,9 +13,10 @@ import pika
 from pika.adapters.blocking_connection import BlockingConnection
 
 from tests.clients.support import eventually
+from tests.cluster.status import cluster_status
 from tests.support.broker import Broker, free_port
 from tests.support.patience import patient
-from warren.server.asking import Contact, cluster_status
+from warren.server.asking import Contact
 from warren.server.identity import SECRET_FILE, read_identity, read_secret
 
 QUORUM = {"x-queue-type": "quorum"}

@@ -161,6 +161,11 @@ def test_the_only_copy_says_which_messages_are_gone_and_serves_the_rest(way: str
     assert numbers == expected
     said = " ".join(text for text in pair.a.warnings if "are gone" in text)
     assert "of queue 'orders' in vhost '/' are gone, the others are served" in said
+    stays_empty(pair)
+
+
+def stays_empty(pair: Pair) -> None:
+    """What is gone is gone for good, and that is on the disk."""
     pair.until(lambda: pair.a.queue(QUEUE).live() == [])
     pair.settle(40)
     pair.a.kill()
@@ -215,13 +220,7 @@ def test_a_classic_queue_says_which_messages_are_gone_and_serves_the_rest(way: s
     assert (
         "messages 6 to 7" in said and "29 of queue 'orders' in vhost '/' are gone, the oth" in said
     )
-    # They are gone for good, and that is on the disk.
-    pair.until(lambda: pair.a.queue(QUEUE).ready_count() == 0)
-    pair.settle(40)
-    pair.a.kill()
-    pair.a.start()
-    pair.until(lambda: pair.a.node.ready)
-    assert pair.a.queue(QUEUE).ready_count() == 0
+    stays_empty(pair)
 
 
 def test_a_leader_that_cannot_read_what_a_peer_needs_has_another_one_lead() -> None:

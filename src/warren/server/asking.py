@@ -182,14 +182,3 @@ def receive(stream: socket.socket) -> bytes:
     if not data:
         raise ConnectionResetError("the node ended the connection without an answer")
     return data
-
-
-def cluster_status(contact: Contact) -> list[Any]:
-    """What `warren cluster status` shows: the cluster as the node sees it, with its queues."""
-    answer = ask(*contact, ["status"])
-    if answer[0] == "ok":
-        queues = ask(*contact, ["queues", "list", {}])
-        if queues[0] != "ok":
-            return queues
-        answer[1]["queues"] = queues[1]
-    return answer

@@ -8,9 +8,10 @@ from typing import Any
 from tests.clients.support import eventually
 from tests.cluster.chaos.net import Net, address
 from tests.cluster.nodes import QUORUM, Cluster, Node
+from tests.cluster.status import cluster_status
 from tests.support.broker import Broker
 from warren.errors import BrokerError
-from warren.server.asking import Contact, cluster_status
+from warren.server.asking import Contact
 
 CLIENT_PORT = 5672
 CLUSTER_PORT = 25672
