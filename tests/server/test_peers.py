@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import os
 import shutil
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -22,6 +24,7 @@ from tests.support.broker import free_port
 from warren.errors import ConfigError
 from warren.protocols.peer import refusal as codes
 from warren.protocols.peer.hello import PREAMBLE, refuse_frame
+from warren.server.clients import RESET_AT_CLOSE
 from warren.server.peer_link import PeerSettings
 from warren.server.peer_tls import PeerTls, certified_names, peer_tls
 from warren.server.peers import PeerNetwork
@@ -237,6 +240,42 @@ def test_nobody_there() -> None:
             await b.listen(port)
             await a.heard.told(("linked", "b@two"))
             await b.network.close()
+
+    assert play(scenario) == []
+
+
+def test_a_dialled_node_that_hangs_up_at_once_costs_nobody_a_descriptor() -> None:
+    """A number that a lost link had is another's soon; nothing of the link closes it again."""
+
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        taken: list[int] = []
+
+        def take_what_is_free() -> None:
+            taken.extend(os.open(os.devnull, os.O_RDONLY) for _ in range(3))
+
+        def hang_up() -> None:
+            # On a thread of its own: before the dialling end has said its first word.
+            with contextlib.suppress(OSError):
+                while True:
+                    accepted, _ = server.accept()
+                    accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_AT_CLOSE)
+                    accepted.close()
+                    loop.call_soon_threadsafe(loop.call_later, 0.005, take_what_is_free)
+
+        a = TestNode("a@one", settings=PeerSettings(redial_ms_min=20, redial_ms_max=20))
+        with socket.create_server((HOST, 0)) as server:
+            thread = threading.Thread(target=hang_up)
+            thread.start()
+            async with nodes(a, listen=False):
+                a.network.dial("b@two", HOST, server.getsockname()[1])
+                async with asyncio.timeout(WAIT_SECONDS):
+                    while len(taken) < 300:
+                        await asyncio.sleep(0.01)
+            server.shutdown(socket.SHUT_RDWR)
+            thread.join()
+        for number in taken:
+            os.close(number)
 
     assert play(scenario) == []
 

@@ -40,7 +40,7 @@ class PeerSettings:
         backlog_bytes_max: Queued for one peer, but for the largest message; with one message more,
             the link is given up.
         handshake_ms: From the connect to the end of the handshake, TLS included.
-        connect_ms: Until the other machine answers a dial.
+        connect_ms: Until the other machine answers a dial without TLS.
         strangers_max: Connections that have not proven anything yet.
         redial_ms_min, redial_ms_max: Between two dials, doubling, with jitter.
         silence_ms_max: Sent data not acknowledged by the other machine for so long end a link.
@@ -61,7 +61,6 @@ class PeerSettings:
 
 def tune(sock: socket.socket, settings: PeerSettings) -> None:
     """Set a link's socket up: no delay, big buffers, and an end when the other machine is gone."""
-    sock.setblocking(False)
     seconds = max(1, settings.silence_ms_max // 1_000)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -274,6 +273,7 @@ class PeerLink(asyncio.Protocol):
         transport = self._transport
         assert transport is not None
         network = self._network
+        tune(transport.get_extra_info("socket"), network.settings)
         certified = None
         if network.tls is not None and network.tls.verify_names:
             certified = certified_names(transport.get_extra_info("peercert"))

@@ -225,6 +225,7 @@ class PeerNetwork:
             listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         # What is accepted inherits the buffers, which count from the first packet on.
         tune(listening, self.settings)
+        listening.setblocking(False)
         listening.bind(address)
         listening.listen(BACKLOG)
 
@@ -247,7 +248,6 @@ class PeerNetwork:
     async def _greet(self, link: PeerLink, sock: socket.socket) -> None:
         """Take an accepted connection up, through the end of its TLS handshake."""
         try:
-            tune(sock, self.settings)
             await self.loop.connect_accepted_socket(
                 lambda: link,
                 sock,
@@ -410,21 +410,22 @@ class _Dialler:
     async def _attempt(self, link: PeerLink) -> None:
         """Connect, shake hands, and wait for the end of the link."""
         network = self._network
+        settings = network.settings
+        tls = network.tls
         try:
-            sock = await self._connect()
-            try:
+            # The loop makes the socket and is the only one to close it. One that is made here and
+            # handed over would be closed twice by uvloop when the link is lost at once, the second
+            # time when the number may be that of a client or a file.
+            limit_ms = settings.handshake_ms if tls else settings.connect_ms
+            async with asyncio.timeout(limit_ms / 1_000):
                 await network.loop.create_connection(
                     lambda: link,
-                    sock=sock,
-                    ssl=network.tls.dialling if network.tls else None,
-                    server_hostname=self.host if network.tls else None,
-                    ssl_handshake_timeout=(
-                        network.settings.handshake_ms / 1_000 if network.tls else None
-                    ),
+                    self.host,
+                    self.port,
+                    ssl=tls.dialling if tls else None,
+                    server_hostname=self.host if tls else None,
+                    ssl_handshake_timeout=settings.handshake_ms / 1_000 if tls else None,
                 )
-            except BaseException:
-                sock.close()
-                raise
             await asyncio.shield(link.closed)
         except (OSError, ssl.SSLError, TimeoutError) as error:
             link.abort()
@@ -439,22 +440,3 @@ class _Dialler:
             network.loop.call_exception_handler(
                 {"message": f"dialling {link.label} failed", "exception": error}
             )
-
-    async def _connect(self) -> socket.socket:
-        network = self._network
-        failure: OSError = TimeoutError()
-        async with asyncio.timeout(network.settings.connect_ms / 1_000):
-            found = await network.loop.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
-            for family, kind, protocol, _, address in found:
-                sock = socket.socket(family, kind, protocol)
-                try:
-                    tune(sock, network.settings)
-                    await network.loop.sock_connect(sock, address)
-                    return sock
-                except OSError as error:
-                    sock.close()
-                    failure = error
-                except BaseException:
-                    sock.close()
-                    raise
-        raise failure
