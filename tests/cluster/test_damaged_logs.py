@@ -109,6 +109,7 @@ def test_a_single_node_says_what_to_do_and_does_it(make_broker: Callable[..., Br
     assert got == [text for text in bodies(0, 100) if text in got]
     first, last = lost[0], lost[-1]
     assert f"messages {first} to {last} of queue 'q' in vhost '/' are gone" in broker.log_text()
-    # From now on it starts like any other.
+    # From now on it starts like any other, and what is left of the look it does by itself.
     broker.options.remove("--salvage")
     broker.restart(kill=True)
+    assert eventually(lambda: not (path.parent / "SALVAGE").exists(), WAIT_S)

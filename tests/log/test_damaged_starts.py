@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from random import Random
 
 import pytest
 
-from sim.disk import SimDisk, SimExecutor
+from sim.disk import Crash, SimDisk, SimExecutor
 from tests.log.model import SMALL
 from tests.log.replica import pack_lengths
 from warren.errors import CorruptRecord, StorageError
@@ -277,6 +278,68 @@ def test_damage_of_unknown_extent_costs_only_what_is_damaged(where: str) -> None
     begun(disk, replayer)
     assert not replayer.doubts
     assert replayer.entries[ALONE] == [n for n in range(1, last + 2) if n != lost]
+
+
+@pytest.mark.parametrize("where", ["newest", "without a sidecar"])
+def test_a_start_over_damage_is_known_until_all_was_looked_through(where: str) -> None:
+    """Wherever the machine stops: damage that is taken for whole is never forgotten before."""
+    disk, before = filled()
+    if where == "newest":
+        log, executor = begun(disk, Patient())
+        for number in range(4):
+            log.group(ALONE).append(KIND_COMMAND, 1, 0, 0, b"", b"%d" % number * 50, None)
+            log.flush()
+            executor.drain()
+        log.close()
+        disk.restart()
+        path = log._store.files[-1].path
+        offset = disk.image()[path].index(b"1" * 50)
+    else:
+        path, offset, _ = place(before, ALONE, 1)
+        offset += HEADER_BYTES + 100
+        disk.remove(path.replace(".log", ".idx"))
+        disk.sync_directory("log")
+    disk.flip(path, offset, 0x40)
+    refused = taken = runs = 0
+    while True:
+        damaged = copy.deepcopy(disk)
+        # Each step is the last one some times, with other parts of what was not synced.
+        damaged.crash_after, chances = divmod(runs, 4)
+        damaged.random = Random(chances)
+        runs += 1
+        try:
+            log, executor = begun(damaged, Doubting())
+            break
+        except Crash:
+            damaged.crash()
+        try:
+            log, _ = begun(damaged, Patient())
+        except CorruptRecord:
+            refused += 1
+        else:
+            taken += 1
+            assert log.salvaged
+    assert refused > 0 and taken > 0
+    # Later lives know, too, until what came of the look is durable, and wherever the end stops.
+    for _ in range(2):
+        assert log.salvaged
+        damaged.crash()
+        log, executor = begun(damaged, Patient())
+    damaged.crash()
+    for steps in range(4):
+        ended = copy.deepcopy(damaged)
+        log, executor = begun(ended, Patient())
+        ended.crash_after = steps
+        log.looked_through()
+        try:
+            executor.drain()
+            known = False
+        except Crash:
+            known = True
+        ended.crash()
+        log, executor = begun(ended, Patient())
+        assert known or not log.salvaged
+    assert not known
 
 
 @pytest.mark.parametrize("seed", range(10))

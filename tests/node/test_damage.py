@@ -7,10 +7,12 @@ import pytest
 from sim.disk import SimDisk
 from tests.node.pair import Client, Pair, Station
 from warren.errors import CorruptRecord, StorageError
-from warren.log.batch import HEADER_BYTES
+from warren.log.batch import HEADER_BYTES, Batch
 from warren.log.group import newest_snapshot, newest_state
+from warren.log.manifest import SALVAGE_PATH
 from warren.node.member import Member
 from warren.protocols.broker import Settings
+from warren.queues.logged import GapCheck
 from warren.wire.amqp091 import spec
 
 QUEUE = "orders"
@@ -517,3 +519,76 @@ def test_a_node_of_a_cluster_may_not_go_on_with_less() -> None:
     with pytest.raises(StorageError, match="in a cluster with a, b"):
         pair.b.start()
     assert pair.b.disk.image() == image
+
+
+def salvaged(kind: str) -> Pair:
+    """A node that is alone, whose fourth message is in no file though its snapshot counts it."""
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    client.declare(QUEUE, kind=kind)
+    begin_file(pair, client)
+    for number in range(1, 11):
+        client.publish(QUEUE, body(number))
+        pair.until(lambda: len(client.acked) == client.published)
+    pair.a.queue(QUEUE).snapshot()
+    pair.settle(40)
+    pair.a.kill()
+    spoil(pair.a, b"message 000004")
+    pair.configure = salvaging
+    pair.a.start()
+    pair.configure = lambda settings: None
+    return pair
+
+
+@pytest.mark.parametrize("kind", ["quorum", "classic"])
+@pytest.mark.parametrize("steps", [0, 1, 2, 4, 8, 12, 18, 25, 40])
+def test_a_look_for_what_is_gone_that_a_crash_ended_goes_on(kind: str, steps: int) -> None:
+    """Nobody waits for ever for a message that is counted and in no file."""
+    pair = salvaged(kind)
+    for _ in range(steps):
+        pair.step()
+    pair.a.kill()
+    pair.a.start()
+    pair.until(lambda: pair.a.node.ready)
+    client = pair.a.client()
+    client.consume(QUEUE)
+    expected = [n for n in range(1, 11) if n != 4]
+    pair.until(lambda: len(client.messages) == len(expected))
+    assert [int(got.body.split()[1]) for got in client.messages] == expected
+    said = " ".join(pair.a.warnings)
+    assert "messages 6 of queue 'orders' in vhost '/' are gone" in said
+    client.ack(client.messages[-1].tag, multiple=True)
+    pair.until(lambda: not pair.a.node.log.salvaged)
+    assert not pair.a.disk.exists(SALVAGE_PATH)
+    stays_empty(pair)
+
+
+@pytest.mark.parametrize("kind", ["quorum", "classic"])
+def test_a_look_is_over_once_what_came_of_it_is_durable(kind: str) -> None:
+    pair = salvaged(kind)
+    assert pair.a.disk.exists(SALVAGE_PATH)
+    pair.until(lambda: not pair.a.disk.exists(SALVAGE_PATH))
+    pair.a.kill()
+    pair.a.warnings.clear()
+    pair.a.start()
+    pair.until(lambda: pair.a.node.ready)
+    assert pair.a.queue(QUEUE).ready_count() == 9
+    assert not pair.a.warnings and not pair.a.node.log.salvaged
+
+
+def test_a_look_that_the_disk_ends_goes_on_a_while_later() -> None:
+    pair = salvaged("classic")
+    log = pair.a.queue(QUEUE).log
+    answer = GapCheck.batches_read
+    failed = []
+
+    def fails(check: GapCheck, batches: list[Batch], error: BaseException | None) -> None:
+        if not failed:
+            failed.append(check)
+            batches, error = [], OSError(5, "simulated")
+        answer(check, batches, error)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(GapCheck, "batches_read", fails)
+        pair.until(lambda: not log.store.salvaged)
+    assert failed and pair.a.queue(QUEUE).ready_count() == 9

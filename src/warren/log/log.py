@@ -12,6 +12,7 @@ from warren.log.config import LogConfig
 from warren.log.group import GroupLog
 from warren.log.listener import LogListener, Replayer
 from warren.log.recovery import Recovery
+from warren.log.salvage import ForgetJob
 from warren.log.spares import Spares
 from warren.log.store import Store
 from warren.log.wal import Wal
@@ -80,6 +81,19 @@ class Log:
         self._writer().gather(
             Batch(group, KIND_DROP, group.last_index, 0, 0, 0, 0, b"", 0, b"", 0, 0, None)
         )
+
+    @property
+    def salvaged(self) -> bool:
+        """Whether messages may be in no file of which nothing else says that they are lost.
+
+        So it is from a start over damage of which nobody knows what was there, in later lives
+        too, until `looked_through`.
+        """
+        return self._store.salvaged
+
+    def looked_through(self) -> None:
+        """What no file has is known now, and what says so is durable: forget the damage."""
+        self._store.executor.submit("compact", ForgetJob(self._store))
 
     def allow_brief_rounds(self, allowed: bool) -> None:
         """Whether a brief round may keep the node's thread: not where other nodes wait for it."""

@@ -28,6 +28,8 @@ from warren.ports import Disk
 DIRECTORY: Final = "log"
 MANIFEST_PATH: Final = "log/MANIFEST"
 MANIFEST_DRAFT_PATH: Final = "log/MANIFEST.tmp"
+SALVAGE_PATH: Final = "log/SALVAGE"
+"""There while the owner of a damaged log that is taken for whole looks for what is gone."""
 VERSION_LINE: Final = "warren-log 3"
 VERSION_LINES: Final = (b"warren-log 2", b"warren-log 3")
 """Versions that are read."""

@@ -28,11 +28,12 @@ from warren.log.manifest import (
     DIRECTORY,
     MANIFEST_DRAFT_PATH,
     MANIFEST_PATH,
+    SALVAGE_PATH,
     Manifest,
     load,
     log_path,
 )
-from warren.log.salvage import Salvage
+from warren.log.salvage import Salvage, note
 from warren.log.scan import Indexer, Scan, Visitor
 from warren.log.spares import Spares
 from warren.log.store import Store
@@ -166,6 +167,9 @@ class Recovery:
             expected.add(f"{name}.idx")
         for name in names:
             if name == "MANIFEST" or name in expected:
+                continue
+            if f"{DIRECTORY}/{name}" == SALVAGE_PATH:
+                self._store.salvaged = True
                 continue
             if name != "MANIFEST.tmp" and not (
                 is_numbered(name, ".log") or is_numbered(name, ".idx")
@@ -329,6 +333,9 @@ class Recovery:
         """Make what was read durable, and forget what was not whole."""
         disk = self._store.disk
         handle = newest.handle
+        if self._salvaged:
+            note(disk, str(self._doubt))
+            self._store.salvaged = True
         if self._torn or newest.closed:
             handle.truncate(newest.end)
             newest.reserved = newest.end

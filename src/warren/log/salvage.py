@@ -28,11 +28,14 @@ from warren.log.batch import (
 )
 from warren.log.extents import is_void
 from warren.log.files import UNREADABLE, LogFile
+from warren.log.manifest import DIRECTORY, SALVAGE_PATH
 from warren.log.scan import Visitor
+from warren.ports import Disk, Job
 
 if TYPE_CHECKING:
     from warren.log.group import GroupLog
     from warren.log.reading import Span
+    from warren.log.store import Store
 
 STEP_BYTES: Final = 65_536
 """How much is read at a time to find a round's header."""
@@ -192,3 +195,36 @@ def gaps(batches: list[Batch], first: i64, last: i64) -> list[tuple[int, int]]:
             return missing
     missing.append((int(next_number), int(last)))
     return missing
+
+
+def note(disk: Disk, problem: str) -> None:
+    """Write down that a damaged log is about to be taken for whole. Blocks; raises `OSError`.
+
+    Only that the file is there counts; what it says is for people.
+    """
+    handle = disk.open(SALVAGE_PATH, create=True)
+    try:
+        handle.truncate(0)
+        handle.write([f"{problem}\n".encode()], 0)
+        handle.sync()
+    finally:
+        handle.close()
+    disk.sync_directory(DIRECTORY)
+
+
+@final
+class ForgetJob(Job):
+    """Removes what `note` wrote."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def run(self) -> None:
+        disk = self._store.disk
+        disk.remove(SALVAGE_PATH)
+        disk.sync_directory(DIRECTORY)
+
+    def done(self, error: BaseException | None) -> None:
+        # Where it cannot be removed, the next start looks through everything again.
+        if error is None:
+            self._store.salvaged = False

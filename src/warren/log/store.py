@@ -30,6 +30,7 @@ class Store:
         last_round: Number of the last round before the file being written.
         manifest_busy: Whether a change of the manifest is under way; there is one at a time.
         dropping: Dropped groups whose DROP batch is not durable yet.
+        salvaged: Whether messages may be in no file that their groups' snapshots still count.
         brief_rounds: Whether brief rounds may keep the node's thread.
         failure: What stopped the log for good, or None.
     """
@@ -51,6 +52,7 @@ class Store:
         self.last_round: i64 = 0
         self.manifest_busy = False
         self.dropping: set[int] = set()
+        self.salvaged = False
         self.brief_rounds = False
         self.failure: BaseException | None = None
 

@@ -93,6 +93,10 @@ class Repairs:
         """Queues that could not be replayed at the start of this life."""
         self._doubtful: bool = False
         """Whether the log of this life may lack what nobody knows of."""
+        self._looking: list[LoggedQueue] = []
+        """Queues that are looked through for that."""
+        self._looked_round: i64 = 0
+        """The round of the log with which all that came of the look is durable; 0 before."""
         self._holes: list[int] = []
         """Groups that lack entries, until a snapshot covers those."""
         self._losses: dict[int, list[CorruptRecord]] = {}
@@ -119,6 +123,13 @@ class Repairs:
                 "quorum queues without other members, messages may be gone or come again beyond "
                 "what is said of each"
             )
+        if self._node.log.salvaged:
+            if not self._doubtful:
+                self._node.log_warning(
+                    "a start before this one went on over damage in the log, and ended before it "
+                    "had looked through all that is left; this one looks again"
+                )
+            self._doubtful = True
         for group_id, error in replayer.damaged.items():
             revived = replayer.groups.pop(group_id, None)
             incarnation: i64 = 0 if revived is None else revived.memory.incarnation
@@ -137,6 +148,7 @@ class Repairs:
                     f"messages that had left {queue} may come again, redelivered: {error}"
                 )
         if self._doubtful:
+            self._looking.append(queue)
             queue.look_for_gaps()
 
     def halts(self, group_id: int) -> bool:
@@ -241,7 +253,12 @@ class Repairs:
         if now_ms < self._due_ms:
             return
         if not (
-            self.stalled or self._damaged or self._unfit or self._holes or self._tables_damaged
+            self.stalled
+            or self._damaged
+            or self._unfit
+            or self._holes
+            or self._tables_damaged
+            or self._doubtful
         ):
             return
         self._due_ms = now_ms + RETRY_MS
@@ -259,6 +276,23 @@ class Repairs:
             self._renew_unfit(group_id, damage)
         if self._tables_damaged:
             self._leave_tables()
+        if self._doubtful:
+            self._end_look()
+
+    def _end_look(self) -> None:
+        """Forget about the damage once all was looked through, and what came of it is durable."""
+        node = self._node
+        self._looking = [queue for queue in self._looking if queue.looking()]
+        if self._looking or self._damaged or not node.cluster.session:
+            self._looked_round = 0
+        elif self._looked_round == 0:
+            # One round may be under way; what was appended since goes into the next one.
+            self._looked_round = node.log.round_number + 2
+        elif node.log.idle or node.log.round_number >= self._looked_round:
+            self._doubtful = False
+            if node.log.salvaged:
+                node.log_warning("all that is left of the damaged log was looked through")
+                node.log.looked_through()
 
     def _leave_tables(self) -> None:
         """Give the lead of the tables away while an entry cannot be read that nobody else has."""

@@ -51,6 +51,8 @@ class LoggedQueue(Queue):
         """Messages that this queue goes on without in this life, as ascending pairs."""
         self._stalled: bool = False
         """Whether what readers wait for cannot be had now, so that only `retry` reads again."""
+        self._look: GapCheck | None = None
+        """The look for messages that no file has, while it is not over."""
 
     def batch_of(self, number: i64) -> Batch | None:
         """The batch that holds a message, if the log has it in memory."""
@@ -98,6 +100,8 @@ class LoggedQueue(Queue):
         if self._stalled:
             self._stalled = False
             self._read()
+        if self._look is not None and self._look.halted:
+            self._look.go_on()
 
     def check(self, first: int, last: int) -> None:
         """Read some messages, to find out which of them are lost."""
@@ -122,7 +126,14 @@ class LoggedQueue(Queue):
 
     def look_for_gaps(self) -> None:
         """Read all that is live, to find out which of it no file has."""
-        GapCheck(self, self.live()).go_on()
+        self._look = GapCheck(self, self.live())
+        self._look.go_on()
+
+    def looking(self) -> bool:
+        """Whether that is not over, or what it found to be lost is still counted."""
+        if self._look is None or self.deleted:
+            return False
+        return not self._look.over() or len(common(self.fifo.live(), self._lost)) > 0
 
     def close(self) -> None:
         """The queue was deleted: nobody gets what they wait for."""
@@ -247,24 +258,38 @@ class ReadAhead(BatchReader):
 
 @final
 class GapCheck(BatchReader):
-    """Reads of all live messages, where some may be in no file and in no index."""
+    """Reads of all live messages, where some may be in no file and in no index.
+
+    Attributes:
+        halted: Whether the disk failed, so that only `go_on` reads again.
+    """
 
     def __init__(self, queue: LoggedQueue, runs: list[tuple[int, int]]) -> None:
+        self.halted: bool = False
         self._queue: LoggedQueue = queue
         self._runs: list[tuple[int, int]] = runs
 
+    def over(self) -> bool:
+        """Whether everything was looked at that is still there."""
+        return not self._runs or self._queue.deleted or self._queue.log.incomplete
+
     def go_on(self) -> None:
         """Read the next part."""
-        if self._runs and not self._queue.deleted:
+        self.halted = False
+        if not self.over():
             first, last = self._runs[0]
             self._queue.log.read(first, last, READ_AHEAD_BYTES, self)
 
     def batches_read(self, batches: list[Batch], error: BaseException | None) -> None:
         """What no batch has up to where they end is lost."""
         queue = self._queue
-        first, last = self._runs[0]
-        if queue.deleted or (error is not None and not isinstance(error, CorruptRecord)):
+        if self.over():
             return
+        if error is not None and not isinstance(error, CorruptRecord):
+            self.halted = True
+            queue.host.queue_stalled(queue)
+            return
+        first, last = self._runs[0]
         if error is not None and error.lost:
             last_read = error.lost[-1][1]
             lost = error.lost
