@@ -6,6 +6,7 @@
 - Members that have applied the same entries have the same state, and it is the one that the
   entries alone give, however a member came by it: applied one by one, replayed, or from a snapshot.
 - The time of an entry is never before that of the one before it.
+- A reader's lease lasts as long as it asked for, whatever wall clocks say.
 - The entries of a session are numbered from 1 without gaps; of a session that was closed none
   follows; a publish is in the log of a queue once, and behind those that its channel published
   before.
@@ -21,9 +22,10 @@ from __future__ import annotations
 
 import re
 import zlib
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Final, NamedTuple, final
 
 from sim.checkers.replay import describe as describe_fifo
+from sim.cluster.schedule import MS
 from sim.cluster.vouching import Vouching
 from sim.journal import scan
 from sim.model import NEVER, Message, QueueState, Violation
@@ -85,6 +87,20 @@ def batch_of(entry: Entry) -> Batch:
     return header.batch(None, data, 0)
 
 
+class Lease(NamedTuple):
+    """What a group of readers has of a queue.
+
+    Attributes:
+        epoch, lease_ms, seen_ms: As the machine has them.
+        at_us: When the first member applied that.
+    """
+
+    epoch: int
+    lease_ms: int
+    seen_ms: int
+    at_us: int
+
+
 @final
 class Group:
     """One group's entries, and the state that they give.
@@ -116,10 +132,11 @@ class Group:
         self.deleted = False
         self.outcome = Outcome()
         self._channels: dict[int, int] = {}
+        self._leases: dict[str, Lease] = {}
         self._fifo = Fifo(NOT_SET_UP, False)
         self._tables = MetadataMachine()
 
-    def append(self, entry: Entry, messages: dict[int, Message]) -> list[int]:
+    def append(self, entry: Entry, messages: dict[int, Message], now_us: int) -> list[int]:
         """The next entry is committed; the sessions that it closes."""
         self.entries.append(entry)
         index = len(self.entries)
@@ -142,10 +159,27 @@ class Group:
                 self.purged = index
             consumers = standing(self._fifo)
             replay(self._fifo, batch)
+            self._check_leases(now_us)
             self.changed = consumers != standing(self._fifo)
             state = self._fifo.encode()
         self.digests.append(zlib.crc32(state))
         return closed
+
+    def _check_leases(self, now_us: int) -> None:
+        """Nobody's rows are given to others before the lease on them is over."""
+        for name, group in self._fifo.groups.items():
+            now = Lease(int(group.epoch), int(group.lease_ms), int(group.seen_ms), now_us)
+            before = self._leases.get(name)
+            if before is None or now[:3] != before[:3]:
+                self._leases[name] = now
+            if before is None or now.seen_ms != before.seen_ms or now.lease_ms > 0:
+                continue
+            lasted_ms = (now_us - before.at_us) // MS
+            if lasted_ms < before.lease_ms:
+                raise Violation(
+                    f"group {self.id}: the lease of {name} on {before.lease_ms} ms ended after "
+                    f"{lasted_ms} ms"
+                )
 
     def _apply_change(self, index: int, command: commands.Command) -> None:
         """A deletion takes the queue that it was decided for, and no later one."""
@@ -341,7 +375,7 @@ class Ledger:
             return
         self._world.count("committed entries")
         self._vouching.check_committed(group.id, index, entry[0])
-        closed = group.append(entry, self._world.messages)
+        closed = group.append(entry, self._world.messages, self._world.schedule.now_us)
         if group.id == METADATA_GROUP:
             self._tables_changed(index, group.outcome)
         if entry[1] == RAFT_SESSION and is_members(batch_of(entry)):

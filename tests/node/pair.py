@@ -526,6 +526,9 @@ class Client:
             if isinstance(method, spec.TableReadOk):
                 self.rows.append(body)
                 return
+            if isinstance(method, spec.TableCheckoutOk):
+                self.methods.append(method)
+                return
             assert isinstance(method, (spec.BasicDeliver, spec.BasicGetOk))
             self.messages.append(Got(method, body))
 

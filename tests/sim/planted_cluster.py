@@ -7,6 +7,7 @@ from typing import Any
 
 from sim.cluster.swarm import (
     BLACKOUT,
+    CLOCK,
     CUT,
     KILL,
     LOSE,
@@ -44,6 +45,24 @@ from warren.queues.links import Reply
 from warren.queues.runs import RunQueue
 from warren.raft.effects import Truncate
 from warren.wire.amqp091 import spec
+
+
+def stamps_by_wall() -> Mend:
+    """An entry has the wall time of whoever leads, whatever those before it have."""
+    return replace(member.Member, "stamp_ms", lambda group: group.host.wall_ms())
+
+
+def leases_by_wall() -> Mend:
+    """A lease ends by the time of the log alone, which a leader's wall clock makes jump."""
+
+    def expire(queue: Any, now_ms: int) -> None:
+        queue._renewed = {
+            group.name: (int(group.seen_ms), -(1 << 40)) for group in queue.fifo.groups.values()
+        }
+        original(queue, now_ms)
+
+    original = quorum.QuorumQueue.expire_groups
+    return replace(quorum.QuorumQueue, "expire_groups", expire)
 
 
 def unpersisted_vote() -> Mend:
@@ -432,6 +451,7 @@ def outlives_its_process() -> Mend:
 QUORUM = {"groups": False, "classic_queues": 0}
 """Quorum queues alone, and no readers."""
 CLASSIC = {"groups": False, "classic_queues": 1}
+LEASES = {"groups": True, "lease_ms": 5_000}
 SMALL_FILES = {"wal_max_bytes": 8_192, "compact_interval_ms": 100}
 FAST = {"gap_us": 2_000, "delay_us": 1_000, "jitter_us": 2_000}
 """Clients and network are."""
@@ -440,6 +460,8 @@ PLANTED = {
     unpersisted_vote: Where(),
     early_apply: Where(),
     confirms_at_submit: Where(),
+    stamps_by_wall: Where(1, 150, (CLOCK, TRANSFER)),
+    leases_by_wall: Where(73, 300, (CLOCK, TRANSFER, LOSE, KILL), LEASES),
     lost_resend: Where(3, 100, (CUT, TRANSFER), QUORUM),
     unchecked_sequence: Where(3, 150, (CUT, TRANSFER, KILL)),
     open_sessions: Where(4, 120, (KILL, STOP), QUORUM | {"clients": 2}),

@@ -110,6 +110,10 @@ class Member(Proposer):
         self._committed: i64 = revived.applied
         self._arrived: list[Batch] = []
         """The entries of the append that Raft is about to take."""
+        self._slow_from_ms: i64 = 0
+        """The group's time when this node's clock was found to be behind it."""
+        self._slow_since_ms: i64 = 0
+        """When that was, in monotonic time."""
         self._options = options
         self._seed: i64 = seed
         self.rows = Rows()
@@ -230,8 +234,22 @@ class Member(Proposer):
         self.mark()
 
     def stamp_ms(self) -> i64:
-        """The time for the next entry: a leader's clock may be behind that of the one before."""
-        return max(self.log.stamp_ms, i64(self.host.wall_ms()))
+        """The time for the next entry.
+
+        A leader's clock may be behind that of one before it, or was set back: then time goes on
+        half as fast, from the latest that any entry has, until the clock has caught up.
+        """
+        wall_ms: i64 = self.host.wall_ms()
+        newest_ms = self.log.stamp_ms
+        if wall_ms >= newest_ms:
+            return wall_ms
+        now_ms: i64 = self.host.monotonic_ms()
+        stamp_ms = self._slow_from_ms + (now_ms - self._slow_since_ms) // 2
+        if stamp_ms < newest_ms:
+            self._slow_from_ms = newest_ms
+            self._slow_since_ms = now_ms
+            return newest_ms
+        return stamp_ms
 
     def append_own(self, payload: bytes) -> Batch:
         """As leader, append an entry of Raft's own; Raft is still to be told."""

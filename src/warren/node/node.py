@@ -290,7 +290,7 @@ class Node(Broker):
         if not self._to_tick:
             self._to_tick.extend(self.connections.values())
             self._tick_connections()
-        self.tables.tick(self._clock.wall_ms())
+        self.tables.tick(now)
         for queue in list(self._congested):
             if isinstance(queue, TransientQueue):
                 queue.look_after()

@@ -319,7 +319,11 @@ class Tables(Machine):
                 queue.snapshot_clean()
 
     def tick(self, now_ms: int) -> None:
-        """Give back what abandoned readers have checked out; announce again what got lost."""
+        """Give back what abandoned readers have checked out; announce again what got lost.
+
+        Args:
+            now_ms: Monotonic time.
+        """
         for queue in list(self._leased):
             if queue.deleted:
                 del self._leased[queue]

@@ -11,7 +11,6 @@ from warren.log.batch import KIND_MESSAGES, KIND_TRANSIENT, Batch
 from warren.log.group import GroupLog
 from warren.log.listener import BatchReader
 from warren.log.salvage import gaps
-from warren.queues import commands
 from warren.queues.fifo import Fifo
 from warren.queues.links import Delivery, Link
 from warren.queues.publishing import PublishRun
@@ -160,11 +159,11 @@ class LoggedQueue(Queue):
             self.host.queue_leased(self)
 
     def expire_groups(self, now_ms: i64) -> None:
-        """Give back what readers hold that did not call for as long as their lease."""
-        for group in self.fifo.groups.values():
-            if group.open and 0 < group.lease_ms < now_ms - group.seen_ms:
-                commands.expire(self._commands, group.name)
-                self._command()
+        """Give back what readers hold beyond their leases; only quorum queues have readers.
+
+        Args:
+            now_ms: Monotonic time.
+        """
 
     def congested(self) -> bool:
         """Whether the disk is behind, with this queue or altogether."""

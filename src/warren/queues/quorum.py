@@ -64,6 +64,9 @@ class QuorumQueue(LoggedQueue, Machine):
         """The next message id of each consumer of this node."""
         self.numbers: Numbers = Numbers(COUNTER_MAX)
         self.going_on: bool = False
+        self._renewed: dict[str, tuple[int, int]] = {}
+        """By group of readers: its last call in the log's time, and when this node, which leads,
+        came to know of it, in monotonic time."""
         self._terms: dict[int, tuple[int, int, bool]] = {}
         """Credit, priority and whether acks are automatic, of each consumer of this node."""
 
@@ -142,10 +145,27 @@ class QuorumQueue(LoggedQueue, Machine):
         return gone
 
     def expire_groups(self, now_ms: i64) -> None:
-        """The leader minds the leases of readers."""
-        if self._group().leads():
-            super().expire_groups(now_ms)
-            self._keep_going()
+        """The leader minds the leases of readers, and whether the machine has more to hand out.
+
+        A lease is over when it is by the leader's own monotonic time, from when it found it
+        renewed, and by the time of the log, which wall clocks make jump, too.
+        """
+        if not self._group().leads():
+            self._renewed = {}
+            return
+        renewed = self._renewed
+        self._renewed = {}
+        for group in self.fifo.groups.values():
+            if not group.open or group.lease_ms <= 0:
+                continue
+            seen_ms, found_ms = renewed.get(group.name, (-1, 0))
+            if seen_ms != group.seen_ms:
+                seen_ms, found_ms = int(group.seen_ms), int(now_ms)
+            elif group.lease_ms < min(now_ms - found_ms, self._group().stamp_ms() - seen_ms):
+                commands.expire(self._commands, group.name)
+                self._command()
+            self._renewed[group.name] = (seen_ms, found_ms)
+        self._keep_going()
 
     def settle(self, consumer_id: i64, first: i64, last: i64) -> None:
         """Message ids of a consumer are done with; one with little credit left waits for more."""

@@ -136,6 +136,10 @@ class Proposer:
         """Whether this node is where the group's decisions are made."""
         raise AssertionError("a proposer defines leads")
 
+    def stamp_ms(self) -> i64:
+        """The group's time, which entries have from now on if this node leads; never goes back."""
+        raise AssertionError("a proposer defines stamp_ms")
+
     def whole(self) -> bool:
         """Whether the log here has all that it ever had, less what is settled."""
         raise AssertionError("a proposer defines whole")
