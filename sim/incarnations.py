@@ -129,7 +129,8 @@ class Incarnations:
         self._applied: dict[str, int] = {}
         self._changes: list[tuple[int, str, int]] = []
         """What each entry of the tables made of a name."""
-        self._ending: list[tuple[Span, int]] = []
+        self._ending: list[tuple[Span, SimConnection, int]] = []
+        """What no client is told of, and a turn when it could still be read."""
 
     # --- for the run ----------------------------------------------------------------------------
 
@@ -253,9 +254,13 @@ class Incarnations:
         span.last = self._world.step_number
 
     def abandon(self, span: Span, connection: SimConnection) -> None:
-        """Its client will not be told: it may be done in the next turn, or never."""
+        """Its client will not be told: it may be done in the next turn, or never.
+
+        What a client sent before it closed its connection is done when its node has read so far,
+        which an alarm may put off.
+        """
         if span.last == NEVER:
-            self._ending.append((span, self._world.moment(connection)[1]))
+            self._ending.append((span, connection, self._world.moment(connection)[1]))
 
     def delete(self, span: Span) -> None:
         """A client asks for a queue to be deleted."""
@@ -358,12 +363,15 @@ class Incarnations:
         return self.known.get(found.pop()) if len(found) == 1 else None
 
     def _end_spans(self, site: str, turns: int, step: int) -> None:
-        left: list[tuple[Span, int]] = []
-        for span, turn in self._ending:
-            if span.site == site and turns >= turn + TURNS_LEFT:
+        left: list[tuple[Span, SimConnection, int]] = []
+        for span, connection, turn in self._ending:
+            read_later = connection.condemned and not connection.dead
+            if span.site != site:
+                left.append((span, connection, turn))
+            elif turns == NEVER or (not read_later and turns >= turn + TURNS_LEFT):
                 span.last = step
             else:
-                left.append((span, turn))
+                left.append((span, connection, turns if read_later else turn))
         self._ending = left
 
     def _comes_and_goes(self, name: str) -> bool:
