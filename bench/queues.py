@@ -381,9 +381,6 @@ class Client:
         """Bytes from the node."""
         self._inbox.append(data)
 
-    def write_eof(self) -> None:
-        """Nothing follows."""
-
     def close(self) -> None:
         """It is over."""
 

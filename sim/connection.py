@@ -97,14 +97,10 @@ class SimConnection:
             self.world.stirred(self)
 
     def close(self) -> None:
-        """The node closes when its bytes are read."""
+        """The node closes when its bytes are read; or its client, which said goodbye."""
         self.closing = True
         self.condemned = True
         self.world.stirred(self)
-
-    def write_eof(self) -> None:
-        """The node says its last; its client then closes."""
-        self.close()
 
     def abort(self) -> None:
         """The node closes at once."""
@@ -272,7 +268,9 @@ class SimConnection:
             self._closed(method)
         elif isinstance(method, spec.ConnectionBlocked):
             self.world.count("blocked")
-        elif not isinstance(method, (spec.ConnectionUnblocked, spec.ConnectionCloseOk)):
+        elif isinstance(method, spec.ConnectionCloseOk):
+            self.close()
+        elif not isinstance(method, spec.ConnectionUnblocked):
             raise Violation(f"{self.name}: unexpected {method.NAME}")
 
     def _closed(self, method: spec.ConnectionClose) -> None:

@@ -124,9 +124,6 @@ class Transport(Protocol):
     def write(self, data: bytes) -> None:
         """Queue bytes for sending; never blocks."""
 
-    def write_eof(self) -> None:
-        """Send what is queued and say that nothing follows; input still arrives."""
-
     def close(self) -> None:
         """Send what is queued, then close."""
 

@@ -399,9 +399,6 @@ class Client:
     def write(self, data: bytes) -> None:
         self.inbox.append(data)
 
-    def write_eof(self) -> None:
-        self.over = True
-
     def close(self) -> None:
         self.over = True
 

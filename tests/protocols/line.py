@@ -62,7 +62,7 @@ class Line:
         told: What came, in order.
         body_frames: Payload sizes of the body frames that came.
         held: Whether the node leaves the socket alone.
-        ended: How the node ended the connection, if it did: `eof`, `close` or `abort`.
+        ended: How the node ended the connection, if it did: `close` or `abort`.
         heartbeats: How many came.
     """
 
@@ -111,9 +111,6 @@ class Line:
         self._reader.feed(data)
         while self._reader.next():
             self._frame()
-
-    def write_eof(self) -> None:
-        self.ended = "eof"
 
     def close(self) -> None:
         self.ended = "close"

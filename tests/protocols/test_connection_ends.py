@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.node.pair import Pair
-from tests.protocols.line import CAPABILITIES, Line, body_frame
+from tests.protocols.line import CAPABILITIES, Line, body_frame, publish_frames
 from warren.limits import FRAME_BYTES_MAX
 from warren.protocols.broker import Settings
 from warren.wire.amqp091 import spec
-from warren.wire.amqp091.frame import PROTOCOL_HEADER, method_frame
+from warren.wire.amqp091.frame import HEARTBEAT_FRAME, PROTOCOL_HEADER, method_frame
 
 TICK_MS = 50
 
@@ -140,14 +140,71 @@ def test_connection_whose_framing_is_lost_ends_after_three_seconds() -> None:
     ends_after(line, 3_000)
 
 
-def test_client_that_does_not_close_its_socket_is_given_up() -> None:
-    """It closed the connection, and hears nothing more."""
-    line = Line(Pair(alone=True).a, heartbeat=2)
+@pytest.mark.parametrize(
+    ("heartbeat", "grace_s", "heartbeats"),
+    [(0, 30, 0), (2, 2, 1), (60, 30, 0)],
+    ids=["none", "short", "long"],
+)
+def test_client_that_does_not_close_its_socket_is_given_up(
+    heartbeat: int, grace_s: int, heartbeats: int
+) -> None:
+    """It closed the connection; the socket is its own to close, for as long as a heartbeat."""
+    line = Line(Pair(alone=True).a, heartbeat=heartbeat)
     line.ask(0, spec.ConnectionClose(200, "bye", 0, 0))
-    assert line.ended == "eof"
-    line.ended = ""
-    ends_after(line, 2_000)
-    assert line.heartbeats == 0
+    ends_after(line, grace_s * 1_000)
+    assert line.heartbeats == heartbeats
+
+
+def test_what_a_client_sends_after_its_close_is_passed_over() -> None:
+    """Publishes, methods and heartbeats; another close is answered, and an answer ends it."""
+    pair = Pair(alone=True)
+    line = Line(pair.a)
+    declare = spec.QueueDeclare(0, "q", False, True, False, False, False, {})
+    line.ask(1, declare)
+    bye = spec.ConnectionClose(200, "bye", 0, 0)
+    line.ask(0, bye)
+    told = len(line.told)
+    line.hand(b"".join(publish_frames(1, "", "q", parts=[b"late"])))
+    line.send(1, declare)
+    line.send(2, spec.ChannelOpen())
+    line.hand(HEARTBEAT_FRAME)
+    line.send(0, spec.ConnectionBlocked("late"))
+    pair.settle()
+    assert len(line.told) == told
+    assert isinstance(line.ask(0, bye).method, spec.ConnectionCloseOk)
+    assert not line.ended
+    line.send(0, spec.ConnectionCloseOk())
+    assert line.ended == "close"
+    assert Line(pair.a).drain("q") == []
+
+
+def test_closes_of_a_client_that_does_not_read_are_answered_no_more() -> None:
+    """What gathers for it has a bound."""
+    line = Line(Pair(alone=True).a)
+    bye = spec.ConnectionClose(200, "bye", 0, 0)
+    line.ask(0, bye)
+    line.end.set_writable(False)
+    told = len(line.told)
+    for _ in range(3):
+        line.send(0, bye)
+    line.pair.settle()
+    assert len(line.told) == told
+
+
+def test_socket_left_alone_is_read_again_once_its_client_has_closed() -> None:
+    """Else nobody would notice that the client closes it, too."""
+    pair = Pair(alone=True)
+    line = Line(pair.a, channels=2)
+    line.ask(1, spec.QueueDeclare(0, "q", False, True, False, False, False, {}))
+    pair.a.hold_disk = True
+    line.send(1, spec.QueueDeclare(0, "slow", False, True, False, False, False, {}))
+    body = bytes(100_000)
+    frames = b"".join(publish_frames(1, "", "q", parts=[body])) * 12
+    bye = method_frame(0, spec.ConnectionClose(200, "bye", 0, 0).encode())
+    line.hand(frames + bye)
+    assert line.wait(1, spec.ConnectionCloseOk)
+    assert not line.held
+    pair.a.hold_disk = False
 
 
 @pytest.mark.parametrize("stage", ["silent", "header", "login", "tuned"])

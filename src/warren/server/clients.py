@@ -38,7 +38,6 @@ class ClientTransport:
 
     def __init__(self, stream: asyncio.Transport) -> None:
         self.write = stream.write
-        self.write_eof = stream.write_eof
         self.close = stream.close
         self.pause_reading = stream.pause_reading
         self.resume_reading = stream.resume_reading

@@ -6,7 +6,7 @@ whole frames; the rest waits for more. The one place where errors become close m
     AWAIT_HEADER -> AWAIT_START_OK -> AWAIT_TUNE_OK -> AWAIT_OPEN -> OPEN -> CLOSING -> CLOSED
 
 Any state may go to CLOSED when the socket is lost, and every state after the header to CLOSING when
-the client breaks a rule: `connection.close` was sent, and only its answer is looked at.
+one side closes: `connection.close` or its answer was sent, and what the client does is awaited.
 
 Source: AMQP 0-9-1, 2.2.4 and 4.2; acceptance 2.7; reliability rules 32 to 37.
 """
@@ -470,13 +470,15 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
     def _connection_method(self, method: spec.Method) -> None:
         """A method on channel 0."""
         if isinstance(method, spec.ConnectionClose):
-            # The client may still be writing: it closes the socket, or does so within the grace.
+            # The client may still be writing; it closes the socket, or is given up after the grace.
+            if self.state == CLOSING:
+                if self.output.writable:
+                    self.send(0, spec.ConnectionCloseOk())
+                return
             self._end()
             self.send(0, spec.ConnectionCloseOk())
             self.output.flush()
-            self._transport.write_eof()
             self._linger(self._grace())
-            self._heartbeats.timeout_ms = 0
         elif isinstance(method, spec.ConnectionCloseOk):
             if self.state == CLOSING:
                 self._transport.close()
@@ -588,9 +590,6 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
         )
         self.output.flush()
         self._linger(SILENT_CLOSE_MS if before < AWAIT_OPEN or self._deaf else self._grace())
-        if self._held:
-            self._held = 0
-            self._transport.resume_reading()
 
     def _grace(self) -> i64:
         """How long it may take the client to end the connection, in milliseconds."""
@@ -604,6 +603,9 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
         self._began_ms = self.broker.monotonic_ms()
         self.broker.connection_closing(self)
         self.broker.pulse_later(self, int(self._began_ms + grace_ms))
+        if self._held:
+            self._held = 0
+            self._transport.resume_reading()
 
     def _end(self) -> None:
         """Let go of everything this connection has in the broker; once."""
@@ -661,9 +663,9 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
         self._held |= why
 
     def _release(self, why: i64) -> None:
-        if self._held & why:
+        if self._held & why and self.state != CLOSED:
             self._held &= ~why
-            if self._held == 0 and self.state != CLOSED:
+            if self._held == 0:
                 self._heartbeats.heard = True
                 self._transport.resume_reading()
                 if self._tail:
