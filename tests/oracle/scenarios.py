@@ -226,9 +226,35 @@ def handshake_frame_too_large(s: Session) -> None:
 
 @scenario
 def connection_close(s: Session) -> None:
-    """A polite end."""
+    """A polite end: the socket is the client's to close, and it may close once more."""
+    client = s.open()
+    s.call(0, "connection.close", reply_code=200, reply_text="bye")
+    client.send_bytes(client.publish_bytes(1, "", "o.q", b"late"))
+    client.send(1, "queue.declare", queue="o.late")
+    client.send(2, "channel.open")
+    client.send(0, "connection.close", reply_code=200, reply_text="bye")
+    s.take(0)
+    s.quiet(0)
+
+
+@scenario
+def connection_close_answered(s: Session) -> None:
+    """A client that answers its own close ends it."""
     s.open()
     s.call(0, "connection.close", reply_code=200, reply_text="bye")
+    s.send(0, "connection.close-ok")
+    s.gone()
+
+
+@scenario
+def connection_close_unfinished(s: Session) -> None:
+    """A client that closes and leaves its socket open hears heartbeats, until it is given up."""
+    client = s.open(heartbeat=2)
+    s.call(0, "connection.close", reply_code=200, reply_text="bye")
+    begun = time.monotonic()
+    with suppress(Closed):
+        client.read_event()
+    s.note({"heard": client.heartbeats > 0, "early": time.monotonic() - begun < 1.9})
 
 
 @scenario

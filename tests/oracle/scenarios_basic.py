@@ -480,6 +480,205 @@ def tx_errors(s: Session) -> None:
 
 
 @scenario
+def tx_targets(s: Session) -> None:
+    """Where a publish goes is settled when it comes; a missing exchange is told at once."""
+    s.open("a", 1, 2)
+    for queue, arguments in KINDS:
+        s.call(1, "queue.declare", queue=queue, durable=True, arguments=arguments)
+    s.call(1, "tx.select")
+    s.publish(1, "", "o.classic", b"lost with the channel")
+    s.publish(1, "o.none", "k", b"x")
+    s.take(1)
+    s.call(1, "tx.commit")
+    s.call(1, "tx.select")
+    s.call(2, "exchange.declare", exchange="o.x", type="fanout")
+    s.publish(1, "o.x", "", b"unbound when it came", mandatory=True)
+    s.call(1, "queue.bind", queue="o.classic", exchange="o.x")
+    s.publish(1, "o.x", "", b"bound when it came", mandatory=True)
+    s.call(1, "queue.unbind", queue="o.classic", exchange="o.x")
+    s.call(1, "exchange.delete", exchange="o.x")
+    s.call(1, "tx.commit")
+    s.take(1)
+    s.until("o.classic", 1)
+    s.call(1, "basic.get", queue="o.classic", no_ack=True)
+
+
+@scenario
+def tx_returns(s: Session) -> None:
+    """Returns come at the commit, before its answer, in the order of the publishes."""
+    s.open()
+    s.call(1, "queue.declare", queue="o.q", durable=True)
+    s.call(1, "tx.select")
+    s.publish(1, "", "o.none", b"1", {"message_id": "m"}, mandatory=True)
+    s.publish(1, "", "o.q", b"2", mandatory=True)
+    s.publish(1, "amq.topic", "k", b"3", mandatory=True)
+    s.publish(1, "", "o.none", b"4")
+    s.quiet(1)
+    s.call(1, "tx.commit")
+    s.take(1, 2)
+    s.publish(1, "", "o.none", b"5", mandatory=True)
+    s.call(1, "tx.rollback")
+    s.call(1, "tx.commit")
+    s.quiet(1)
+
+
+@scenario
+def tx_queue_gone(s: Session) -> None:
+    """A queue that is deleted between a publish and its commit."""
+    s.open()
+    for queue, arguments in KINDS:
+        s.call(1, "queue.declare", queue=queue, durable=True, arguments=arguments)
+        s.call(1, "tx.select")
+        s.publish(1, "", queue, b"1", mandatory=True)
+        s.call(1, "queue.delete", queue=queue)
+        s.call(1, "tx.commit")
+        s.quiet(1)
+        s.call(1, "queue.declare", queue=queue, durable=True, arguments=arguments)
+
+
+@scenario
+def tx_unknown_tags(s: Session) -> None:
+    """Told when they are sent, not at the commit; what waited for it is undone."""
+    s.open()
+    for queue, arguments in KINDS:
+        for method in ("basic.ack", "basic.nack", "basic.reject"):
+            _fill(s, queue, 1, arguments)
+            s.call(1, "tx.select")
+            event = s.call(1, "basic.get", queue=queue)
+            assert event is not None
+            tag = event.args["delivery_tag"]
+            s.send(1, "basic.ack", delivery_tag=tag)
+            s.call(1, method, delivery_tag=tag)
+            s.until(queue, 1)
+            s.call(1, "basic.get", queue=queue, no_ack=True)
+
+
+@scenario
+def tx_every_answer(s: Session) -> None:
+    """Acks, nacks and rejects with and without requeue, done in their order or undone."""
+    s.open("a", 1, 2)
+    for queue, arguments in KINDS:
+        for end in ("tx.rollback", "tx.commit"):
+            _fill(s, queue, 7, arguments)
+            s.call(2, "tx.select")
+            tags = []
+            for _ in range(7):
+                event = s.call(2, "basic.get", queue=queue)
+                assert event is not None
+                tags.append(event.args["delivery_tag"])
+            s.send(2, "basic.reject", delivery_tag=tags[6], requeue=True)
+            s.send(2, "basic.ack", delivery_tag=tags[3])
+            s.send(2, "basic.nack", delivery_tag=tags[1], multiple=True, requeue=True)
+            s.send(2, "basic.nack", delivery_tag=tags[2], multiple=True, requeue=False)
+            s.send(2, "basic.reject", delivery_tag=tags[5], requeue=False)
+            s.quiet(2)
+            s.call(2, end)
+            if end == "tx.rollback":
+                s.send(2, "basic.nack", delivery_tag=0, multiple=True, requeue=False)
+                s.call(2, "tx.commit")
+            else:
+                s.until(queue, 3)
+                for _ in range(3):
+                    s.call(2, "basic.get", queue=queue)
+                s.send(2, "basic.ack", delivery_tag=0, multiple=True)
+                s.call(2, "tx.commit")
+
+
+@scenario
+def tx_deliveries(s: Session) -> None:
+    """Acks that wait for a commit count as unsettled: a prefetch stays used up until then."""
+    s.open("a", 1, 2)
+    for queue, arguments in KINDS:
+        _fill(s, queue, 4, arguments)
+        s.call(2, "tx.select")
+        s.call(2, "basic.qos", prefetch_count=2)
+        s.call(2, "basic.consume", queue=queue, consumer_tag=f"c-{queue}")
+        event = s.take(2, 2)
+        assert event is not None
+        s.send(2, "basic.ack", delivery_tag=event.args["delivery_tag"], multiple=True)
+        s.quiet(2)
+        s.call(2, "tx.rollback")
+        s.quiet(2)
+        s.send(2, "basic.ack", delivery_tag=event.args["delivery_tag"], multiple=True)
+        s.send(2, "tx.commit")
+        s.take_any(2, 3)
+        s.quiet(2)
+        s.call(2, "basic.cancel", consumer_tag=f"c-{queue}")
+        s.send(2, "basic.ack", delivery_tag=0, multiple=True)
+        s.call(2, "tx.commit")
+        s.call(2, "channel.close", reply_code=200)
+        s.call(2, "channel.open")
+
+
+@scenario
+def tx_channel_closed(s: Session) -> None:
+    """A channel that ends undoes what was not committed."""
+    s.open("a", 1, 2)
+    for queue, arguments in KINDS:
+        _fill(s, queue, 2, arguments)
+        s.call(2, "tx.select")
+        for number in range(2):
+            s.call(2, "basic.get", queue=queue)
+            s.send(2, "basic.ack", delivery_tag=number + 1)
+        s.publish(2, "", queue, b"dropped")
+        s.call(2, "channel.close", reply_code=200)
+        s.until(queue, 2)
+        s.call(2, "channel.open")
+        s.call(2, "tx.commit")
+        s.call(1, "basic.get", queue=queue, no_ack=True)
+        s.call(1, "basic.get", queue=queue, no_ack=True)
+
+
+@scenario
+def tx_recover(s: Session) -> None:
+    """Recover leaves to the commit what was answered within the transaction."""
+    s.open()
+    for queue, arguments in KINDS:
+        _fill(s, queue, 2, arguments)
+        s.call(1, "tx.select")
+        event = s.call(1, "basic.get", queue=queue)
+        s.call(1, "basic.get", queue=queue)
+        assert event is not None
+        s.send(1, "basic.ack", delivery_tag=event.args["delivery_tag"])
+        s.call(1, "basic.recover", requeue=True)
+        s.until(queue, 1)
+        s.call(1, "tx.commit")
+        s.call(1, "basic.get", queue=queue)
+        s.call(1, "channel.close", reply_code=200)
+        s.call(1, "channel.open")
+
+
+@scenario
+def tx_refuses(s: Session) -> None:
+    """What a publish is refused for outside of a transaction it is refused for within one."""
+    s.open()
+    s.call(1, "tx.select")
+    s.publish(1, "", "o.q", b"x", {"user_id": "someone"}, mandatory=True)
+    s.take(1)
+    s.call(1, "tx.select")
+    s.publish(1, "", "o.q", b"x", {"expiration": "soon"})
+    s.take(1)
+    s.call(1, "tx.select")
+    s.publish(1, "", "o.q", b"x", immediate=True)
+    s.take(1)
+    s.call(1, "tx.rollback")
+
+
+@scenario
+def tx_and_confirms(s: Session) -> None:
+    """Modes exclude each other, without an answer asked for, too."""
+    s.open()
+    s.call(1, "confirm.select", nowait=True)
+    s.call(1, "tx.select")
+    s.call(1, "tx.select")
+    s.call(1, "confirm.select", nowait=True)
+    s.call(1, "confirm.select")
+    s.publish(1, "", "o.none", b"x", mandatory=True)
+    s.confirmed(1, 1)
+    s.call(1, "tx.commit")
+
+
+@scenario
 def direct_reply_to(s: Session) -> None:
     """A request is answered without a queue."""
     s.open("a", 1, 2)

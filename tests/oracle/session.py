@@ -113,6 +113,18 @@ class Session:
                 return event
         return event
 
+    def take_any(self, channel: int, count: int, who: str = "a") -> None:
+        """Record the next `count` events of a channel by kind, each kind in its order.
+
+        For what comes from a queue and from the channel itself, in whichever order.
+        """
+        events = sorted(
+            (self.clients[who].next(channel, WAIT_S) for _ in range(count)),
+            key=lambda event: event.name,
+        )
+        for event in events:
+            self._event(who, event)
+
     def confirmed(self, channel: int, count: int, who: str = "a") -> None:
         """Record which of the next `count` publishes are confirmed, and what else comes first."""
         outcome: dict[int, str] = {}
