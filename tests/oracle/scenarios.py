@@ -501,9 +501,10 @@ def exchange_system_deleted(s: Session) -> None:
 
 @scenario
 def exchange_unknown_type(s: Session) -> None:
-    """A type nobody registered."""
+    """A type nobody registered, and none at all."""
     s.open()
     s.call(1, "exchange.declare", exchange="o.x", type="sideways")
+    s.call(1, "exchange.declare", exchange="o.x", type="")
 
 
 @scenario
@@ -592,6 +593,15 @@ def queue_no_previous_name(s: Session) -> None:
     s.call(1, "queue.purge", queue="")
     s.call(1, "basic.consume", queue="")
     s.call(1, "queue.bind", queue="", exchange="amq.fanout", routing_key="")
+
+
+@scenario
+def queue_passive_without_name(s: Session) -> None:
+    """Who looks for a queue names it: the last name given does not count."""
+    s.open()
+    s.call(1, "queue.declare", queue="", passive=True)
+    s.call(1, "queue.declare", queue="o.q", durable=True)
+    s.call(1, "queue.declare", queue="", passive=True)
 
 
 @scenario

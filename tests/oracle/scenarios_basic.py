@@ -273,6 +273,22 @@ def consumer_priorities(s: Session) -> None:
 
 
 @scenario
+def consumer_priority_types(s: Session) -> None:
+    """A priority is an integer of any width; what it is instead is said."""
+    s.open()
+    for queue, arguments in KINDS:
+        s.call(1, "queue.declare", queue=queue, durable=True, arguments=arguments)
+        for value in (
+            "high", True, None, [1], {}, Typed("T", 5), Typed("d", 1.0), Typed("D", (0, 1)),
+            Typed("x", b"a"), Typed("b", -1), Typed("u", 7), Typed("l", 2**40),
+        ):  # fmt: skip
+            s.call(
+                1, "basic.consume", queue=queue, consumer_tag=f"{queue}-{value}",
+                arguments={"x-priority": value},
+            )  # fmt: skip
+
+
+@scenario
 def qos_per_consumer(s: Session) -> None:
     """A prefetch counts for consumers that come after it."""
     s.open("a", 1, 2)

@@ -251,7 +251,7 @@ def declare_exchange(
         ChannelException: 403 or 406.
     """
     if kind not in EXCHANGE_TYPES:
-        raise ChannelException(406, f"unknown exchange type '{kind}'")
+        raise ChannelException(406, f"{'unknown' if kind else 'invalid'} exchange type '{kind}'")
     _check_not_default(name)
     title = exchange_title(vhost, name)
     current = machine.exchange(vhost, name)

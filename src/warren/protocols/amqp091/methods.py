@@ -22,6 +22,7 @@ from warren.protocols.amqp091.transactions import Transaction
 from warren.queues.consumers import Limiter
 from warren.queues.links import IN_EXCLUSIVE_USE, Reply
 from warren.queues.queue import Queue
+from warren.routing.terms import is_integer_type, text_term, type_name
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.table import Table
 
@@ -77,10 +78,7 @@ def waits_for_removal(channel: Channel, method: spec.Method) -> bool:
     """
     session = channel.session
     if isinstance(method, spec.QueueDeclare):
-        name = method.queue
-        if name == "" and method.passive:
-            name = channel.last_queue
-        return session.after_removal(name, channel)
+        return session.after_removal(method.queue, channel)
     if isinstance(
         method,
         (
@@ -125,10 +123,7 @@ def _exchange(channel: Channel, method: spec.Method) -> None:
 def _queue(channel: Channel, method: spec.Method) -> None:
     session = channel.session
     if isinstance(method, spec.QueueDeclare):
-        name = method.queue
-        if name == "" and method.passive:
-            name = channel.queue_name("")
-        session.declare_queue(method, name, channel.wait(method))
+        session.declare_queue(method, method.queue, channel.wait(method))
     elif isinstance(method, (spec.QueueBind, spec.QueueUnbind)):
         name = channel.queue_name(method.queue)
         key = method.routing_key
@@ -242,10 +237,10 @@ def _consume_arguments(queue: Queue, arguments: Table) -> int:
         if key in arguments:
             raise ChannelException(406, f"argument '{key}' for a consumer of {queue} {NOT_YET}")
     priority = arguments.get("x-priority", 0)
-    if isinstance(priority, bool) or not isinstance(priority, int):
-        raise ChannelException(
-            406, f"invalid arg 'x-priority' for {queue}: it has to be an integer"
-        )
+    if not is_integer_type(priority):
+        reason = text_term(f"expected integer, got {type_name(priority)}")
+        raise ChannelException(406, f"invalid arg 'x-priority' for {queue}: {reason}")
+    assert isinstance(priority, int)
     return int(priority)
 
 
