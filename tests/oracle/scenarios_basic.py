@@ -209,7 +209,8 @@ def consume_tag_reused(s: Session) -> None:
     s.call(1, "queue.declare", queue="o.q", durable=True)
     s.call(1, "basic.consume", queue="o.q", consumer_tag="c")
     s.call(2, "basic.consume", queue="o.q", consumer_tag="c")
-    s.call(1, "basic.consume", queue="o.q", consumer_tag="c")
+    s.call(2, "basic.consume", queue="", consumer_tag="c")
+    s.call(1, "basic.consume", queue="o.none", consumer_tag="c")
 
 
 @scenario

@@ -198,10 +198,10 @@ def _qos(channel: Channel, method: spec.BasicQos) -> None:
 
 
 def _consume(channel: Channel, method: spec.BasicConsume) -> None:
+    name = channel.queue_name(method.queue)
     tag = method.consumer_tag
     if tag in channel.consumers or (channel.replies is not None and channel.replies.tag == tag):
         raise ConnectionException(530, f"attempt to reuse consumer tag '{tag}'")
-    name = channel.queue_name(method.queue)
     if tag == "":
         tag = channel.session.new_name("amq.ctag-")
     if name == DirectReplies.NAME:
