@@ -167,6 +167,8 @@ class Links:
     def __init__(self, station: Station) -> None:
         self._station = station
         self.waiting: dict[str, deque[bytes]] = {}
+        self.queued: dict[str, int] = {}
+        """Bytes of those."""
         self.dialled: set[str] = set()
 
     def send(self, peer: str, message: list[bytes]) -> bool:
@@ -176,12 +178,13 @@ class Links:
             return False
         data = b"".join(message)
         link.append(data)
+        self.queued[peer] += len(data)
         self._station.sent_bytes += len(data)
         return True
 
     def backlog_bytes(self, peer: str) -> int:
         """Bytes not taken yet."""
-        return sum(map(len, self.waiting.get(peer, ())))
+        return self.queued.get(peer, 0)
 
     def dial(self, peer: str, host: str, port: int) -> None:
         """Have a link."""
@@ -328,6 +331,7 @@ class Bench:
             while link and size < CHUNK_BYTES:
                 batch.append(link.popleft())
                 size += len(batch[-1])
+            source.links.queued[name] -= size
             target.meter.step("from a node", self._receive, source, target, batch)
         return carried
 
@@ -343,6 +347,7 @@ class Bench:
                     continue
                 if name not in source.links.waiting:
                     source.links.waiting[name] = deque()
+                    source.links.queued[name] = 0
                     hello, other = self._hello(source), self._hello(target)
                     target.meter.step("link", target.listener.incoming, source.name, hello)
                     source.meter.step("link", source.listener.linked, target.name, other)

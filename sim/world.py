@@ -41,6 +41,8 @@ CRAWL_SHARE: Final = 0.05
 """What a slow disk does, of what it could."""
 GROUPS_AT_ONCE: Final = 2
 """So few that looking through the log takes several ticks."""
+CHANGES_AT_ONCE: Final = 2
+"""So few that what is committed of the tables often waits for a turn."""
 
 
 @final
@@ -220,6 +222,7 @@ class World(Stage):
             round_bytes_max=options.round_bytes_max,
             groups_at_once=GROUPS_AT_ONCE,
         )
+        settings.changes_at_once = CHANGES_AT_ONCE
         settings.memory_limit_bytes = MEMORY_LIMIT_BYTES
         settings.delivery_limit = options.delivery_limit
         settings.max_message_bytes = options.body_bytes_max or settings.max_message_bytes

@@ -46,6 +46,8 @@ PORT: Final = 1
 RECONCILE_TRIGGER_MS: Final = 100
 GROUPS_AT_ONCE: Final = 2
 """So few that looking through the log takes several ticks."""
+CHANGES_AT_ONCE: Final = 2
+"""So few that what is committed of the tables often waits for a turn."""
 
 
 class Backup(NamedTuple):
@@ -261,6 +263,7 @@ class Site:
         settings.cluster_host = self.name
         settings.cluster_port = PORT
         settings.join = self.joins
+        settings.changes_at_once = CHANGES_AT_ONCE
         settings.reconciles = world.faults.reconcile_ms > 0
         settings.reconcile_interval_ms = world.faults.reconcile_ms
         settings.reconcile_trigger_ms = RECONCILE_TRIGGER_MS

@@ -507,11 +507,14 @@ def test_early_frames_are_bounded_in_bytes() -> None:
     large = raft_frame(1 << 40, bytes(1 << 20))
     for _ in range(40):
         pair.a.listener.received("b", large)
-    kept = sum(len(entry.frame) for entry in pair.a.node.cluster._early)
+    cluster = pair.a.node.cluster
+    kept = sum(len(entry.frame) for early in cluster._early.values() for entry in early)
+    assert kept == cluster._early_bytes
     assert 8 << 20 < kept <= EARLY_BYTES_MAX and not pair.refused
-    pair.until(lambda: not pair.a.node.cluster._early)
+    pair.until(lambda: not cluster._early)
+    assert cluster._early_bytes == 0 and cluster._early_frames == 0
     pair.a.listener.received("b", large)
-    assert len(pair.a.node.cluster._early) == 1, "there is room again"
+    assert cluster._early_frames == 1, "there is room again"
 
 
 def test_no_more_is_queued_for_a_slow_link_than_is_good() -> None:

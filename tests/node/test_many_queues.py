@@ -8,10 +8,11 @@ import warren
 from tests.node.pair import Client, Pair, Station
 from warren.limits import (
     CHANGES_AT_ONCE_MAX,
+    TURN_CHANGES_MAX,
     TURN_CONNECTIONS_MAX,
     TURN_SNAPSHOTS_MAX,
 )
-from warren.node import cluster
+from warren.node import cluster, frames
 from warren.node.member import Member
 from warren.node.rows import Rows
 from warren.wire.amqp091 import spec
@@ -127,6 +128,20 @@ def test_members_hear_of_a_node_that_went_and_came_in_parts(
 ) -> None:
     """Quorum queues of a node that is gone are led elsewhere, few or many at a time."""
     monkeypatch.setattr(cluster, "TURN_MEMBERS_MAX", 3)
+    told: dict[cluster.Cluster, int] = {}
+    tell, go_on = cluster.Cluster._tell_one, cluster.Cluster.go_on
+
+    def counted(self: cluster.Cluster, member: Member, news: cluster.News) -> None:
+        told[self] = told.get(self, 0) + 1
+        assert told[self] <= 3, "all that happens between two turns shares what one may tell"
+        tell(self, member, news)
+
+    def begun(self: cluster.Cluster) -> None:
+        told[self] = 0
+        go_on(self)
+
+    monkeypatch.setattr(cluster.Cluster, "_tell_one", counted)
+    monkeypatch.setattr(cluster.Cluster, "go_on", begun)
     pair = Pair()
     pair.add("c")
     client = pair.b.client()
@@ -146,6 +161,63 @@ def test_members_hear_of_a_node_that_went_and_came_in_parts(
     for number in range(8):
         other.publish(f"q{number}", b"x")
     pair.until(lambda: all(pair.a.queue(f"q{number}").ready_count() == 1 for number in range(8)))
+
+
+def test_a_turn_puts_few_of_many_changes_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node that was away hears at once that hundreds of changes are committed."""
+    pair = Pair()
+    pair.add("c")
+    pair.b.kill()
+    declare_many(pair, pair.a.client())
+    grown: list[int] = []
+    seen = 0
+
+    def look(station: Station) -> None:
+        nonlocal seen
+        if station is pair.b:
+            index = int(station.node.tables.machine.applied_index)
+            grown.append(index - seen)
+            seen = index
+
+    def turn(self: Pair, station: Station) -> None:
+        for _ in range(20):
+            look(station)
+            station.node.turn()
+            look(station)
+            if not station.node.needs_turn:
+                return
+
+    pair.b.start()
+    seen = int(pair.b.node.tables.machine.applied_index)
+    monkeypatch.setattr(Pair, "turn", turn)
+    pair.until(lambda: pair.b.node.ready and queues_of(pair.b) == MANY)
+    assert max(grown) == TURN_CHANGES_MAX
+    assert pair.a.node.tables.machine.state_hash() == pair.b.node.tables.machine.state_hash()
+
+
+@pytest.mark.skipif(warren.COMPILED, reason="calls are counted in uncompiled code only")
+def test_a_queue_that_begins_looks_at_no_messages_for_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Messages for groups that a node has not heard of wait, thousands of them."""
+    pair = Pair()
+    for group_id in range(1_000):
+        frame = frames.raft_frame((1 << 40) + group_id, b"")
+        pair.b.listener.received("a", frame)
+    looked = 0
+    group_of = frames.group_of
+
+    def counted(frame: bytes) -> int:
+        nonlocal looked
+        looked += 1
+        return int(group_of(frame))
+
+    monkeypatch.setattr(frames, "group_of", counted)
+    client = pair.a.client()
+    for number in range(10):
+        client.declare(f"q{number}", kind="quorum", size=2)
+    pair.until(lambda: queues_of(pair.b) == 10)
+    assert 0 < looked < 1_000
 
 
 def test_asking_whether_clients_may_come_looks_at_each_queue_once(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import deque
 from typing import TYPE_CHECKING, Final, final
 
@@ -83,14 +84,15 @@ class News:
     """Something that all members are to hear of.
 
     Attributes:
-        members: Those that there were when it happened; one that is newer knows.
+        groups: Of the members that there were when it happened; one that is newer knows. No list,
+            which Python's collector would look through.
         told: How many of them have heard of it.
         peer: The node that it is about; empty if sessions of any node may be over.
         change: Whether it came or went; None if only the link to it is new.
     """
 
-    def __init__(self, members: list[Member], peer: str, change: PeerChange | None) -> None:
-        self.members = members
+    def __init__(self, groups: array[int], peer: str, change: PeerChange | None) -> None:
+        self.groups = groups
         self.told: i64 = 0
         self.peer = peer
         self.change = change
@@ -128,13 +130,19 @@ class Cluster(MemberHost):
         self._node: Node = node
         self._options: Options = options
         self._dirty: list[Member] = []
+        self._applying: dict[int, Member] = {}
+        """Members whose machine was given only some of what is committed."""
         self._news: deque[News] = deque()
+        self._room: i64 = TURN_MEMBERS_MAX
+        """How many more members are told news before the next turn."""
         self._timed: dict[int, Member] = {}
         self._to_take_over: list[Member] = []
         """Members of which it is not known that they go on from where the last life ended."""
         self._held_up: dict[int, Member] = {}
         """Members that wait for a link to take what is queued."""
-        self._early: list[Early] = []
+        self._early: dict[int, list[Early]] = {}
+        """What came for groups that are not here yet, by group."""
+        self._early_frames: i64 = 0
         self._early_bytes: i64 = 0
         self._spoken: dict[str, bool] = {}
         self._parting: dict[str, int] = {}
@@ -169,25 +177,46 @@ class Cluster(MemberHost):
                 member.raft.peer_down(name, self.monotonic_ms())
         self.disks.acquaint(member.raft)
         member.start()
-        early = self._early
-        self._keep_early(
-            [entry for entry in early if frames.group_of(entry.frame) != member.group_id]
-        )
-        for entry in early:
-            if frames.group_of(entry.frame) == member.group_id:
+        early = self._early.pop(int(member.group_id), None)
+        if early is not None:
+            for entry in early:
+                self._early_frames -= 1
+                self._early_bytes -= len(entry.frame)
+            for entry in early:
                 try:
                     member.received(entry.node, entry.frame)
                 except CorruptRecord as error:
                     self.peers.refuse(entry.node, str(error))
         self._watch(member)
 
-    def _keep_early(self, left: list[Early]) -> None:
-        """Drop all early messages but these."""
-        self._early = left
-        size: i64 = 0
-        for entry in left:
-            size += len(entry.frame)
-        self._early_bytes = size
+    def _keep_early(self, group_id: i64, entry: Early) -> None:
+        """Keep a message for a group that is not here yet, if there is room for it."""
+        size = self._early_bytes + len(entry.frame)
+        if self._early_frames < EARLY_FRAMES_MAX and size <= EARLY_BYTES_MAX:
+            kept = self._early.get(int(group_id))
+            if kept is None:
+                kept = []
+                self._early[int(group_id)] = kept
+            kept.append(entry)
+            self._early_frames += 1
+            self._early_bytes = size
+
+    def _drop_early(self, peer: str, now: i64) -> None:
+        """Drop what came early from a node, or was kept for long enough."""
+        for group_id, early in list(self._early.items()):
+            left = [entry for entry in early if entry.node != peer and entry.until_ms > now]
+            if len(left) == len(early):
+                continue
+            for entry in early:
+                self._early_frames -= 1
+                self._early_bytes -= len(entry.frame)
+            for entry in left:
+                self._early_frames += 1
+                self._early_bytes += len(entry.frame)
+            if left:
+                self._early[group_id] = left
+            else:
+                del self._early[group_id]
 
     def _watched(self) -> list[str]:
         return [name for name in self._node.tables.machine.nodes if name != self.name]
@@ -253,13 +282,23 @@ class Cluster(MemberHost):
 
     @property
     def has_work(self) -> bool:
-        """Whether a member waits for `work`, or for news."""
-        return len(self._dirty) > 0 or len(self._news) > 0
+        """Whether a member waits for `work`, for news, or for entries."""
+        return len(self._dirty) > 0 or len(self._news) > 0 or len(self._applying) > 0
+
+    def go_on(self) -> None:
+        """Do the next part of what one turn does not all of; once in each turn."""
+        self._room = TURN_MEMBERS_MAX
+        if self._news:
+            self._tell()
+        if self._applying:
+            applying = self._applying
+            self._applying = {}
+            for member in applying.values():
+                member.apply_more()
+                self._watch(member)
 
     def work(self) -> None:
         """Let members do what is due."""
-        if self._news:
-            self._tell()
         while self._dirty:
             dirty = self._dirty
             self._dirty = []
@@ -307,7 +346,7 @@ class Cluster(MemberHost):
                 member.work()
                 self._watch(member)
         if self._early:
-            self._keep_early([entry for entry in self._early if entry.until_ms > now])
+            self._drop_early("", now)
         if self._parting:
             self._part(now)
 
@@ -325,20 +364,19 @@ class Cluster(MemberHost):
     def _tell_members(self, peer: str, change: PeerChange | None) -> None:
         """Have all members hear of something; see `News`. With many, further turns go on."""
         if self.members:
-            self._news.append(News(list(self.members.values()), peer, change))
+            self._news.append(News(array("q", self.members), peer, change))
             self._tell()
 
     def _tell(self) -> None:
         """Tell some members what they have not heard yet, each of them in the order of the news."""
-        left: i64 = TURN_MEMBERS_MAX
-        while self._news and left > 0:
-            left -= 1
+        while self._news and self._room > 0:
+            self._room -= 1
             news = self._news[0]
-            member = news.members[news.told]
+            member = self.members.get(news.groups[news.told])
             news.told += 1
-            if news.told == len(news.members):
+            if news.told == len(news.groups):
                 self._news.popleft()
-            if not member.stopped:
+            if member is not None:
                 self._tell_one(member, news)
         if self._news:
             self._node.needs_turn = True
@@ -447,7 +485,7 @@ class Cluster(MemberHost):
 
         A snapshot that was offered, above all: who offered it may never send it.
         """
-        self._keep_early([entry for entry in self._early if entry.node != peer])
+        self._drop_early(peer, 0)
         self._hellos.pop(peer, None)
         self.broken(peer)
 
@@ -495,10 +533,7 @@ class Cluster(MemberHost):
         group_id = frames.group_of(message)
         member = self.members.get(int(group_id))
         if member is None:
-            size = self._early_bytes + len(message)
-            if len(self._early) < EARLY_FRAMES_MAX and size <= EARLY_BYTES_MAX:
-                self._early.append(Early(peer, message, self.monotonic_ms() + EARLY_MS))
-                self._early_bytes = size
+            self._keep_early(group_id, Early(peer, message, self.monotonic_ms() + EARLY_MS))
         elif kind == frames.SNAPSHOT:
             self.transfers.received(peer, member, message)
         else:
@@ -538,6 +573,11 @@ class Cluster(MemberHost):
     def go_on_later(self, member: Member) -> None:
         """Let a member try again with the next tick."""
         self._held_up[int(member.group_id)] = member
+
+    def apply_later(self, member: Member) -> None:
+        """Let a member's machine go on in the next turn."""
+        self._applying[int(member.group_id)] = member
+        self._node.needs_turn = True
 
     def member_dirty(self, member: Member) -> None:
         """Have a member work before the turn ends."""

@@ -83,6 +83,7 @@ class Member(Proposer):
         replication: What it sends while it leads.
         snapshots: Those it takes, and a leader's.
         dirty: Whether `work` is due.
+        lot: So many entries the machine is given in one turn; 0 for all that there are.
     """
 
     def __init__(
@@ -105,6 +106,9 @@ class Member(Proposer):
         self.submissions = Submissions(session << EPOCH_BITS, host.load())
         self.dirty = False
         self.stopped = False
+        self.lot: i64 = 0
+        self._room: i64 = 0
+        """How many more it has before the next turn."""
         self._entries: deque[Batch] = deque(revived.pending)
         """Appended and not applied."""
         self._committed: i64 = revived.applied
@@ -471,9 +475,33 @@ class Member(Proposer):
     def committed(self, index: i64) -> None:
         """All entries up to `index` are committed: let the machine have them."""
         self._committed = max(self._committed, index)
+        self._apply()
+        if self._committed - self.memory.commit > HINT_ENTRIES and self.has_peers():
+            self.save_memory(None)
+
+    def give_in_lots(self, lot: i64) -> None:
+        """Let the machine have so many entries in one turn."""
+        self.lot = lot
+        self._room = lot
+
+    def apply_more(self) -> None:
+        """In the next turn: let the machine have what it was not given at once."""
+        self._room = self.lot
+        self._apply()
+
+    def applies_later(self) -> bool:
+        """Whether some of what is committed waits for a turn."""
+        return len(self._entries) > 0 and self._entries[0].index <= self._committed
+
+    def _apply(self) -> None:
         entries = self._entries
         machine = self.machine
         while entries and entries[0].index <= self._committed and not self.stopped:
+            if self.lot > 0:
+                if self._room <= 0:
+                    self.host.apply_later(self)
+                    break
+                self._room -= 1
             batch = entries.popleft()
             self.applied_index = batch.index
             session = batch.session
@@ -486,8 +514,6 @@ class Member(Proposer):
                 if session == self.submissions.session:
                     origin = self.submissions.applied(batch.sequence)
             machine.apply(batch, origin)
-        if self._committed - self.memory.commit > HINT_ENTRIES and self.has_peers():
-            self.save_memory(None)
 
     def _apply_own(self, batch: Batch) -> None:
         closed = closed_sessions(batch)

@@ -63,6 +63,10 @@ class MemberHost:
         """Call `work` before the turn ends."""
         raise AssertionError("a host defines member_dirty")
 
+    def apply_later(self, member: Member) -> None:
+        """Call `apply_more` in the next turn: its machine was given enough for this one."""
+        raise AssertionError("a host defines apply_later")
+
     def session_over(self, session: i64) -> bool:
         """Whether the node that a session belongs to is gone, or lives another life."""
         raise AssertionError("a host defines session_over")

@@ -201,6 +201,7 @@ class Node(Broker):
             for output in spent:
                 output.go_on()
         self._serve_queues()
+        self.cluster.go_on()
         self.cluster.work()
         if self.cluster.disks.crowded():
             self.cluster.disks.look()

@@ -143,6 +143,7 @@ class Tables(Machine):
             revived = Revived(self._first_memory(), node.settings.node_name)
         group = log.group(METADATA_GROUP)
         member = node.cluster.add(group, self, revived)
+        member.give_in_lots(node.settings.changes_at_once)
         self._member = member
         self._replayer = replayer
         if fresh:
@@ -192,8 +193,9 @@ class Tables(Machine):
     def has_majority_without(self, name: str) -> bool:
         """Whether the cluster works, as far as this node sees, and goes on doing so without one."""
         cluster = self._node.cluster
-        raft = self._tables_member().raft
-        if cluster.session == 0 or raft.leader in ("", name):
+        member = self._tables_member()
+        raft = member.raft
+        if cluster.session == 0 or raft.leader in ("", name) or member.applies_later():
             return False
         voters = [copy.node for copy in raft.members if copy.voter]
         running = 0

@@ -7,6 +7,7 @@ from typing import Final, final
 from mypy_extensions import i64, trait
 
 from warren.errors import ConnectionException, ProtocolError
+from warren.limits import TURN_CHANGES_MAX
 from warren.log.config import LogConfig
 from warren.protocols.amqp091.output import OutputHost
 from warren.queues.links import Waiter
@@ -95,6 +96,7 @@ class Settings:
         delivery_limit: Returns that a message of a quorum queue survives (POI-03).
         majority_wait_ms: How long a client's method may wait for a majority before it is refused.
         leader_locator: Where the leader of such a queue begins; see `metadata.placement`.
+        changes_at_once: Committed changes of the tables that one turn puts in force.
         reconciles: Whether queues with too few members get more; see `node.reconcile`.
         reconcile_target: How many they are to have; 0 if only their arguments say so.
         reconcile_interval_ms: How often that is looked at.
@@ -127,6 +129,7 @@ class Settings:
         self.delivery_limit: int = 20
         self.majority_wait_ms: int = 30_000
         self.leader_locator: str = "client-local"
+        self.changes_at_once: int = TURN_CHANGES_MAX
         self.reconciles: bool = False
         self.reconcile_target: int = 0
         self.reconcile_interval_ms: int = 3_600_000
