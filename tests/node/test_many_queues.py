@@ -12,7 +12,9 @@ from warren.limits import (
     TURN_CONNECTIONS_MAX,
     TURN_SNAPSHOTS_MAX,
 )
-from warren.node import cluster, frames
+from warren.log.batch import KIND_MESSAGES
+from warren.log.log import Log
+from warren.node import beginnings, cluster, frames
 from warren.node.member import Member
 from warren.node.rows import Rows
 from warren.wire.amqp091 import spec
@@ -294,3 +296,55 @@ def test_a_node_that_stops_gives_the_lead_of_few_groups_away_at_a_time(
         pair.step()
     assert most == 3
     assert led() == 0
+
+
+@pytest.mark.skipif(warren.COMPILED, reason="a bound is changed in uncompiled code only")
+def test_a_life_that_is_known_begins_with_few_queues_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A start: members get their session, and what no queue has a use for is dropped."""
+    monkeypatch.setattr(beginnings, "TURN_MEMBERS_MAX", 3)
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    for number in range(8):
+        client.declare(f"q{number}", kind="quorum" if number % 2 else "classic")
+        client.publish(f"q{number}", b"x")
+    strays = range(1 << 40, (1 << 40) + 8)
+    for group_id in strays:
+        pair.a.node.log.group(group_id).append(
+            KIND_MESSAGES, 1, 0, 1, bytes([1, 0, 0, 0]), b"x", None
+        )
+    pair.a.node.appended(True)
+    pair.settle()
+    pair.a.kill()
+    begun = 0
+    begin, drop, go_on = Member.set_session, Log.drop, cluster.Cluster.go_on
+
+    def counted(self: Member, session: int) -> None:
+        nonlocal begun
+        begun += 1
+        assert begun <= 3 and not pair.a.node.ready
+        begin(self, session)
+
+    def dropped(self: Log, group_id: int) -> None:
+        nonlocal begun
+        begun += 1
+        assert begun <= 3 and group_id in strays
+        drop(self, group_id)
+
+    def gone_on(self: cluster.Cluster) -> None:
+        nonlocal begun
+        begun = 0
+        go_on(self)
+
+    monkeypatch.setattr(Member, "set_session", counted)
+    monkeypatch.setattr(Log, "drop", dropped)
+    monkeypatch.setattr(cluster.Cluster, "go_on", gone_on)
+    pair.a.start()
+    pair.until(lambda: pair.a.node.ready and not pair.a.node.cluster.has_work)
+    groups = list(pair.a.node.log.group_ids())
+    assert len(groups) == 9 and not set(groups) & set(strays)
+    other = pair.a.client()
+    for number in range(8):
+        got = other.get(f"q{number}")
+        assert got is not None and got.body == b"x"

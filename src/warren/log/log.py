@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import final
 
 from mypy_extensions import i64
@@ -66,9 +67,13 @@ class Log:
             self._store.groups[group_id] = found
         return found
 
-    def group_ids(self) -> list[int]:
-        """Every group there is, in ascending order."""
-        return sorted(self._store.groups)
+    def group_ids(self) -> array[int]:
+        """Every group there is."""
+        return array("q", self._store.groups)
+
+    def has_group(self, group_id: int) -> bool:
+        """Whether there is such a group."""
+        return group_id in self._store.groups
 
     def drop(self, group_id: int) -> None:
         """Delete a group and all it holds. Durable with the next round."""

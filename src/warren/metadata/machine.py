@@ -13,6 +13,7 @@ restart the node logs `NodeUp`, which drops what ended with its last process.
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from typing import Any, Final, final
 
 import msgspec
@@ -70,6 +71,7 @@ from warren.metadata.membership import (
 )
 from warren.metadata.outcome import Outcome as Outcome
 from warren.metadata.policies import clear_policy, set_policy
+from warren.metadata.rows import Lot
 from warren.metadata.snapshots import (
     node_row,
     read_node,
@@ -129,6 +131,13 @@ class MetadataMachine:
         """A queue, None where there is none."""
         tables = self.vhosts.get(vhost)
         return None if tables is None else tables.queues.get(name)
+
+    def queue_lots(self) -> deque[Lot]:
+        """The rows of all queues, for looking at them in parts; later ones are in others too."""
+        lots: deque[Lot] = deque()
+        for tables in self.vhosts.values():
+            lots.extend(tables.queue_rows.lots)
+        return lots
 
     def exchange(self, vhost: str, name: str) -> ExchangeRecord | None:
         """An exchange, None where there is none."""

@@ -12,6 +12,7 @@ from warren.errors import CorruptRecord
 from warren.limits import TICK_GROUPS_MAX, TURN_MEMBERS_MAX
 from warren.log.group import GroupLog
 from warren.node import frames
+from warren.node.beginnings import Beginning
 from warren.node.detector import Detector, DetectorOptions, PeerChange
 from warren.node.disks import PING, PING_BYTES, Disks
 from warren.node.member import Member
@@ -130,6 +131,8 @@ class Cluster(MemberHost):
         self._node: Node = node
         self._options: Options = options
         self._dirty: list[Member] = []
+        self._beginning: Beginning | None = None
+        """What is left to do since the tables know this life."""
         self._applying: dict[int, Member] = {}
         """Members whose machine was given only some of what is committed."""
         self._news: deque[News] = deque()
@@ -241,10 +244,19 @@ class Cluster(MemberHost):
         """This life of the node is known to the cluster."""
         self.session = session
         self.newest = max(session, self.newest)
-        for member in self.members.values():
-            member.set_session(self.newest)
         self._end_links_of_strangers()
+
+    def begin(self, beginning: Beginning) -> None:
+        """Do what that calls for, in parts."""
+        self._beginning = beginning
+        beginning.go_on()
+        self._node.needs_turn = True
         self.work()
+
+    def tables_anew(self) -> None:
+        """The tables were taken over from another node."""
+        if self._beginning is not None:
+            self._beginning.tables_anew()
 
     def _end_links_of_strangers(self) -> None:
         """A node that begins links with whoever bears a name; now it knows whose that is.
@@ -266,7 +278,8 @@ class Cluster(MemberHost):
 
         Those of which that was seen are not looked at again, so that asking costs little.
         """
-        if not self.session:
+        beginning = self._beginning
+        if not self.session or (beginning is not None and not beginning.ready):
             return False
         waiting = self._to_take_over
         while waiting:
@@ -282,12 +295,22 @@ class Cluster(MemberHost):
 
     @property
     def has_work(self) -> bool:
-        """Whether a member waits for `work`, for news, or for entries."""
-        return len(self._dirty) > 0 or len(self._news) > 0 or len(self._applying) > 0
+        """Whether a member waits for `work`, or there is something to go on with."""
+        return (
+            len(self._dirty) > 0
+            or len(self._news) > 0
+            or len(self._applying) > 0
+            or self._beginning is not None
+        )
 
     def go_on(self) -> None:
         """Do the next part of what one turn does not all of; once in each turn."""
         self._room = TURN_MEMBERS_MAX
+        beginning = self._beginning
+        if beginning is not None:
+            beginning.go_on()
+            if beginning.over:
+                self._beginning = None
         if self._news:
             self._tell()
         if self._applying:

@@ -27,6 +27,7 @@ from warren.metadata.foreign_checks import foreign_command
 from warren.metadata.membership import node_with
 from warren.metadata.node_checks import check_node_that_joins
 from warren.metadata.outcome import Outcome
+from warren.metadata.rows import Lot
 from warren.metadata.tables import MemberRecord, QueueRecord
 from warren.node.member import Member
 from warren.node.tables import METADATA_GROUP, Change
@@ -95,6 +96,8 @@ class Membership:
         """The same groups, in the order in which they are looked at."""
         self._to_place: deque[QueueRecord] = deque()
         """Queues that may have no member on some nodes."""
+        self._lots_to_place: deque[Lot] = deque()
+        """Rows of further ones."""
         self._confirmed: dict[int, i64] = {}
         """Groups for which the tables here are known to be new enough, and in which term."""
         self._confirming: bool = False
@@ -352,8 +355,7 @@ class Membership:
     def _place_everywhere(self) -> None:
         """Every node holds every quorum queue: as a learner, where it does not vote."""
         self._to_place.clear()
-        for tables in self._node.tables.machine.vhosts.values():
-            self._to_place.extend(tables.queues.values())
+        self._lots_to_place = self._node.tables.machine.queue_lots()
         self._place_some()
 
     def _place_some(self) -> None:
@@ -363,9 +365,18 @@ class Membership:
         if not raft.is_leader:
             # Whoever leads the tables now does it.
             self._to_place.clear()
-        for _ in range(min(len(self._to_place), TICK_GROUPS_MAX)):
+            self._lots_to_place.clear()
+        for _ in range(TICK_GROUPS_MAX):
             if len(tables.member().submissions) >= CHANGES_AT_ONCE_MAX:
                 return
+            if not self._to_place:
+                if not self._lots_to_place:
+                    return
+                for thing in self._lots_to_place.popleft().rows:
+                    assert isinstance(thing, QueueRecord), "rows of queues"
+                    self._to_place.append(thing)
+                if not self._to_place:
+                    continue
             queue = self._to_place.popleft()
             present = tables.machine.queue(queue.vhost, queue.name)
             if present is not None:
@@ -408,7 +419,7 @@ class Membership:
                     self._place_everywhere()
             else:
                 self._turns.append(group_id)
-        if self._to_place:
+        if self._to_place or self._lots_to_place:
             self._place_some()
         if doubtful.terms and not self._confirming:
             self._confirming = True

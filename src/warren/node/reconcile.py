@@ -11,7 +11,7 @@ Source: CMR-01 to CMR-11; `rabbit_quorum_queue_periodic_membership_reconciliatio
 
 from __future__ import annotations
 
-from collections import deque
+from array import array
 from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
@@ -35,8 +35,10 @@ class Reconciler:
         self._node: Node = node
         self._nodes: list[str] = []
         self._due_ms: i64 = -1
-        self._to_look_at: deque[QueueRecord] = deque()
-        """Queues that this round has not come to yet."""
+        self._to_look_at: array[int] = array("q")
+        """Groups of the queues that this round looks at."""
+        self._at: i64 = 0
+        """How many of them it has come to."""
         self._under_way = False
         """Whether this round has met a queue for which something is being done."""
         if node.settings.reconciles:
@@ -61,14 +63,15 @@ class Reconciler:
     def tick(self, now_ms: i64) -> None:
         """Time has passed."""
         settings = self._node.settings
-        if self._to_look_at:
+        if self._at < len(self._to_look_at):
             self._look_at_some()
-            if not self._to_look_at and self._under_way:
+            if self._at == len(self._to_look_at) and self._under_way:
                 self._due_ms = min(self._due_ms, now_ms + settings.reconcile_trigger_ms)
         elif 0 <= self._due_ms <= now_ms:
             self._under_way = not self._node.tables.member().raft.leader
             if not self._under_way:
-                self._to_look_at.extend(self._node.queue_members.queues())
+                self._to_look_at = array("q", self._node.cluster.members)
+                self._at = 0
                 self._look_at_some()
             self._due_ms = now_ms + (
                 settings.reconcile_trigger_ms if self._under_way else settings.reconcile_interval_ms
@@ -76,11 +79,15 @@ class Reconciler:
 
     def _look_at_some(self) -> None:
         """Look at some of the queues, if they are led here, and see to it that they grow."""
-        for _ in range(min(len(self._to_look_at), TICK_GROUPS_MAX)):
-            queue = self._to_look_at.popleft()
-            member = self._node.cluster.members.get(int(queue.group_id))
-            if member is not None and member.raft.is_leader and self._grow(queue):
-                self._under_way = True
+        end = min(self._at + TICK_GROUPS_MAX, i64(len(self._to_look_at)))
+        while self._at < end:
+            group_id = self._to_look_at[self._at]
+            self._at += 1
+            member = self._node.cluster.members.get(group_id)
+            if member is not None and member.raft.is_leader:
+                queue = self._node.tables.record_of(group_id)
+                if queue is not None and self._grow(queue):
+                    self._under_way = True
 
     def _grow(self, queue: QueueRecord) -> bool:
         """Give a queue one more member if it has too few; whether one is on its way (CMR-02)."""

@@ -21,6 +21,7 @@ from warren.metadata.passwords import SALT_BYTES
 from warren.metadata.permissions import Authority, first_commands
 from warren.metadata.tables import LIFE_SHIFT, QueueRecord
 from warren.node import copies
+from warren.node.beginnings import Beginning
 from warren.node.member import Member
 from warren.node.revived import RAFT_SESSION, Memory, Revived
 from warren.protocols.broker import ALARM_DISK, Confirming
@@ -162,7 +163,7 @@ class Tables(Machine):
             self._node.cluster.know(record.name, record.host, record.port)
         self.machine.restore(self.first_state())
         replayer.groups.pop(METADATA_GROUP, None)
-        if METADATA_GROUP in self._node.log.group_ids():
+        if self._node.log.has_group(METADATA_GROUP):
             copies.empty(self._node.log.group(METADATA_GROUP), self._first_memory())
 
     def _know_pending(self, revived: Revived) -> None:
@@ -272,9 +273,8 @@ class Tables(Machine):
     def leadership(self, member: Member) -> None:
         """Who leads a group is known anew."""
         self._node.membership.unsettle(int(member.group_id))
-        queue = self.logged.get(int(member.group_id))
-        record = None if queue is None else self.machine.queue(queue.vhost, queue.name)
-        if record is not None and record.group_id == member.group_id:
+        record = self.record_of(int(member.group_id))
+        if record is not None:
             copies.replace(self._node, record)
         if member.group_id == METADATA_GROUP:
             self._announcing = False
@@ -296,11 +296,16 @@ class Tables(Machine):
         if group_id == METADATA_GROUP:
             nodes = self.machine.nodes.values()
             return [Copy(record.name, record.incarnation, True) for record in nodes]
-        queue = self.logged.get(group_id)
-        record = None if queue is None else self.machine.queue(queue.vhost, queue.name)
-        if record is None or record.group_id != group_id:
+        record = self.record_of(group_id)
+        if record is None:
             return []
         return [Copy(row.node, row.incarnation, row.voter) for row in record.members]
+
+    def record_of(self, group_id: int) -> QueueRecord | None:
+        """What the tables say of a queue with a group in the log here."""
+        queue = self.logged.get(group_id)
+        record = None if queue is None else self.machine.queue(queue.vhost, queue.name)
+        return None if record is None or record.group_id != group_id else record
 
     def live(self, group_id: int) -> list[tuple[int, int]]:
         """Messages of a group that are needed, also where its queue is yet to be heard of."""
@@ -420,6 +425,7 @@ class Tables(Machine):
                 else:
                     copies.replace(self._node, record)
                     self._note_copy(record)
+        self._node.cluster.tables_anew()
         self._node.cluster.watch_nodes()
         own = self.machine.nodes.get(self._node.settings.node_name)
         if own is not None and own.nonce == self._node.nonce:
@@ -583,20 +589,7 @@ class Tables(Machine):
         node.cluster.session_begun(session)
         doubtful = self._replayer is not None and len(self._replayer.doubts) > 0
         self._replayer = None
-        known: dict[int, bool] = {METADATA_GROUP: True}
-        for tables in self.machine.vhosts.values():
-            for record in tables.queues.values():
-                known[int(record.group_id)] = True
-                copies.replace(node, record)
-        for group_id in node.log.group_ids():
-            if group_id not in known:
-                if doubtful:
-                    node.log_warning(
-                        f"what the log has of group {group_id} is dropped: what is left of the "
-                        "tables names no queue for it"
-                    )
-                node.log.drop(group_id)
-                node.appended(True)
+        node.cluster.begin(Beginning(node, doubtful))
         if not self.machine.vhosts:
             settings = node.settings
             for command in first_commands(

@@ -1,0 +1,129 @@
+"""What a node does once the cluster's tables know this life of it, in parts: see `limits.py`.
+
+There may be a hundred thousand queues. Each member gets the life's session, and a copy that the
+tables name no more gives way to the one in its place; groups that only the log knows are dropped.
+What begins meanwhile has its session, and group ids are never given twice, so nothing is missed.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from typing import TYPE_CHECKING, final
+
+from mypy_extensions import i64
+
+from warren.limits import TURN_MEMBERS_MAX
+from warren.metadata.rows import Lot
+from warren.metadata.tables import QueueRecord
+from warren.node import copies
+
+if TYPE_CHECKING:
+    from warren.node.node import Node
+
+
+@final
+class Beginning:
+    """That of one life.
+
+    Attributes:
+        over: Whether nothing is left to do.
+        ready: Whether all members have their session.
+    """
+
+    def __init__(self, node: Node, doubtful: bool) -> None:
+        self._node: Node = node
+        self._doubtful: bool = doubtful
+        """Whether some of the log could not be read, so that a group may be missed."""
+        self._groups: array[int] = array("q", node.cluster.members)
+        self._logged: array[int] = array("q", node.log.group_ids())
+        self._at: i64 = 0
+        self._strays: dict[int, None] = {}
+        """Groups in the log without a queue here; a queue that is used elsewhere may name one."""
+        self._lots: deque[Lot] = deque()
+        """Rows of queues that are still to be looked at for that."""
+        self.ready: bool = False
+        self.over: bool = False
+
+    def go_on(self) -> None:
+        """Do the next part."""
+        if not self.ready:
+            self._begin_members()
+        elif self._at < len(self._logged):
+            self._look_for_strays()
+        elif self._lots:
+            self._look_at_rows()
+        else:
+            self._drop_strays()
+
+    def tables_anew(self) -> None:
+        """The tables were taken over from another node: their rows are others."""
+        if self._at == len(self._logged) and not self.over:
+            self._lots = self._node.tables.machine.queue_lots()
+
+    def _begin_members(self) -> None:
+        """Give some members their session, and hold their copies against the tables."""
+        node = self._node
+        end = min(self._at + TURN_MEMBERS_MAX, i64(len(self._groups)))
+        while self._at < end:
+            group_id = self._groups[self._at]
+            self._at += 1
+            member = node.cluster.members.get(group_id)
+            if member is not None:
+                if member.session() == 0:
+                    member.set_session(node.cluster.newest)
+                record = node.tables.record_of(group_id)
+                if record is not None:
+                    copies.replace(node, record)
+        if self._at == len(self._groups):
+            self.ready = True
+            self._at = 0
+
+    def _look_for_strays(self) -> None:
+        """Note which of some groups in the log have no queue here."""
+        node = self._node
+        end = min(self._at + TURN_MEMBERS_MAX, i64(len(self._logged)))
+        while self._at < end:
+            group_id = self._logged[self._at]
+            self._at += 1
+            if self._is_stray(group_id):
+                self._strays[group_id] = None
+        if self._at == len(self._logged) and self._strays:
+            self._lots = node.tables.machine.queue_lots()
+
+    def _is_stray(self, group_id: int) -> bool:
+        """Whether the log has a group that nothing here uses."""
+        node = self._node
+        return (
+            group_id not in node.tables.logged
+            and group_id not in node.cluster.members
+            and node.log.has_group(group_id)
+        )
+
+    def _look_at_rows(self) -> None:
+        """Take groups of some queues that the tables name off the list."""
+        left: i64 = TURN_MEMBERS_MAX
+        while self._lots and left > 0:
+            lot = self._lots.popleft()
+            left -= len(lot.rows)
+            for thing in lot.rows:
+                assert isinstance(thing, QueueRecord), "rows of queues"
+                self._strays.pop(int(thing.group_id), None)
+
+    def _drop_strays(self) -> None:
+        """Drop some of the groups that no queue names."""
+        node = self._node
+        left: i64 = TURN_MEMBERS_MAX
+        while self._strays and left > 0:
+            left -= 1
+            group_id, _ = self._strays.popitem()
+            if not self._is_stray(group_id):
+                continue
+            if self._doubtful:
+                node.log_warning(
+                    f"what the log has of group {group_id} is dropped: what is left of the "
+                    "tables names no queue for it"
+                )
+            node.log.drop(group_id)
+            node.appended(True)
+        self.over = not self._strays
