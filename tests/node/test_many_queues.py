@@ -15,6 +15,7 @@ from warren.limits import (
 from warren.log.batch import KIND_MESSAGES
 from warren.log.log import Log
 from warren.node import beginnings, cluster, frames
+from warren.node import tables as tables_module
 from warren.node.member import Member
 from warren.node.rows import Rows
 from warren.wire.amqp091 import spec
@@ -84,6 +85,38 @@ def test_queues_of_a_connection_that_is_gone_are_deleted_in_parts() -> None:
     assert isinstance(other.methods[-1], spec.QueueDeclareOk)
     pair.until(lambda: queues_of(pair.a) == 1)
     assert not pair.a.node.tables.removing
+
+
+@pytest.mark.skipif(warren.COMPILED, reason="a bound is changed in uncompiled code only")
+def test_of_many_queues_of_a_connection_that_is_gone_few_are_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The end of a connection copies no list of its queues, and none is used meanwhile."""
+    monkeypatch.setattr(tables_module, "CHANGES_AT_ONCE_MAX", 3)
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    client.call(spec.ExchangeDeclare(0, "e", "topic", False, False, True))
+    client.call(spec.ExchangeDeclare(0, "behind", "topic", False, False, True))
+    client.call(spec.ExchangeBind(0, "behind", "e"))
+    for number in range(40):
+        client.declare(f"q{number}", durable=False, exclusive=True)
+        client.call(spec.QueueBind(0, f"q{number}", "behind"))
+    tables = pair.a.node.tables
+    first, other = pair.a.client(), pair.a.client()
+    client.vanish()
+    # Exchanges go with the last of the queues, so that others of their names can be declared.
+    first.send(spec.QueueDeclare(0, "q39", False, True, False, False, False, {}))
+    other.send(spec.ExchangeDeclare(0, "e", "fanout"))
+    seen = len(other.methods)
+    steps = 0
+    while len(other.methods) == seen:
+        assert 0 < len(tables._to_remove) + tables._removing <= 9 or not tables.removing
+        pair.step()
+        steps += 1
+        assert steps < 1_000
+    assert isinstance(other.methods[-1], spec.ExchangeDeclareOk)
+    assert isinstance(first.methods[-1], spec.QueueDeclareOk)
+    assert queues_of(pair.a) == 1 and not tables.removing
 
 
 def test_a_node_that_joins_gets_many_queues_in_parts() -> None:

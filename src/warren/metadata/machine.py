@@ -144,13 +144,11 @@ class MetadataMachine:
         tables = self.vhosts.get(vhost)
         return None if tables is None else tables.exchanges.get(name)
 
-    def queues_of_owner(self, vhost: str, owner: i64) -> list[QueueRecord]:
-        """The exclusive queues of a connection, to be deleted when it ends."""
+    def queues_of_owner(self, vhost: str, owner: i64) -> dict[QueueRecord, None]:
+        """The exclusive queues of a connection, to be deleted when it ends; read only."""
         tables = self.vhosts.get(vhost)
-        if tables is None:
-            return []
-        owned = tables.owned.get(owner)
-        return [] if owned is None else list(owned)
+        owned = None if tables is None else tables.owned.get(owner)
+        return {} if owned is None else owned
 
     # --- applying -------------------------------------------------------------------------------
 

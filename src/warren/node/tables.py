@@ -6,6 +6,7 @@ and deletes the queues of this node.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64, mypyc_attr
@@ -19,7 +20,7 @@ from warren.metadata.machine import MetadataMachine
 from warren.metadata.outcome import Outcome
 from warren.metadata.passwords import SALT_BYTES
 from warren.metadata.permissions import Authority, first_commands
-from warren.metadata.tables import LIFE_SHIFT, QueueRecord
+from warren.metadata.tables import LIFE_SHIFT, ExchangeRecord, QueueRecord
 from warren.node import copies
 from warren.node.beginnings import Beginning
 from warren.node.member import Member
@@ -108,6 +109,8 @@ class Tables(Machine):
         self.removals: dict[tuple[str, str], Going] = {}
         self._to_remove: dict[QueueRecord, None] = {}
         """Further ones, whose turn has not come."""
+        self._owners_gone: dict[tuple[str, int], None] = {}
+        """Vhosts and connections that are gone and have still further ones."""
         self._removing: i64 = 0
         """How many are under way."""
         self._lacking: dict[int, None] = {}
@@ -493,7 +496,7 @@ class Tables(Machine):
 
     def delete_owned(self, vhost: str, connection: i64) -> None:
         """Delete the exclusive queues of a connection that is gone (PROP-03)."""
-        self._to_remove.update(dict.fromkeys(self.machine.queues_of_owner(vhost, connection)))
+        self._owners_gone[(vhost, int(connection))] = None
         self._remove_more()
 
     def _remove(self, record: QueueRecord) -> None:
@@ -504,15 +507,19 @@ class Tables(Machine):
     @property
     def removing(self) -> bool:
         """Whether any queue is about to go."""
-        return len(self.removals) > 0 or len(self._to_remove) > 0
+        return len(self.removals) > 0 or len(self._to_remove) > 0 or len(self._owners_gone) > 0
 
     def going(self, vhost: str, name: str) -> Going | None:
         """A queue of this name, if it is about to go."""
         found = self.removals.get((vhost, name))
-        if found is None and self._to_remove:
+        if found is None and (self._to_remove or self._owners_gone):
             record = self.machine.queue(vhost, name)
-            if record is not None and record in self._to_remove:
-                found = self._note_going(record)
+            if record is not None:
+                if (vhost, int(record.exclusive_owner)) in self._owners_gone:
+                    # Somebody is about to wait for it: from here on it is seen to by itself.
+                    self._to_remove[record] = None
+                if record in self._to_remove:
+                    found = self._note_going(record)
         return found
 
     def _note_going(self, record: QueueRecord) -> Going:
@@ -525,7 +532,9 @@ class Tables(Machine):
 
     def _remove_more(self) -> None:
         """Submit what is to be removed, as far as there is not too much under way."""
-        while self._to_remove and self._removing < CHANGES_AT_ONCE_MAX:
+        while self._removing < CHANGES_AT_ONCE_MAX:
+            if not self._to_remove and not self._note_owned():
+                break
             self._removing += 1
             record, _ = self._to_remove.popitem()
             going = self._note_going(record)
@@ -534,6 +543,23 @@ class Tables(Machine):
                 commands.DeleteQueue(record.vhost, record.name, record.group_id, record.durable),
                 Removal(self, going),
             )
+
+    def _note_owned(self) -> bool:
+        """Note some queues of a connection that is gone as to be removed; whether there are any.
+
+        Those already under way are fewer than what is looked at, so that some are new if not all
+        of the connection's were looked at.
+        """
+        while self._owners_gone and not self._to_remove:
+            owner, _ = self._owners_gone.popitem()
+            owned = self.machine.queues_of_owner(owner[0], owner[1])
+            for record in islice(owned, 2 * CHANGES_AT_ONCE_MAX):
+                going = self.removals.get((record.vhost, record.name))
+                if going is None or going.changes == 0 or going.record is not record:
+                    self._to_remove[record] = None
+            if len(owned) > 2 * CHANGES_AT_ONCE_MAX:
+                self._owners_gone[owner] = None
+        return len(self._to_remove) > 0
 
     def removed(self, going: Going) -> None:
         """One such queue is gone: channels that wait for that go on."""
@@ -555,6 +581,8 @@ class Tables(Machine):
         wanted = exchanges.get(exchange)
         if wanted is None or not wanted.bound:
             return None
+        if self._owners_gone:
+            return self._going_behind(vhost, wanted)
         leaving = [going.record for going in self.removals.values()]
         leaving.extend(self._to_remove)
         for queue in leaving:
@@ -570,6 +598,24 @@ class Tables(Machine):
                 if record is not None and record.auto_delete and source not in seen:
                     seen.add(source)
                     sources.extend(binding.source for binding in record.incoming)
+        return None
+
+    def _going_behind(self, vhost: str, exchange: ExchangeRecord) -> Going | None:
+        """The same, by what the exchange leads to: there are too many queues about to go."""
+        exchanges = self.machine.vhosts[vhost].exchanges
+        sources = [exchange]
+        seen = {exchange.name}
+        while sources:
+            for binding in sources.pop().bound.values():
+                if not binding.to_exchange:
+                    going = self.going(vhost, binding.destination)
+                    if going is not None:
+                        return going
+                elif binding.destination not in seen:
+                    seen.add(binding.destination)
+                    target = exchanges[binding.destination]
+                    if target.auto_delete:
+                        sources.append(target)
         return None
 
     def _tables_member(self) -> Member:
