@@ -20,6 +20,7 @@ that covered them; see `Runs`.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 from typing import Final, final
 
@@ -376,7 +377,8 @@ class Compactor(FileKeeper):
             movable = True
             live: i64 = 0
             sparse = False
-            for group_id in list(file.groups):
+            # No list, which Python's collector would look through.
+            for group_id in array("q", file.groups):
                 extents = file.groups[group_id]
                 if self._pinned(group_id, extents):
                     # The others are asked for their snapshots all the same.
@@ -415,7 +417,7 @@ class Compactor(FileKeeper):
         elif best:
             parts: list[CopyPart] = []
             for number in range(len(best)):
-                for group_id in list(best[number].groups):
+                for group_id in array("q", best[number].groups):
                     # A group is taken from all files together, in its turn in the first of them.
                     if not is_in(group_id, best[:number]) and not self._take_parts(
                         group_id, best, parts
