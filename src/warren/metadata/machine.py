@@ -71,14 +71,14 @@ from warren.metadata.membership import (
 )
 from warren.metadata.outcome import Outcome as Outcome
 from warren.metadata.policies import clear_policy, set_policy
-from warren.metadata.rows import Lot
+from warren.metadata.rows import Lot, array_head
 from warren.metadata.snapshots import (
+    add_vhost_row,
     node_row,
     read_node,
     read_user,
     read_vhost,
     user_row,
-    vhost_row,
 )
 from warren.metadata.tables import (
     ExchangeRecord,
@@ -389,16 +389,20 @@ class MetadataMachine:
 
     def snapshot(self) -> bytes:
         """The whole state, in the layout of `docs/formats/metadata.md`."""
-        state = [
+        values = [
             SNAPSHOT_VERSION,
             self.applied_index,
             0,  # free
             self.cluster_id,
             [node_row(node) for node in self.nodes.values()],
             [user_row(user) for user in self.users.values()],
-            [vhost_row(tables) for tables in self.vhosts.values()],
         ]
-        return msgspec.msgpack.encode(state)
+        parts = [array_head(len(values) + 1)]
+        parts.extend(msgspec.msgpack.encode(value) for value in values)
+        parts.append(array_head(len(self.vhosts)))
+        for tables in self.vhosts.values():
+            add_vhost_row(parts, tables)
+        return b"".join(parts)
 
     def restore(self, data: bytes) -> None:
         """Take over a snapshot; what was here before is void.

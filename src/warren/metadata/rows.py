@@ -1,7 +1,8 @@
 """Rows of exchanges, queues and bindings as a snapshot holds them, encoded.
 
 Each is encoded when it is made or changed and kept, and so are lots of them that follow each other,
-joined: a snapshot of hundreds of thousands is put together in milliseconds, by joining the lots.
+joined: a snapshot of hundreds of thousands is put together in milliseconds, by joining the lots,
+all of them at once: each further copy of some megabytes would cost as much.
 Layout: `docs/formats/metadata.md`.
 """
 
@@ -138,13 +139,10 @@ def binding_row(binding: Binding) -> bytes:
     )
 
 
-def array_of(rows: list[bytes], count: i64) -> msgspec.Raw:
-    """So many encoded values, of which any number may be joined, as one array."""
+def array_head(count: i64) -> bytes:
+    """What comes before so many encoded values that make up an array."""
     if count < 16:
-        head = bytes([0x90 | count])
-    elif count < 1 << 16:
-        head = b"\xdc" + int(count).to_bytes(2, "big")
-    else:
-        head = b"\xdd" + int(count).to_bytes(4, "big")
-    rows.insert(0, head)
-    return msgspec.Raw(b"".join(rows))
+        return bytes([0x90 | count])
+    if count < 1 << 16:
+        return b"\xdc" + int(count).to_bytes(2, "big")
+    return b"\xdd" + int(count).to_bytes(4, "big")

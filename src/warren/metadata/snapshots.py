@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
+import msgspec
 from mypy_extensions import i64
 
 from warren.metadata.changes import add_binding, add_exchange, add_queue, binding_key
 from warren.metadata.commands import read_members
-from warren.metadata.rows import array_of
+from warren.metadata.rows import array_head
 from warren.metadata.tables import (
     ExchangeRecord,
     NodeRecord,
@@ -21,6 +22,8 @@ from warren.metadata.tables import (
 from warren.routing.bindings import Binding
 from warren.routing.router import Router
 from warren.wire.amqp091.table import Table, decode_table
+
+VHOST_VALUES: Final = 7
 
 
 def node_row(node: NodeRecord) -> list[Any]:
@@ -62,30 +65,31 @@ def read_user(row: list[Any]) -> UserRecord:
     return UserRecord(row[0], row[1], row[2], row[3], row[4])
 
 
-def vhost_row(tables: VhostRecord) -> list[Any]:
-    """A vhost with all that is in it."""
-    bindings: list[bytes] = []
+def add_vhost_row(parts: list[bytes], tables: VhostRecord) -> None:
+    """A vhost with all that is in it, encoded, behind what there is already."""
+    parts.append(array_head(VHOST_VALUES))
+    parts.append(msgspec.msgpack.encode(tables.name))
+    parts.append(array_head(len(tables.exchange_rows)))
+    parts.extend(tables.exchange_rows.joined())
+    parts.append(array_head(len(tables.queue_rows)))
+    parts.extend(tables.queue_rows.joined())
     bound: i64 = 0
     for exchange in tables.exchanges.values():
+        bound += len(exchange.binding_rows)
+    parts.append(array_head(bound))
+    for exchange in tables.exchanges.values():
         if exchange.bound:
-            bindings.extend(exchange.binding_rows.joined())
-            bound += len(exchange.binding_rows)
+            parts.extend(exchange.binding_rows.joined())
     permissions = [
         [row.user, row.configure, row.write, row.read] for row in tables.permissions.values()
     ]
-    return [
-        tables.name,
-        array_of(tables.exchange_rows.joined(), len(tables.exchange_rows)),
-        array_of(tables.queue_rows.joined(), len(tables.queue_rows)),
-        array_of(bindings, bound),
-        permissions,
-        _policy_rows(tables.policies),
-        _policy_rows(tables.operator_policies),
-    ]
+    parts.append(msgspec.msgpack.encode(permissions))
+    parts.append(msgspec.msgpack.encode(_policy_rows(tables.policies)))
+    parts.append(msgspec.msgpack.encode(_policy_rows(tables.operator_policies)))
 
 
 def read_vhost(row: list[Any], router: Router | None) -> VhostRecord:
-    """What `vhost_row` made; its routes replace those of a router that is in use."""
+    """What `add_vhost_row` made; its routes replace those of a router that is in use."""
     name: str = row[0]
     tables = VhostRecord(name)
     if router is not None:

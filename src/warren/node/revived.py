@@ -107,8 +107,7 @@ def wrap(next_message: i64, members: list[Copy], sessions: dict[int, int], state
     for session, sequence in sessions.items():
         write_i64_le(writer, i64(session))
         write_i64_le(writer, i64(sequence))
-    writer.write(state)
-    return writer.getvalue()
+    return writer.getvalue() + state
 
 
 def unwrap(data: bytes) -> Wrapped:
