@@ -51,6 +51,10 @@ TURN_CONNECTIONS_MAX: Final = 512
 #: perhaps an election, costs some microseconds each.
 TURN_MEMBERS_MAX: Final = 1_024
 
+#: Members whose time is up that one turn sees to: most of them stand for election then, and write
+#: down that they do, for some ten microseconds each.
+TURN_ELECTIONS_MAX: Final = 512
+
 #: Changes of the cluster's tables that one turn puts in force, however many are committed at once,
 #: as when a node has been away: a queue that begins or ends costs some 50 microseconds.
 TURN_CHANGES_MAX: Final = 128

@@ -18,6 +18,7 @@ from warren.node import beginnings, cluster, frames
 from warren.node import tables as tables_module
 from warren.node.member import Member
 from warren.node.rows import Rows
+from warren.raft.raft import Raft
 from warren.wire.amqp091 import spec
 
 MANY = 300
@@ -253,6 +254,45 @@ def test_a_queue_that_begins_looks_at_no_messages_for_others(
         client.declare(f"q{number}", kind="quorum", size=2)
     pair.until(lambda: queues_of(pair.b) == 10)
     assert 0 < looked < 1_000
+
+
+@pytest.mark.skipif(warren.COMPILED, reason="a bound is changed in uncompiled code only")
+def test_few_of_many_groups_begin_to_elect_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind a start all of them do, however long the node was kept from it."""
+    monkeypatch.setattr(cluster, "TURN_ELECTIONS_MAX", 3)
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    for number in range(20):
+        client.declare(f"q{number}", kind="quorum")
+        client.publish(f"q{number}", b"x")
+    pair.settle()
+    pair.a.kill()
+    pair.a.start()
+    node = pair.a.node
+    ticked = 0
+    tick, go_on = Raft.tick, cluster.Cluster.go_on
+
+    def counted(self: Raft, now_ms: int) -> None:
+        nonlocal ticked
+        ticked += 1
+        tick(self, now_ms)
+
+    def gone_on(self: cluster.Cluster) -> None:
+        nonlocal ticked
+        ticked = 0
+        go_on(self)
+
+    monkeypatch.setattr(Raft, "tick", counted)
+    monkeypatch.setattr(cluster.Cluster, "go_on", gone_on)
+    pair.clock.advance(60_000)
+    node.tick_log()
+    most = ticked
+    while node.needs_turn:
+        node.turn()
+        most = max(most, ticked)
+    assert most == 3
+    pair.until(lambda: node.ready)
+    assert all(member.raft.is_leader for member in node.cluster.members.values())
 
 
 def test_asking_whether_clients_may_come_looks_at_each_queue_once(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, final
 from mypy_extensions import i64
 
 from warren.errors import CorruptRecord
-from warren.limits import TICK_GROUPS_MAX, TURN_MEMBERS_MAX
+from warren.limits import TICK_GROUPS_MAX, TURN_ELECTIONS_MAX, TURN_MEMBERS_MAX
 from warren.log.group import GroupLog
 from warren.node import frames
 from warren.node.beginnings import Beginning
@@ -139,6 +139,10 @@ class Cluster(MemberHost):
         self._room: i64 = TURN_MEMBERS_MAX
         """How many more members are told news before the next turn."""
         self._timed: dict[int, Member] = {}
+        self._due: array[int] = array("q")
+        """Groups of those that were due when a tick looked."""
+        self._ticked: i64 = 0
+        """How many of them were seen to."""
         self._to_take_over: list[Member] = []
         """Members of which it is not known that they go on from where the last life ended."""
         self._held_up: dict[int, Member] = {}
@@ -300,6 +304,7 @@ class Cluster(MemberHost):
             len(self._dirty) > 0
             or len(self._news) > 0
             or len(self._applying) > 0
+            or self._ticked < len(self._due)
             or self._beginning is not None
         )
 
@@ -311,7 +316,9 @@ class Cluster(MemberHost):
             beginning.go_on()
             if beginning.over:
                 self._beginning = None
-        if self._news:
+        if self._ticked < len(self._due):
+            self._tick_some()
+        elif self._news:
             self._tell()
         if self._applying:
             applying = self._applying
@@ -362,16 +369,37 @@ class Cluster(MemberHost):
             for member in held_up.values():
                 member.go_on()
                 self._watch(member)
-        for member in list(self._timed.values()):
-            deadline = member.raft.deadline_ms
-            if 0 <= deadline <= now and not member.log.incomplete:
-                member.raft.tick(now)
-                member.work()
-                self._watch(member)
+        if self._ticked == len(self._due):
+            self._due = array("q")
+            self._ticked = 0
+            for group_id, member in self._timed.items():
+                if self._is_due(member, now):
+                    self._due.append(group_id)
+        self._tick_some()
         if self._early:
             self._drop_early("", now)
         if self._parting:
             self._part(now)
+
+    def _is_due(self, member: Member, now: i64) -> bool:
+        return 0 <= member.raft.deadline_ms <= now and not member.log.incomplete
+
+    def _tick_some(self) -> None:
+        """Let some of the members mind their time that are due; the next turn goes on.
+
+        Right behind a start they may all be, to elect their leaders.
+        """
+        now = self.monotonic_ms()
+        end = min(self._ticked + TURN_ELECTIONS_MAX, i64(len(self._due)))
+        while self._ticked < end:
+            member = self._timed.get(self._due[self._ticked])
+            self._ticked += 1
+            if member is not None and self._is_due(member, now):
+                member.raft.tick(now)
+                member.work()
+                self._watch(member)
+        if self._ticked < len(self._due):
+            self._node.needs_turn = True
 
     def _heed(self) -> None:
         """Tell the members which nodes came and went."""
