@@ -16,6 +16,7 @@ from warren.log.batch import KIND_MESSAGES
 from warren.log.log import Log
 from warren.node import beginnings, cluster, frames
 from warren.node import tables as tables_module
+from warren.node.disks import BEHIND, PING, PING_BYTES
 from warren.node.member import Member
 from warren.node.rows import Rows
 from warren.raft.raft import Raft
@@ -293,6 +294,38 @@ def test_few_of_many_groups_begin_to_elect_at_once(monkeypatch: pytest.MonkeyPat
     assert most == 3
     pair.until(lambda: node.ready)
     assert all(member.raft.is_leader for member in node.cluster.members.values())
+
+
+@pytest.mark.skipif(warren.COMPILED, reason="a bound is changed in uncompiled code only")
+def test_few_of_many_members_hear_of_a_disk_that_is_behind_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cluster, "TURN_MEMBERS_MAX", 3)
+    pair = Pair()
+    client = pair.a.client()
+    for number in range(8):
+        client.declare(f"q{number}", kind="quorum", size=2)
+    pair.settle()
+    told: list[bool] = []
+    tell = Raft.peer_behind
+
+    def counted(self: Raft, node: str, behind: bool, now_ms: int) -> bool:
+        told.append(behind)
+        return tell(self, node, behind, now_ms)
+
+    monkeypatch.setattr(Raft, "peer_behind", counted)
+    cluster_a = pair.a.node.cluster
+    number = bytes(PING_BYTES - 1)
+    while cluster_a.has_work:
+        pair.a.node.turn()
+    for flags in (BEHIND, 0):
+        before = len(told)
+        cluster_a.disks.heard("b", bytes([PING]) + number + bytes([flags]))
+        while cluster_a.has_work or before < len(told):
+            assert len(told) - before <= 3
+            before = len(told)
+            pair.a.node.turn()
+    assert told == 9 * [True] + 9 * [False]
 
 
 def test_asking_whether_clients_may_come_looks_at_each_queue_once(

@@ -14,7 +14,7 @@ from warren.log.group import GroupLog
 from warren.node import frames
 from warren.node.beginnings import Beginning
 from warren.node.detector import Detector, DetectorOptions, PeerChange
-from warren.node.disks import PING, PING_BYTES, Disks
+from warren.node.disks import BEHIND, PING, PING_BYTES, Disks
 from warren.node.member import Member
 from warren.node.member_host import MemberHost
 from warren.node.membership import DURABLE
@@ -90,13 +90,15 @@ class News:
         told: How many of them have heard of it.
         peer: The node that it is about; empty if sessions of any node may be over.
         change: Whether it came or went; None if only the link to it is new.
+        disk: Whether its disk is behind now or keeps up again, as `BEHIND` or 0; else -1.
     """
 
-    def __init__(self, groups: array[int], peer: str, change: PeerChange | None) -> None:
+    def __init__(self, groups: array[int], peer: str, change: PeerChange | None, disk: i64) -> None:
         self.groups = groups
         self.told: i64 = 0
         self.peer = peer
         self.change = change
+        self.disk: i64 = disk
 
 
 @final
@@ -412,10 +414,14 @@ class Cluster(MemberHost):
                 self.transfers.sender_down(change.peer)
             self._tell_members(change.peer, change)
 
-    def _tell_members(self, peer: str, change: PeerChange | None) -> None:
+    def tell_behind(self, peer: str, behind: bool) -> None:
+        """A node's disk is behind, or keeps up again."""
+        self._tell_members(peer, None, BEHIND if behind else 0)
+
+    def _tell_members(self, peer: str, change: PeerChange | None, disk: i64 = -1) -> None:
         """Have all members hear of something; see `News`. With many, further turns go on."""
         if self.members:
-            self._news.append(News(array("q", self.members), peer, change))
+            self._news.append(News(array("q", self.members), peer, change, disk))
             self._tell()
 
     def _tell(self) -> None:
@@ -434,6 +440,10 @@ class Cluster(MemberHost):
 
     def _tell_one(self, member: Member, news: News) -> None:
         change = news.change
+        if news.disk >= 0:
+            if member.raft.peer_behind(news.peer, news.disk > 0, self.monotonic_ms()):
+                self.stirred(member)
+            return
         if change is None:
             if not news.peer:
                 member.rows.close_sessions(member)

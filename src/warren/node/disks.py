@@ -287,7 +287,4 @@ class Disks:
                 else f"the disk of node {peer} keeps up again"
             )
         if (flags ^ before) & BEHIND:
-            behind = flags & BEHIND != 0
-            for member in list(node.cluster.members.values()):
-                if member.raft.peer_behind(peer, behind, node.monotonic_ms()):
-                    node.cluster.stirred(member)
+            node.cluster.tell_behind(peer, flags & BEHIND != 0)
