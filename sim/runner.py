@@ -105,6 +105,10 @@ NEEDED_OF_CLUSTERS = (
     "transfers outlived",
     "disks put back",
     "begun anew",
+    "disks spoiled",
+    "begun anew for damage",
+    "disks wiped",
+    "wiped nodes back",
 )
 """The same for clusters."""
 

@@ -119,9 +119,10 @@ class SimPeers:
             self._network.cut_short(link)
 
     def refuse(self, peer: str, reason: str) -> None:
-        """End the link from a peer, over which something came damaged."""
+        """End the link from a peer: something came damaged over it, or it only bears a name."""
         link = self.accepted.get(peer)
-        if link is None or not link.damaged:
+        stranger = self._network.is_wiped(peer) and reason == codes.TEXTS[codes.NAME_TAKEN]
+        if link is None or not (link.damaged or stranger):
             raise Violation(f"what {peer} sent {self._site.name} is refused: {reason}")
         self._network.refuse(link)
 
@@ -181,7 +182,7 @@ class Network:
         peers = source.peers
         assert peers is not None
         target = self._world.sites.get(host)
-        if target is None or not self._reachable(source, target):
+        if target is None or not self.reachable(source, target):
             peers.redial(peer)
             return
         link = Link(source, target)
@@ -190,7 +191,12 @@ class Network:
             2 * self._delay_us(), lambda: source.guarded(life, lambda: self._shaken(link, peer))
         )
 
-    def _reachable(self, source: Site, target: Site) -> bool:
+    def is_wiped(self, name: str) -> bool:
+        """Whether what a node of this name had is lost, so that it is another one."""
+        return self._world.sites[name].wiped
+
+    def reachable(self, source: Site, target: Site) -> bool:
+        """Whether a machine that asks a node something gets an answer."""
         pair = (source.name, target.name)
         return (
             target.node is not None
@@ -207,7 +213,7 @@ class Network:
         if not peers.dials(peer):
             return
         theirs = target.hello() if target.life == link.target_life else None
-        if theirs is None or theirs.name != peer or not self._reachable(source, target):
+        if theirs is None or theirs.name != peer or not self.reachable(source, target):
             peers.redial(peer)
             return
         own = source.hello()
@@ -332,7 +338,7 @@ class Network:
     def refuse(self, link: Link) -> None:
         """The target ends a link, and reads nothing more of it."""
         link.refused = True
-        self._world.count("links ended by damage")
+        self._world.count("links ended by damage" if link.damaged else "links of strangers ended")
         target, life = link.target, link.target_life
         self.after(1, lambda: target.guarded(life, lambda: self._ended_once(link)))
         self._lose_source(link, self.random.randrange(1, 50 * MS))

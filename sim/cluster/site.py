@@ -18,12 +18,14 @@ from sim.connection import SimConnection
 from sim.disk import Crash, SimDisk, SimExecutor
 from sim.model import Violation
 from warren import __version__
-from warren.errors import StorageError
+from warren.errors import CorruptRecord, StorageError
 from warren.log.config import LogConfig
+from warren.log.manifest import DIRECTORY, MANIFEST_PATH
 from warren.node.cluster import ClusterListener
 from warren.node.node import Node
 from warren.ports import PeerHello
 from warren.protocols.broker import Settings
+from warren.protocols.peer import refusal as codes
 from warren.protocols.peer.hello import LIVES_MAX
 
 if TYPE_CHECKING:
@@ -82,6 +84,8 @@ class Site:
         lost: Whether the machine is gone for good.
         rotten: Whether a bit of its disk has flipped.
         restored: Whether its disk is an older copy, and nobody has noticed yet.
+        spoiled: Whether its disk lacks what nobody can name, until it has begun anew.
+        wiped: Whether its disk has lost everything once.
         cluster_id: What the data directory says, empty at first.
         lives: Of the data directory, the newest first.
         free_limit_bytes: Free space below which the node raises its alarm.
@@ -108,6 +112,8 @@ class Site:
         self.lost = False
         self.rotten = False
         self.restored = False
+        self.spoiled = False
+        self.wiped = False
         self.cluster_id = b""
         self.lives: list[bytes] = []
         self.free_limit_bytes = 8_192
@@ -300,8 +306,13 @@ class Site:
             self.fail_power()
             return
         except StorageError as error:
-            self._damaged(error)
+            if self.spoiled:
+                self._wait_for_others(error)
+            else:
+                self._damaged(error)
             return
+        if self.spoiled and not self.former_uid:
+            raise Violation(f"node {self.name} goes on with a log that lacks something")
         world.say("%s begins life %d", self.name, self.life)
         if contact and contact != self.name:
             node.cluster.know(contact, contact, PORT)
@@ -350,7 +361,58 @@ class Site:
             self._known_round = int(node.log.round_number)
         if node.log.idle or node.log.round_number >= self._known_round + 2:
             self.former_uid = b""
+            self.spoiled = False
             self.world.ledger.begun_anew(self)
+
+    # --- an empty disk, and one that lacks something --------------------------------------------
+
+    def wipe(self) -> None:
+        """Have an empty disk; the node is down."""
+        assert self.node is None
+        random = self.world.random
+        self.disk = SimDisk(random.getrandbits(32))
+        self.uid = random.randbytes(UID_BYTES)
+        self.former_uid = self.cluster_id = b""
+        self.lives, self.starts = [], 0
+        self.joins = self.wiped = True
+
+    def _wait_for_others(self, error: StorageError) -> None:
+        """Begin anew if another node says that a majority goes on without this one.
+
+        If not, the start after this one asks again. The same as in `warren.server.main.Server`.
+        """
+        world = self.world
+        if not isinstance(error, CorruptRecord) or self.former_uid:
+            raise Violation(f"node {self.name} does not begin anew: {error}") from error
+        own = self.hello()
+        assert own is not None
+        # None of the lives that the others know: see `Membership.judge`.
+        own.lives = [bytes(UID_BYTES)] * LIVES_MAX
+        world.say("%s waits for the others: %s", self.name, error)
+        world.count("damage found")
+        self._end(True)
+        self.disk.restart()
+        # Nothing of this start was written down.
+        self.starts -= 1
+        del self.lives[0]
+        for other in world.running():
+            if not world.network.reachable(self, other):
+                continue
+            assert other.peers is not None
+            if other.peers.listener.judge(own) == codes.OUTDATED:
+                break
+        else:
+            return
+        world.say("%s begins anew", self.name)
+        world.count("begun anew for damage")
+        self.former_uid = self.uid
+        self.uid = world.random.randbytes(UID_BYTES)
+        world.ledger.restored(self)
+        if error.path == MANIFEST_PATH:
+            # Nothing says any more what is in which file.
+            for name in self.disk.list(DIRECTORY):
+                self.disk.remove(f"{DIRECTORY}/{name}")
+            self.disk.sync_directory(DIRECTORY)
 
     # --- the end --------------------------------------------------------------------------------
 

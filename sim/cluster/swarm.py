@@ -58,6 +58,11 @@ OUTLIVE = "outlive"
 RESTORE = "restore"
 """A machine's disk is put back to an older copy: its node has to begin anew."""
 
+SPOIL = "spoil"
+"""A disk loses what nobody can name: its node has to wait for the others, and to begin anew."""
+WIPE = "wipe"
+"""A disk loses everything: its node has to be forgotten before it may join under its name."""
+
 FAULTS: Final = (
     KILL,
     POWER,
@@ -80,7 +85,7 @@ FAULTS: Final = (
 )
 
 
-LATER_FAULTS: Final = (GARBLE, STALL, CRAWL, DAMAGE, OUTLIVE, RESTORE)
+LATER_FAULTS: Final = (GARBLE, STALL, CRAWL, DAMAGE, OUTLIVE, RESTORE, SPOIL, WIPE)
 """Drawn apart, as all that came later is: runs without it are what they were before."""
 
 

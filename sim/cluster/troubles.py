@@ -10,6 +10,7 @@ from sim.cluster import swarm
 from sim.cluster.restoring import HARMLESS, Restoring
 from sim.cluster.schedule import MS
 from sim.cluster.site import Site
+from sim.cluster.spoiling import Spoiling
 from sim.cuts import deafen_one, garble_one, have_all_read, lose_one
 from sim.troubles import HOUR_MS, WIDE_BYTES
 from warren.errors import ClusterError
@@ -39,6 +40,7 @@ class ClusterTroubles:
         self._world = world
         self.armed = False
         self.restoring = Restoring(world)
+        spoiling = Spoiling(world)
         self._acts: dict[str, Callable[[Site], None]] = {
             swarm.KILL: Site.kill,
             swarm.POWER: self._fail_power,
@@ -64,6 +66,8 @@ class ClusterTroubles:
             swarm.DAMAGE: self._damage,
             swarm.OUTLIVE: lambda _: self._arm(),
             swarm.RESTORE: self.restoring.strike,
+            swarm.SPOIL: spoiling.spoil,
+            swarm.WIPE: spoiling.wipe,
         }
 
     def strike(self, trouble: str) -> None:

@@ -26,7 +26,7 @@ from sim.cluster.lines import Lines
 from sim.cluster.network import Network
 from sim.cluster.schedule import MS, Schedule
 from sim.cluster.site import DAMAGED, Site
-from sim.cluster.swarm import REPLACE, RESTORE, ROT, ClusterOptions
+from sim.cluster.swarm import REPLACE, RESTORE, ROT, SPOIL, WIPE, ClusterOptions
 from sim.cluster.troubles import ClusterTroubles
 from sim.connection import SimConnection
 from sim.consumer import Receiver
@@ -161,8 +161,8 @@ class ClusterWorld(Stage):
         for kind in self.options.renewed:
             if kind == "transient":
                 renewed.append(QueueState("vt", "classic", False, True))
-            elif kind == "classic" and RESTORE in self.faults.faults:
-                # Nobody keeps what is known of it at the time of a copy.
+            elif kind == "classic" and {RESTORE, SPOIL} & set(self.faults.faults):
+                # Nobody keeps what is known of it at the time of a copy, or can say what is left.
                 continue
             elif kind == "classic" or self.voters_min() < MEMBERS_MIN:
                 # What is declared while a node is down has too few members to lose one.
@@ -309,11 +309,19 @@ class ClusterWorld(Stage):
         site.lost = True
         self.remote_lines.lost(site)
         site.kill()
-        self.schedule.after(FORGET_US, lambda: self._forget(site))
+        self.forget(site.name, site.uid, self._begin_fresh)
+
+    def _begin_fresh(self, contact: str) -> None:
+        """Have another machine join."""
+        name = f"n{len(self.sites) + 1}"
+        fresh = Site(self, name, True)
+        self.sites[name] = fresh
+        self.count("replacements")
+        fresh.boot(contact)
 
     def voters_min(self) -> int:
         """Operators leave a queue so many members that vote: one more may be lost for good."""
-        losing = {REPLACE, RESTORE, ROT} & set(self.faults.faults)
+        losing = {REPLACE, RESTORE, ROT, SPOIL, WIPE} & set(self.faults.faults)
         return MEMBERS_MIN if losing else 1
 
     def _spares_one(self) -> bool:
@@ -326,29 +334,34 @@ class ClusterWorld(Stage):
                     return False
         return len(self.running()) == self.faults.size
 
-    def _forget(self, site: Site) -> None:
-        """As an operator would, again until it is done."""
+    def forget(self, name: str, uid: bytes, then: Callable[[str], None]) -> None:
+        """Have a node forgotten in a while, as an operator would, again until it is done.
+
+        Args:
+            uid: Of its data directory, since another node may come to bear its name.
+            then: Called with the name of a node that knows that it is done.
+        """
+        self.schedule.after(FORGET_US, lambda: self._forget(name, uid, then))
+
+    def _forget(self, name: str, uid: bytes, then: Callable[[str], None]) -> None:
         for other in self.running():
             node = other.node
             assert node is not None
             if not self.serves(other) or other.paused():
                 continue
-            if site.name not in node.tables.machine.nodes:
-                name = f"n{len(self.sites) + 1}"
-                fresh = Site(self, name, True)
-                self.sites[name] = fresh
-                self.count("replacements")
-                fresh.boot(other.name)
+            record = node.tables.machine.nodes.get(name)
+            if record is None or record.uid != uid:
+                then(other.name)
                 return
-            running = not node.cluster.detector.suspected(site.name)
+            running = not node.cluster.detector.suspected(name)
             try:
-                command = check_remove_node(node.tables.machine, site.name, running)
+                command = check_remove_node(node.tables.machine, name, running)
             except ClusterError as error:
                 self.say("%s: %s", other.name, error)
                 continue
             self.submit(other, command)
             break
-        self.schedule.after(FORGET_US, lambda: self._forget(site))
+        self.forget(name, uid, then)
 
     @staticmethod
     def submit(site: Site, command: Command) -> None:
@@ -573,8 +586,8 @@ class ClusterWorld(Stage):
         return site.life != found[1] or site.node is None
 
     def machine_lost(self, name: str) -> bool:
-        """Whether a machine is lost for good."""
-        return self.sites[name].lost
+        """Whether a machine is lost for good, or what it had."""
+        return self.sites[name].lost or self.sites[name].wiped
 
     def check_kept(self, queue: Incarnation, message: Message) -> None:
         """A quorum queue confirms what is committed."""

@@ -16,15 +16,17 @@ from sim.cluster.swarm import (
     PAUSE,
     POWER,
     REPLACE,
+    SPOIL,
     STOP,
     TRANSFER,
+    WIPE,
 )
 from tests.sim.planted import Mend, Where, replace
 from warren.log import group as group_log
 from warren.log import reading
 from warren.log.batch import Header
-from warren.metadata import checks, machine
-from warren.metadata.commands import DeleteQueue
+from warren.metadata import checks, machine, node_checks
+from warren.metadata.commands import AddNode, DeleteQueue
 from warren.node import (
     cluster,
     member,
@@ -40,6 +42,7 @@ from warren.node import (
 )
 from warren.protocols.amqp091 import channel
 from warren.protocols.amqp091 import tables as class_table
+from warren.protocols.peer import refusal
 from warren.queues import fifo, quorum, remote
 from warren.queues.links import Reply
 from warren.queues.runs import RunQueue
@@ -63,6 +66,57 @@ def leases_by_wall() -> Mend:
 
     original = quorum.QuorumQueue.expire_groups
     return replace(quorum.QuorumQueue, "expire_groups", expire)
+
+
+def together(*mends: Mend) -> Mend:
+    """Several of them as one."""
+
+    def mend() -> None:
+        for each in mends:
+            each()
+
+    return mend
+
+
+def damage_unheeded() -> Mend:
+    """A node goes on with what is whole of a damaged log, as if there were no others."""
+
+    def doubtful(replayer: Any, error: Any) -> None:
+        replayer.doubts.append(error)
+
+    return together(
+        replace(replay.NodeReplayer, "doubtful", doubtful),
+        replace(replay.NodeReplayer, "complete", lambda _: None),
+    )
+
+
+def same_name() -> Mend:
+    """A node that joins takes the place of the one of its name, whatever directory it has."""
+
+    def judge(members: Any, hello: Any) -> int:
+        code = judged(members, hello)
+        return 0 if code == refusal.NAME_TAKEN else int(code)
+
+    def check(tables_machine: Any, name: str, uid: bytes, *others: Any) -> Any:
+        node = tables_machine.nodes.get(name)
+        if node is not None and node.uid != uid:
+            return AddNode(name, uid, *others)
+        return checked(tables_machine, name, uid, *others)
+
+    def add(nodes: Any, command: Any, outcome: Any) -> None:
+        node = nodes.get(command.name)
+        if node is not None:
+            node.uid = command.uid
+        added(nodes, command, outcome)
+
+    judged = membership.Membership.judge
+    checked = node_checks.check_add_node
+    added = machine.add_node
+    return together(
+        replace(membership.Membership, "judge", judge),
+        replace(node_checks, "check_add_node", check),
+        replace(machine, "add_node", add),
+    )
 
 
 def unpersisted_vote() -> Mend:
@@ -461,6 +515,8 @@ PLANTED = {
     early_apply: Where(),
     confirms_at_submit: Where(),
     stamps_by_wall: Where(1, 150, (CLOCK, TRANSFER)),
+    damage_unheeded: Where(3, 250, (SPOIL, KILL, CUT)),
+    same_name: Where(1, 250, (WIPE, KILL, CUT)),
     leases_by_wall: Where(73, 300, (CLOCK, TRANSFER, LOSE, KILL), LEASES),
     lost_resend: Where(3, 100, (CUT, TRANSFER), QUORUM),
     unchecked_sequence: Where(3, 150, (CUT, TRANSFER, KILL)),
