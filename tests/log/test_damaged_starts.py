@@ -342,6 +342,25 @@ def test_a_start_over_damage_is_known_until_all_was_looked_through(where: str) -
     assert not known
 
 
+def test_what_went_with_a_whole_file_is_missed_by_the_next_start_too() -> None:
+    """As long as no snapshot covers it: nothing in the file tells of it any more."""
+    disk, before = filled()
+    path, _, first = place(before, ALONE, 1)
+    behind = place(before, ALONE, 2)[2]
+    disk.open(path).write_durable([bytes(len(disk.image()[path]))], 0)
+    disk.remove(path.replace(".log", ".idx"))
+    disk.sync_directory("log")
+    begun(disk, Doubting())
+    for _ in range(2):
+        disk.crash()
+        replayer = Patient()
+        log, _ = begun(disk, replayer)
+        assert log.salvaged
+        assert list(replayer.gone) == [REPLICATED]
+        assert (ALONE, first - 1, behind - 2) in replayer.losses
+        assert replayer.entries[ALONE] == [*range(1, first), *range(behind, COUNT + 1)]
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_any_place_may_be_damaged(seed: int) -> None:
     """A start goes on or is refused, both without an assertion; then the log works on."""

@@ -273,6 +273,9 @@ class Recovery:
         store = self._store
         visitor = _Entries(store, self._replayer)
         visitor.damage = self._doubt
+        if visitor.damage is None and store.salvaged:
+            # Of what is lost since then no file may tell.
+            visitor.damage = CorruptRecord(SALVAGE_PATH, 0, "a start went on over damage")
         for group_id in sorted(store.groups):
             group = store.groups[group_id]
             try:

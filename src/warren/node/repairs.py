@@ -283,7 +283,7 @@ class Repairs:
         """Forget about the damage once all was looked through, and what came of it is durable."""
         node = self._node
         self._looking = [queue for queue in self._looking if queue.looking()]
-        if self._looking or self._damaged or not node.cluster.session:
+        if self._looking or self._damaged or self._holes or not node.cluster.session:
             self._looked_round = 0
         elif self._looked_round == 0:
             # One round may be under way; what was appended since goes into the next one.
