@@ -518,12 +518,11 @@ class ClusterWorld(Stage):
         hands = connection.outbox and not connection.held and not site.paused()
         if reads and (not hands or self.random.random() < 0.5):
             self.life = site.life
-            lost = connection.closing
             connection.receive()
             if connection.dead:
                 self.connections.remove(connection)
                 site.guarded(site.life, lambda: None)
-            assert lost or not connection.dead
+            assert connection.closing or not connection.dead
             self._note_read(site, connection)
         elif hands:
             size = len(connection.outbox)
