@@ -1,14 +1,15 @@
 """What one command costs a node whose queue has its messages in as many runs.
 
-    python -m bench.scattered [--runs 500000] [--kind classic|transient] [COMMAND ...]
+    python -m bench.scattered [--runs 500000] [--kind classic|quorum|transient] [COMMAND ...]
 
 One node, with its disk and clients in memory. A channel was handed twice as many messages as there
 are to be runs, and acked every second of them, so that each of the rest is a run of its own: for
-the channel, for its consumer and for its queue. A node is filled for each command. Then the command
+the channel, for its consumer and for its queue. A consumer of a quorum queue may hold 65,535, so
+that it has several there, which take turns. A node is filled for each command. Then the command
 is sent, and told are the longest turn from there until all is done, how many took more than a
 millisecond, and the sum of all, in seconds of the processor. `snapshot` and `live` are no commands
-of clients: the one is the queue's state for the log, the other what is asked when files are
-compacted.
+of clients: the one is the queue's state for the log, the other what is found out when files are
+compacted, part by part. `status` is `table.status`, for quorum queues, of what is ready again.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from warren.wire.amqp091.frame import content_frames, method_frame
 
 PART = 1_000
 """Messages that are published or acked in one go while a node is filled."""
+
+PREFETCH_MAX = 65_535
 
 TURNS_MAX = 1_000_000
 IDLE_TURNS = 50
@@ -46,15 +49,23 @@ class Filled:
         self.node = self.pair.a.node
         self.last_tag = 2 * runs
         self.idle = False
+        self.parts: list[float] = []
+        """What was not done in turns of the node."""
         other = self.pair.a.client()
-        other.declare("q", durable=kind != "transient")
+        other.declare("q", durable=kind != "transient", kind=kind.replace("transient", "classic"))
         self.queue = self.pair.a.queue("q")
         self.client = Silent(self.pair.a)
         self.pair.a.clients.append(self.client)
         self.pair.until(lambda: self.client.opened)
         channel: Any = self.client.end.channels[1]
-        self.client.send(spec.BasicConsume(0, "q", "c", False, False, False, False, {}))
-        self.rest()
+        consumers = 1
+        if kind == "quorum":
+            consumers = 2 * runs // PREFETCH_MAX + 1
+            self.client.send(spec.BasicQos(0, PREFETCH_MAX, False))
+        for number in range(consumers):
+            name = f"c{number}"
+            self.client.send(spec.BasicConsume(0, "q", name, False, False, False, False, {}))
+            self.rest()
         publish = spec.BasicPublish(0, "", "q", False, False)
         part = content_frames(1, publish, b"\x10\x00\x02", b"", 131_072) * PART
         for _ in range(2 * runs // PART):
@@ -69,6 +80,9 @@ class Filled:
             self.rest(1)
         self.rest()
         assert transactional or channel.unsettled.count() == runs + 1
+        held = [consumer.holding() for consumer in self.queue.fifo.consumers.values()]
+        assert transactional or sum(map(len, held)) >= runs
+        del held
 
     def turn(self) -> float:
         """Let everybody do what is to be done; seconds of the node's turn."""
@@ -77,7 +91,7 @@ class Filled:
         self.client.exchange()
         self.node.turn()
         took = time.process_time() - began
-        self.idle = not self.node.needs_turn
+        self.idle = not self.node.needs_turn and not self.queue.fifo.unfinished()
         self.pair.clock.advance(5)
         self.node.tick_log()
         return took
@@ -100,10 +114,36 @@ def send(method: Callable[[int], spec.Method]) -> Callable[[Filled], None]:
 
 def purge(filled: Filled) -> None:
     """What the channel held is ready before."""
+    make_ready(filled)
+    filled.client.send(spec.QueuePurge(0, "q", False))
+
+
+def status(filled: Filled) -> None:
+    """Likewise."""
+    make_ready(filled)
+    filled.client.send(spec.TableStatus(queue="q", group="group"))
+
+
+def make_ready(filled: Filled) -> None:
     filled.client.send(spec.ChannelClose(0, "", 0, 0))
     filled.client.send(spec.ChannelOpen())
     filled.rest()
-    filled.client.send(spec.QueuePurge(0, "q", False))
+
+
+def live(filled: Filled) -> None:
+    gathering = filled.queue.gather_live()
+    filled.parts = timed_parts(gathering.go_on)
+
+
+def timed_parts(go_on: Callable[[], bool]) -> list[float]:
+    """What each part of some work takes."""
+    took: list[float] = []
+    through = False
+    while not through:
+        began = time.process_time()
+        through = go_on()
+        took.append(time.process_time() - began)
+    return took
 
 
 def lose(filled: Filled) -> None:
@@ -117,26 +157,34 @@ COMMANDS: dict[str, Callable[[Filled], None]] = {
     "nack": send(lambda tag: spec.BasicNack(tag, True, True)),
     "discard": send(lambda tag: spec.BasicNack(tag, True, False)),
     "recover": send(lambda tag: spec.BasicRecover(True)),
-    "cancel": send(lambda tag: spec.BasicCancel("c", False)),
+    "cancel": send(lambda tag: spec.BasicCancel("c0", False)),
     "channel.close": send(lambda tag: spec.ChannelClose(0, "", 0, 0)),
     "connection.close": lose,
     "purge": purge,
     "delete": send(lambda tag: spec.QueueDelete(0, "q", False, False, False)),
     "tx.commit": send(lambda tag: spec.TxCommit()),
     "tx.rollback": send(lambda tag: spec.TxRollback()),
-    "snapshot": lambda filled: filled.queue.snapshot(),
-    "live": lambda filled: filled.queue.live(),
+    "status": status,
+    "snapshot": lambda filled: filled.node.want_snapshot(int(filled.queue.group_id)),
+    "live": live,
 }
+
+ONLY = {
+    "status": ("quorum",),
+    "snapshot": ("quorum", "classic"),
+    "live": ("quorum", "classic"),
+}
+"""Kinds of queues that know a command, where that is not all."""
 
 
 def main() -> None:
     words = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     words.add_argument("commands", nargs="*", metavar="COMMAND", help=" ".join(COMMANDS))
     words.add_argument("--runs", type=int, default=500_000)
-    words.add_argument("--kind", choices=["classic", "transient"], default="classic")
+    words.add_argument("--kind", choices=["classic", "quorum", "transient"], default="classic")
     chosen = words.parse_args()
     for name in chosen.commands or COMMANDS:
-        if name in ("snapshot", "live") and chosen.kind == "transient":
+        if chosen.kind not in ONLY.get(name, (chosen.kind,)):
             continue
         filled = Filled(chosen.kind, chosen.runs, name.startswith("tx."))
         gc.collect()
@@ -144,8 +192,11 @@ def main() -> None:
         began = time.process_time()
         COMMANDS[name](filled)
         took = [time.process_time() - began]
-        if name == "purge":
+        if name in ("purge", "status"):
             took = []
+        if filled.parts:
+            # The first also began it.
+            took = [max(took[0] - sum(filled.parts), 0.0) + filled.parts[0], *filled.parts[1:]]
         took += filled.rest()
         gc.enable()
         print(

@@ -107,6 +107,24 @@ class Job:
         raise AssertionError("a job defines done")
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Work:
+    """Something on the node's thread that takes too long for one turn."""
+
+    def go_on(self) -> bool:
+        """Do the next part; whether it was the last. It is called no more then."""
+        raise AssertionError("work defines go_on")
+
+
+@final
+class NoWork(Work):
+    """All has been done."""
+
+    def go_on(self) -> bool:
+        """Nothing is to be done."""
+        return True
+
+
 class Executor(Protocol):
     """Workers for blocking jobs. Jobs of one lane run one at a time, in order."""
 

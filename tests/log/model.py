@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from sim.disk import Crash, SimDisk, SimExecutor
-from tests.log.replica import Replica, pack_lengths, runs_of
+from tests.log.replica import Replica, known_runs, pack_lengths, runs_of
 from warren.errors import StorageError
 from warren.log.batch import (
     KIND_COMMAND,
@@ -18,6 +18,7 @@ from warren.log.batch import (
 from warren.log.config import LogConfig
 from warren.log.listener import BatchReader, LogListener, Replayer
 from warren.log.log import Log
+from warren.log.runlist import LiveRuns
 
 SMALL = {
     "wal_max_size_bytes": 16 * 1024,
@@ -193,11 +194,11 @@ class World(LogListener):
     def snapshot_wanted(self, group_id: int) -> None:
         self.wanted.add(group_id)
 
-    def live_runs(self, group_id: int) -> list[tuple[int, int]]:
+    def live_runs(self, group_id: int) -> LiveRuns:
         replica = self.replicas.get(group_id)
         if replica is not None:
-            return runs_of(replica.view.live(replica.commit))
-        return runs_of(self.machines[group_id].live)
+            return known_runs(runs_of(replica.view.live(replica.commit)))
+        return known_runs(runs_of(self.machines[group_id].live))
 
     def disk_full(self, full: bool) -> None:
         assert not self.full_edges or self.full_edges[-1] != full, "told at edges only"

@@ -7,6 +7,7 @@ more deed; the ones a crash may still lead back to are kept.
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING
 
 from warren.errors import Compacted
@@ -19,6 +20,7 @@ from warren.log.batch import (
 )
 from warren.log.group import GroupLog
 from warren.log.listener import BatchReader, RawReader
+from warren.log.runlist import KnownRuns, RunList
 
 if TYPE_CHECKING:
     from tests.log.model import World
@@ -38,6 +40,11 @@ def runs_of(numbers: set[int]) -> list[tuple[int, int]]:
         else:
             runs.append((number, number))
     return runs
+
+
+def known_runs(pairs: list[tuple[int, int]]) -> KnownRuns:
+    """Ascending pairs (first, last) as an owner tells its log of them."""
+    return KnownRuns(RunList(b"".join(struct.pack(">qq", *pair) for pair in pairs)))
 
 
 class Item:

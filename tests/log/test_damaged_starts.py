@@ -9,13 +9,14 @@ import pytest
 
 from sim.disk import Crash, SimDisk, SimExecutor
 from tests.log.model import SMALL
-from tests.log.replica import pack_lengths
+from tests.log.replica import known_runs, pack_lengths
 from warren.errors import CorruptRecord, StorageError
 from warren.log.batch import HEADER_BYTES, KIND_COMMAND, KIND_MESSAGES, Batch
 from warren.log.config import LogConfig
 from warren.log.group import newest_snapshot, newest_state
 from warren.log.listener import LogListener, RawReader, Replayer
 from warren.log.log import Log
+from warren.log.runlist import LiveRuns
 
 ALONE = 1
 REPLICATED = 2
@@ -36,8 +37,8 @@ class Owner(LogListener):
     def snapshot_wanted(self, group_id: int) -> None:
         pass
 
-    def live_runs(self, group_id: int) -> list[tuple[int, int]]:
-        return [(0, 1 << 40)]
+    def live_runs(self, group_id: int) -> LiveRuns:
+        return known_runs([(0, 1 << 40)])
 
     def disk_full(self, full: bool) -> None:
         pass

@@ -8,12 +8,13 @@ from random import Random
 import pytest
 
 from sim.disk import SimDisk, SimExecutor
-from tests.log.replica import pack_lengths
+from tests.log.replica import known_runs, pack_lengths
 from warren.log.batch import KIND_MESSAGES, Batch
 from warren.log.config import LogConfig
 from warren.log.files import LogFile
 from warren.log.listener import LogListener, Replayer
 from warren.log.log import Log
+from warren.log.runlist import LiveRuns
 from warren.log.sidecar import PIECE_BYTES, load, store
 from warren.log.wal import ROUND_BATCHES_MAX
 
@@ -36,9 +37,9 @@ class Owner(LogListener):
     def snapshot_wanted(self, group_id: int) -> None:
         self.wanted.append(group_id)
 
-    def live_runs(self, group_id: int) -> list[tuple[int, int]]:
+    def live_runs(self, group_id: int) -> LiveRuns:
         self.asked += 1
-        return [(0, 0)] if group_id % 4 == 0 else []
+        return known_runs([(0, 0)] if group_id % 4 == 0 else [])
 
     def disk_full(self, full: bool) -> None:
         pass

@@ -366,7 +366,7 @@ class Client:
     Attributes:
         methods: Answers of the node, in order.
         messages: Messages, in order.
-        rows: Contents of answers to `table.read`, in order.
+        rows: Contents of answers of class `table`, in order.
         acked, nacked: Publishes answered.
         blocked: Reasons of `connection.blocked`, and "" for each `connection.unblocked`.
     """
@@ -523,7 +523,10 @@ class Client:
             if isinstance(method, spec.TableReadOk):
                 self.rows.append(body)
                 return
-            if isinstance(method, spec.TableCheckoutOk):
+            if isinstance(
+                method, (spec.TableStatusOk, spec.TableCheckoutsOk, spec.TableCheckoutOk)
+            ):
+                self.rows.append(body)
                 self.methods.append(method)
                 return
             assert isinstance(method, (spec.BasicDeliver, spec.BasicGetOk))

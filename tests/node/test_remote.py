@@ -861,7 +861,8 @@ def test_what_a_queue_holds_is_kept_while_the_queue_is_yet_to_be_heard_of() -> N
     pair.a.start()
     pair.settle()
     assert group not in pair.a.node.tables.logged
-    assert NodeLogListener(pair.a.node).live_runs(group) == [(0, 4)]
+    live = NodeLogListener(pair.a.node).live_runs(group)
+    assert live.go_on() and live.runs.pairs() == [(0, 4)]
     pair.b.start()
     pair.until(pair.usable)
     again = pair.b.client()

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import gc
+import struct
+from collections.abc import Callable
+from itertools import pairwise
+
 import pytest
 
 from tests.node.pair import Client, Pair
+from warren.node.revived import unwrap
 from warren.protocols.amqp091.transactions import ANSWERS_MAX
+from warren.protocols.amqp091.unsettled import TagRun, Unsettled
+from warren.queues.pieces import CHUNK_PIECES, SPENT_LISTS
+from warren.queues.queue import Queue
 from warren.wire.amqp091 import spec
 
 KINDS = [("classic", True), ("classic", False), ("quorum", True)]
@@ -22,15 +31,17 @@ def consume(client: Client) -> None:
     assert isinstance(client.call(method), spec.BasicConsumeOk)
 
 
-def scattered(kind: str, durable: bool, transactional: bool = False) -> Client:
+def scattered(kind: str, durable: bool, transactional: bool = False, count: int = COUNT) -> Client:
     """A client that holds every second message of a queue."""
     pair = Pair(alone=True)
     client = pair.a.client()
     assert isinstance(client.declare("q", durable=durable, kind=kind), spec.QueueDeclareOk)
+    if count > COUNT:
+        client.qos(count)
     consume(client)
-    for number in range(COUNT):
+    for number in range(count):
         client.publish("q", b"%d" % number)
-    pair.until(lambda: len(client.messages) == COUNT)
+    pair.until(lambda: len(client.messages) == count)
     for got in client.messages[::2]:
         client.ack(got.tag)
     pair.settle(60)
@@ -281,3 +292,231 @@ def test_a_client_goes_before_its_commit_is_through() -> None:
     live = pair.a.queue("q").live()
     assert live == [(0, count - ANSWERS_MAX // 2 - 1)]
     assert pair.a.queue("q").ready_count() == count - ANSWERS_MAX // 2
+
+
+# --- what takes several turns -------------------------------------------------------------------
+
+CONSUMERS = 12
+
+
+def taking_turns(pair: Pair, body: bytes = b"", kind: str = "classic", size: int = 0) -> Client:
+    """A client with consumers of which each holds some of every second message, in a chunk."""
+    client = pair.a.client()
+    assert isinstance(client.declare("q", kind=kind, size=size), spec.QueueDeclareOk)
+    for number in range(CONSUMERS):
+        method = spec.BasicConsume(0, "q", f"c{number}", False, False, False, False, {})
+        assert isinstance(client.call(method), spec.BasicConsumeOk)
+    for number in range(COUNT):
+        client.publish("q", b"%d" % number + body)
+    pair.until(lambda: len(client.messages) == COUNT)
+    for got in client.messages[::2]:
+        client.ack(got.tag)
+    pair.until(lambda: len(pair.a.queue("q").live()) == len(LEFT))
+    pair.settle(30)
+    return client
+
+
+def within(pair: Pair, turns: int, done: Callable[[], bool]) -> None:
+    """Some turns of the node are enough for something; its client gets nothing meanwhile."""
+    for _ in range(turns):
+        for client in pair.a.clients[1:]:
+            client.exchange()
+        pair.a.executor.step()
+        pair.a.node.turn()
+        if done():
+            return
+    raise AssertionError("it took more turns")
+
+
+def looked_at_in_parts(pair: Pair) -> None:
+    pair.a.queue("q").fifo.part_runs = 1
+
+
+@pytest.mark.parametrize("kind", ["classic", "quorum"])
+@pytest.mark.parametrize("turns", [1, 2, 3, 5])
+def test_a_snapshot_is_written_over_many_turns(kind: str, turns: int) -> None:
+    """What is done meanwhile is in the entries behind it: a node that dies begins with both."""
+    pair = Pair(alone=True)
+    client = taking_turns(pair, kind=kind)
+    looked_at_in_parts(pair)
+    queue, node = pair.a.queue("q"), pair.a.node
+    written = int(queue.log.snapshot_index)
+    indexes = []
+    left = list(LEFT)
+    node.want_snapshot(int(queue.group_id))
+    for turn in range(turns):
+        got = client.messages[2 * turn + 31]
+        client.ack(got.tag)
+        left.remove(got.body)
+        client.publish("q", b"new %d" % turn)
+        left.append(b"new %d" % turn)
+        client.exchange()
+        node.turn()
+        assert int(queue.group_id) in node._snapshots_wanted, "it is not all written yet"
+        indexes.append(int(queue.log.last_index))
+    pair.until(lambda: len(client.messages) == COUNT + turns)
+    pair.until(lambda: not node._snapshots_wanted)
+    pair.settle(30)
+    assert written <= queue.log.snapshot_index <= indexes[0] <= queue.log.last_index
+    pair.a.kill()
+    pair.a.start()
+    pair.until(lambda: pair.a.node.ready)
+    pair.settle(30)
+    assert sorted(all_got(pair.a.client())) == sorted(left)
+
+
+def test_a_snapshot_that_is_being_written_goes_with_the_log() -> None:
+    """A member that begins with nothing has no state of before to write any more."""
+    pair = Pair()
+    pair.add("c")
+    taking_turns(pair, kind="quorum", size=3)
+    looked_at_in_parts(pair)
+    member = pair.a.node.cluster.members[int(pair.a.queue("q").group_id)]
+    assert member.snapshot_part() < 0 and member.snapshot_part() < 0
+    member.log.reset_for_install()
+    member.begin_empty()
+    assert member.snapshot_part() == 0
+    pair.until(lambda: len(pair.a.queue("q").live()) == len(LEFT))
+    size = member.snapshot_part()
+    while size < 0:
+        size = member.snapshot_part()
+    live = pair.a.queue("q").live()
+    assert size > 0
+    pair.until(lambda: member.machine.live_in(unwrap(member.snapshots.payload).state) == live)
+
+
+def runs_of(rows: bytes) -> list[tuple[int, int]]:
+    """A count of runs, and then these."""
+    (count,) = struct.unpack_from(">I", rows)
+    assert len(rows) == 4 + 16 * count
+    return list(struct.iter_unpack(">qq", rows[4:]))
+
+
+def ready_again(count: int) -> Client:
+    """A client of a quorum queue in which every second message is ready, and was handed out."""
+    client = scattered("quorum", True, count=count)
+    pair = client.pair
+    client.send(spec.BasicCancel("c", False))
+    client.send(nack_all(client))
+    pair.until(lambda: pair.a.queue("q").fifo.returned.count == count // 2)
+    looked_at_in_parts(pair)
+    return client
+
+
+def test_what_is_ready_is_told_over_many_turns() -> None:
+    """As it was when the client asked; what the client sends behind it waits, others do not."""
+    count = 16 * CHUNK_PIECES
+    client = ready_again(count)
+    pair = client.pair
+    other = pair.a.client()
+    seen = len(client.methods)
+    client.send(spec.TableStatus(queue="q", group="g"))
+    client.send(spec.BasicQos(0, 1, False))
+    client.exchange()
+    other.send(spec.QueuePurge(0, "q", False))
+    within(pair, 5, lambda: pair.a.queue("q").ready_count() == 0)
+    assert len(client.methods) == seen
+    pair.until(lambda: len(client.methods) == seen + 2)
+    told, behind = client.methods[seen:]
+    assert isinstance(told, spec.TableStatusOk) and isinstance(behind, spec.BasicQosOk)
+    assert (told.first, told.next, told.ready) == (1, count, count // 2)
+    assert runs_of(client.rows[-1]) == [(number, number) for number in range(1, count, 2)]
+    told = client.call(spec.TableStatus(queue="q", group="g"))
+    assert isinstance(told, spec.TableStatusOk)
+    assert (told.first, told.ready, runs_of(client.rows[-1])) == (count, 0, [])
+
+
+def test_a_client_goes_before_it_is_told() -> None:
+    client = ready_again(2 * CHUNK_PIECES)
+    client.send(spec.TableStatus(queue="q", group="g"))
+    client.exchange()
+    assert client.pair.a.node._works
+    client.vanish()
+    client.pair.settle()
+    assert not client.pair.a.node._works
+
+
+def test_checkouts_are_told_over_many_turns() -> None:
+    """Those of a range, as they were when the client asked."""
+    client = ready_again(COUNT)
+    pair = client.pair
+    assert isinstance(client.call(spec.TableAcquire(queue="q", group="g")), spec.TableAcquireOk)
+    for number in range(5):
+        checkout = spec.TableCheckout(
+            queue="q", group="g", epoch=1, after=number, max_rows=12, up_to=COUNT
+        )
+        assert isinstance(client.call(checkout), spec.TableCheckoutOk)
+        expected = [(int(body), int(body)) for body in LEFT[12 * number : 12 * number + 12]]
+        assert runs_of(client.rows[-1]) == expected
+    other = pair.a.client()
+    seen = len(client.methods)
+    client.send(spec.TableCheckouts(queue="q", group="g", after=1, up_to=4))
+    client.exchange()
+    assert pair.a.node._works
+    other.send(spec.TableSettle(queue="q", group="g", epoch=1, up_to=5))
+    within(pair, 5, lambda: not pair.a.queue("q").fifo.groups["g"].open)
+    assert len(client.methods) == seen
+    pair.until(lambda: len(client.methods) > seen)
+    told = client.methods[-1]
+    assert isinstance(told, spec.TableCheckoutsOk) and told.count == 3
+    rows, size = client.rows[-1], 8 + 4 + 12 * 16
+    assert len(rows) == 3 * size
+    for at in range(3):
+        row = rows[at * size : (at + 1) * size]
+        assert row[:8] == struct.pack(">q", 2 + at)
+        expected = [(int(body), int(body)) for body in LEFT[12 * at + 12 : 12 * at + 24]]
+        assert runs_of(row[8:]) == expected
+
+
+@pytest.mark.parametrize("kind", ["classic", "quorum"])
+def test_files_are_compacted_by_what_is_found_out_over_many_ticks(kind: str) -> None:
+    """What is acked meanwhile may stay in a file for once; nothing else goes."""
+    pair = Pair(alone=True, file_bytes=1 << 16)
+    client = taking_turns(pair, bytes(2_000), kind)
+    looked_at_in_parts(pair)
+    queue = pair.a.queue("q")
+    files = {place.file.path for place in queue.log.places if place.file.closed}
+    left = []
+    for at, got in enumerate(client.messages):
+        if at % 8 == 1:
+            left.append(got.body)
+        elif at % 2 == 1:
+            client.ack(got.tag)
+            pair.settle(1)
+    pair.until(lambda: not {place.file.path for place in queue.log.places} & files)
+    pair.settle(30)
+    pair.a.kill()
+    pair.a.start()
+    pair.until(lambda: pair.a.node.ready)
+    pair.settle(30)
+    assert all_got(pair.a.client()) == left
+
+
+@pytest.mark.parametrize(("kind", "durable"), KINDS)
+def test_what_was_unsettled_goes_in_parts(kind: str, durable: bool) -> None:
+    """Letting go of an object costs some 40 ns, and of a million 40 ms."""
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    assert isinstance(client.declare("q", durable=durable, kind=kind), spec.QueueDeclareOk)
+    channel = client.end.channels[1]
+    queue = pair.a.queue("q")
+    tags = (SPENT_LISTS + 2) * CHUNK_PIECES
+    unsettled: Unsettled = channel.unsettled
+    for tag in range(tags):
+        # Each of another consumer, of which the queue has never heard.
+        unsettled.next_tag += 1
+        unsettled.add(1, queue, 1 + tag % 2, 9 * tag)
+    assert tag_runs(queue) == tags
+    client.send(spec.BasicAck(0, True))
+    client.exchange()
+    left = [tag_runs(queue)]
+    while left[-1] > 0:
+        pair.a.node.turn()
+        left.append(tag_runs(queue))
+    assert left[0] > 0
+    assert all(0 < a - b <= SPENT_LISTS * CHUNK_PIECES for a, b in pairwise(left))
+
+
+def tag_runs(queue: Queue) -> int:
+    """Runs of tags of a queue that there are, wherever."""
+    return sum(type(found) is TagRun and found.queue is queue for found in gc.get_objects())

@@ -16,7 +16,7 @@ from warren.metadata.commands import DeclareVhost
 from warren.node import transfer
 from warren.node.frames import HEAD_BYTES, SEAL_BYTES, SNAPSHOT, raft_frame
 from warren.node.member import Member
-from warren.node.revived import RAFT_SESSION, wrap
+from warren.node.revived import RAFT_SESSION, wrap_head
 from warren.node.tables import METADATA_GROUP
 from warren.raft import wire
 from warren.raft.effects import AcceptSnapshot, SendSnapshot
@@ -247,7 +247,7 @@ def test_a_snapshot_that_is_damaged_on_its_way_is_not_taken(at: int) -> None:
     leading, silent, waits = waiting(world)
     member = tables_of(waits)
     state = tables_of(leading)
-    payload = wrap(0, state.raft.members, {}, state.machine.state())
+    payload = wrap_head(0, state.raft.members, {}).getvalue() + state.machine.state()
     index = int(next(iter(transfers_of(waits)._incoming.values())).offer.index)
     frame = done_frame(member, index, payload)
     bad = bytearray(frame)

@@ -30,6 +30,7 @@ class PiecesMachine(RuleBasedStateMachine):
         self.model: list[int] = []
         self.gone: list[int] = []
         self.next = 0
+        self.frozen: list[tuple[list[list[Piece]], list[int]]] = []
 
     @rule(
         many=st.sampled_from([1, 3, CHUNK_PIECES - 1, CHUNK_PIECES, 3 * CHUNK_PIECES]),
@@ -100,6 +101,17 @@ class PiecesMachine(RuleBasedStateMachine):
         assert [n for pieces in self.pieces.take_all() for n in numbers(pieces)] == self.model
         self.model = []
         self.gone = []
+
+    @rule()
+    def freeze(self) -> None:
+        """Somebody looks at all of it, over many turns; others may look already."""
+        self.frozen.append((self.pieces.freeze(), list(self.model)))
+        del self.frozen[:-2]
+
+    @invariant()
+    def what_is_looked_at_stays_as_it_is(self) -> None:
+        for lists, model in self.frozen:
+            assert [n for pieces in lists for n in numbers(pieces)] == model
 
     @invariant()
     def same(self) -> None:

@@ -8,9 +8,10 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from librt.strings import BytesWriter
+from librt.strings import BytesWriter, write_i32_be
 
-from warren.queues.runs import Run, RunQueue, merge_pairs
+from warren.queues.pieces import Piece, count_of
+from warren.queues.runs import Run, RunQueue, as_run, encode_runs, merge_pairs
 
 Numbered = tuple[int, int]
 
@@ -23,6 +24,7 @@ class RunQueueMachine(RuleBasedStateMachine):
         self.queue = RunQueue()
         self.model: list[Numbered] = []
         self.next = 0
+        self.frozen: list[tuple[list[list[Piece]], list[Numbered]]] = []
 
     @rule(gap=st.integers(0, 2), count=st.integers(1, 6), acquired=st.integers(0, 1))
     def push(self, gap: int, count: int, acquired: int) -> None:
@@ -85,12 +87,28 @@ class RunQueueMachine(RuleBasedStateMachine):
     @rule()
     def restore(self) -> None:
         out = BytesWriter()
-        self.queue.encode(out)
+        lists = self.queue.freeze()
+        write_i32_be(out, count_of(lists))
+        for pieces in lists:
+            encode_runs(out, pieces)
         out.write(b"behind")
         restored = RunQueue()
         at = restored.decode(out.getvalue(), 0)
         assert out.getvalue()[int(at) :] == b"behind"
         self.queue = restored
+
+    @rule()
+    def freeze(self) -> None:
+        """Somebody looks at all of it, over many turns."""
+        self.frozen.append((self.queue.freeze(), list(self.model)))
+
+    @invariant()
+    def what_is_looked_at_stays_as_it_is(self) -> None:
+        for lists, model in self.frozen:
+            runs = [as_run(piece) for pieces in lists for piece in pieces]
+            found = [(r.first + at, r.acquired) for r in runs for at in range(r.count)]
+            assert found == model
+            assert all(run.key == run.first for run in runs)
 
     @invariant()
     def same(self) -> None:

@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from random import Random
 from types import FrameType
 from typing import Any
 
 import pytest
 from librt.strings import BytesWriter
 
+from warren.ports import Work
 from warren.protocols.amqp091.unsettled import Unsettled
 from warren.queues import commands
 from warren.queues.consumers import Consumer
 from warren.queues.fifo import FREED_MAX, Fifo
-from warren.queues.pieces import CHUNK_PIECES
+from warren.queues.gathering import Gathering
+from warren.queues.pieces import CHUNK_PIECES, SPENT_LISTS, LettingGo, Piece
 from warren.queues.queue import ALL_IDS, Host, Queue
+from warren.queues.runs import Run, RunQueue
 
 SIZES = (500, 5_000)
 PART = 100
@@ -343,3 +347,149 @@ def test_a_consumer_gives_up_a_range_for_the_cost_of_its_chunks() -> None:
         found.append(steps(lambda it=consumer, last=size - 9: it.release(9, last)))
         assert consumer.held == 17
     assert no_more(*found)
+
+
+# --- what is looked at in parts -----------------------------------------------------------------
+
+
+PART_LINES_MAX = 20 * (PART + 2 * CHUNK_PIECES)
+"""A part ends with the list in which it is enough. All that there is takes some five times this."""
+
+
+def dearest(work: Work, between: Callable[[], object] = lambda: None) -> int:
+    """Lines of the longest part of some work; what is done between two parts does not count."""
+    longest = 0
+    through: list[bool] = []
+    while not any(through):
+        longest = max(longest, steps(lambda: through.append(work.go_on())))
+        between()
+    return longest
+
+
+def tangled(kind: str, size: int) -> Fifo:
+    """A queue of which everybody has something: it is ready, held, checked out and coming back."""
+    fifo = scattered(kind, size)
+    fifo.part_runs = PART
+    fifo.acquire("group", 0, NOW_MS)
+    fifo.checkout("group", 1, 0, size // 5, -1, NOW_MS)
+    for consumer in (1, 2, 3):
+        fifo.attach(consumer, size // 5, 0)
+    for _ in range(size // 1_000 + 1):
+        fifo.dispatch()
+        fifo.deliveries.clear()
+    fifo.down_all([1, 3])
+    assert fifo.returning() and fifo.ready.count > 0 and fifo.consumers[2].held == size // 5
+    return fifo
+
+
+class Bustle:
+    """Commands of all kinds, one after the other, which change what is being looked at."""
+
+    def __init__(self, fifo: Fifo) -> None:
+        self.fifo = fifo
+        self.random = Random(1)
+
+    def __call__(self) -> None:
+        fifo = self.fifo
+        there = int(fifo.next_message)
+        at = self.random.randrange(there)
+        choice = self.random.randrange(8)
+        if choice == 0:
+            fifo.enqueue(there, 3)
+            fifo.transient.push(there, there + 1)
+        elif choice == 1:
+            fifo.settle(2, at // 10, at // 10 + self.random.choice([0, 5, 700]))
+        elif choice == 2:
+            fifo.return_(2, at // 10, at // 10 + self.random.choice([0, 5, 700]), True)
+        elif choice == 3:
+            fifo.settle(2, 0, at // 20)
+        elif choice == 4:
+            fifo.get(9)
+        elif choice == 5:
+            fifo.attach(2 if 2 not in fifo.consumers else 4, 50, 0)
+        elif choice == 6:
+            fifo.group_settle("group", 1, 1, NOW_MS)
+        else:
+            fifo.checkout("group", 1, 7, 9, -1, NOW_MS)
+        fifo.dispatch()
+        fifo.deliveries.clear()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_state_is_written_in_parts(kind: str) -> None:
+    """It is the one of the moment in which that began, whatever happens meanwhile."""
+    found = []
+    begun = []
+    for size in SIZES:
+        fifo = tangled(kind, size)
+        state = fifo.encode()
+        out = BytesWriter()
+        begun.append(steps(lambda it=fifo: it.write_state(BytesWriter())))
+        found.append(dearest(fifo.write_state(out), Bustle(fifo)))
+        assert out.getvalue() == state
+        assert fifo.encode() != state
+    assert no_more(*begun) and max(found) <= PART_LINES_MAX
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_lives_is_found_out_in_parts(kind: str) -> None:
+    found = []
+    begun = []
+    for size in SIZES:
+        fifo = tangled(kind, size)
+        live = fifo.live()
+        assert live == [(number, number) for number in range(0, 2 * size, 2)]
+        begun.append(steps(lambda it=fifo: it.gather_live([], [])))
+        gathering = fifo.gather_live([], [])
+        found.append(dearest(gathering, Bustle(fifo)))
+        assert gathering.runs.pairs() == live
+        assert fifo.live() != live
+    assert no_more(*begun) and max(found) <= PART_LINES_MAX
+
+
+def test_numbers_in_no_order_are_put_in_order() -> None:
+    """Runs that touch are one, wherever they were."""
+    random = Random(7)
+    numbers = [n for n in range(3 * SIZES[0]) if n % 100]
+    random.shuffle(numbers)
+    queue = RunQueue()
+    for number in numbers:
+        queue.add(Run(number, number, 1))
+    for parts in (7, PART, 10_000):
+        gathering = Gathering(queue.freeze(), [], [[(9_000, 9_005)], [(9_006, 9_009)]], parts)
+        expected = [(n, n + 98) for n in range(1, 3 * SIZES[0], 100)]
+        expected.append((9_000, 9_009))
+        assert gathering.all().pairs() == expected
+
+
+def test_a_classic_queues_snapshot_is_written_in_parts() -> None:
+    """All that lived is ready in it; numbers of transient messages that live no more go."""
+    found = []
+    for size in SIZES:
+        fifo = tangled("classic", size)
+        fifo.transient.push(0, size)
+        live = [n for first, last in fifo.live() for n in range(first, last + 1)]
+        out = BytesWriter()
+        begun = int(fifo.next_message)
+        writer = fifo.write_durable(out)
+        found.append(dearest(writer, Bustle(fifo)))
+        restored = Fifo(-1, False)
+        restored.restore(out.getvalue())
+        assert restored.ready.quadruples() == [(n, n, 0, 0) for n in live]
+        assert restored.keeps_place and restored.next_message == begun
+        assert not restored.consumers and not restored.groups and not restored.coming
+        transient = [n for n in live if n <= size]
+        assert restored.transient.pairs() == [(n, n) for n in transient]
+        came = [n for first, last in fifo.transient.pairs() for n in range(first, last + 1)]
+        assert came[: len(transient)] == transient
+        assert len(came) > len(transient) and min(came[len(transient) :]) >= begun
+    assert max(found) <= PART_LINES_MAX
+
+
+def test_lists_that_nobody_needs_go_in_parts() -> None:
+    lists = [[Piece(number, 1)] for number in range(3 * SPENT_LISTS + 1)]
+    work = LettingGo(lists)
+    left = []
+    while not work.go_on():
+        left.append(len(lists))
+    assert left == [2 * SPENT_LISTS + 1, SPENT_LISTS + 1, 1] and not lists

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from sim.swarm import DEAF, POWER
 from warren.log import compact, wal
 from warren.log.batch import Batch
+from warren.log.runlist import PAIR_BYTES, RunList
 from warren.log.scan import Scan
 from warren.node import revived, rows
 from warren.protocols.amqp091 import consuming, publishing
@@ -101,10 +102,10 @@ def unchecked_tail() -> Mend:
 def live_without_held() -> Mend:
     """Compaction is not told of messages that consumers hold."""
 
-    def live(machine: Any) -> list[tuple[int, int]]:
-        return fifo.merge_pairs(machine.ready.pairs() + machine.returned.pairs())
+    def gather_live(machine: Any, left: Any, more: Any) -> Any:
+        return machine.gather_ready()
 
-    return replace(fifo.Fifo, "live", live)
+    return replace(fifo.Fifo, "gather_live", gather_live)
 
 
 def settles_neighbour() -> Mend:
@@ -126,8 +127,8 @@ def forgotten_live_run() -> Mend:
     """Compaction drops the last run of live messages."""
     original = compact.Compactor._runs
 
-    def runs(compactor: Any, group_id: int) -> list[tuple[int, int]]:
-        return original(compactor, group_id)[:-1]
+    def runs(compactor: Any, group_id: int, files: Any) -> RunList:
+        return RunList(original(compactor, group_id, files).data[:-PAIR_BYTES])
 
     return replace(compact.Compactor, "_runs", runs)
 
@@ -187,13 +188,12 @@ def snapshot_ahead() -> Mend:
     def snapshot(queue: Any) -> int:
         group = queue.group
         if group.log.last_index > 0:
-            payload = revived.wrap(
-                group.log.next_message, group.raft.members, group.sessions, group.machine.state()
-            )
-            group.log.snapshot(group.log.last_index, payload, queue.host.now_ms())
+            out = revived.wrap_head(group.log.next_message, group.raft.members, group.sessions)
+            out.write(group.machine.state())
+            group.log.snapshot(group.log.last_index, out.getvalue(), queue.host.now_ms())
         return 0
 
-    return replace(quorum.QuorumQueue, "snapshot", snapshot)
+    return replace(quorum.QuorumQueue, "snapshot_part", snapshot)
 
 
 def surviving_transients() -> Mend:

@@ -203,11 +203,11 @@ def ignored_truncation() -> Mend:
 def snapshot_without_sessions() -> Mend:
     """A snapshot does not say how far sessions got."""
 
-    def wrap(first: int, members: Any, sessions: Any, machine: bytes) -> bytes:
-        return original(first, members, {}, machine)
+    def wrap_head(first: int, members: Any, sessions: Any) -> Any:
+        return original(first, members, {})
 
-    original = revived.wrap
-    return replace(snapshots, "wrap", wrap)
+    original = revived.wrap_head
+    return replace(snapshots, "wrap_head", wrap_head)
 
 
 def added_restore() -> Mend:

@@ -33,6 +33,7 @@ from warren.log.extents import Extents, Mark
 from warren.log.files import LogFile, lacks_space
 from warren.log.group import GroupLog, newest_snapshot, newest_state
 from warren.log.manifest import DIRECTORY, Manifest, log_path, sidecar_path
+from warren.log.runlist import NO_RUNS, LiveRuns, RunList
 from warren.log.spares import Spares
 from warren.log.store import Store
 from warren.log.wal import FileKeeper
@@ -151,13 +152,15 @@ class Runs:
     group began anew. Its owner may not have had what came after that, although it lies in a file.
 
     Attributes:
-        runs: Ascending pairs (first, last), both included.
+        live: Finds them out.
+        through: Whether it has.
         snapshot_index: What the newest durable snapshot covered.
         cuts: How often the group had been truncated or reset.
     """
 
-    def __init__(self, runs: list[tuple[int, int]], snapshot_index: i64, cuts: i64) -> None:
-        self.runs = runs
+    def __init__(self, live: LiveRuns, snapshot_index: i64, cuts: i64) -> None:
+        self.live = live
+        self.through = False
         self.snapshot_index: i64 = snapshot_index
         self.cuts: i64 = cuts
 
@@ -297,8 +300,34 @@ class Compactor(FileKeeper):
             return True
         return self._ask_snapshot(group_id, extents)
 
-    def _runs(self, group_id: int) -> list[tuple[int, int]]:
-        """The live messages of a group, perhaps as they were a moment ago."""
+    def _runs(self, group_id: int, files: list[LogFile]) -> RunList:
+        """The live messages of a group in some files, perhaps as they were a moment ago."""
+        found = self._known_runs(group_id, files)
+        assert found.through, "they are found out before they are needed"
+        return found.live.runs
+
+    def _finds_out(self, group_id: int, files: list[LogFile]) -> bool:
+        """Find out some more of what lives of a group, if that matters for some files.
+
+        Returns:
+            Whether there is more to find out, in the next part of the look.
+        """
+        if group_id not in self.store.groups:
+            return False
+        matters = False
+        for file in files:
+            extents = file.groups.get(group_id)
+            if extents is not None and extents.message_count > 0 and extents.size > 0:
+                matters = True
+        if not matters:
+            return False
+        found = self._known_runs(group_id, files)
+        if not found.through:
+            found.through = found.live.go_on()
+        return not found.through
+
+    def _known_runs(self, group_id: int, files: list[LogFile]) -> Runs:
+        """What is known, or begins to be, of a group's live messages in some files."""
         group = self.store.groups.get(group_id)
         snapshot_index: i64 = -1
         cuts: i64 = 0
@@ -306,11 +335,17 @@ class Compactor(FileKeeper):
             snapshot_index = group.snapshot_index
             cuts = len(group.cuts)
         found = self._known.get(group_id)
-        if found is None or found.snapshot_index != snapshot_index or found.cuts != cuts:
-            runs = self.store.listener.live_runs(group_id)
-            found = Runs(runs, snapshot_index, cuts)
+        if found is not None and found.snapshot_index != snapshot_index:
+            # To find out takes a while where it is much, and snapshots may come faster.
+            for file in files:
+                extents = file.groups.get(group_id)
+                if extents is not None and extents.has_entries_behind(found.snapshot_index):
+                    found = None
+                    break
+        if found is None or found.cuts != cuts:
+            found = Runs(self.store.listener.live_runs(group_id), snapshot_index, cuts)
             self._known[group_id] = found
-        return found.runs
+        return found
 
     def _live_bytes(
         self,
@@ -330,7 +365,9 @@ class Compactor(FileKeeper):
         if extents.marks:
             live += len(self._marks_needed(group, extents, [file]))
         if extents.message_count > 0 and extents.size > 0:
-            count = overlap(self._runs(group_id), extents.first_message, extents.next_message)
+            count = overlap(
+                self._runs(group_id, [file]), extents.first_message, extents.next_message
+            )
             # Rounded up: one live message of many small ones must not count as nothing.
             live += (count * extents.message_bytes + extents.message_count - 1) // (
                 extents.message_count
@@ -380,7 +417,11 @@ class Compactor(FileKeeper):
             # No list, which Python's collector would look through.
             for group_id in array("q", file.groups):
                 extents = file.groups[group_id]
-                if self._pinned(group_id, extents):
+                pinned = self._pinned(group_id, extents)
+                while not pinned and movable and self._finds_out(group_id, [file]):
+                    yield
+                    pinned = self._pinned(group_id, extents)
+                if pinned:
                     # The others are asked for their snapshots all the same.
                     movable = False
                     self._pins = True
@@ -419,11 +460,12 @@ class Compactor(FileKeeper):
             for number in range(len(best)):
                 for group_id in array("q", best[number].groups):
                     # A group is taken from all files together, in its turn in the first of them.
-                    if not is_in(group_id, best[:number]) and not self._take_parts(
-                        group_id, best, parts
-                    ):
-                        self._due = True
-                        return
+                    if not is_in(group_id, best[:number]):
+                        while self._finds_out(group_id, best):
+                            yield
+                        if not self._take_parts(group_id, best, parts):
+                            self._due = True
+                            return
                     if self._enough():
                         yield
             drops: list[int] = []
@@ -458,9 +500,9 @@ class Compactor(FileKeeper):
             extents = file.groups.get(group_id)
             if extents is None:
                 continue
-            runs: list[tuple[int, int]] = []
+            runs = NO_RUNS
             if extents.message_count > 0 and extents.size > 0:
-                runs = self._runs(group_id)
+                runs = self._runs(group_id, sources)
             marks = self._marks_needed(group, extents, sources)
             with_snapshot = extents is newest
             with_state = extents is newest_state(group)
@@ -574,12 +616,11 @@ def is_in(group_id: int, files: list[LogFile]) -> bool:
     return False
 
 
-def overlap(runs: list[tuple[int, int]], first: i64, behind: i64) -> i64:
-    """How many numbers of ascending runs (both ends included) lie in first..behind - 1."""
+def overlap(runs: RunList, first: i64, behind: i64) -> i64:
+    """How many numbers of runs lie in first..behind - 1."""
     count: i64 = 0
-    for low, high in runs:
-        start = max(i64(low), first)
-        end = min(i64(high) + 1, behind)
-        if end > start:
-            count += end - start
+    at = runs.find(first)
+    while at < runs.size and runs.first(at) < behind:
+        count += min(runs.last(at) + 1, behind) - max(runs.first(at), first)
+        at += 1
     return count

@@ -27,6 +27,7 @@ from warren.log.batch import (
 from warren.log.extents import Extents, Mark, is_void
 from warren.log.files import LogFile
 from warren.log.reading import walk
+from warren.log.runlist import RunList
 
 ROUND_BYTES: Final = 1024 * 1024
 """A round of the new file is written when it has this size."""
@@ -38,7 +39,7 @@ class CopyPart:
 
     Attributes:
         extents: Where the group's batches lie there.
-        runs: Live messages: ascending pairs (first, last), both included.
+        runs: Live messages.
         with_snapshot: Whether the snapshot there is the one to keep.
         with_state: Whether the state there is the one to keep.
         marks: Those there that are needed on.
@@ -48,7 +49,7 @@ class CopyPart:
     def __init__(
         self,
         extents: Extents,
-        runs: list[tuple[int, int]],
+        runs: RunList,
         with_snapshot: bool,
         with_state: bool,
         marks: list[Mark],
@@ -129,17 +130,18 @@ class Copier:
             self._take_control(extents.file, extents.state_offset, extents.state_size, file)
         if part.with_snapshot:
             self._take_control(extents.file, extents.snapshot_offset, extents.snapshot_size, file)
-        if not part.runs:
+        runs = part.runs
+        if runs.size == 0:
             return
         turn: i64 = 0
         for at in range(part.size):
             # Runs that end before this extent are behind us.
-            while turn < len(part.runs) and part.runs[turn][1] < extents.numbers[at]:
-                turn += 1
-            if turn == len(part.runs) or self.cancelled:
+            if turn < runs.size and runs.last(turn) < extents.numbers[at]:
+                turn = runs.find(extents.numbers[at])
+            if turn == runs.size or self.cancelled:
                 return
             behind = extents.numbers[at + 1] if at + 1 < part.size else part.next_message
-            if part.runs[turn][0] < behind:
+            if runs.first(turn) < behind:
                 self.sought = [(int(extents.numbers[at]), int(behind - 1))]
                 self._copy_extent(part, at, turn, file)
 
@@ -168,7 +170,7 @@ class Copier:
                 and (header.kind == KIND_MESSAGES or header.kind == KIND_TRANSIENT)
                 and not is_void(extents.marks, part.hidden_from, header.index, base + place)
             ):
-                while turn < len(runs) and runs[turn][1] < header.first:
+                while turn < runs.size and runs.last(turn) < header.first:
                     turn += 1
                 self._take_live(data, place, runs, turn, file)
             place = walk(data, base, place + size, header, source.path)
@@ -177,7 +179,7 @@ class Copier:
         self,
         data: bytes,
         at: i64,
-        runs: list[tuple[int, int]],
+        runs: RunList,
         turn: i64,
         file: LogFile,
     ) -> None:
@@ -185,14 +187,14 @@ class Copier:
         header = self._header
         first = header.first
         last = first + header.count - 1
-        if turn == len(runs) or runs[turn][0] > last:
+        if turn == runs.size or runs.first(turn) > last:
             return
-        if runs[turn][0] <= first and runs[turn][1] >= last:
+        if runs.first(turn) <= first and runs.last(turn) >= last:
             self._take(data, at, file)
             return
         whole = header.batch(None, data, at)
-        while turn < len(runs) and runs[turn][0] <= last:
-            part = narrowed(whole, max(i64(runs[turn][0]), first), min(i64(runs[turn][1]), last))
+        while turn < runs.size and runs.first(turn) <= last:
+            part = narrowed(whole, max(runs.first(turn), first), min(runs.last(turn), last))
             self._add(part, part.encode_head(), file)
             turn += 1
 

@@ -9,6 +9,7 @@ from mypy_extensions import mypyc_attr
 
 from warren.errors import CorruptRecord
 from warren.log.batch import Batch
+from warren.log.runlist import LiveRuns
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -29,8 +30,8 @@ class LogListener:
         """
         raise AssertionError("a listener defines snapshot_wanted")
 
-    def live_runs(self, group_id: int) -> list[tuple[int, int]]:
-        """Messages still needed: ascending, disjoint pairs (first, last), both included.
+    def live_runs(self, group_id: int) -> LiveRuns:
+        """Messages still needed as of now, which is found out in parts.
 
         A message may be left out once the entry that settled it is persisted, and committed where
         a group has several members. What entries behind

@@ -366,6 +366,10 @@ class Member(Proposer):
         """Write the machine's state into the log, so that older entries can go; gives its size."""
         return self.snapshots.take(self)
 
+    def snapshot_part(self) -> i64:
+        """The same in parts, of the state at the first; -1 if there is more to do."""
+        return self.snapshots.take_part(self)
+
     def next_message(self) -> i64:
         """The number of the first message that the machine does not have."""
         return self._entries[0].first if self._entries else self.log.next_message

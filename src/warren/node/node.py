@@ -27,6 +27,7 @@ from warren.limits import (
 from warren.log.batch import Batch
 from warren.log.listener import LogListener
 from warren.log.log import Log
+from warren.log.runlist import LiveRuns
 from warren.metadata.tables import LIFE_SHIFT
 from warren.node.cluster import Cluster, NoPeers
 from warren.node.member import Member
@@ -38,7 +39,7 @@ from warren.node.repairs import Repairs
 from warren.node.replay import NodeReplayer
 from warren.node.session import VirtualHostSession
 from warren.node.tables import METADATA_GROUP, Tables
-from warren.ports import Clock, Disk, Executor, Peers, Random, Transport
+from warren.ports import Clock, Disk, Executor, Peers, Random, Transport, Work
 from warren.protocols.amqp091.connection import Connection
 from warren.protocols.amqp091.output import Output
 from warren.protocols.broker import (
@@ -130,6 +131,7 @@ class Node(Broker):
         self._confirming: list[Confirming] = []
         self._waking: dict[Confirming, None] = {}
         self._going_on: list[Confirming] = []
+        self._works: deque[Work] = deque()
         self._spent_outputs: list[Output] = []
         self._snapshots_wanted: dict[int, None] = {}
         """Groups, in the order in which they are served."""
@@ -200,6 +202,10 @@ class Node(Broker):
             self._spent_outputs = []
             for output in spent:
                 output.go_on()
+        if self._works:
+            work = self._works.popleft()
+            if not work.go_on():
+                self._works.append(work)
         self._serve_queues()
         self.cluster.go_on()
         self.cluster.work()
@@ -233,6 +239,7 @@ class Node(Broker):
         self.needs_turn = (
             len(self._dirty_queues) > 0
             or len(self._going_on) > 0
+            or len(self._works) > 0
             or len(self._spent_outputs) > 0
             or len(self._dirty_outputs) > 0
             or len(self._confirming) > 0
@@ -399,6 +406,11 @@ class Node(Broker):
     def go_on_later(self, channel: Confirming) -> None:
         """Have a channel go on in the next turn."""
         self._going_on.append(channel)
+        self.needs_turn = True
+
+    def do_in_parts(self, work: Work) -> None:
+        """Have something done from the next turn on: of all that is long, one part a turn."""
+        self._works.append(work)
         self.needs_turn = True
 
     def wake_later(self, channel: Confirming) -> None:
@@ -595,7 +607,12 @@ class Node(Broker):
             else:
                 queue = self.tables.logged.get(group_id)
                 if queue is not None and not queue.deleted:
-                    size += queue.snapshot()
+                    written = queue.snapshot_part()
+                    if written < 0:
+                        # It goes on in the next turn.
+                        served.pop()
+                        break
+                    size += written
         if len(served) == len(self._snapshots_wanted):
             self._snapshots_wanted = {}
         else:
@@ -649,7 +666,7 @@ class NodeLogListener(LogListener):
         """A group's snapshot is due."""
         self._node.want_snapshot(group_id)
 
-    def live_runs(self, group_id: int) -> list[tuple[int, int]]:
+    def live_runs(self, group_id: int) -> LiveRuns:
         """Messages of a group that are still needed."""
         return self._node.tables.live(group_id)
 

@@ -96,8 +96,8 @@ class Wrapped:
         self.state = state
 
 
-def wrap(next_message: i64, members: list[Copy], sessions: dict[int, int], state: bytes) -> bytes:
-    """A snapshot's payload."""
+def wrap_head(next_message: i64, members: list[Copy], sessions: dict[int, int]) -> BytesWriter:
+    """A snapshot's payload, to which the machine's state is to be appended."""
     writer = BytesWriter()
     write_i64_le(writer, next_message)
     head = wire.encode_members(members)
@@ -107,7 +107,7 @@ def wrap(next_message: i64, members: list[Copy], sessions: dict[int, int], state
     for session, sequence in sessions.items():
         write_i64_le(writer, i64(session))
         write_i64_le(writer, i64(sequence))
-    return writer.getvalue() + state
+    return writer
 
 
 def unwrap(data: bytes) -> Wrapped:

@@ -20,6 +20,7 @@ from warren.metadata.names import SERVER_NAME_RANDOM_BYTES, clean_name, server_n
 from warren.metadata.tables import VhostRecord
 from warren.node.tables import Change, Tables, VirtualHost
 from warren.node.timeouts import timed_out
+from warren.ports import Work
 from warren.protocols.broker import (
     ALARM_DISK,
     Completion,
@@ -434,6 +435,10 @@ class VirtualHostSession(Session):
     def go_on_later(self, channel: Confirming) -> None:
         """The node's."""
         self._node.go_on_later(channel)
+
+    def do_in_parts(self, work: Work) -> None:
+        """The node's."""
+        self._node.do_in_parts(work)
 
     def closed(self) -> None:
         """Exclusive queues go with their connection (DUR-12)."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, final
 from mypy_extensions import i64
 
 from warren.log.batch import Batch
-from warren.node.revived import unwrap, wrap
+from warren.node.revived import unwrap, wrap_head
 from warren.raft.messages import SnapshotOffer
 
 if TYPE_CHECKING:
@@ -37,6 +37,25 @@ class Laggard:
 
 
 @final
+class Draft:
+    """One that is being written, of the state at one entry.
+
+    Attributes:
+        index: That entry's.
+        next_message: The number of the first message behind it.
+        members: Those of the group as of that entry.
+        work: Appends the machine's state to `out`.
+    """
+
+    def __init__(self, member: Member) -> None:
+        self.index: i64 = member.applied_index
+        self.next_message: i64 = member.next_message()
+        self.members = member.raft.config_at(self.index).members
+        self.out = wrap_head(self.next_message, self.members, member.sessions)
+        self.work = member.machine.write_state(self.out)
+
+
+@final
 class Snapshots:
     """Those of one member, which methods are handed: nothing here refers to it.
 
@@ -53,6 +72,7 @@ class Snapshots:
         self._taken_over: tuple[int, int, bytes] | None = None
         """Index, term and payload of a leader's snapshot that is not durable yet."""
         self._laggards: dict[str, Laggard] = {}
+        self._draft: Draft | None = None
 
     # --- its own --------------------------------------------------------------------------------
 
@@ -66,23 +86,40 @@ class Snapshots:
         Returns:
             Bytes written; 0 if it cannot be done now.
         """
+        self._draft = None
+        size = self.take_part(member, at_once)
+        while size < 0:
+            size = self.take_part(member, at_once)
+        return size
+
+    def take_part(self, member: Member, at_once: bool = False) -> i64:
+        """The same in parts, of the state at the first; -1 if there is more to do."""
+        draft = self._draft
+        if draft is None:
+            if not self._may_be_taken(member, at_once):
+                return 0
+            draft = Draft(member)
+            self._draft = draft
+        if not draft.work.go_on():
+            return -1
+        self._draft = None
+        payload = draft.out.getvalue()
+        member.log.snapshot(draft.index, payload, member.stamp_ms(), 0, draft.next_message)
+        self._index = draft.index
+        self._pending = payload
+        self._laggards = {}
+        member.memory.members = draft.members
+        member.save_memory(None)
+        return len(payload)
+
+    def _may_be_taken(self, member: Member, at_once: bool) -> bool:
         applied = member.applied_index
         # Right behind a start the machine may have what Raft does not know to be committed yet;
         # the log asks again.
         if member.log.incomplete or not 0 < applied <= member.raft.commit_index:
-            return 0
-        if not at_once and self._somebody_catches_up(member) and not member.host.short_of_disk():
-            return 0
-        members = member.raft.config_at(applied).members
-        first = member.next_message()
-        payload = wrap(first, members, member.sessions, member.machine.state())
-        member.log.snapshot(applied, payload, member.stamp_ms(), 0, first)
-        self._index = applied
-        self._pending = payload
-        self._laggards = {}
-        member.memory.members = members
-        member.save_memory(None)
-        return len(payload)
+            return False
+        waits = not at_once and self._somebody_catches_up(member)
+        return not waits or member.host.short_of_disk()
 
     def _somebody_catches_up(self, member: Member) -> bool:
         """Whether a peer is being sent what the next snapshot would take away.
@@ -137,6 +174,7 @@ class Snapshots:
         leader, by whose members this one could be a majority by itself. Until its log reaches as
         far as this snapshot, it neither stands nor votes for who has less (rule 20).
         """
+        self._draft = None
         member.raft.give_up_log(offer.snapshot_term, offer.index)
         member.memory.members = offer.members
         member.memory.floor_term = member.raft.state.floor_term
@@ -154,6 +192,7 @@ class Snapshots:
         member.log.snapshot(index, payload, stamp_ms, term, next_message)
         self._taken_over = (int(index), int(term), payload)
         self._pending = b""
+        self._draft = None
 
     def _install(self, member: Member, index: i64, term: i64, payload: bytes) -> None:
         """A leader's snapshot is durable in this node's log: go on from there."""
@@ -178,5 +217,6 @@ class Snapshots:
     def forget(self) -> None:
         """The log begins with nothing."""
         self._index = 0
+        self._draft = None
         self.payload = b""
         self._taken_over = None

@@ -14,6 +14,7 @@ from mypy_extensions import i64, mypyc_attr
 from warren.errors import CorruptRecord
 from warren.limits import CHANGES_AT_ONCE_MAX
 from warren.log.batch import KIND_COMMAND, Batch
+from warren.log.runlist import NO_RUNS, KnownRuns, LiveRuns
 from warren.metadata import commands, placement
 from warren.metadata.foreign_checks import foreign_command
 from warren.metadata.machine import MetadataMachine
@@ -310,13 +311,13 @@ class Tables(Machine):
         record = None if queue is None else self.machine.queue(queue.vhost, queue.name)
         return None if record is None or record.group_id != group_id else record
 
-    def live(self, group_id: int) -> list[tuple[int, int]]:
+    def live(self, group_id: int) -> LiveRuns:
         """Messages of a group that are needed, also where its queue is yet to be heard of."""
         queue = self.logged.get(group_id)
         if queue is not None:
-            return queue.live()
+            return queue.gather_live()
         fifo = None if self._replayer is None else self._replayer.machines.get(group_id)
-        return [] if fifo is None else fifo.live()
+        return KnownRuns(NO_RUNS) if fifo is None else fifo.gather_live([], [])
 
     def refuses(self, group_id: i64) -> bool:
         """Whether the disk is full and a queue's messages would go there."""

@@ -9,6 +9,7 @@ from mypy_extensions import i64, trait
 from warren.errors import ConnectionException, ProtocolError
 from warren.limits import TURN_CHANGES_MAX
 from warren.log.config import LogConfig
+from warren.ports import Work
 from warren.protocols.amqp091.output import OutputHost
 from warren.queues.links import Waiter
 from warren.queues.queue import Host, Queue
@@ -305,6 +306,10 @@ class Session:
     def go_on_later(self, channel: Confirming) -> None:
         """Have a channel go on in the next turn."""
         raise AssertionError("a session defines go_on_later")
+
+    def do_in_parts(self, work: Work) -> None:
+        """Have something done from the next turn on, in turns with whatever else is long."""
+        raise AssertionError("a session defines do_in_parts")
 
     def closed(self) -> None:
         """The connection is gone: so are its exclusive queues."""

@@ -19,13 +19,16 @@ from mypy_extensions import i64
 from warren.errors import CorruptRecord
 from warren.log.batch import KIND_COMMAND, KIND_MESSAGES, Batch
 from warren.log.group import GroupLog
+from warren.log.runlist import LiveRuns
+from warren.ports import Work
 from warren.queues import commands
 from warren.queues.consumers import Limiter
 from warren.queues.fifo import Fifo
+from warren.queues.gathering import Gathering
 from warren.queues.links import Waiter
 from warren.queues.logged import LoggedQueue
 from warren.queues.queue import Host
-from warren.queues.runs import merge_pairs, pairs_of
+from warren.queues.runs import merge_pairs
 
 TERM: Final = 1
 """The term of a log that one node writes; nothing ever contests it."""
@@ -44,6 +47,17 @@ class Leaving:
 
 
 @final
+class Draft:
+    """A snapshot of what is live now, behind everything appended, that is written in parts."""
+
+    def __init__(self, log: GroupLog, fifo: Fifo) -> None:
+        self.index: i64 = log.last_index
+        self.next_message: i64 = log.next_message
+        self.out: BytesWriter = BytesWriter()
+        self.work: Work = fifo.write_durable(self.out)
+
+
+@final
 class ClassicQueue(LoggedQueue):
     """A durable classic queue on this node."""
 
@@ -51,6 +65,8 @@ class ClassicQueue(LoggedQueue):
         super().__init__(host, vhost, name, "classic", fifo, log)
         fifo.reports_freed = True
         self._leaving: list[Leaving] = []
+        self._draft: Draft | None = None
+        """A snapshot that is being written."""
 
     def persisted(self, batch: Batch) -> None:
         """Confirm what is now durable, and let go of what has durably left."""
@@ -66,12 +82,15 @@ class ClassicQueue(LoggedQueue):
 
     def live(self) -> list[tuple[int, int]]:
         """What a restart could still bring back: a message stays until its leaving is durable."""
-        pairs = self.fifo.live()
-        for pieces in self.fifo.freed:
-            pairs.extend(pairs_of(pieces))
-        for leaving in self._leaving:
-            pairs.extend(leaving.pairs)
-        return merge_pairs(pairs)
+        return self._gather().all().pairs()
+
+    def gather_live(self) -> LiveRuns:
+        """The same, to be found out in parts."""
+        return self._gather()
+
+    def _gather(self) -> Gathering:
+        leaving = [leaving.pairs for leaving in self._leaving]
+        return self.fifo.gather_live(self.fifo.freed, leaving)
 
     def hand_out(self) -> None:
         """Have those who wait get what is ready, but for what is too much for one turn."""
@@ -96,12 +115,34 @@ class ClassicQueue(LoggedQueue):
 
     def snapshot(self) -> i64:
         """Write what is live, behind everything appended; gives its size in bytes."""
-        state = self.fifo.durable_copy().encode()
-        self.log.snapshot(self.log.last_index, state, self.host.now_ms())
+        if self._draft is not None:
+            self._finish_draft()
+        return self._finish_draft()
+
+    def snapshot_part(self) -> i64:
+        """The same in parts, of what is live at the first; -1 if there is more to do."""
+        draft = self._draft
+        if draft is None:
+            draft = Draft(self.log, self.fifo)
+            self._draft = draft
+        if not draft.work.go_on():
+            return -1
+        self._draft = None
+        state = draft.out.getvalue()
+        self.log.snapshot(draft.index, state, self.host.now_ms(), 0, draft.next_message)
         return len(state)
+
+    def _finish_draft(self) -> i64:
+        """Write all parts that are left of a snapshot, or all of a new one."""
+        size = self.snapshot_part()
+        while size < 0:
+            size = self.snapshot_part()
+        return size
 
     def snapshot_clean(self) -> None:
         """The same at an orderly stop, when all consumers are gone."""
+        if self._draft is not None:
+            self._finish_draft()
         self.log.snapshot(self.log.last_index, self.fifo.encode(CLEAN), self.host.now_ms())
 
     def recovered(self, clean: bool) -> None:

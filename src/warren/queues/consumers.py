@@ -114,6 +114,10 @@ class Consumer:
         """All that it holds, in id order."""
         return [as_run(piece) for piece in self._holding.all()]
 
+    def freeze(self) -> list[list[Piece]]:
+        """All that it holds now, in id order, in lists."""
+        return self._holding.freeze()
+
 
 @final
 class Turns:

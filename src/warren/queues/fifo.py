@@ -11,10 +11,7 @@ Messages that return, by whatever command, leave whoever held them at once. They
 again some runs with each entry, and nothing is handed out until all are: an entry costs much the
 same however scattered they lie.
 
-Snapshot: version u8, flags u8, keeps_place u8, delivery limit i64, next message i64, dropped i64,
-returned runs, ready runs, transient runs, consumers (id, credit, priority, flags u8: 1 active, 2
-automatic; next id, segments), consumer ids in the order of their turns, groups; from version 2 on
-the messages on their way back. docs/formats/queue-state.md has it field by field.
+What a snapshot has of it is written by `states` and has its fields in docs/formats/queue-state.md.
 
 Source: acceptance 2.2 to 2.4 (rabbit_fifo), POI-01 to POI-12, spark design 2(b').
 """
@@ -24,19 +21,21 @@ from __future__ import annotations
 from collections import deque
 from typing import Final, final
 
-from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i32_be, write_i64_be
-from mypy_extensions import i32, i64
+from librt.strings import BytesWriter, read_i32_be, read_i64_be
+from mypy_extensions import i64
 
+from warren.ports import Work
 from warren.queues import commands
 from warren.queues.consumers import Consumer, Limiter, Turns
+from warren.queues.gathering import PART_RUNS, Gathering
 from warren.queues.groups import Checkout, Group, decode_group
 from warren.queues.links import Delivery, Reply
-from warren.queues.pieces import Piece
+from warren.queues.pieces import SPENT_LISTS, Piece
 from warren.queues.replicated import COUNTER_BITS
 from warren.queues.returning import Return, Strand, decode_return
 from warren.queues.runs import Run, RunQueue, common, merge_pairs, pairs_of
+from warren.queues.states import ACTIVE, AUTOMATIC, VERSION, DurableWriter, StateWriter
 
-VERSION: Final = 2
 UNLIMITED: Final = commands.CREDIT_MAX
 
 NOT_SET_UP: Final = -2
@@ -51,12 +50,6 @@ RETURN_MAX: Final = 4_096
 
 FREED_MAX: Final = 4_096
 """Runs that left, which are logged or let go of in one turn, but for a last list: about 4 ms."""
-
-SPENT_LISTS: Final = 16
-"""Lists of runs that nobody needs any more, which are let go of at a time: half a millisecond."""
-
-ACTIVE: Final = 1
-AUTOMATIC: Final = 2
 
 OK: Final = 0
 FENCED: Final = 1
@@ -82,6 +75,7 @@ class Fifo:
         hand_out_max: See `HAND_OUT_MAX`.
         return_max: See `RETURN_MAX`.
         freed_max: See `FREED_MAX`.
+        part_runs: See `PART_RUNS`.
     """
 
     def __init__(self, delivery_limit: i64, keeps_place: bool, reports_freed: bool = False) -> None:
@@ -101,6 +95,7 @@ class Fifo:
         self.hand_out_max: i64 = HAND_OUT_MAX
         self.return_max: i64 = RETURN_MAX
         self.freed_max: i64 = FREED_MAX
+        self.part_runs: i64 = PART_RUNS
         self._coming_count: i64 = 0
         self._returned_now: i64 = 0
         """Runs that were made ready again since the last `dispatch`."""
@@ -291,7 +286,7 @@ class Fifo:
         group = self._group(name, epoch, now_ms, reply)
         if group is not None:
             for checkout in group.settle(up_to):
-                self._free(checkout.messages.take_all())
+                self._free(checkout.messages.freeze())
         return reply
 
     def group_release(self, name: str, epoch: i64, now_ms: i64) -> Reply:
@@ -516,27 +511,38 @@ class Fifo:
             total += group.held()
         return total
 
-    def ready_pairs(self) -> list[tuple[int, int]]:
-        """Numbers of all ready messages, sorted and merged."""
-        return merge_pairs(self._unheld())
-
-    def _unheld(self) -> list[tuple[int, int]]:
-        pairs = self.ready.pairs() + self.returned.pairs()
+    def _unheld(self) -> list[list[Piece]]:
+        """What is ready now, or on its way back to be, in lists that do not change."""
+        lists = self.ready.freeze() + self.returned.freeze()
         for work in self.coming:
-            for pieces in work.lists():
-                pairs.extend(pairs_of(pieces))
-        return pairs
+            lists.extend(work.lists())
+        return lists
 
     def live(self) -> list[tuple[int, int]]:
         """Numbers of all messages whose bodies are still needed, sorted and merged."""
-        pairs = self._unheld()
+        return self.gather_live([], []).all().pairs()
+
+    def gather_ready(self) -> Gathering:
+        """Finds out the numbers of all messages that are ready now."""
+        return Gathering(self._unheld(), [], [], self.part_runs)
+
+    def gather_live(self, left: list[list[Piece]], more: list[list[tuple[int, int]]]) -> Gathering:
+        """Finds out the numbers of all messages whose bodies are needed now.
+
+        Args:
+            left, more: Messages that left and are needed all the same.
+        """
+        lists = self._unheld() + left
         for consumer in self.consumers.values():
-            for run in consumer.holding():
-                pairs.append((run.first, run.first + run.count - 1))
+            lists.extend(consumer.freeze())
+        checkouts: list[Checkout] = []
         for group in self.groups.values():
-            for checkout in group.open:
-                pairs.extend(checkout.messages.pairs())
-        return merge_pairs(pairs)
+            checkouts.extend(group.open)
+        return Gathering(lists, checkouts, more, self.part_runs)
+
+    def line(self) -> list[Consumer]:
+        """The consumers with room, in the order of their turns."""
+        return self._turns.order()
 
     # Snapshots.
 
@@ -544,43 +550,18 @@ class Fifo:
         """The whole state, without bodies; `flags` is the owner's."""
         self._trim_transient()
         out = BytesWriter()
-        out.append(VERSION)
-        out.append(flags)
-        out.append(1 if self.keeps_place else 0)
-        write_i64_be(out, self.delivery_limit)
-        write_i64_be(out, self.next_message)
-        write_i64_be(out, self.dropped)
-        self.returned.encode(out)
-        self.ready.encode(out)
-        self.transient.encode(out)
-        write_i32_be(out, i32(len(self.consumers)))
-        for consumer_id, consumer in self.consumers.items():
-            write_i64_be(out, i64(consumer_id))
-            write_i64_be(out, consumer.credit)
-            write_i64_be(out, consumer.priority)
-            out.append(
-                (ACTIVE if consumer.active else 0) + (AUTOMATIC if consumer.automatic else 0)
-            )
-            write_i64_be(out, consumer.next_mid)
-            holding = consumer.holding()
-            write_i32_be(out, i32(len(holding)))
-            for run in holding:
-                write_i64_be(out, run.key)
-                write_i64_be(out, run.first)
-                write_i64_be(out, run.count)
-                write_i32_be(out, i32(run.acquired))
-                write_i32_be(out, i32(run.failed))
-        line = self._turns.order()
-        write_i32_be(out, i32(len(line)))
-        for consumer in line:
-            write_i64_be(out, consumer.id)
-        write_i32_be(out, i32(len(self.groups)))
-        for group in self.groups.values():
-            group.encode(out)
-        write_i32_be(out, i32(len(self.coming)))
-        for work in self.coming:
-            work.encode(out)
+        writer = StateWriter(self, flags, out)
+        while not writer.go_on():
+            pass
         return out.getvalue()
+
+    def write_state(self, out: BytesWriter) -> Work:
+        """Have the whole state, as it is now, appended in parts; nothing else is meanwhile."""
+        return StateWriter(self, 0, out)
+
+    def write_durable(self, out: BytesWriter) -> Work:
+        """Likewise all live messages as ready and no consumers, as a restart will see them."""
+        return DurableWriter(self, out)
 
     def restore(self, data: bytes) -> None:
         """Read what `encode` wrote; what was here before is void.
@@ -717,7 +698,7 @@ class Fifo:
         count = group.held()
         lists: list[list[Piece]] = []
         for checkout in group.open:
-            lists.extend(checkout.messages.take_all())
+            lists.extend(checkout.messages.freeze())
         group.open = []
         self._come_back([Strand(lists, count)], True, True)
 
@@ -740,14 +721,14 @@ class Fifo:
             if run is not None:
                 self._returned_now += 1
                 self._coming_count -= run.count
-                run.acquired += 1
-                if work.failed:
-                    run.failed += 1
-                if 0 <= self.delivery_limit < run.acquired and not work.spared:
+                # Somebody may look at the run as it was.
+                acquired = run.acquired + 1
+                failed = run.failed + 1 if work.failed else run.failed
+                if 0 <= self.delivery_limit < acquired and not work.spared:
                     self.dropped += run.count
                     self._free([[run]])
                 else:
-                    self._put_back(run)
+                    self._put_back(Run(run.first, run.first, run.count, acquired, failed))
             if work.count == 0:
                 coming.popleft()
 
@@ -782,17 +763,6 @@ class Fifo:
         elif consumer.line is None and not consumer.limited and consumer.willing():
             # Its channel is going to wake all that share the limit, in other queues, too.
             self._limit(consumer)
-
-    def durable_copy(self) -> Fifo:
-        """A machine with all live messages ready and no consumers, as a restart will see them."""
-        copy = Fifo(self.delivery_limit, self.keeps_place)
-        copy.next_message = self.next_message
-        copy.dropped = self.dropped
-        for first, last in self.live():
-            copy.ready.push(first, last)
-        for first, last in self.transient.pairs():
-            copy.transient.push(first, last)
-        return copy
 
     def _trim_transient(self) -> None:
         """Forget transient numbers that are no longer live."""

@@ -17,7 +17,7 @@ from warren.queues.runs import RunQueue
 
 @final
 class Checkout:
-    """One numbered checkout and the messages in it."""
+    """One numbered checkout and the messages in it, which never change."""
 
     def __init__(self, number: i64) -> None:
         self.number: i64 = number
@@ -60,6 +60,10 @@ class Group:
             del self.open[:at]
         return done
 
+    def between(self, after: i64, up_to: i64) -> list[Checkout]:
+        """The open checkouts with numbers above `after`, up to another one."""
+        return self.open[self._behind(after) : self._behind(up_to)]
+
     def _behind(self, number: i64) -> i64:
         """Index of the first open checkout with a higher number."""
         low: i64 = 0
@@ -80,7 +84,7 @@ class Group:
         return total
 
     def encode(self, out: BytesWriter) -> None:
-        """Append this group to a snapshot."""
+        """Append this group to a snapshot, but for the open checkouts, which follow."""
         name = self.name.encode()
         write_i32_be(out, i32(len(name)))
         out.write(name)
@@ -90,13 +94,10 @@ class Group:
         write_i64_be(out, self.lease_ms)
         write_i64_be(out, self.seen_ms)
         write_i32_be(out, i32(len(self.open)))
-        for checkout in self.open:
-            write_i64_be(out, checkout.number)
-            checkout.messages.encode(out)
 
 
 def decode_group(data: bytes, at: i64) -> tuple[Group, i64]:
-    """Read what `Group.encode` wrote; returns the group and the offset behind it."""
+    """Read what a snapshot has of a group; returns the group and the offset behind it."""
     size: i64 = i64(read_i32_be(data, at))
     at += 4
     group = Group(data[at : at + size].decode())

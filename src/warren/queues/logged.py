@@ -10,6 +10,7 @@ from warren.errors import CorruptRecord
 from warren.log.batch import KIND_MESSAGES, KIND_TRANSIENT, Batch
 from warren.log.group import GroupLog
 from warren.log.listener import BatchReader
+from warren.log.runlist import LiveRuns
 from warren.log.salvage import gaps
 from warren.queues.fifo import Fifo
 from warren.queues.links import Delivery, Link
@@ -148,6 +149,14 @@ class LoggedQueue(Queue):
     def snapshot(self) -> i64:
         """Write the machine's state into the log, so that older entries can go; gives its size."""
         raise AssertionError("a logged queue type defines snapshot")
+
+    def snapshot_part(self) -> i64:
+        """The same in parts, of the state at the first; -1 if there is more to do."""
+        raise AssertionError("a logged queue type defines snapshot_part")
+
+    def gather_live(self) -> LiveRuns:
+        """Finds out the messages whose bodies the log must keep, as of now."""
+        return self.fifo.gather_live([], [])
 
     def recovered(self, clean: bool) -> None:
         """The log was replayed; `clean` if it ended with an orderly stop's snapshot."""

@@ -3,6 +3,10 @@
 What a queue has ready, what a consumer holds and what a channel has not settled may be a million
 pieces, each with a gap behind it. They are found by halving, and taken out or put in for the cost
 of a chunk: a range that is taken out goes as the lists that it was kept in.
+
+All of them as they are now can be had for the cost of the chunks, too, to be looked at over several
+turns: `freeze` gives the lists themselves. A list is copied when it is changed afterwards, and a
+piece when it is.
 """
 
 from __future__ import annotations
@@ -11,8 +15,17 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from warren.ports import Work
+
 CHUNK_PIECES: Final = 256
 """Pieces of a chunk that is full: looking through one, or moving its half, takes microseconds."""
+
+ALL: Final = 1 << 62
+"""More than there are pieces in a chunk."""
+
+
+SPENT_LISTS: Final = 16
+"""Lists of pieces that nobody needs any more, which are let go of at a time: half a millisecond."""
 
 
 class Piece:
@@ -42,6 +55,8 @@ class Chunk:
     Attributes:
         count: Numbers in all of its pieces.
         mixed: Whether there may be pieces of several owners in it.
+        frozen: Whether somebody looks at its list, so that it must stay as it is.
+        shared_from, shared_behind: Where in it there may be pieces that somebody looks at.
     """
 
     def __init__(self) -> None:
@@ -49,10 +64,48 @@ class Chunk:
         self.head: i64 = 0
         self.count: i64 = 0
         self.mixed: bool = False
+        self.frozen: bool = False
+        self.shared_from: i64 = 0
+        self.shared_behind: i64 = 0
 
     def live(self) -> list[Piece]:
         """Its pieces, in a list that may be kept if the chunk is not used any more."""
         return self.pieces[self.head :] if self.head > 0 else self.pieces
+
+    def freeze(self) -> list[Piece]:
+        """Its pieces as they are now, whatever becomes of it."""
+        if self.head == 0:
+            self.frozen = True
+        self.shared_from = 0
+        self.shared_behind = len(self.pieces)
+        return self.live()
+
+    def thaw(self) -> None:
+        """Have a list that may be changed."""
+        if self.frozen:
+            self.pieces = list(self.pieces)
+            self.frozen = False
+
+    def moved(self) -> None:
+        """Pieces have other places than before."""
+        if self.shared_behind > 0:
+            self.shared_from = 0
+            self.shared_behind = ALL
+
+    def own(self, at: i64) -> Piece:
+        """A piece that may be changed."""
+        if at < self.shared_from or at >= self.shared_behind:
+            return self.pieces[at]
+        self.thaw()
+        pieces = self.pieces
+        piece = pieces[at].part(0, pieces[at].count)
+        pieces[at] = piece
+        # That of the ends, which are changed again and again, is not copied twice.
+        if at <= max(self.shared_from, self.head):
+            self.shared_from = at + 1
+        elif at == len(pieces) - 1:
+            self.shared_behind = at
+        return piece
 
     def find(self, key: i64) -> i64:
         """Index of the first piece that ends at or behind a number."""
@@ -71,6 +124,7 @@ class Chunk:
     def take(self, first: i64, last: i64) -> list[Piece]:
         """Take the numbers `first..last` out."""
         taken: list[Piece] = []
+        self.thaw()
         pieces = self.pieces
         at = self.find(first)
         whole = at
@@ -89,12 +143,14 @@ class Chunk:
                 at += 1
                 continue
             taken.append(piece.part(low - piece.key, size))
+            piece = self.own(at)
             if low == piece.key:
                 piece.shorten(size)
                 break
             if high < end:
                 pieces.insert(at + 1, piece.part(high + 1 - piece.key, end - high))
                 piece.count = low - piece.key
+                self.moved()
                 break
             piece.count = low - piece.key
             at += 1
@@ -104,6 +160,7 @@ class Chunk:
                 self.head = at
             else:
                 del pieces[whole:at]
+                self.moved()
         return taken
 
 
@@ -132,6 +189,7 @@ class Pieces:
                 chunk.mixed = False
             elif not chunk.mixed and not piece.kin(chunk.pieces[-1]):
                 chunk.mixed = True
+            chunk.thaw()
         else:
             chunk = Chunk()
             chunks.append(chunk)
@@ -146,7 +204,7 @@ class Pieces:
     def grow_tail(self, count: i64) -> None:
         """The last piece goes on for so many more numbers."""
         chunk = self._chunks[-1]
-        chunk.pieces[-1].count += count
+        chunk.own(len(chunk.pieces) - 1).count += count
         chunk.count += count
         self.count += count
 
@@ -162,7 +220,7 @@ class Pieces:
         self.count -= count
         chunk.count -= count
         if count < piece.count:
-            piece.shorten(count)
+            chunk.own(chunk.head).shorten(count)
             return
         chunk.head += 1
         if chunk.head == len(chunk.pieces):
@@ -238,11 +296,13 @@ class Pieces:
             return
         chunk = chunks[at]
         where = chunk.find(piece.key)
+        chunk.thaw()
         if where > 0 and where == chunk.head:
             chunk.head -= 1
             chunk.pieces[chunk.head] = piece
         else:
             chunk.pieces.insert(where, piece)
+            chunk.moved()
         chunk.mixed = True
         chunk.count += piece.count
         self.count += piece.count
@@ -263,11 +323,25 @@ class Pieces:
             return chunk.pieces[where - 1], behind
         return chunks[at - 1].pieces[-1] if at > 0 else None, behind
 
-    def grow(self, piece: Piece, count: i64) -> None:
-        """A piece that is here goes on for so many more numbers."""
-        self._chunks[self._find(piece.key)].count += count
-        piece.count += count
+    def grow(self, piece: Piece, count: i64) -> Piece:
+        """A piece that is here goes on for so many more numbers; gives the one to change."""
+        chunk = self._chunks[self._find(piece.key)]
+        grown = chunk.own(chunk.find(piece.key))
+        grown.count += count
+        chunk.count += count
         self.count += count
+        return grown
+
+    def freeze(self) -> list[list[Piece]]:
+        """All pieces as they are now, in order, whatever becomes of them here.
+
+        Neither the lists nor the pieces may be changed by whoever takes pieces out, either.
+        """
+        lists: list[list[Piece]] = []
+        if self.count > 0:
+            for chunk in self._chunks:
+                lists.append(chunk.freeze())
+        return lists
 
     def all(self) -> list[Piece]:
         """All pieces, in order."""
@@ -301,8 +375,14 @@ class Pieces:
         if len(chunks) > 1:
             del chunks[at]
         else:
-            chunks[0].pieces.clear()
-            chunks[0].head = 0
+            chunk = chunks[0]
+            if chunk.frozen:
+                chunk.pieces = []
+                chunk.frozen = False
+            else:
+                chunk.pieces.clear()
+            chunk.head = 0
+            chunk.shared_behind = 0
 
     def _tidy(self, at: i64) -> None:
         """A chunk lost some pieces, or was cut: chunks are neither long nor sparse for ever."""
@@ -327,10 +407,14 @@ class Pieces:
         left = len(chunk.pieces) - chunk.head + len(other.pieces) - other.head
         if left > CHUNK_PIECES // 2:
             return False
+        other.thaw()
         other.pieces[: other.head] = chunk.live()
         other.head = 0
         other.count += chunk.count
         other.mixed = True
+        if chunk.shared_behind > 0:
+            other.shared_behind = ALL
+        other.moved()
         del chunks[at]
         return True
 
@@ -339,12 +423,36 @@ class Pieces:
         chunk = self._chunks[at]
         if len(chunk.pieces) - chunk.head < 2 * CHUNK_PIECES:
             return
+        chunk.thaw()
         middle = chunk.head + CHUNK_PIECES
         other = Chunk()
         other.pieces = chunk.pieces[middle:]
         other.mixed = chunk.mixed
+        other.shared_behind = chunk.shared_behind
+        other.moved()
         for piece in other.pieces:
             other.count += piece.count
         del chunk.pieces[middle:]
         chunk.count -= other.count
         self._chunks.insert(at + 1, other)
+
+
+def count_of(lists: list[list[Piece]]) -> i64:
+    """How many pieces there are in some lists."""
+    count: i64 = 0
+    for pieces in lists:
+        count += len(pieces)
+    return count
+
+
+@final
+class LettingGo(Work):
+    """Lets go of lists of pieces that nobody needs any more."""
+
+    def __init__(self, lists: list[list[Piece]]) -> None:
+        self._lists: list[list[Piece]] = lists
+
+    def go_on(self) -> bool:
+        """Let go of some; whether these were the last."""
+        del self._lists[-SPENT_LISTS:]
+        return not self._lists

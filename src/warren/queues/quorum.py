@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from typing import Final, final
 
+from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from warren.errors import CorruptRecord
 from warren.log.batch import KIND_COMMAND, Batch
 from warren.log.group import GroupLog
+from warren.ports import Work
 from warren.queues import commands
 from warren.queues.consumers import Limiter
 from warren.queues.fifo import NOT_SET_UP, Fifo
@@ -123,6 +125,10 @@ class QuorumQueue(LoggedQueue, Machine):
     def snapshot(self) -> i64:
         """Write the machine's state, as of the last applied entry, into the log."""
         return self._group().snapshot()
+
+    def snapshot_part(self) -> i64:
+        """The same in parts."""
+        return self._group().snapshot_part()
 
     def close(self) -> None:
         """The queue was deleted; messages that it would have had count as safe (as RabbitMQ)."""
@@ -275,6 +281,10 @@ class QuorumQueue(LoggedQueue, Machine):
     def state(self) -> bytes:
         """The machine's snapshot."""
         return self.fifo.encode()
+
+    def write_state(self, out: BytesWriter) -> Work:
+        """Have that written in parts."""
+        return self.fifo.write_state(out)
 
     def first_state(self) -> bytes:
         """An empty queue, not yet set up."""

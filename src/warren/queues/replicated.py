@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Final, final
 
+from librt.strings import BytesWriter
 from mypy_extensions import i64, mypyc_attr, trait
 
 from warren.log.batch import Batch
+from warren.ports import NoWork, Work
 
 COUNTER_BITS: Final = 24
 """Identities given out by a session are the session and a counter of so many bits."""
@@ -34,6 +36,11 @@ class Machine:
     def state(self) -> bytes:
         """Its state as of the last entry applied."""
         raise AssertionError("a machine defines state")
+
+    def write_state(self, out: BytesWriter) -> Work:
+        """Have that appended in parts; the machine may go on, and nothing else is appended."""
+        out.write(self.state())
+        return NoWork()
 
     def first_state(self) -> bytes:
         """The state before the first entry."""
@@ -151,3 +158,7 @@ class Proposer:
     def snapshot(self) -> i64:
         """Write the machine's state into the log; gives its size in bytes, 0 if it has to wait."""
         raise AssertionError("a proposer defines snapshot")
+
+    def snapshot_part(self) -> i64:
+        """The same in parts, of the state at the first; -1 if there is more to do."""
+        raise AssertionError("a proposer defines snapshot_part")

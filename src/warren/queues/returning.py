@@ -11,11 +11,11 @@ from __future__ import annotations
 import heapq
 from typing import Final, final
 
-from librt.strings import BytesWriter, read_i32_be, write_i32_be
-from mypy_extensions import i32, i64
+from librt.strings import read_i32_be
+from mypy_extensions import i64
 
 from warren.queues.pieces import CHUNK_PIECES, Piece
-from warren.queues.runs import Run, as_run, decode_run, encode_runs
+from warren.queues.runs import Run, as_run, decode_run
 
 FAILED: Final = 1
 SPARED: Final = 2
@@ -117,16 +117,13 @@ class Return:
             found.extend(self._rest(at))
         return found
 
-    def encode(self, out: BytesWriter) -> None:
-        """Append this to a snapshot."""
-        out.append((FAILED if self.failed else 0) + (SPARED if self.spared else 0))
-        write_i32_be(out, i32(len(self._strands)))
-        for at in range(len(self._strands)):
-            runs: list[Run] = []
-            for pieces in self._rest(at):
-                for piece in pieces:
-                    runs.append(as_run(piece))
-            encode_runs(out, runs)
+    def flags(self) -> i64:
+        """What a snapshot has of it beside the messages."""
+        return (FAILED if self.failed else 0) + (SPARED if self.spared else 0)
+
+    def strands(self) -> list[list[list[Piece]]]:
+        """What is not ready again yet of each strand; none of it changes."""
+        return [self._rest(at) for at in range(len(self._strands))]
 
     def _rest(self, at: int) -> list[list[Piece]]:
         lists = self._strands[at].rest()
@@ -138,7 +135,7 @@ class Return:
 
 
 def decode_return(data: bytes, at: i64) -> tuple[Return, i64]:
-    """Read what `Return.encode` wrote; returns it and the offset behind it."""
+    """Read what a snapshot has of a return; returns it and the offset behind it."""
     flags = data[at]
     count: i64 = i64(read_i32_be(data, at + 1))
     at += 5

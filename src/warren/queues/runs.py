@@ -93,6 +93,10 @@ class RunQueue:
         self.count = 0
         return self._pieces.take_all()
 
+    def freeze(self) -> list[list[Piece]]:
+        """All runs as they are now, in lists, in queue order."""
+        return self._pieces.freeze()
+
     def remove(self, first: i64, last: i64) -> None:
         """Drop the numbers `first..last`, wherever they are; the runs have to be ascending."""
         self._pieces.take(first, last)
@@ -122,17 +126,17 @@ class RunQueue:
         self.count += run.count
         before, behind = pieces.neighbours(run.first)
         if before is not None and as_run(before).precedes(run.first, run.acquired, run.failed):
-            pieces.grow(before, run.count)
+            grown = as_run(pieces.grow(before, run.count))
             if behind is not None:
                 after = as_run(behind)
-                if as_run(before).precedes(after.first, after.acquired, after.failed):
+                if grown.precedes(after.first, after.acquired, after.failed):
                     pieces.take(after.key, after.key + after.count - 1)
-                    pieces.grow(before, after.count)
+                    pieces.grow(grown, after.count)
             return
         if behind is not None:
             after = as_run(behind)
             if run.precedes(after.first, after.acquired, after.failed):
-                pieces.grow(after, run.count)
+                after = as_run(pieces.grow(after, run.count))
                 after.key = run.first
                 after.first = run.first
                 return
@@ -154,12 +158,8 @@ class RunQueue:
         """All runs as (first, last, acquired, failed), in queue order."""
         return [(r.first, r.first + r.count - 1, r.acquired, r.failed) for r in self.runs()]
 
-    def encode(self, out: BytesWriter) -> None:
-        """Append this queue to a snapshot: a count, then `first last acquired failed` each."""
-        encode_runs(out, self.runs())
-
     def decode(self, data: bytes, at: i64) -> i64:
-        """Read what `encode` wrote; returns the offset behind it."""
+        """Read what a snapshot has of a queue; returns the offset behind it."""
         count: i64 = i64(read_i32_be(data, at))
         at += 4
         for _ in range(count):
@@ -183,10 +183,10 @@ def pairs_of(pieces: list[Piece]) -> list[tuple[int, int]]:
     return found
 
 
-def encode_runs(out: BytesWriter, runs: list[Run]) -> None:
-    """Append runs to a snapshot: a count, then `first last acquired failed` each."""
-    write_i32_be(out, i32(len(runs)))
-    for run in runs:
+def encode_runs(out: BytesWriter, pieces: list[Piece]) -> None:
+    """Append runs to a snapshot: `first last acquired failed` each."""
+    for piece in pieces:
+        run = as_run(piece)
         write_i64_be(out, run.first)
         write_i64_be(out, run.first + run.count - 1)
         write_i32_be(out, i32(run.acquired))

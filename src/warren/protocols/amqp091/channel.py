@@ -32,7 +32,7 @@ from warren.protocols.amqp091.unsettled import TagRun, Unsettled, runs_of
 from warren.protocols.broker import Completion, Confirming, Route, Session
 from warren.queues.consumers import Limiter
 from warren.queues.links import Reply
-from warren.queues.pieces import Piece
+from warren.queues.pieces import SPENT_LISTS, LettingGo, Piece
 from warren.queues.publishing import PublishRun
 from warren.queues.queue import Queue
 from warren.wire.amqp091 import spec
@@ -282,6 +282,7 @@ class Channel(PublishOwner, LinkOwner, Confirming):
                 queue.down(consumer_id)
         self.holders = {}
         self.transaction = None
+        self._let_go(self.unsettled.take(0, self.unsettled.next_tag))
 
     def is_open(self) -> bool:
         """Whether answers may still be sent on it."""
@@ -342,8 +343,11 @@ class Channel(PublishOwner, LinkOwner, Confirming):
             queue = self.session.without_majority(self.transaction.awaited())
             if queue is None:
                 return
-        elif isinstance(request, spec.TableRead) and queue is None:
-            # What it waits for is the disk here.
+        elif (
+            isinstance(request, (spec.TableRead, spec.TableStatus, spec.TableCheckouts))
+            and queue is None
+        ):
+            # What it waits for is the disk here, or its turns.
             return
         self.refused(self.session.timed_out(request, pending.name, queue, pending))
 
@@ -520,6 +524,12 @@ class Channel(PublishOwner, LinkOwner, Confirming):
             transaction.ack(taken, runs)
             return
         self.settle_now(runs)
+        self._let_go(taken)
+
+    def _let_go(self, taken: list[list[Piece]]) -> None:
+        """Forget what was unsettled, in parts if it is much."""
+        if len(taken) > SPENT_LISTS:
+            self.session.do_in_parts(LettingGo(taken))
 
     def settle_now(self, runs: list[TagRun]) -> None:
         """Tell the queues that deliveries are done with."""
@@ -544,6 +554,7 @@ class Channel(PublishOwner, LinkOwner, Confirming):
             self.transaction.reject(taken, runs, requeue, failed)
         else:
             self.give_back_now(runs, requeue, failed)
+            self._let_go(taken)
 
     def give_back_now(self, runs: list[TagRun], requeue: bool, failed: bool) -> None:
         """Return deliveries to their queues, or discard them."""
@@ -565,6 +576,7 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         # This is done at once, and what a transaction has between these waits for its commit.
         runs = spans if self.transaction is None else runs_of(taken)
         self.give_back_now(runs, True, False)
+        self._let_go(taken)
 
     def _last_of(self, tag: i64, method_id: int) -> i64:
         """The last tag that an answer up to `tag` is for; 0 means all there are."""

@@ -19,10 +19,15 @@ from mypy_extensions import i32, i64
 from warren.errors import ChannelException, ConnectionException
 from warren.limits import TABLE_READ_BYTES_MAX
 from warren.log.listener import RawReader
+from warren.ports import Work
 from warren.queues import commands
-from warren.queues.fifo import FENCED, UNKNOWN_GROUP
+from warren.queues.fifo import FENCED, UNKNOWN_GROUP, Fifo
+from warren.queues.gathering import Gathering
+from warren.queues.groups import Checkout
 from warren.queues.links import Reply
+from warren.queues.pieces import Piece, count_of
 from warren.queues.quorum import QuorumQueue
+from warren.queues.runs import as_run
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import content_frames
 
@@ -55,7 +60,7 @@ def handle(channel: Channel, method: spec.Method) -> None:
             # is answered when it has everything that was there before.
             _ask(channel, queue, method, BytesWriter())
     elif isinstance(method, spec.TableStatus):
-        _status(channel, _queue(channel, method.queue), method.group)
+        _status(channel, _queue(channel, method.queue), method)
     elif isinstance(method, spec.TableCheckouts):
         _checkouts(channel, _queue(channel, method.queue), method)
     elif isinstance(method, spec.TableAcquire):
@@ -117,10 +122,12 @@ def answer(channel: Channel, request: spec.Method, reply: Reply, pending: Pendin
         channel.send(spec.TableAcquireOk(int(reply.a), int(reply.b)))
     elif isinstance(request, spec.TableCheckout):
         checkout = reply.checkout
-        pairs = [] if checkout is None else checkout.messages.pairs()
+        lists = [] if checkout is None else checkout.messages.freeze()
         size = int(reply.b * queue.mean_message_bytes())
         out = BytesWriter()
-        _write_runs(out, pairs)
+        write_i32_be(out, i32(count_of(lists)))
+        for pieces in lists:
+            _write_runs(out, pieces)
         _send_with(channel, spec.TableCheckoutOk(int(reply.a), int(reply.b), size), out.getvalue())
     elif isinstance(request, spec.TableSettle):
         channel.send(spec.TableSettleOk())
@@ -171,36 +178,107 @@ def _ask(channel: Channel, queue: QuorumQueue, method: spec.Method, out: BytesWr
     queue.ask(out.getvalue(), pending)
 
 
-def _status(channel: Channel, queue: QuorumQueue, group_name: str) -> None:
-    fifo = queue.fifo
-    pairs = fifo.ready_pairs()
-    group = fifo.groups.get(group_name)
-    settled = 0 if group is None else int(group.settled)
-    first = pairs[0][0] if pairs else int(fifo.next_message)
-    out = BytesWriter()
-    _write_runs(out, pairs)
-    method = spec.TableStatusOk(first, int(fifo.next_message), int(fifo.ready_count()), settled)
-    _send_with(channel, method, out.getvalue())
+def _status(channel: Channel, queue: QuorumQueue, method: spec.TableStatus) -> None:
+    status = Status(channel, queue.fifo, method.group)
+    if not status.go_on():
+        channel.wait(method)
+        channel.session.do_in_parts(status)
 
 
 def _checkouts(channel: Channel, queue: QuorumQueue, method: spec.TableCheckouts) -> None:
     group = queue.fifo.groups.get(method.group)
-    out = BytesWriter()
-    count = 0
+    checkouts: list[Checkout] = []
     if group is not None:
-        for checkout in group.open:
-            if method.after < checkout.number <= method.up_to:
-                count += 1
-                write_i64_be(out, checkout.number)
-                _write_runs(out, checkout.messages.pairs())
-    _send_with(channel, spec.TableCheckoutsOk(count), out.getvalue())
+        checkouts = group.between(bounded(method.after), bounded(method.up_to))
+    listing = Listing(channel, checkouts, queue.fifo.part_runs)
+    if not listing.go_on():
+        channel.wait(method)
+        channel.session.do_in_parts(listing)
 
 
-def _write_runs(out: BytesWriter, pairs: list[tuple[int, int]]) -> None:
-    write_i32_be(out, i32(len(pairs)))
-    for first, last in pairs:
-        write_i64_be(out, i64(first))
-        write_i64_be(out, i64(last))
+@final
+class Status(Work):
+    """Answers `table.status`, as of when it came."""
+
+    def __init__(self, channel: Channel, fifo: Fifo, group_name: str) -> None:
+        group = fifo.groups.get(group_name)
+        self._channel: Channel = channel
+        self._next: i64 = fifo.next_message
+        self._ready: i64 = fifo.ready_count()
+        self._settled: i64 = 0 if group is None else group.settled
+        self._gathering: Gathering = fifo.gather_ready()
+        self._waited: bool = False
+
+    def go_on(self) -> bool:
+        """Look at more of what is ready; the answer is sent at the end."""
+        channel = self._channel
+        if not channel.is_open():
+            return True
+        if not self._gathering.go_on():
+            self._waited = True
+            return False
+        runs = self._gathering.runs
+        first = runs.first(0) if runs.size > 0 else self._next
+        out = BytesWriter()
+        write_i32_be(out, i32(runs.size))
+        out.write(runs.data)
+        method = spec.TableStatusOk(
+            int(first), int(self._next), int(self._ready), int(self._settled)
+        )
+        _send_with(channel, method, out.getvalue())
+        if self._waited:
+            channel.go_on()
+        return True
+
+
+@final
+class Listing(Work):
+    """Answers `table.checkouts`."""
+
+    def __init__(self, channel: Channel, checkouts: list[Checkout], part_runs: i64) -> None:
+        self._channel: Channel = channel
+        self._count: int = len(checkouts)
+        self._part_runs: i64 = part_runs
+        checkouts.reverse()
+        self._checkouts: list[Checkout] = checkouts
+        self._lists: list[list[Piece]] = []
+        """What is left of the checkout that is being written."""
+        self._out: BytesWriter = BytesWriter()
+        self._waited: bool = False
+
+    def go_on(self) -> bool:
+        """Write more of them; the answer is sent at the end."""
+        channel = self._channel
+        if not channel.is_open():
+            return True
+        out = self._out
+        done: i64 = 0
+        while self._checkouts or self._lists:
+            if done >= self._part_runs:
+                self._waited = True
+                return False
+            done += 1
+            if self._lists:
+                pieces = self._lists.pop()
+                done += len(pieces)
+                _write_runs(out, pieces)
+                continue
+            checkout = self._checkouts.pop()
+            self._lists = checkout.messages.freeze()
+            self._lists.reverse()
+            write_i64_be(out, checkout.number)
+            write_i32_be(out, i32(count_of(self._lists)))
+        _send_with(channel, spec.TableCheckoutsOk(self._count), out.getvalue())
+        if self._waited:
+            channel.go_on()
+        return True
+
+
+def _write_runs(out: BytesWriter, pieces: list[Piece]) -> None:
+    for piece in pieces:
+        run = as_run(piece)
+        write_i64_be(out, run.first)
+        write_i64_be(out, run.first + run.count - 1)
 
 
 def _send_with(channel: Channel, method: spec.Method, content: bytes) -> None:

@@ -1,0 +1,251 @@
+"""What a queue's machine is at one moment, written down in parts.
+
+docs/formats/queue-state.md has it field by field. What is long is taken as the lists that it lies
+in, which are not changed any more; the rest is taken at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, final
+
+from librt.strings import BytesWriter, write_i32_be, write_i64_be
+from mypy_extensions import i32, i64
+
+from warren.ports import Work
+from warren.queues.gathering import Gathering
+from warren.queues.groups import Checkout
+from warren.queues.pieces import Piece, count_of
+from warren.queues.runs import RUN_BYTES, RunQueue, as_run, encode_runs
+
+if TYPE_CHECKING:
+    from warren.queues.fifo import Fifo
+
+VERSION: Final = 2
+ACTIVE: Final = 1
+AUTOMATIC: Final = 2
+
+CONSUMER_BYTES: Final = 33
+"""What a state has of a consumer before what it holds."""
+
+
+def write_head(fifo: Fifo, flags: i64, out: BytesWriter) -> None:
+    """Append what comes before the runs."""
+    out.append(VERSION)
+    out.append(flags)
+    out.append(1 if fifo.keeps_place else 0)
+    write_i64_be(out, fifo.delivery_limit)
+    write_i64_be(out, fifo.next_message)
+    write_i64_be(out, fifo.dropped)
+
+
+@final
+class StateWriter(Work):
+    """Writes all of a machine's state, as it is when this is made."""
+
+    def __init__(self, fifo: Fifo, flags: i64, out: BytesWriter) -> None:
+        """
+        Args:
+            fifo: It may go on meanwhile.
+            flags: The owner's.
+            out: What the state is appended to, and nothing else meanwhile.
+        """
+        self._out: BytesWriter = out
+        self._part_runs: i64 = fifo.part_runs
+        self._done: i64 = 0
+        """Runs written in this part."""
+        write_head(fifo, flags, out)
+        self._queues = [fifo.returned.freeze(), fifo.ready.freeze(), fifo.transient.freeze()]
+        heads = BytesWriter()
+        self._held: list[list[list[Piece]]] = []
+        for consumer_id, consumer in fifo.consumers.items():
+            write_i64_be(heads, i64(consumer_id))
+            write_i64_be(heads, consumer.credit)
+            write_i64_be(heads, consumer.priority)
+            heads.append(
+                (ACTIVE if consumer.active else 0) + (AUTOMATIC if consumer.automatic else 0)
+            )
+            write_i64_be(heads, consumer.next_mid)
+            self._held.append(consumer.freeze())
+        self._heads: bytes = heads.getvalue()
+        line = fifo.line()
+        turns = BytesWriter()
+        write_i32_be(turns, i32(len(line)))
+        for consumer in line:
+            write_i64_be(turns, consumer.id)
+        self._turns: bytes = turns.getvalue()
+        self._groups: list[tuple[bytes, list[Checkout]]] = []
+        for group in fifo.groups.values():
+            head = BytesWriter()
+            group.encode(head)
+            self._groups.append((head.getvalue(), list(group.open)))
+        self._returns: list[tuple[int, list[list[list[Piece]]]]] = []
+        for work in fifo.coming:
+            self._returns.append((int(work.flags()), work.strands()))
+        self._parts: Iterator[None] | None = self._write()
+
+    def go_on(self) -> bool:
+        """Write the next part; whether it was the last."""
+        parts = self._parts
+        self._done = 0
+        if parts is not None and next(parts, self) is not self:
+            return False
+        self._parts = None
+        return True
+
+    def _write(self) -> Iterator[None]:
+        out = self._out
+        for lists in self._queues:
+            self._begin(lists)
+            while lists:
+                if self._enough():
+                    yield
+                self._runs(lists)
+        write_i32_be(out, i32(len(self._held)))
+        at: i64 = 0
+        for lists in self._held:
+            out.write(self._heads[at : at + CONSUMER_BYTES])
+            at += CONSUMER_BYTES
+            self._begin(lists)
+            while lists:
+                if self._enough():
+                    yield
+                self._holding(lists)
+        out.write(self._turns)
+        write_i32_be(out, i32(len(self._groups)))
+        for head, checkouts in self._groups:
+            out.write(head)
+            for checkout in checkouts:
+                write_i64_be(out, checkout.number)
+                lists = checkout.messages.freeze()
+                self._begin(lists)
+                while lists:
+                    if self._enough():
+                        yield
+                    self._runs(lists)
+        write_i32_be(out, i32(len(self._returns)))
+        for flags, strands in self._returns:
+            out.append(i64(flags))
+            write_i32_be(out, i32(len(strands)))
+            for lists in strands:
+                self._begin(lists)
+                while lists:
+                    if self._enough():
+                        yield
+                    self._runs(lists)
+
+    def _enough(self) -> bool:
+        """Whether this part has come to its end."""
+        return self._done >= self._part_runs
+
+    def _begin(self, lists: list[list[Piece]]) -> None:
+        """Write how many runs follow; then the lists can be taken from the end."""
+        write_i32_be(self._out, i32(count_of(lists)))
+        lists.reverse()
+
+    def _runs(self, lists: list[list[Piece]]) -> None:
+        pieces = lists.pop()
+        self._done += len(pieces)
+        encode_runs(self._out, pieces)
+
+    def _holding(self, lists: list[list[Piece]]) -> None:
+        """Write the next of what a consumer holds."""
+        out = self._out
+        pieces = lists.pop()
+        self._done += len(pieces)
+        for piece in pieces:
+            run = as_run(piece)
+            write_i64_be(out, run.key)
+            write_i64_be(out, run.first)
+            write_i64_be(out, run.count)
+            write_i32_be(out, i32(run.acquired))
+            write_i32_be(out, i32(run.failed))
+
+
+@final
+class DurableWriter(Work):
+    """Writes the state of a machine with all live messages ready and no consumers.
+
+    That is how a restart sees a classic queue. Numbers of transient messages that are not live any
+    more are forgotten by the machine itself, too.
+    """
+
+    def __init__(self, fifo: Fifo, out: BytesWriter) -> None:
+        """
+        Args:
+            fifo: It may go on meanwhile.
+            out: What the state is appended to, and nothing else meanwhile.
+        """
+        self._fifo: Fifo = fifo
+        self._out: BytesWriter = out
+        self._part_runs: i64 = fifo.part_runs
+        self._live: Gathering = fifo.gather_live([], [])
+        self._transient: Gathering = Gathering(fifo.transient.take_all(), [], [], self._part_runs)
+        write_head(fifo, 0, out)
+        write_i32_be(out, 0)
+        self._parts: Iterator[None] | None = self._write()
+
+    def go_on(self) -> bool:
+        """Write the next part; whether it was the last."""
+        parts = self._parts
+        if parts is not None and next(parts, self) is not self:
+            return False
+        self._parts = None
+        return True
+
+    def _write(self) -> Iterator[None]:
+        while not self._live.go_on():
+            yield
+        while not self._transient.go_on():
+            yield
+        out = self._out
+        live = self._live.runs
+        transient = self._transient.runs
+        write_i32_be(out, i32(live.size))
+        done: i64 = 0
+        for number in range(live.size):
+            write_run(out, live.first(number), live.last(number))
+            done += 1
+            if done >= self._part_runs:
+                done = 0
+                yield
+        kept = RunQueue()
+        both = BytesWriter()
+        at: i64 = 0
+        for turn in range(transient.size):
+            first = transient.first(turn)
+            last = transient.last(turn)
+            at = max(at, live.find(first))
+            while at < live.size and live.first(at) <= last:
+                low = max(first, live.first(at))
+                high = min(last, live.last(at))
+                kept.push(low, high)
+                write_run(both, low, high)
+                if live.last(at) > last:
+                    break
+                at += 1
+                done += 1
+                if done >= self._part_runs:
+                    done = 0
+                    yield
+            done += 1
+            if done >= self._part_runs:
+                done = 0
+                yield
+        write_i32_be(out, i32(len(both) // RUN_BYTES))
+        out.write(both.getvalue())
+        # Those that came meanwhile.
+        for pieces in self._fifo.transient.take_all():
+            for piece in pieces:
+                kept.push(piece.key, piece.key + piece.count - 1)
+        self._fifo.transient = kept
+        # No consumers, nobody in line, no groups, nothing on its way back.
+        for _ in range(4):
+            write_i32_be(out, 0)
+
+
+def write_run(out: BytesWriter, first: i64, last: i64) -> None:
+    """Append a run that nobody was handed yet."""
+    write_i64_be(out, first)
+    write_i64_be(out, last)
+    write_i64_be(out, 0)
