@@ -281,6 +281,41 @@ def test_damage_of_unknown_extent_costs_only_what_is_damaged(where: str) -> None
     assert replayer.entries[ALONE] == [n for n in range(1, last + 2) if n != lost]
 
 
+@pytest.mark.parametrize("what", ["the only one", "the only one, snapshot", "newest, snapshot"])
+def test_a_group_is_unfit_whose_state_is_gone_without_a_trace(what: str) -> None:
+    """No index names it: entries and snapshots tell that there was one."""
+    disk = SimDisk(4)
+    log, executor = begun(disk, Patient())
+    group = log.group(REPLICATED)
+    for text in (b"older state", b"newest state"):
+        if text.startswith(b"newest") or "only" not in what:
+            group.save_state(text, None)
+        log.flush()
+        executor.drain()
+    group.append(KIND_COMMAND, 1, 0, 0, b"", b"a command", None, 7, 1)
+    log.flush()
+    executor.drain()
+    if "snapshot" in what:
+        group.snapshot(1, b"all of it", 0)
+    # The rounds before it are known to have been whole.
+    for _ in range(2):
+        log.group(ALONE).append(KIND_COMMAND, 1, 0, 0, b"", b"another", None)
+        log.flush()
+        executor.drain()
+    log.close()
+    disk.restart()
+    path = next(path for path, data in disk.image().items() if b"newest state" in data)
+    disk.flip(path, disk.image()[path].index(b"newest state"), 0x40)
+    index = path.replace(".log", ".idx")
+    if index in disk.image():
+        disk.remove(index)
+        disk.sync_directory("log")
+    replayer = Doubting()
+    begun(disk, replayer)
+    assert replayer.doubts and list(replayer.gone) == [REPLICATED]
+    assert replayer.entries == {ALONE: [1, 2], REPLICATED: [], ANOTHER: []}
+
+
 @pytest.mark.parametrize("where", ["newest", "without a sidecar"])
 def test_a_start_over_damage_is_known_until_all_was_looked_through(where: str) -> None:
     """Wherever the machine stops: damage that is taken for whole is never forgotten before."""

@@ -183,7 +183,9 @@ class GroupLog:
                     # Entries behind the snapshot, and their messages, may be truncated yet.
                     next_message = self._tail.first_of(index + 1)
         self.stamp_ms = max(self.stamp_ms, stamp_ms)
-        return self._control(KIND_SNAPSHOT, index, term, next_message, stamp_ms, state, None)
+        return self._control(
+            KIND_SNAPSHOT, index, term, next_message, stamp_ms, state, None, self._states
+        )
 
     def save_state(self, payload: bytes, origin: object | None) -> Batch:
         """Add what consensus has to remember of itself: opaque, and the newest counts.
@@ -205,10 +207,11 @@ class GroupLog:
         stamp_ms: i64,
         payload: bytes,
         origin: object | None,
+        states: i64 = 0,
     ) -> Batch:
         size: i64 = len(payload)
         batch = Batch(
-            self, kind, index, term, first, 0, stamp_ms, b"", 0, payload, 0, size, origin
+            self, kind, index, term, first, 0, stamp_ms, b"", 0, payload, 0, size, origin, 0, states
         )  # fmt: skip
         self._wal.gather(batch)
         return batch

@@ -322,9 +322,11 @@ class Recovery:
         newest = newest_snapshot(group)
         if newest is None:
             return None
-        return _read_one(
-            group, newest.file, newest.snapshot_offset, newest.snapshot_size, KIND_SNAPSHOT
-        )
+        offset = newest.snapshot_offset
+        snapshot = _read_one(group, newest.file, offset, newest.snapshot_size, KIND_SNAPSHOT)
+        if snapshot.sequence > group.state_number:
+            raise _state_lost(group, newest.file, offset)
+        return snapshot
 
     def _read_state(self, group: GroupLog) -> Batch | None:
         newest = newest_state(group)
@@ -386,6 +388,12 @@ def _read_one(group: GroupLog, file: LogFile, offset: i64, size: i64, kind: i64)
     return header.batch(group, data, 0)
 
 
+def _state_lost(group: GroupLog, file: LogFile, offset: i64) -> CorruptRecord:
+    """What stands there was written by a group with a newer state than is left."""
+    reason = f"what consensus remembered of group {group.id} is lost"
+    return CorruptRecord(file.path, int(offset), reason)
+
+
 def give_up(group: GroupLog, replayer: Replayer, error: CorruptRecord) -> None:
     """A group cannot be replayed: leave it as it is, if whoever owns it can do without.
 
@@ -428,6 +436,9 @@ class _Entries(Visitor):
         assert file is not None
         extents = file.extents(group.id)
         if is_void(extents.marks, extents.hidden_from, header.index, offset):
+            return
+        if header.session != 0 and group.state_number == 0:
+            give_up(group, self._replayer, _state_lost(group, file, offset))
             return
         batch = header.batch(group, data, at)
         if not group.replayed(batch):
