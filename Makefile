@@ -21,7 +21,7 @@ help:
 	@echo 'make test    install what the tests need and run them all, pure and compiled'
 	@echo 'make lint    ruff and mypy'
 	@echo 'make format  lay all code out by ruff'
-	@echo 'make rules   which rules of the acceptance table have a passing test'
+	@echo 'make rules   which rules of docs/rules.md have a passing test'
 	@echo 'make long    look for faults with new, printed seeds for FOR seconds (3600)'
 	@echo 'make sim     run the simulator over SEEDS seeds (1000), of one node and of clusters'
 	@echo 'make bench   measure Warren beside RabbitMQ (ONLY=regex SECS=10 REPS=3 NODES=3)'
@@ -89,8 +89,7 @@ format:
 	.venv/bin/ruff format .
 
 rules:
-	@tools/prepare build
-	@.venv/bin/python tools/rules.py
+	@$(PYTHON) tools/rules.py
 
 long:
 	@tools/prepare test

@@ -1,15 +1,15 @@
-"""Prints which rules of the acceptance table a passing test proves, and which none does.
+"""Prints which rules of docs/rules.md a passing test proves, and which none does.
 
     python tools/rules.py [--missing] [--write]
 
 A test names its rules with `@pytest.mark.rule("NAME-01", ...)`; each test run leaves its outcomes
 in pytest's cache (`tests/conftest.py`). A rule is proven when all tests that name it passed: each
 in one mode at least, pure or compiled, and in none it failed. A skipped test proves nothing.
+`cited` stands for a rule that no test is marked with, and that something else refers to.
 
-The table is section 1 of `acceptance.md`: `$WARREN_ACCEPTANCE`, or beside the checkout in
-`../shared`. `tests/proven_rules.txt` has the rules that are proven; `--write` makes it anew.
+`tests/proven_rules.txt` has the rules that are proven; `--write` makes it anew.
 
-The exit status is 1 where a test names a rule that the table does not have, where a test that
+The exit status is 1 where a test names a rule that docs/rules.md does not have, where a test that
 names a rule failed, and where the rules of that file are not those that are proven.
 """
 
@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import ast
 import json
-import os
 import re
 import sys
 from collections.abc import Iterator
@@ -26,35 +25,67 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
+TABLE = ROOT / "docs" / "rules.md"
 PROVEN = ROOT / "tests" / "proven_rules.txt"
 OUTCOMES = ROOT / ".pytest_cache" / "v" / "warren" / "rules"
-RULE = re.compile(r"(?:- |\| )([A-Z]+-\d+)\b[ |]*(.*)")
 TEXT_CHARS_MAX = 76
+
+NOT_CITED = "*(not cited)* "
+"""How docs/rules.md marks a rule that nothing refers to."""
+
+RULE = re.compile(r"- \*\*([A-Z]+-\d\d)\*\* (.*)")
+ID = r"(?<![\w-])([A-Z]{1,4})-(\d\d)(?![\w-])"
+CITED = re.compile(ID)
+RANGE = re.compile(ID + r"\s+(?:#\s*)?to\s+(?:#\s*)?" + ID)
+NO_PREFIXES = {"CRC", "UTF"}
+"""Of names that look like ids: checksums and encodings."""
 
 
 class Rule(NamedTuple):
-    """One line of the acceptance table."""
+    """One line of docs/rules.md."""
 
     id: str
     section: str
     text: str
+    cited: bool
 
 
-def read_rules(path: Path) -> list[Rule]:
-    """The rules of section 1, in their order."""
-    rules = []
-    section, inside = "", False
-    for line in path.read_text(encoding="utf-8").splitlines():
+def read_rules() -> list[Rule]:
+    """All rules, in the order of docs/rules.md."""
+    rules: list[Rule] = []
+    section = ""
+    for line in TABLE.read_text(encoding="utf-8").splitlines():
         if line.startswith("## "):
-            inside = line.startswith("## 1.")
-        elif line.startswith("### "):
-            section = line.removeprefix("### ")
-        elif inside and (match := RULE.match(line)):
-            text = match[2]
-            if len(text) > TEXT_CHARS_MAX:
-                text = text[: TEXT_CHARS_MAX - 1] + "…"
-            rules.append(Rule(match[1], section, text))
+            section = line.removeprefix("## ")
+        elif match := RULE.match(line):
+            text = match[2].removeprefix(NOT_CITED)
+            rules.append(Rule(match[1], section, text, text == match[2]))
+        elif rules and line.startswith("  "):
+            rules[-1] = rules[-1]._replace(text=f"{rules[-1].text} {line.strip()}")
     return rules
+
+
+def cited_in(text: str) -> set[str]:
+    """Ids of rules that a text refers to; `CMR-01 to CMR-03` are three."""
+    ids = {f"{prefix}-{number}" for prefix, number in CITED.findall(text)}
+    for prefix, first, last_prefix, last in RANGE.findall(text):
+        if prefix == last_prefix:
+            ids |= {f"{prefix}-{number:02d}" for number in range(int(first), int(last))}
+    return {rule_id for rule_id in ids if rule_id.partition("-")[0] not in NO_PREFIXES}
+
+
+def citations() -> dict[str, set[str]]:
+    """For each id that is cited anywhere in the repository, the files that do."""
+    files = {*ROOT.glob("*.md")} - {TABLE}
+    for folder in ("src", "sim", "tests", "docs", "bench", "tools", "demo"):
+        for pattern in ("*.py", "*.md", "*.txt"):
+            files |= set((ROOT / folder).rglob(pattern))
+    cited: dict[str, set[str]] = {}
+    for path in sorted(files - {TABLE, PROVEN}):
+        if "node_modules" not in path.parts:
+            for rule_id in cited_in(path.read_text(encoding="utf-8")):
+                cited.setdefault(rule_id, set()).add(str(path.relative_to(ROOT)))
+    return cited
 
 
 def named_rules(tests: Path) -> Iterator[tuple[str, str]]:
@@ -84,7 +115,7 @@ def read_outcomes() -> dict[str, set[str]]:
     return ended
 
 
-def verdict(ended: set[str], named: bool) -> str:
+def verdict(ended: set[str], named: bool, cited: bool) -> str:
     """One word for a rule."""
     if "failed" in ended:
         return "FAILED"
@@ -92,7 +123,9 @@ def verdict(ended: set[str], named: bool) -> str:
         return "skipped"
     if "passed" in ended:
         return "passed"
-    return "not run" if named else "-"
+    if named:
+        return "not run"
+    return "cited" if cited else "-"
 
 
 def main() -> int:
@@ -101,19 +134,16 @@ def main() -> int:
     parser.add_argument("--missing", action="store_true", help="only rules without a passing test")
     parser.add_argument("--write", action="store_true", help="note which rules are proven now")
     words = parser.parse_args()
-    path = Path(os.environ.get("WARREN_ACCEPTANCE") or ROOT / ".." / "shared" / "acceptance.md")
-    if not path.exists():
-        print(f"rules: no table at {path}; WARREN_ACCEPTANCE names it", file=sys.stderr)
-        return 1
-    rules = read_rules(path)
+    rules = read_rules()
     ended = read_outcomes()
     named: dict[str, list[str]] = {}
     for rule_id, test in named_rules(ROOT / "tests"):
         named.setdefault(rule_id, []).append(test)
-    section, count = "", {"passed": 0, "FAILED": 0, "skipped": 0, "not run": 0, "-": 0}
+    section = ""
+    count = {"passed": 0, "FAILED": 0, "skipped": 0, "not run": 0, "cited": 0, "-": 0}
     proven = []
     for rule in rules:
-        word = verdict(ended.get(rule.id, set()), rule.id in named)
+        word = verdict(ended.get(rule.id, set()), rule.id in named, rule.cited)
         count[word] += 1
         if word == "passed":
             proven.append(rule.id)
@@ -122,14 +152,18 @@ def main() -> int:
         if rule.section != section:
             section = rule.section
             print(f"\n{section}")
-        print(f"  {word:<8}{rule.id:<9}{rule.text}")
+        text = rule.text
+        if len(text) > TEXT_CHARS_MAX:
+            text = text[: TEXT_CHARS_MAX - 1] + "…"
+        print(f"  {word:<8}{rule.id:<9}{text}")
     unknown = sorted(set(named) - {rule.id for rule in rules})
     for rule_id in unknown:
         print(f"\nno such rule: {rule_id}, named in {', '.join(sorted(set(named[rule_id])))}")
     print(
         f"\n{len(rules)} rules: {count['passed']} with a passing test, {count['FAILED']} failed, "
         f"{count['skipped']} skipped, {count['not run']} named by tests that did not run, "
-        f"{count['-']} without a test"
+        f"{count['cited'] + count['-']} that no test is marked with, "
+        f"{count['-']} of them not cited either"
     )
     if words.write:
         PROVEN.write_text("".join(f"{rule_id}\n" for rule_id in proven), encoding="utf-8")
