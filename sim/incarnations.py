@@ -11,7 +11,7 @@ one of those that the node knew between the question and the answer. From that f
 - "no queue" is said only of what may not have been there, 405 only of what was another
   connection's; what was can be used by nobody else.
 
-Source: DUR-02, DUR-12, PROP-03, reliability rule 20.
+Source: DUR-02, DUR-12, PROP-03, R-20.
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tools.rules import citations, cited_in, read_rules
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "warren"
 COLUMNS_MAX = 100
@@ -28,6 +30,7 @@ MAY_TOUCH: dict[str, set[str]] = {
 
 UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX)\b")
 MACHINE_PATH = re.compile(r"(?<![\w.}])/(work|home|root)/")
+LOOSE_RULE = re.compile(r"\b(rules?|goals?) \d+\b|\bacceptance [\dA-Z]", re.IGNORECASE)
 
 ENTRIES = {"warren", "warren.__main__", "warren.server.main"}
 """Modules that nothing has to import: commands, and what a command imports late."""
@@ -80,6 +83,42 @@ def test_docs(path: Path) -> None:
     assert not MACHINE_PATH.search(text)
     for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#]+)", text):
         assert (path.parent / target).exists(), f"broken link to {target}"
+
+
+def test_cited_rules_are_in_docs_rules() -> None:
+    """A reader who meets `DUR-02` in code, tests or docs finds there what it demands."""
+    known = {rule.id for rule in read_rules()}
+    cited = citations()
+    assert len(known) > 300
+    assert {rule_id: cited[rule_id] for rule_id in sorted(set(cited) - known)} == {}
+
+
+def test_rules_that_nothing_cites_are_marked() -> None:
+    """Those of docs/rules.md that are cited by nothing say so, and no others do."""
+    rules = read_rules()
+    assert len({rule.id for rule in rules}) == len(rules), "an id stands there twice"
+    cited = set(citations())
+    assert [rule.id for rule in rules if not rule.cited and rule.id in cited] == [], "are cited"
+    assert [rule.id for rule in rules if rule.cited and rule.id not in cited] == [], "are not cited"
+
+
+def test_rules_are_cited_by_id() -> None:
+    """`R-15` leads to docs/rules.md; a number of a rule in another text leads nowhere."""
+    loose = [
+        f"{label(path)}:{number}: {line}"
+        for path in [*TEXTS, *tracked("*.txt"), *DOCS]
+        if path != Path(__file__)
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if LOOSE_RULE.search(line)
+    ]
+    assert not loose, "\n".join(loose)
+
+
+def test_citations_are_found() -> None:
+    text = "Source: NAME-01, R-02 to\n# R-04 and DUR-02; CRC-32, UTF-16, AB-1, X-123, a-B-12"
+    assert cited_in(text) == {"NAME-01", "R-02", "R-03", "R-04", "DUR-02"}
+    assert LOOSE_RULE.search("(rule 15)") and LOOSE_RULE.search("Rules 5 and 6")
+    assert not LOOSE_RULE.search("(R-15)")
 
 
 @pytest.mark.parametrize("path", PYTHON, ids=label)

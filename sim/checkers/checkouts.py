@@ -5,7 +5,7 @@
   settled checkout; nobody else holds or has settled them.
 - A call succeeds only if nobody acquired the group between the caller's acquire and the call.
 
-Source: table-class format, spark design 2(b').
+Source: docs/formats/table-class.md.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@
 - A settled message comes again only if the node crashed before the settlement was durable.
 - A transient message does not outlive the process that took it, in a classic queue.
 
-Source: ACK-01 to ACK-05, ORD-06, DUR-02 to DUR-04, reliability section 5.
+Source: ACK-01 to ACK-05, ORD-06, DUR-02 to DUR-04, V-02, V-03.
 """
 
 from __future__ import annotations

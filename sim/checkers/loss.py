@@ -4,7 +4,7 @@ At the end every queue is drained. Each confirmed message must then have been de
 or may be missing for a reason the protocol allows: purged or deleted with its queue, transient and
 older than the last restart, or dropped at a quorum queue's delivery limit.
 
-Source: reliability section 5 and goal 1; QQ-27, DUR-03, POI-03.
+Source: V-01, G-01, QQ-27, DUR-03, POI-03.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """First deliveries to one consumer keep the order of each publishing channel.
 
-Source: ORD-04, ORD-06, ORD-07; reliability goal 10.
+Source: ORD-04, ORD-06, ORD-07; V-04, G-10.
 """
 
 from __future__ import annotations

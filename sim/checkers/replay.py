@@ -3,7 +3,7 @@
 After each recovery every queue's machine is compared with one that replays the whole history of its
 log. After an orderly stop it is also compared with what the node had before.
 
-Source: reliability goals 12 and 13.
+Source: G-12 and G-13.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@
 
 What members vouch for is in `vouching`.
 
-Source: reliability rules 1 to 7, 15, 25; goals 1, 9, 12 and 13.
+Source: R-01 to R-07, R-15, R-25; G-01, G-09, G-12 and G-13.
 """
 
 from __future__ import annotations

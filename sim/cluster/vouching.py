@@ -5,7 +5,7 @@
 - When an entry is seen to be committed, a majority of the voters has it on disk, by the
   configuration that was in force at its index, or by a later one: a leader goes by its newest.
 
-Source: reliability rules 1, 2, 12 to 14, 20; goal 9.
+Source: R-01, R-02, R-12 to R-14, R-20; G-09.
 """
 
 from __future__ import annotations

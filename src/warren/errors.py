@@ -4,7 +4,7 @@ The tree follows who has to act on an error: a client (`ProtocolError`), the ope
 (`StorageError`, `ClusterError`, `ConfigError`), or a peer that should retry elsewhere
 (`ConsensusError`). A broken invariant of our own is an `AssertionError` and stops the node.
 
-Source: AMQP 0-9-1 constants (`amqp-rabbitmq-0.9.1.json`); reply texts in acceptance 2.7.
+Source: AMQP 0-9-1 constants (`amqp-rabbitmq-0.9.1.json`); reply texts in B-07.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ def not_yet(*clients: RawClient) -> bool:
 def test_clients_get_heartbeats_while_the_disk_hangs(
     make_broker: Callable[..., Broker], tmp_path: Path
 ) -> None:
-    """And are not given up for what they sent meanwhile was not read (rule 37)."""
+    """And are not given up for what they sent meanwhile was not read (R-37)."""
     broker = make_broker()
     switch = tmp_path / "hang"
     can_hang(broker.prefix, broker.environment, switch)

@@ -1,4 +1,4 @@
-"""Alarms of one node block the publishers of all nodes, as RabbitMQ's do (rule 38)."""
+"""Alarms of one node block the publishers of all nodes, as RabbitMQ's do (R-38)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Automatic acknowledgement: a message comes at most once, whatever breaks (reliability, 5)."""
+"""Automatic acknowledgement: a message comes at most once, whatever breaks (V-03)."""
 
 from __future__ import annotations
 

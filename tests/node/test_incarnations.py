@@ -1,4 +1,4 @@
-"""What a disk holds of a copy that is no more never comes back as another one (rule 15)."""
+"""What a disk holds of a copy that is no more never comes back as another one (R-15)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node that comes back with an older disk is found out, and begins anew (rules 15 and 20)."""
+"""A node that comes back with an older disk is found out, and begins anew (R-15 and R-20)."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 A scenario is a function that drives a `Session`; its name is its key in the transcript. Queue names
 begin with `o.` so that they meet no other test's. Message scenarios are in `scenarios_basic.py`.
 
-Source: acceptance 2.7 lists the errors; the recorded answers are RabbitMQ 4.3's.
+Source: B-07 lists the errors; the recorded answers are RabbitMQ 4.3's.
 """
 
 from __future__ import annotations

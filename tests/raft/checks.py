@@ -55,7 +55,7 @@ class Checks:
         demand(known == (payload, before), f"logs differ at or before {index}, term {term}")
 
     def applied(self, host: Host, index: int, term: int, payload: int) -> None:
-        """State machine safety: one entry per index, everywhere and for ever; rule 23."""
+        """State machine safety: one entry per index, everywhere and for ever; R-23."""
         known = self.committed.setdefault(index, (term, payload))
         self.commit_terms.setdefault(index, host.raft.term)
         demand(known == (term, payload), f"{host.node} applies another entry at {index}: lost")
@@ -96,7 +96,7 @@ class Checks:
             demand(effect.from_index > host.applied, f"{host.node} truncates what it applied")
 
     def _sent(self, host: Host, message: Any) -> None:
-        """Rule 1: what is said rests on what is durable."""
+        """R-01: what is said rests on what is durable."""
         disk = host.disk
         if isinstance(message, VoteReply) and message.granted:
             demand(
@@ -116,7 +116,7 @@ class Checks:
                 demand(disk.term_at(index) == term, f"{host.node} acknowledges {index} too early")
 
     def _majority(self, host: Host, index: int) -> None:
-        """Rule 2: what a leader commits is durable on a majority of its voters.
+        """R-02: what a leader commits is durable on a majority of its voters.
 
         The configuration may have changed in the turn that is looked at, after the commit.
         """

@@ -90,7 +90,7 @@ class Host:
     def _replaced(self, write: Write, last: int) -> bool:
         """Whether the entry was truncated and one of the same index and term came back.
 
-        That is the shell's part of rule 7. All other late completions are reported, so that the
+        That is the shell's part of R-07. All other late completions are reported, so that the
         group's own part is seen to work.
         """
         if last <= self.base or last > self.last:

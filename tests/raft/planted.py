@@ -1,7 +1,7 @@
 """Bugs put into the group on purpose, to show that the simulated cluster finds them.
 
 Each breaks something in the uncompiled modules and returns how to mend it. Most are bugs that
-other implementations shipped; the number is that of the rule they break.
+other implementations shipped; the id is that of the rule they break.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ def during(owner: Any, name: str, field: str, value: Callable[[State], Any]) -> 
 
 
 def unpersisted_vote() -> Mend:
-    """1: votes, and acknowledgements in a new term, leave before they are durable."""
+    """R-01: votes, and acknowledgements in a new term, leave before they are durable."""
     return replace(State, "send_held", State.send)
 
 
 def own_vote_at_once() -> Mend:
-    """1: a candidate counts its own vote before it is durable."""
+    """R-01: a candidate counts its own vote before it is durable."""
 
     def count(state: State) -> None:
         if state.role == 2 and state.node not in state.granted:
@@ -71,17 +71,17 @@ def own_vote_at_once() -> Mend:
 
 
 def leader_counts_before_sync() -> Mend:
-    """2: the leader counts what it has not synced."""
+    """R-02: the leader counts what it has not synced."""
     return during(leading, "advance_commit", "persisted_index", lambda state: state.log.last_index)
 
 
 def follower_acks_before_sync() -> Mend:
-    """2: a follower acknowledges what it has not synced."""
+    """R-02: a follower acknowledges what it has not synced."""
     return during(following, "_accept", "persisted_index", lambda state: state.log.last_index)
 
 
 def old_terms_by_counting() -> Mend:
-    """3: entries of older terms are committed by counting."""
+    """R-03: entries of older terms are committed by counting."""
     old = leading.advance_commit
 
     def advance(state: State) -> None:
@@ -97,7 +97,7 @@ def old_terms_by_counting() -> Mend:
 
 
 def commits_beyond_validated() -> Mend:
-    """4: a follower commits what the leader did, whatever its own entries are (Ra 3aa50f29)."""
+    """R-04: a follower commits what the leader did, whatever its own entries are (Ra 3aa50f29)."""
 
     def commit(state: State, message: Any) -> None:
         if message.term == state.term:
@@ -110,7 +110,7 @@ def commits_beyond_validated() -> Mend:
 
 
 def stale_last_written() -> Mend:
-    """5: truncation leaves the mark of what is durable (Ra 39490978)."""
+    """R-05: truncation leaves the mark of what is durable (Ra 39490978)."""
     old = following.truncate
 
     def truncate(state: State, from_index: int) -> None:
@@ -122,7 +122,7 @@ def stale_last_written() -> Mend:
 
 
 def truncates_matching() -> Mend:
-    """6: an append that brings nothing new truncates what follows it."""
+    """R-06: an append that brings nothing new truncates what follows it."""
 
     def first(state: State, message: Any) -> int:
         return max(message.prev_index, state.commit_index) + 1
@@ -131,7 +131,7 @@ def truncates_matching() -> Mend:
 
 
 def completion_by_index() -> Mend:
-    """7: a completed write counts for whatever has its index now (Ra 324d9bc5)."""
+    """R-07: a completed write counts for whatever has its index now (Ra 324d9bc5)."""
     old = Raft.persisted
 
     def persisted(raft: Raft, index: int, term: int, now_ms: int) -> None:
@@ -142,7 +142,7 @@ def completion_by_index() -> Mend:
 
 
 def pre_vote_raises_term() -> Mend:
-    """8: being asked before an election raises the term (Ra bbd00102)."""
+    """R-08: being asked before an election raises the term (Ra bbd00102)."""
 
     def follow(state: State, message: Any) -> None:
         if message.term >= state.term and state.role != 3:
@@ -152,39 +152,39 @@ def pre_vote_raises_term() -> Mend:
 
 
 def read_without_round() -> Mend:
-    """10: a leader answers reads on its own word."""
+    """R-10: a leader answers reads on its own word."""
     return replace(reads, "_confirmations", lambda state, number: 99)
 
 
 def read_before_own_entry() -> Mend:
-    """10: a new leader answers reads before it knows what is committed (etcd#7331)."""
+    """R-10: a new leader answers reads before it knows what is committed (etcd#7331)."""
     return during(reads, "ask", "first_of_term", lambda state: 0)
 
 
 def change_before_noop() -> Mend:
-    """12: members change before an own entry is committed."""
+    """R-12: members change before an own entry is committed."""
     return during(Raft, "propose_config", "first_of_term", lambda state: 0)
 
 
 def two_changes_at_once() -> Mend:
-    """12: a change of members does not wait for the one before."""
+    """R-12: a change of members does not wait for the one before."""
     return during(Raft, "propose_config", "commit_index", lambda state: state.log.last_index)
 
 
 def change_not_reverted() -> Mend:
-    """13: a truncated change of members stays in force (Ra 82e5ca2f)."""
+    """R-13: a truncated change of members stays in force (Ra 82e5ca2f)."""
     return replace(Configs, "truncate", lambda configs, from_index: False)
 
 
 def learner_campaigns() -> Mend:
-    """14: a learner stands for election (Ra 114d1d37)."""
+    """R-14: a learner stands for election (Ra 114d1d37)."""
     return replace(
         State, "may_campaign", lambda state: state.config().has(state.node, state.incarnation)
     )
 
 
 def learner_counts() -> Mend:
-    """14: a learner counts towards the commit."""
+    """R-14: a learner counts towards the commit."""
     old = leading.advance_commit
 
     def advance(state: State) -> None:
@@ -199,7 +199,7 @@ def learner_counts() -> Mend:
 
 
 def transfer_without_end() -> Mend:
-    """16: a transfer of leadership that fails stops proposals for ever."""
+    """R-16: a transfer of leadership that fails stops proposals for ever."""
 
     def forget(raft: Raft, node: str, now_ms: int) -> None:
         raft.state.transfer_ms = -1
@@ -208,7 +208,7 @@ def transfer_without_end() -> Mend:
 
 
 def old_snapshot_installed() -> Mend:
-    """17: a snapshot below the commit index is installed."""
+    """R-17: a snapshot below the commit index is installed."""
     old = following.installed
 
     def installed(state: State, *args: Any) -> int:
@@ -219,12 +219,12 @@ def old_snapshot_installed() -> Mend:
 
 
 def forgotten_floor() -> Mend:
-    """20: who lost acknowledged entries votes as if it never had them."""
+    """R-20: who lost acknowledged entries votes as if it never had them."""
     return replace(State, "reaches_floor", lambda state, index, term: True)
 
 
 def applies_before_durable() -> Mend:
-    """23: a member applies what is not durable there."""
+    """R-23: a member applies what is not durable there."""
     return during(State, "announce_commit", "persisted_index", lambda state: state.commit_index)
 
 

@@ -1,5 +1,6 @@
-"""One test for each rule of `reliability.md` that concerns consensus, by number, and for each bug.
+"""A test for each of R-01 to R-17, R-20, R-23 and R-24, and one for each bug.
 
+`test_rule_15_...` proves R-15; docs/rules.md says what that demands.
 The bugs are those that other implementations shipped; each names its source. Where a rule has a
 transcript as well, the transcript shows the whole course of it.
 """
@@ -81,7 +82,7 @@ def leader(*names: str, learners: str = "") -> Script:
     return script
 
 
-# --- rules 1 to 7: what is durable ----------------------------------------------------------------
+# --- R-01 to R-07: what is durable ----------------------------------------------------------------
 
 
 def test_rule_01_a_vote_is_durable_before_it_is_given() -> None:
@@ -237,7 +238,7 @@ def test_rule_07_bug_ra_324d9bc5_a_late_completion_of_other_entries() -> None:
     assert raft.state.persisted_index == 3
 
 
-# --- rules 8 to 11: who leads ---------------------------------------------------------------------
+# --- R-08 to R-11: who leads ----------------------------------------------------------------------
 
 
 def test_rule_08_bug_ra_bbd00102_a_pre_vote_changes_nothing() -> None:
@@ -311,7 +312,7 @@ def test_rule_11_no_time_makes_a_read_good() -> None:
         assert not any("is good" in line for line in script.play("wait 10000"))
 
 
-# --- rules 12 to 17: members ----------------------------------------------------------------------
+# --- R-12 to R-17: members ------------------------------------------------------------------------
 
 
 def test_rule_12_bug_ra_no_change_before_an_own_entry_is_committed() -> None:
@@ -472,7 +473,7 @@ def test_rule_17_a_snapshot_of_what_is_here_is_not_taken() -> None:
     assert (raft.commit_index, raft.state.log.snapshot_index) == (4, 0)
 
 
-# --- rules 20, 23, 24 -----------------------------------------------------------------------------
+# --- R-20, R-23, R-24 -----------------------------------------------------------------------------
 
 
 def test_rule_20_who_lost_entries_does_not_stand() -> None:

@@ -1,6 +1,6 @@
 """Which leaders to move so that every node leads about as many quorum queues (REB-01).
 
-Source: acceptance REB; `rabbit_amqqueue:rebalance` of RabbitMQ 4.3: no node keeps more than its
+Source: REB-01; `rabbit_amqqueue:rebalance` of RabbitMQ 4.3: no node keeps more than its
 share, rounded up, as long as another member of one of its queues has less to lead.
 """
 

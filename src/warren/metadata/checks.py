@@ -4,7 +4,7 @@ Each gives the command to log, or None where there is nothing to do and the clie
 at once. Names are clean (`names.clean_name`) and permissions checked by the caller. Errors come
 in the order in which RabbitMQ finds them, without class and method id.
 
-Source: acceptance 2.7; `rabbit_channel`, `rabbit_exchange`, `rabbit_binding`, `rabbit_amqqueue`
+Source: B-07; `rabbit_channel`, `rabbit_exchange`, `rabbit_binding`, `rabbit_amqqueue`
 of RabbitMQ 4.3.
 """
 

@@ -3,7 +3,7 @@
 What RabbitMQ calls the members of a queue are those that vote. Every other node of the cluster has
 a copy as well, as a learner, so that a member is made by giving a copy its vote.
 
-Source: acceptance MEM; `rabbit_quorum_queue` and `rabbit_queue_type_ra` of RabbitMQ 4.3.
+Source: MEM-02 to MEM-09; `rabbit_quorum_queue` and `rabbit_queue_type_ra` of RabbitMQ 4.3.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ As in RabbitMQ: the declaring node always votes; the other voters are running no
 with the fewest voters first. In a cluster of many queues counting would cost more than it gives,
 so chance decides, as it does between equals. Nodes that do not vote hold the queue as learners.
 
-Source: acceptance REP, LEAD; `rabbit_queue_location` of RabbitMQ 4.3.
+Source: REP-01 to REP-05, LEAD-02 to LEAD-04; `rabbit_queue_location` of RabbitMQ 4.3.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ One user policy and one operator policy count for a queue: of those that fit it,
 highest priority, and of equals the first by name. A policy with a setting that means nothing to a
 type of queue fits no queue of that type.
 
-Source: ARG-09 to ARG-11, acceptance 2.6; `rabbit_policy` and `rabbit_policies` of RabbitMQ 4.3.
+Source: ARG-09 to ARG-11, B-06; `rabbit_policy` and `rabbit_policies` of RabbitMQ 4.3.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def copy_here(node: Node, record: QueueRecord) -> MemberRecord | None:
 
     None also where the tables, while they are replayed, name the copy that a node of this name had
     on a disk that was lost, and where they name one whose log is damaged here: an empty one must
-    not come back in its place (rule 15).
+    not come back in its place (R-15).
     """
     name = node.settings.node_name
     own = node.tables.machine.nodes.get(name)
@@ -88,7 +88,7 @@ def start(node: Node, record: QueueRecord, replayer: NodeReplayer | None) -> Que
 def empty(log: GroupLog, memory: Memory) -> None:
     """Drop what the log holds of a copy that another one takes the place of."""
     # Written before the log is dropped: entries under a new incarnation do no harm, but an old one
-    # without what it acknowledged does (rule 15).
+    # without what it acknowledged does (R-15).
     log.save_state(memory.encode(), None)
     log.reset_for_install()
     log.begin_empty()

@@ -582,7 +582,7 @@ class Member(Proposer):
         self.memory = Memory(incarnation, [])
         self._committed = 0
         # Written before the log is dropped: entries under a new incarnation do no harm, but an old
-        # one without what it acknowledged does (rule 15).
+        # one without what it acknowledged does.
         self.save_memory(None)
         self.log.reset_for_install()
         self.begin_empty()

@@ -1,7 +1,7 @@
 """Who belongs to the cluster, and how its groups follow.
 
 The tables say which nodes there are and which members a quorum queue should have; the leader of
-each group changes its configuration towards that, one member at a time (rule 12). What nodes say
+each group changes its configuration towards that, one member at a time (R-12). What nodes say
 about it are MessagePack arrays behind a kind:
 
     JOIN      name, uid, host, port, incarnation of its member of the tables' group, and the uid
@@ -137,7 +137,7 @@ class Membership:
         return codes.FORGOTTEN if certain else codes.REMOVED
 
     def _is_outdated(self, hello: PeerHello) -> bool:
-        """Whether a node's disk lacks what was durable on it before (rule 20).
+        """Whether a node's disk lacks what was durable on it before (R-20).
 
         A node names the lives of its data directory. One that was restored from a copy does not
         name the life that the tables know, or comes with a boot number that is none after it; or it

@@ -3,7 +3,7 @@
 A durable classic queue goes on without them, and says which they are; nobody else has them.
 
 A member of a quorum queue that cannot read what it once acknowledged must not lead or be counted
-on (rule 20), and what it lacks the others have. So it gives the lead away, if need be to one that
+on (R-20), and what it lacks the others have. So it gives the lead away, if need be to one that
 lacks what nobody else has and is therefore not committed, and asks the leader for another copy in
 its place; once the tables name one it drops what it has, and is brought up like any
 new copy. The leader grants that only while a majority of the other members has all that is
@@ -156,7 +156,7 @@ class Repairs:
         return group_id in self._unfit
 
     def spent(self, record: QueueRecord, incarnation: i64) -> bool:
-        """Whether a copy was here, and must not come back with nothing (rule 15).
+        """Whether a copy was here, and must not come back with nothing (R-15).
 
         Which one it was its disk may not be able to say; then it is whichever the tables name once
         they know this life of the node.

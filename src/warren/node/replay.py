@@ -91,7 +91,7 @@ class NodeReplayer(Replayer):
         self.machines.pop(group_id, None)
 
     def complete(self) -> None:
-        """Without knowing what was there a node goes on only if it counts for nobody (rule 20)."""
+        """Without knowing what was there a node goes on only if it counts for nobody (R-20)."""
         if not self.doubts or self._begins_anew:
             return
         machine = MetadataMachine()

@@ -1,7 +1,7 @@
 """A connection's view of its vhost: permissions, topology, routes.
 
 Every method of every protocol that touches an exchange or a queue comes through here, so this is
-where permissions are checked (reliability rule 39).
+where permissions are checked (R-39).
 """
 
 from __future__ import annotations

@@ -172,7 +172,7 @@ class Snapshots:
 
         From here on the disk may hold nothing of the group, and next an older snapshot of another
         leader, by whose members this one could be a majority by itself. Until its log reaches as
-        far as this snapshot, it neither stands nor votes for who has less (rule 20).
+        far as this snapshot, it neither stands nor votes for who has less (R-20).
         """
         self._draft = None
         member.raft.give_up_log(offer.snapshot_term, offer.index)

@@ -400,7 +400,7 @@ class Tables(Machine):
         """Go on from a leader's snapshot: queues come and go by the difference."""
         if self.machine.nodes and state == self.first_state():
             # Begun anew. What is here stays in force, for clients too, until the log has told as
-            # much again (rule 15).
+            # much again (R-15).
             self._anew = MetadataMachine()
             return
         if self._anew is not None:
@@ -408,7 +408,7 @@ class Tables(Machine):
             told.restore(state)
             if told.applied_index < self.machine.applied_index:
                 # Older than what is in force here. What it does not name yet, copies of queues
-                # above all, is not gone: it comes with the entries behind it (rule 20).
+                # above all, is not gone: it comes with the entries behind it (R-20).
                 self._anew = told
                 return
             self._anew = None

@@ -168,10 +168,10 @@ class Route:
 
 
 class Session:
-    """An authenticated connection's view of one vhost; the one place that authorises (rule 39).
+    """An authenticated connection's view of one vhost; the one place that authorises (R-39).
 
     Methods that change topology check first, raise for what is wrong, and complete when the change
-    is durable. Reply texts are those of acceptance 2.7.
+    is durable. Reply texts are those of B-07.
 
     Attributes:
         max_message_bytes: Largest body that may be published.

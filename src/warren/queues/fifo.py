@@ -13,7 +13,7 @@ same however scattered they lie.
 
 What a snapshot has of it is written by `states` and has its fields in docs/formats/queue-state.md.
 
-Source: acceptance 2.2 to 2.4 (rabbit_fifo), POI-01 to POI-12, spark design 2(b').
+Source: B-02 to B-04 (rabbit_fifo), POI-01 to POI-12; docs/formats/table-class.md for groups.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ the consumers of its own node, from the bodies in its own log. So confirms, deli
 credit that an ack gives back all follow the log, and a change of leader is nothing they notice.
 What a client asks for is submitted to whoever leads.
 
-Source: QQ-01 to QQ-28, BEH-09, reliability rules 1, 2, 25 to 27 and 29.
+Source: QQ-01 to QQ-28, BEH-09, R-01, R-02, R-25 to R-27 and R-29.
 """
 
 from __future__ import annotations
@@ -310,7 +310,7 @@ class QuorumQueue(LoggedQueue, Machine):
         return fifo.live()
 
     def sessions_closed(self, sessions: list[int]) -> None:
-        """What consumers of these sessions held returns, in order (rule 27)."""
+        """What consumers of these sessions held returns, in order (R-27)."""
         close_sessions(self.fifo, sessions)
         self.fifo.dispatch()
         self._mark()

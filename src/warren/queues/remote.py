@@ -12,7 +12,7 @@ for one that is about to come. They also wait here while much is on its way to t
 commands behind them: what is under way over a link is bounded, and flow control only holds those
 who have published already.
 
-Source: MIR-22, acceptance 2.7.
+Source: MIR-22, B-07.
 """
 
 from __future__ import annotations

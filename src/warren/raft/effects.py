@@ -36,7 +36,7 @@ class Replicate(Effect):
 
 @final
 class PersistState(Effect):
-    """Make term and vote durable, then call `Raft.state_persisted(sequence)` (rule 1).
+    """Make term and vote durable, then call `Raft.state_persisted(sequence)` (R-01).
 
     Attributes:
         term: The member's term.
@@ -65,7 +65,7 @@ class Store(Effect):
 
 @final
 class Truncate(Effect):
-    """Drop the log's entries from `from_index` on, and never report them as persisted (rule 5).
+    """Drop the log's entries from `from_index` on, and never report them as persisted (R-05).
 
     Writes that come later must replace them on disk as well. A completion of the old entries must
     not be reported even if an entry with the same index and term is appended again.
@@ -77,7 +77,7 @@ class Truncate(Effect):
 
 @final
 class Committed(Effect):
-    """Apply entries up to `index`; all of them are durable here (rule 23). Only ever rises."""
+    """Apply entries up to `index`; all of them are durable here (R-23). Only ever rises."""
 
     def __init__(self, index: i64) -> None:
         self.index: i64 = index
@@ -85,7 +85,7 @@ class Committed(Effect):
 
 @final
 class AppendNoop(Effect):
-    """Append an empty entry of `term` now, and call `Raft.appended` with its index (rule 3)."""
+    """Append an empty entry of `term` now, and call `Raft.appended` with its index (R-03)."""
 
     def __init__(self, term: i64) -> None:
         self.term: i64 = term
@@ -145,7 +145,7 @@ class AcceptSnapshot(Effect):
 
 @final
 class ReadReady(Effect):
-    """A read may be answered once `index` is applied: its answer will not be stale (rule 10)."""
+    """A read may be answered once `index` is applied: its answer will not be stale (R-10)."""
 
     def __init__(self, context: i64, index: i64) -> None:
         self.context: i64 = context

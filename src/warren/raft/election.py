@@ -1,10 +1,10 @@
 """Elections: asking first (pre-vote), campaigning, and voting.
 
 A member that wants to lead first asks whether it would be elected. Being asked changes nothing
-(rule 8): no term, no vote, no timer. Voters that trust a live leader say no, so a member that was
+(R-08): no term, no vote, no timer. Voters that trust a live leader say no, so a member that was
 cut off, or left the group, does not disturb those that work.
 
-A candidate asks, and counts, the voters of its own configuration (rule 14). Whoever is asked
+A candidate asks, and counts, the voters of its own configuration (R-14). Whoever is asked
 answers, even if it takes itself for a learner: the candidate may have the entry that promoted it,
 and need its vote to be able to send that entry.
 """
@@ -34,7 +34,7 @@ def timeout(state: State) -> None:
         return
     state.restart_timer()
     if not state.vouches():
-        # It may not stand (rule 20), but waits on: it may heal, and need to stand later.
+        # It may not stand (R-20), but waits on: it may heal, and need to stand later.
         return
     config = state.config()
     if config.voters() == 1 and state.is_voter():
@@ -65,7 +65,7 @@ def _clear_votes(state: State) -> None:
 
 
 def campaign(state: State) -> None:
-    """Stand for the next term. Vote and request go out when the own vote is durable (rule 1)."""
+    """Stand for the next term. Vote and request go out when the own vote is durable (R-01)."""
     assert state.role != LEADER and state.may_campaign() and state.vouches()
     state.follow(state.term + 1, "", 0)
     state.role = CANDIDATE
@@ -86,7 +86,7 @@ def campaign(state: State) -> None:
 
 
 def own_vote_persisted(state: State) -> None:
-    """Term and vote are durable: a candidate's own vote counts from now on (rule 1)."""
+    """Term and vote are durable: a candidate's own vote counts from now on (R-01)."""
     if state.role == CANDIDATE and state.state_persisted >= state.vote_sequence:
         if state.is_voter() and state.node not in state.granted:
             state.granted.append(state.node)
@@ -94,7 +94,7 @@ def own_vote_persisted(state: State) -> None:
 
 
 def asked_before(state: State, message: PreVote) -> None:
-    """Somebody asks whether it would be elected. Term, vote and timer stay as they are (rule 8)."""
+    """Somebody asks whether it would be elected. Term, vote and timer stay as they are (R-08)."""
     answer = PreVoteReply(
         state.node, state.incarnation, message.sender, message.sender_incarnation, state.term
     )

@@ -1,8 +1,8 @@
 """The follower: entries, commit index and snapshots that a leader sends.
 
 A follower believes of its log what this leader has confirmed, no more: it commits up to
-`validated_index` at most (rule 4), truncates only where an entry contradicts its own (rule 6), and
-acknowledges what is durable (rule 1).
+`validated_index` at most (R-04), truncates only where an entry contradicts its own (R-06), and
+acknowledges what is durable (R-01).
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def _store(state: State, message: Append, first: i64) -> None:
 def truncate(state: State, from_index: i64) -> None:
     """Drop entries that contradict the leader's, and with them all that rested on them.
 
-    Rules 5 (what was durable of them no longer counts) and 13 (the configuration before them is
+    R-05 (what was durable of them no longer counts) and R-13 (the configuration before them is
     in force again).
     """
     assert from_index > state.commit_index, "committed entries are never truncated"
@@ -199,12 +199,12 @@ def offered(state: State, message: SnapshotOffer) -> None:
 
 
 def _has_all(state: State, message: SnapshotOffer) -> bool:
-    """Whether the log has the snapshot's last entry, and so all that it covers (rule 5)."""
+    """Whether the log has the snapshot's last entry, and so all that it covers (R-05)."""
     return state.log.term_at(message.index) == message.snapshot_term
 
 
 def installed(state: State, index: i64, term: i64, members: list[Member]) -> int:
-    """A snapshot is durable here; decide what becomes of the log (rule 17)."""
+    """A snapshot is durable here; decide what becomes of the log (R-17)."""
     if index <= state.commit_index or state.role == LEADER:
         return SNAPSHOT_REFUSED
     result = SNAPSHOT_REPLACES_LOG
@@ -231,7 +231,7 @@ def installed(state: State, index: i64, term: i64, members: list[Member]) -> int
 
 
 def asked_for_read(state: State, message: ReadProbe) -> None:
-    """A leader asks whether it still is one (rule 10)."""
+    """A leader asks whether it still is one (R-10)."""
     if message.term < state.term:
         state.send_held(reply(state, message.sender, message.sender_incarnation))
         return

@@ -272,8 +272,8 @@ def _rejected(state: State, peer: Progress, message: AppendReply) -> None:
 def advance_commit(state: State) -> None:
     """Commit what a majority of the voters has made durable.
 
-    Each counts up to what is durable there, this member included (rule 2), and only entries of the
-    present term are committed by counting; older ones go with them (rule 3).
+    Each counts up to what is durable there, this member included (R-02), and only entries of the
+    present term are committed by counting; older ones go with them (R-03).
     """
     matches: list[int] = []
     for member in state.config().members:
@@ -333,7 +333,7 @@ def tick(state: State) -> None:
 
 
 def check_quorum(state: State) -> None:
-    """Let the time run in which a leader without a majority steps down (rule 9).
+    """Let the time run in which a leader without a majority steps down (R-09).
 
     A voter counts while its node is up and it does not owe an answer for too long.
     """
@@ -373,7 +373,7 @@ def earlier(one: i64, other: i64) -> i64:
 
 
 def hand_over(state: State) -> None:
-    """Tell the target of a transfer to campaign, once it has all entries (rule 16).
+    """Tell the target of a transfer to campaign, once it has all entries (R-16).
 
     Of a leader that cannot read what its peers lack, at once.
     """

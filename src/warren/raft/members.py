@@ -2,7 +2,7 @@
 
 A member is a node together with its *incarnation*, a number drawn when the node's copy of the
 group was created. A node that lost its disk comes back as another incarnation and has to be added
-anew: it must not speak for what its predecessor acknowledged (rule 15).
+anew: it must not speak for what its predecessor acknowledged (R-15).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Member:
         node: Name of the node that holds it; a group has at most one member on a node.
         incarnation: Which copy on that node, a positive number that is never used twice there.
         voter: Whether it counts. A member that does not is a learner: it is sent everything, and
-            never campaigns nor counts (rule 14).
+            never campaigns nor counts (R-14).
     """
 
     def __init__(self, node: str, incarnation: i64, voter: bool) -> None:
@@ -81,7 +81,7 @@ class Configs:
     """Every configuration from the snapshot to the end of the log; the newest one is in force.
 
     A configuration takes effect when its entry is appended, not when it is committed, and goes out
-    of effect when that entry is truncated (rule 13).
+    of effect when that entry is truncated (R-13).
     """
 
     def __init__(self, base: Config) -> None:
@@ -141,7 +141,7 @@ def refuse_change(old: list[Member], new: list[Member]) -> str:
     """Why `new` may not follow `old`; empty if it may.
 
     One member may be added, removed, promoted or demoted at a time: only then do any majority of
-    the old and any majority of the new configuration share a voter (rule 12).
+    the old and any majority of the new configuration share a voter (R-12).
     """
     voters = 0
     for position, member in enumerate(new):

@@ -1,7 +1,7 @@
 """What members of a group say to each other.
 
 Every message names the copy (node and incarnation) that sent it and the copy it is meant for. A
-receiver drops what is meant for another incarnation of itself (rule 15). The group is named by the
+receiver drops what is meant for another incarnation of itself (R-15). The group is named by the
 frame a message travels in; `wire.py` has the bytes.
 """
 
@@ -40,7 +40,7 @@ class Message:
 
 @final
 class PreVote(Message):
-    """Would you vote for me in the term behind `term`? Changes nothing at the receiver (rule 8).
+    """Would you vote for me in the term behind `term`? Changes nothing at the receiver (R-08).
 
     Attributes:
         last_index, last_term: The end of the sender's log.
@@ -71,7 +71,7 @@ class PreVoteReply(Message):
 
 @final
 class Vote(Message):
-    """Vote for me in `term`. Sent once the sender's own vote is durable (rule 1).
+    """Vote for me in `term`. Sent once the sender's own vote is durable (R-01).
 
     Attributes:
         last_index, last_term: The end of the sender's log.
@@ -83,7 +83,7 @@ class Vote(Message):
 
 @final
 class VoteReply(Message):
-    """The answer, durable at the sender before it left (rule 1).
+    """The answer, durable at the sender before it left (R-01).
 
     Attributes:
         granted: Yes.
@@ -154,7 +154,7 @@ class AppendReply(Message):
     Attributes:
         accepted: Whether it had the entry at `prev_index`.
         prev_index: That of the append answered; 0 when the answer comes from the disk.
-        match_index: Its log is the leader's, and durable, up to here (rules 1 and 2).
+        match_index: Its log is the leader's, and durable, up to here (R-01 and R-02).
         received_index: Its log is the leader's, durable or not, up to here.
         commit_index: Its own commit index.
         hint_index, hint_term: Of a rejection, the last entry that may be common, and its term.
@@ -205,7 +205,7 @@ class ReadProbe(Message):
     """Do you still take me for the leader of `term`?
 
     Attributes:
-        round: Number of the leader's round of reads, fresh each time (rule 10).
+        round: Number of the leader's round of reads, fresh each time (R-10).
     """
 
     round: i64 = 0

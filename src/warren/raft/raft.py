@@ -11,7 +11,7 @@ The node's part, in any turn in which it called anything here:
 2. carry out `effects` in their order, emptying the list, until it stays empty;
 3. see to it that `tick` is called at `deadline_ms`, if that is not -1.
 
-Time is the node's monotonic clock in milliseconds. It serves liveness only (rule 11): safety
+Time is the node's monotonic clock in milliseconds. It serves liveness only (R-11): safety
 rests on terms, majorities and what is durable.
 """
 
@@ -56,7 +56,7 @@ class Saved:
         configs: Configurations among them, by index.
         floor_term, floor_index: An entry this member is known to have acknowledged, if its log
             has lost some since. It neither stands for election nor votes for a log that ends
-            below, until its own reaches that far again (rule 20).
+            below, until its own reaches that far again (R-20).
     """
 
     def __init__(self) -> None:
@@ -117,7 +117,7 @@ class Raft:
             state.term = state.log.last_term()
             state.voted_for = ""
             state.voted_incarnation = 0
-            # Written down before anything is said in it (rule 1): those entries may yet go.
+            # Written down before anything is said in it (R-01): those entries may yet go.
             state.persist_state()
         state.floor_term = saved.floor_term
         state.floor_index = saved.floor_index
@@ -228,7 +228,7 @@ class Raft:
         self.state.end_call()
 
     def write_down(self) -> None:
-        """Before `start`: term and vote may not be durable; say nothing till they are (rule 1)."""
+        """Before `start`: term and vote may not be durable; say nothing till they are (R-01)."""
         self.state.persist_state()
 
     def stand(self, now_ms: i64) -> None:
@@ -270,7 +270,7 @@ class Raft:
         return refusing.refuse(self.state, message) if self.is_meant(message) else ""
 
     def is_meant(self, message: Message) -> bool:
-        """Whether a message is for this copy, and not for one that was here before (rule 15)."""
+        """Whether a message is for this copy, and not for one that was here before (R-15)."""
         state = self.state
         return message.target == state.node and message.target_incarnation == state.incarnation
 
@@ -279,7 +279,7 @@ class Raft:
         return following.first_to_store(self.state, message) if self.is_meant(message) else 0
 
     def step(self, message: Message, now_ms: i64) -> None:
-        """A message came. What is meant for another copy is dropped (rule 15)."""
+        """A message came. What is meant for another copy is dropped (R-15)."""
         self._see(now_ms)
         state = self.state
         if not self.is_meant(message):
@@ -321,7 +321,7 @@ class Raft:
         return state.peer(message.sender, message.sender_incarnation)
 
     def state_persisted(self, sequence: i64, now_ms: i64) -> None:
-        """The PersistState with this number, and with it all before, is durable (rule 1)."""
+        """The PersistState with this number, and with it all before, is durable (R-01)."""
         self._see(now_ms)
         state = self.state
         if sequence > state.state_persisted:
@@ -333,7 +333,7 @@ class Raft:
         """The log is durable up to the entry (index, term).
 
         An entry that was truncated meanwhile does not count, nor does one that others were
-        appended in place of: the term tells (rule 7).
+        appended in place of: the term tells (R-07).
         """
         self._see(now_ms)
         state = self.state
@@ -495,7 +495,7 @@ class Raft:
             leading.snapshot_sent(state, peer, offer.index, done)
 
     def snapshot_installed(self, index: i64, term: i64, members: list[Member], now_ms: i64) -> int:
-        """A snapshot from the leader is durable, and about to replace the machine (rule 17).
+        """A snapshot from the leader is durable, and about to replace the machine (R-17).
 
         Returns:
             following.SNAPSHOT_REFUSED: Drop it: what it covers is committed here already.
@@ -507,7 +507,7 @@ class Raft:
         return following.installed(self.state, index, term, members)
 
     def give_up_log(self, term: i64, index: i64) -> None:
-        """The log is dropped for a snapshot up to an entry, which may never come whole (rule 20).
+        """The log is dropped for a snapshot up to an entry, which may never come whole (R-20).
 
         All that this member acknowledged lies below that entry.
         """
@@ -519,11 +519,11 @@ class Raft:
     # --- reads, members, transfer ---------------------------------------------------------------
 
     def read(self, context: i64) -> None:
-        """Ask for a read that is not stale; ReadReady or ReadRefused follows (rule 10)."""
+        """Ask for a read that is not stale; ReadReady or ReadRefused follows (R-10)."""
         reads.add(self.state, context)
 
     def propose_config(self, members: list[Member]) -> str:
-        """Change the configuration, by one member at a time (rule 12).
+        """Change the configuration, by one member at a time (R-12).
 
         Returns:
             Why not; "" if an AppendConfig effect was added.
@@ -562,7 +562,7 @@ class Raft:
         reads.finish(state)
 
     def transfer(self, node: str, now_ms: i64, as_is: bool = False) -> str:
-        """Hand leadership to a voter; TransferDone or TransferFailed follows (rule 16).
+        """Hand leadership to a voter; TransferDone or TransferFailed follows (R-16).
 
         Proposals stop meanwhile, for one election timeout at most.
 

@@ -1,9 +1,9 @@
-"""Reads that must not be stale, confirmed by a majority (rule 10).
+"""Reads that must not be stale, confirmed by a majority (R-10).
 
 A leader may have been replaced without knowing it. Before it answers a read, a majority of the
 voters has to confirm, in a round that began after the read came, that they follow it still. All
 reads of a turn share a round; rounds are numbered within a term and never reused. No clock is
-involved (rule 11).
+involved (R-11).
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ ROLE_NAMES: Final = ("follower", "pre-candidate", "candidate", "leader")
 
 @final
 class Options:
-    """How long to wait and how much to send. Times serve liveness only (rule 11).
+    """How long to wait and how much to send. Times serve liveness only (R-11).
 
     Attributes:
         election_timeout_ms: A leader without a majority steps down after this; elections are
@@ -181,7 +181,7 @@ class State:
 
         One that is being removed or demoted may be the only one with the entry that says so: it
         stays a candidate, without a vote of its own, until it knows that entry committed. The
-        configuration before is committed, since changes wait for each other (rule 12).
+        configuration before is committed, since changes wait for each other (R-12).
         """
         if self.is_voter():
             return True
@@ -190,7 +190,7 @@ class State:
         )
 
     def vouches(self) -> bool:
-        """Whether the log holds all that this member ever acknowledged (rule 20)."""
+        """Whether the log holds all that this member ever acknowledged (R-20)."""
         return self.reaches_floor(self.log.last_index, self.log.last_term())
 
     def reaches_floor(self, index: i64, term: i64) -> bool:
@@ -231,7 +231,7 @@ class State:
         self.effects.append(Send(message))
 
     def send_held(self, message: Message) -> None:
-        """Send once the present term and vote are durable (rule 1)."""
+        """Send once the present term and vote are durable (R-01)."""
         if self.state_persisted >= self.state_sequence:
             self.effects.append(Send(message))
         else:
@@ -266,7 +266,7 @@ class State:
             )
 
     def announce_commit(self) -> None:
-        """Have applied what is committed and durable here (rule 23)."""
+        """Have applied what is committed and durable here (R-23)."""
         index = self.commit_index
         if index > self.persisted_index:
             index = self.persisted_index
@@ -335,7 +335,7 @@ class State:
             self.effects.append(ReadRefused(read.context))
 
     def end_transfer(self, done: bool) -> None:
-        """Say how the transfer of leadership went; proposals resume (rule 16)."""
+        """Say how the transfer of leadership went; proposals resume (R-16)."""
         node = self.transfer_to
         self.transfer_to = ""
         self.transfer_ms = -1

@@ -221,7 +221,7 @@ def begin_life(data_dir: str, name: str) -> Identity:
             f"name; start it with --node-name {identity.name}"
         )
     elif identity.cluster_id and not has_log and not identity.former_uid:
-        # An empty disk under an old identity would take back what it acknowledged (rule 15).
+        # An empty disk under an old identity would take back what it acknowledged.
         raise StorageError(
             f"{data_dir} is that of node {name}, which is in a cluster, and the node's log there "
             "is gone; restore the directory from a copy, or begin with an empty one, where there "

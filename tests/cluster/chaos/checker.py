@@ -7,6 +7,8 @@ doubled    delivered twice to a queue's consumers without being marked as redeli
 late       a message delivered to a consumer for the first time behind a later one of the same
            publisher and queue
 vacuous    what is missing for the run to prove anything
+
+Source: V-01 to V-04 and V-07.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What is agreed with a client before its connection is open: who it is, and the limits of both.
 
-Source: AMQP 0-9-1, 2.2.4; acceptance 2.7; RabbitMQ's checks of `tune-ok`.
+Source: AMQP 0-9-1, 2.2.4; B-07; RabbitMQ's checks of `tune-ok`.
 """
 
 from __future__ import annotations

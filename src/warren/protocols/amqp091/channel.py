@@ -4,7 +4,7 @@ A method that has to wait, for the disk or for a queue's machine, sets the chann
 follows on this channel is kept until the answer is there, other channels go on. What each method
 does is in `methods`; what a channel holds, and how deliveries are settled, is here.
 
-Source: AMQP 0-9-1, 1.3 to 1.9, with RabbitMQ's extensions; acceptance 2.7.
+Source: AMQP 0-9-1, 1.3 to 1.9, with RabbitMQ's extensions; B-07.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Runs of publishes are answered by the queues they went to, in any order. Answers
 what is owed go out as one `basic.ack` with `multiple`; an answer out of order goes out message by
 message, since it must not wait for a slower queue.
 
-Source: AMQP 0-9-1 extension `confirm.select`; QQ-27; reliability rule 29.
+Source: AMQP 0-9-1 extension `confirm.select`; QQ-27; R-29.
 """
 
 from __future__ import annotations

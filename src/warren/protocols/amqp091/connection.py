@@ -8,7 +8,7 @@ whole frames; the rest waits for more. The one place where errors become close m
 Any state may go to CLOSED when the socket is lost, and every state after the header to CLOSING when
 one side closes: `connection.close` or its answer was sent, and what the client does is awaited.
 
-Source: AMQP 0-9-1, 2.2.4 and 4.2; acceptance 2.7; reliability rules 32 to 37.
+Source: AMQP 0-9-1, 2.2.4 and 4.2; B-07; R-32 to R-37.
 """
 
 from __future__ import annotations
@@ -242,7 +242,7 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
             self._release(HELD_BY_OUTPUT)
 
     def stalled(self) -> None:
-        """The client does not read while its requests are answered: stop taking them (rule 36)."""
+        """The client does not read while its requests are answered: stop taking them (R-36)."""
         self._hold(HELD_BY_OUTPUT)
 
     def flow_off(self) -> None:
@@ -254,7 +254,7 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
         self._release(HELD_BY_FLOW)
 
     def set_alarms(self, alarms: i64, reason: str) -> None:
-        """Resource alarms changed; publishers are told once at each edge (rule 38)."""
+        """Resource alarms changed; publishers are told once at each edge (R-38)."""
         self._alarms = alarms
         if alarms:
             if self._publishes:

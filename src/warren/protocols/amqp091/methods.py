@@ -3,7 +3,7 @@
 `handle` takes the methods one by one; those that have to wait are answered by `answer`. Errors are
 raised without class and method id, which the channel fills in.
 
-Source: AMQP 0-9-1, 1.3 to 1.9, with RabbitMQ's extensions; acceptance 2.7.
+Source: AMQP 0-9-1, 1.3 to 1.9, with RabbitMQ's extensions; B-07.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A channel that consumes from `amq.rabbitmq.reply-to` gets an address of its own.
 the pseudo queue in `reply_to` carry that address on; a message published to the address through
 the default exchange goes straight to the channel, or nowhere.
 
-Source: RabbitMQ's direct reply-to; acceptance 2.7 for the texts.
+Source: RabbitMQ's direct reply-to; B-07 for the texts.
 """
 
 from __future__ import annotations
