@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,7 @@ def tracked(*patterns: str) -> list[Path]:
 
 PYTHON = tracked("*.py")
 TEXTS = PYTHON + tracked("*.sh", "Makefile", "ctl", "measure", "peer", "prepare", "*.js")
+GUIDES = [ROOT / "docs" / "glossary.md"]
 DOCS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
@@ -83,6 +85,33 @@ def test_docs(path: Path) -> None:
     assert not MACHINE_PATH.search(text)
     for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#]+)", text):
         assert (path.parent / target).exists(), f"broken link to {target}"
+
+
+@pytest.mark.parametrize("path", GUIDES, ids=label)
+def test_guides_name_what_there_is(path: Path) -> None:
+    """Modules and names that a guide to the code gives are those of the code."""
+    text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    missing = set()
+    for span in re.findall(r"`([^`\n]+)`", text):
+        for word in re.findall(r"[\w/]+\.py|[A-Za-z_]\w+", span):
+            if word.endswith(".py"):
+                there = (ROOT / word).exists() or (PACKAGE / word).exists() or "NAME" in word
+            else:
+                there = word in names_in_code()
+            if not there:
+                missing.add(word)
+    assert not missing, f"nothing in the code is called {sorted(missing)}"
+
+
+@cache
+def names_in_code() -> set[str]:
+    """Every word of the sources and their tests, this file excepted."""
+    return {
+        word
+        for path in PYTHON
+        if path != Path(__file__)
+        for word in re.findall(r"[A-Za-z_]\w+", path.read_text(encoding="utf-8"))
+    }
 
 
 def test_cited_rules_are_in_docs_rules() -> None:
