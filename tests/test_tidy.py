@@ -52,7 +52,7 @@ def tracked(*patterns: str) -> list[Path]:
 
 PYTHON = tracked("*.py")
 TEXTS = PYTHON + tracked("*.sh", "Makefile", "ctl", "measure", "peer", "prepare", "*.js")
-GUIDES = [ROOT / "docs" / "glossary.md"]
+GUIDES = [ROOT / "docs" / f"{name}.md" for name in ("glossary", "adding-a-command")]
 DOCS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
