@@ -52,7 +52,9 @@ def tracked(*patterns: str) -> list[Path]:
 
 PYTHON = tracked("*.py")
 TEXTS = PYTHON + tracked("*.sh", "Makefile", "ctl", "measure", "peer", "prepare", "*.js")
-GUIDES = [ROOT / "docs" / f"{name}.md" for name in ("glossary", "adding-a-command")]
+GUIDES = [
+    ROOT / "docs" / f"{name}.md" for name in ("glossary", "adding-a-command", "adding-a-queue-type")
+]
 DOCS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
