@@ -51,7 +51,7 @@ class Body:
         self.missing: i64 = size
 
     def place(self, size: i64) -> memoryview:
-        """Where the next `size` bytes belong; whoever puts some there counts down `missing`."""
+        """Where the next `size` bytes belong; the caller puts them there and lowers `missing`."""
         start = self.size - self.missing
         return self._view[start : start + size]
 
@@ -68,7 +68,7 @@ class Body:
 
 @final
 class BodyReader:
-    """Reads the rest of a body from a socket, beginning behind a whole frame.
+    """Reads the rest of a body from a socket, beginning after a whole frame.
 
     Attributes:
         channel: The content's channel.
@@ -93,7 +93,7 @@ class BodyReader:
 
         Args:
             body: Something of it is missing.
-            begun: What was read behind the last whole frame; less than a frame.
+            begun: What was read after the last whole frame; less than a frame.
         """
         self.channel: i64 = channel
         self.complete = False

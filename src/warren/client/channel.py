@@ -103,7 +103,7 @@ class Channel(Sink):
         self.fail(ChannelException(406, "the channel was closed by its owner"))
 
     def fail(self, error: BaseException) -> None:
-        """See `Sink.fail`."""
+        """Remember the first reason why the channel is gone; each later call raises it."""
         if self.error is None:
             self.error = error
 
@@ -161,7 +161,7 @@ class Channel(Sink):
         self._expect(reply, spec.ExchangeDeclareOk.NAME)
 
     def exchange_delete(self, exchange: str, if_unused: bool = False) -> None:
-        """Delete an exchange."""
+        """Delete an exchange, with `if_unused` only one without bindings."""
         reply = self.call(spec.ExchangeDelete(exchange=exchange, if_unused=if_unused))
         self._expect(reply, spec.ExchangeDeleteOk.NAME)
 
@@ -203,7 +203,7 @@ class Channel(Sink):
     def queue_unbind(
         self, queue: str, exchange: str, routing_key: str = "", arguments: Table | None = None
     ) -> None:
-        """Undo `queue_bind`."""
+        """Remove a binding that `queue_bind` made, with the same arguments."""
         reply = self.call(
             spec.QueueUnbind(
                 queue=queue, exchange=exchange, routing_key=routing_key, arguments=arguments
@@ -441,7 +441,7 @@ class Channel(Sink):
     # --- what comes -----------------------------------------------------------------------------
 
     def take_frame(self, kind: int, data: bytes, start: int, end: int) -> None:
-        """See `Sink.take_frame`."""
+        """Take a method or a part of its content, and act on what is whole with it."""
         if kind == FRAME_METHOD:
             if self._content_method is not None:
                 raise ConnectionException(505, "expected content, got a method")
@@ -481,18 +481,18 @@ class Channel(Sink):
             self._end_content(parts[0] if len(parts) == 1 else b"".join(parts))
 
     def large_body(self) -> Body | None:
-        """See `Sink.large_body`."""
+        """The large body that this channel is in the middle of; None if it is not."""
         return self._content_body
 
     def end_body(self) -> None:
-        """See `Sink.end_body`."""
+        """Pass on the content whose large body is whole."""
         large = self._content_body
         assert large is not None
         self._content_body = None
         self._end_content(large.take())
 
     def _end_content(self, body: bytes) -> None:
-        """A content is whole."""
+        """Pass on a method whose content is whole."""
         awaited = self._content_method
         assert awaited is not None
         self._content_missing = -1
@@ -530,7 +530,7 @@ class Channel(Sink):
             self._replies.append(method)
 
     def _take_method(self, method: Method) -> None:
-        """A method without content came."""
+        """Act on a method that comes without content."""
         link = self._link
         if isinstance(method, spec.BasicAck):
             if self._confirms is not None:

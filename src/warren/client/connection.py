@@ -38,7 +38,7 @@ def connect(uri: str, name: str = "") -> Connection:
         ConfigError: The URI is wrong.
         ConnectionException: The broker refuses: 403 wrong user or password, 530 no such vhost or
             no permission for it.
-        OSError: Nobody answers.
+        OSError: No broker answers.
     """
     return Connection(parse_uri(uri), name)
 
@@ -161,11 +161,11 @@ class Connection(Sink):
     # --- what comes on channel 0 ----------------------------------------------------------------
 
     def fail(self, error: BaseException) -> None:
-        """See `Sink.fail`; the link has told the channels as well."""
+        """Forget the channels: the connection is gone, and its link has told them."""
         self._channels.clear()
 
     def take_frame(self, kind: int, data: bytes, start: int, end: int) -> None:
-        """See `Sink.take_frame`."""
+        """Act on a method of channel 0; other frames of that channel are passed over."""
         if kind != FRAME_METHOD:
             return
         method = decode_method(data, start, end)

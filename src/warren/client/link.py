@@ -34,7 +34,7 @@ class Sink:
     """Takes the frames of one channel."""
 
     def take_frame(self, kind: int, data: bytes, start: int, end: int) -> None:
-        """One frame came; its payload is `data[start:end]`."""
+        """Take a frame that came; its payload is `data[start:end]`."""
         raise AssertionError("a sink defines take_frame")
 
     def large_body(self) -> Body | None:
@@ -46,17 +46,17 @@ class Sink:
         return None
 
     def end_body(self) -> None:
-        """The large content is complete."""
+        """Take note that the large body is complete."""
         raise AssertionError("a sink with a large body defines end_body")
 
     def fail(self, error: BaseException) -> None:
-        """The connection is gone; nothing comes any more."""
+        """Take note that the connection is gone and nothing comes any more; `error` says why."""
         raise AssertionError("a sink defines fail")
 
 
 @final
 class Link:
-    """One socket.
+    """One socket to a broker: sends what is written, and hands frames to their channels.
 
     Attributes:
         out: What is to be sent; write into it, then call `written`.
@@ -65,10 +65,10 @@ class Link:
     """
 
     def __init__(self, host: str, port: int, timeout_seconds: float) -> None:
-        """Connect.
+        """Connect to a broker's port.
 
         Raises:
-            OSError: Nobody answers there.
+            OSError: No broker answers there.
         """
         self._socket = _connect(host, port, timeout_seconds)
         self._socket.setblocking(False)
@@ -262,7 +262,7 @@ class Link:
             self._go_on(BodyReader(reader.channel, body, begun))
 
     def _go_on(self, body_reader: BodyReader) -> None:
-        """Choose who reads next."""
+        """Have the next reader of frames or of a body go on where this one stopped."""
         self._body_reader = None
         if body_reader.complete:
             sink = self._sinks.get(int(body_reader.channel))

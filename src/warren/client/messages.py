@@ -10,10 +10,10 @@ from warren.wire.amqp091.properties import Properties, decode_properties
 
 @final
 class Delivery:
-    """A message from a queue.
+    """A message that the broker delivered, or that was fetched.
 
     Attributes:
-        consumer_tag: Whose it is; empty after `get`.
+        consumer_tag: The consumer that it is for; empty after `get`.
         delivery_tag: What to acknowledge it by, on the channel it came on.
         redelivered: Whether it was delivered before.
         exchange, routing_key: Where it was published to.
@@ -70,7 +70,7 @@ class Returned(NamedTuple):
 
 
 class QueueCounts(NamedTuple):
-    """What declaring a queue tells."""
+    """What the broker tells of a queue that is declared."""
 
     name: str
     messages: int

@@ -35,7 +35,7 @@ class Acquired(NamedTuple):
 
 
 class Checkout(NamedTuple):
-    """Messages taken for the group.
+    """Messages that a group has taken under one number.
 
     Attributes:
         number: The checkout's number; the caller's `after` if there was nothing to take.
@@ -165,7 +165,7 @@ class Tables:
             raise _unexpected(reply)
 
     def status(self, queue: str, group: str = "") -> Status:
-        """Look without touching; an empty `group` is nobody's."""
+        """What a queue and a group hold, with nothing changed; no group if `group` is empty."""
         reply = self._channel.call(spec.TableStatus(queue=queue, group=group))
         if not isinstance(reply, spec.TableStatusOk):
             raise _unexpected(reply)

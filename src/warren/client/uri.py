@@ -22,7 +22,7 @@ DEFAULT_TIMEOUT_SECONDS = 30.0
 
 
 class Address(NamedTuple):
-    """What a URI says.
+    """What an AMQP URI says of the broker and of the connection to it.
 
     Attributes:
         heartbeat_seconds: 0 for none.

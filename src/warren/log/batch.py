@@ -20,7 +20,7 @@ records back to back:
      | lengths: count x u32        | payload: the records, back to back     |
      +-----------------------------+----------------------------------------+
 
-`size` counts the whole batch in bytes; `crc` is CRC-32 (zlib) over everything behind it, so it
+`size` counts the whole batch in bytes; `crc` is CRC-32 (zlib) over everything after it, so it
 binds the content to its group and index. Lengths stand in front so that a reader can find every
 record without touching one. `index` counts batches of a group, `first` is the number of the
 batch's first message in its group; control batches have `count` 0 and carry one opaque payload.

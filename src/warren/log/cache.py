@@ -198,7 +198,7 @@ class _Pool:
                     self.left(slot.ring)
 
     def left(self, ring: Ring) -> None:
-        """A ring is empty."""
+        """Count one ring less for the pool, since this one is empty."""
         if ring.counted:
             ring.counted = False
             self.rings -= 1
@@ -228,7 +228,7 @@ class Cache:
     def admit_read(self, batches: list[Batch], share: Share) -> None:
         """Keep batches read back, in ascending order; an unconnected older stretch goes.
 
-        Of more than fits, the first ones are kept, one at least: whoever asked waits for those.
+        Of more than fits, the first ones are kept, one at least: the reader waits for those.
         """
         if not batches:
             return

@@ -5,7 +5,8 @@ What lives in it then is messages that their owner names, the newest snapshots a
 batches of groups that other files still hold, and marks that keep void what earlier files hold.
 Files with nothing alive are deleted; neighbours with little
 alive are rewritten into one, grouped by group; files that are mostly alive stay as they are. So a
-queue whose consumers keep up writes a message once, and a message nobody takes pins nothing else.
+queue whose consumers keep up writes a message once, and a message that no consumer takes pins
+nothing else.
 
 A new list of files takes effect with the manifest; until then a rewritten file is nothing but a
 leftover.

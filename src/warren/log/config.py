@@ -1,4 +1,4 @@
-"""The log's settings."""
+"""How the log of one node is configured: sizes, limits and reserves."""
 
 from __future__ import annotations
 

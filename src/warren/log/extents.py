@@ -10,7 +10,7 @@ makes void what its group has before it from an index on. Terms would not do. An
 term may replace one of a higher term, when the leader of the higher one reached few members.
 
 A mark in the same file cuts the columns for good. Marks in later files, and those that are not
-durable yet, only hide what is behind an index: the columns say what the file holds, so that the
+durable yet, only hide what comes after an index: the columns say what the file holds, so that the
 sidecar made of them is true whatever a crash leaves of the marks.
 """
 
@@ -34,7 +34,7 @@ FOREIGN_FACTOR: Final = 3
 """Beyond that, bytes of other groups per own byte."""
 
 NOWHERE: Final = 0x7FFF_FFFF_FFFF_FFFF
-"""An index and a message number behind all there can be."""
+"""An index and a message number above all there can be."""
 
 
 @final
@@ -85,7 +85,7 @@ class Extents:
         terms: Terms of the entries that no mark in the file makes void.
         all_last_index, all_next_message: As below, of all extents in the columns.
         top_index: The highest index of any entry that lies in the file, void ones included.
-        hidden_from: The lowest index that marks behind this file's content make void.
+        hidden_from: The lowest index that marks after this file's content make void.
         size: How many extents, from the first on, are not hidden as a whole.
         first_message, next_message: The range that those can hold.
         last_index: Raft index of the newest entry not hidden, 0 if there is none.
@@ -133,7 +133,7 @@ class Extents:
         size: i64,
         max_span: i64,
     ) -> None:
-        """Note an entry (messages or a command) behind all noted before."""
+        """Note an entry (messages or a command) that comes after all noted before."""
         last = len(self.offsets) - 1
         if last < 0:
             self.first_message = first
@@ -182,7 +182,7 @@ class Extents:
             self.state_size = size
 
     def cut(self, mark: Mark) -> None:
-        """Note a mark behind all noted before: what it makes void is in the columns no more."""
+        """Note a mark after all noted before: what it makes void is in the columns no more."""
         self.marks.append(mark)
         count = len(self.offsets)
         while count > 0 and self.indexes[count - 1] >= mark.index:
@@ -208,7 +208,7 @@ class Extents:
         self.hide(NOWHERE, NOWHERE)
 
     def hide(self, index: i64, next_message: i64) -> None:
-        """Marks behind this file's content make void what has this index or a higher one.
+        """Have marks after this file's content make void what has this index or a higher one.
 
         Args:
             index: `NOWHERE` if there are no such marks.
@@ -252,7 +252,7 @@ class Extents:
         return behind(self.numbers, self.size, number)
 
     def find_index(self, index: i64) -> i64:
-        """As `find`, for an entry by its index."""
+        """Find the extent of an entry by its index, as `find` does by a message's number."""
         return behind(self.indexes, self.size, index)
 
 

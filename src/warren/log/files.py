@@ -81,13 +81,13 @@ class LogFile:
             raise CorruptRecord(self.path, offset, f"it cannot be read: {error}") from error
 
     def release(self) -> None:
-        """One read less."""
+        """Count one read less; the last one closes the file if it was retired."""
         self.readers -= 1
         if self.retired and self.readers == 0:
             self.handle.close()
 
     def retire(self) -> None:
-        """The file is no longer part of the log; close it when nobody reads it."""
+        """Take the file out of the log; its handle is closed once no read is under way."""
         self.retired = True
         if self.readers == 0:
             self.handle.close()

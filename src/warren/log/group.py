@@ -49,7 +49,7 @@ class GroupLog:
         snapshot_index: Index of the newest durable snapshot, -1 if there is none.
         state_number: Number of the newest durable state, 0 if there is none.
         next_message: The number the next message gets.
-        written_messages: The number behind the newest durable message.
+        written_messages: The number after the newest durable message.
         stamp_ms: The latest wall time that any entry or snapshot here ever had.
         dropped: Whether the group has been deleted.
         unfit: Whether damage keeps the group from being used; what it has is kept as it is.
@@ -165,9 +165,9 @@ class GroupLog:
             index: The last entry applied.
             state: The machine's state.
             stamp_ms: Wall time.
-            term: Term of that entry; looked up if it is 0. Needed behind `reset_for_install`,
+            term: Term of that entry; looked up if it is 0. Needed after `reset_for_install`,
                 where the snapshot, once it is durable, makes the group whole.
-            next_message: The number of the first message behind the snapshot; likewise.
+            next_message: The number of the first message after the snapshot; likewise.
         """
         assert not self.dropped, "a deleted group takes no snapshot"
         assert HEADER_BYTES + len(state) <= BATCH_BYTES_MAX
@@ -223,7 +223,7 @@ class GroupLog:
 
         Args:
             data: Encoded batches back to back. A batch that makes up most of the buffer keeps it.
-            at: Where the one to add starts; the next one starts `size()` behind it.
+            at: Where the one to add starts; the next one starts `size()` bytes later.
             origin: Handed back with the batch when it is persisted.
 
         Raises:
@@ -516,7 +516,7 @@ class GroupLog:
             self._tail.restart(snapshot.index + 1)
 
     def conceal(self) -> None:
-        """Tell every place what the marks behind it make void."""
+        """Tell the extents of every file what the marks after them make void."""
         index: i64 = NOWHERE
         next_message: i64 = NOWHERE
         for batch in self._marks:
@@ -561,7 +561,7 @@ class GroupLog:
             self._states = extents.state_number
 
     def begin_replay(self, snapshot: Batch | None) -> None:
-        """Entries behind the snapshot follow, or all there are. For recovery only."""
+        """Begin with a snapshot; its later entries follow, or all there are. For recovery only."""
         if self.incomplete:
             # What came of the snapshot counts for nothing, as if there were another RESET. Each
             # start finds it so: it need not be written.

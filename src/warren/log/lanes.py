@@ -2,8 +2,8 @@
 
 A disk may hang on one file only, and a thread that waits for it cannot be called back. So there are
 a few lanes, a read goes to the first that is least busy, and a lane whose read does not come back
-is given up until it does: whoever waits for a read there is told, and may ask again, on another
-lane.
+is given up until it does: a queue that waits for a read there is told, and may ask again, on
+another lane.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ HUNG_MS: Final = 10_000
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Reading(Job):
-    """One read.
+    """One read of files of the log, on a lane.
 
     Attributes:
         lane: Where it is or was.
-        over: Whether whoever waited was told that it hangs; what it brings is not wanted.
+        over: Whether the reader was told that it hangs; what it brings is not wanted.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Reading(Job):
             self.finished(error)
 
     def read(self) -> None:
-        """The blocking part."""
+        """Read from the disk. Blocks; runs on the lane's thread."""
         raise AssertionError("a read defines read")
 
     def release(self) -> None:
@@ -57,17 +57,17 @@ class Reading(Job):
         raise AssertionError("a read defines release")
 
     def finished(self, error: BaseException | None) -> None:
-        """What follows, unless it was given up; `error` is what `read` raised."""
+        """Go on with what was read; `error` is what `read` raised. Not called if given up."""
         raise AssertionError("a read defines finished")
 
     def give_up(self, error: OSError) -> None:
-        """Tell whoever waits that it hangs."""
+        """Tell the reader that its read hangs on the disk; `error` says for how long."""
         raise AssertionError("a read defines give_up")
 
 
 @final
 class Lane:
-    """Reads that follow each other.
+    """Reads that follow each other on one thread.
 
     Attributes:
         jobs: Those that have not come back, in order.
@@ -83,7 +83,7 @@ class Lane:
         self._lanes = lanes
 
     def ended(self) -> None:
-        """The first read has come back."""
+        """Take note that the first read of this lane has come back."""
         self.jobs.popleft()
         self.since_ms = self._lanes.now_ms
         self.hangs = False

@@ -34,7 +34,7 @@ class LogListener:
         """Messages still needed as of now, which is found out in parts.
 
         A message may be left out once the entry that settled it is persisted, and committed where
-        a group has several members. What entries behind
+        a group has several members. What entries after
         the newest durable snapshot brought is kept in any case.
         """
         raise AssertionError("a listener defines live_runs")
@@ -105,11 +105,11 @@ class Replayer:
         return -1
 
     def snapshot(self, group_id: int, index: int, state: bytes) -> None:
-        """The group's newest durable snapshot."""
+        """Take over the state of a group's newest durable snapshot, before its entries."""
         raise AssertionError("a replayer defines snapshot")
 
     def doubtful(self, error: CorruptRecord) -> None:
-        """Something is damaged of which nobody knows what was there; what is whole follows.
+        """Damage was found, and nothing on disk says what was there; what is whole follows.
 
         Any group may lack entries, and what made earlier ones void. It comes before all else.
 
@@ -143,14 +143,14 @@ class Replayer:
         raise error
 
     def complete(self) -> None:
-        """All that is replayed has been.
+        """Take note that nothing more is replayed.
 
         Raises:
             StorageError: The start is given up, and nothing on disk is changed.
         """
 
     def entry(self, batch: Batch) -> None:
-        """An entry behind the snapshot; `batch.group` says whose.
+        """Apply an entry after the snapshot; `batch.group` says of which group.
 
         Message batches come with `first`, `count`, lengths and `payload_size`, without payload.
         Batches of kind TRANSIENT come too, so that numbers have no hole; their messages are the

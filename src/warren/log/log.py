@@ -53,12 +53,7 @@ class Log:
         return wal
 
     def group(self, group_id: int, create: bool = True) -> GroupLog:
-        """The log of a group.
-
-        Args:
-            group_id: 1 to 2^63 - 1; the id of a dropped group is never used again.
-            create: Whether to begin it if there is none; else it is an error.
-        """
+        """The log of a group, which is begun if there is none yet."""
         found = self._store.groups.get(group_id)
         if found is None:
             assert create, "there is no such group"
@@ -91,8 +86,8 @@ class Log:
     def salvaged(self) -> bool:
         """Whether messages may be in no file of which nothing else says that they are lost.
 
-        So it is from a start over damage of which nobody knows what was there, in later lives
-        too, until `looked_through`.
+        So it is from a start over damage that hides what was there, in later lives too, until
+        `looked_through`.
         """
         return self._store.salvaged
 

@@ -68,7 +68,7 @@ class Manifest:
         self.files = files
 
     def encode(self) -> bytes:
-        """The file's text."""
+        """The manifest as the text of its file, checksum included."""
         lines = [VERSION_LINE, f"salt {self.salt:016x}", f"next {self.next_number}"]
         lines.append(f"round {self.last_round}")
         for number, size in self.files[:-1]:

@@ -33,8 +33,8 @@ class Span:
 def walk(data: bytes, base: i64, at: i64, header: Header, path: str) -> i64:
     """Step to the next batch in bytes of a log file, over the padding between rounds.
 
-    Each one's checksum is looked at, whoever's it is: a damaged header may name another group or
-    other messages, and what it hides would be passed over as if it did not matter.
+    Each one's checksum is looked at, whatever group it names: a damaged header may name another
+    group or other messages, and what it hides would be passed over as if it did not matter.
 
     Args:
         data: The bytes.
@@ -77,7 +77,7 @@ def take(
     Args:
         span: What to read.
         header: To be used.
-        group: Whose entries are wanted.
+        group: The one whose entries are wanted.
         low: The first index, or else the first message number.
         high: The last one, included.
         by_index: Whether indexes are meant, and commands wanted too.
@@ -113,12 +113,12 @@ def take(
 
 
 def end_of(extents: Extents, at: i64) -> i64:
-    """The number behind the last message that an extent can hold."""
+    """The number after the last message that an extent can hold."""
     return extents.numbers[at + 1] if at + 1 < extents.size else extents.next_message
 
 
 def below(batches: list[Batch], index: i64) -> list[Batch]:
-    """Those with a lower index."""
+    """Those of some batches that have a lower index."""
     return [batch for batch in batches if batch.index < index]
 
 

@@ -50,7 +50,7 @@ def is_numbered(name: str, suffix: str) -> bool:
 
 @final
 class Recovery:
-    """One start-up."""
+    """Brings the log back to life at one start: reads its files, and replays what they hold."""
 
     def __init__(self, store: Store, replayer: Replayer) -> None:
         self._store = store
@@ -61,7 +61,7 @@ class Recovery:
         self._last_round: i64 = -1
         self._torn = False
         self._doubt: CorruptRecord | None = None
-        """Damage of which nobody knows what was there."""
+        """Damage that hides what was there."""
         self._begun: str = ""
         """The path of a file that was begun."""
         self._salvaged: list[LogFile] = []
@@ -107,7 +107,7 @@ class Recovery:
             self._store.disk.remove(self._begun)
 
     def _create(self, names: list[str]) -> None:
-        """Begin a new log; what a crash of the same act left behind may be there."""
+        """Begin a new log, where a crash of an earlier attempt may have left files."""
         store = self._store
         disk = store.disk
         path = log_path(FIRST_NUMBER)
@@ -220,7 +220,7 @@ class Recovery:
         """Rebuild the index of a file that is damaged by what is whole of it.
 
         Raises:
-            CorruptRecord: Whoever owns the log does not go on without knowing what was there.
+            CorruptRecord: The node does not go on without knowing what was there.
         """
         self._replayer.doubtful(error)
         if self._doubt is None:
@@ -239,7 +239,7 @@ class Recovery:
         return salvage
 
     def _follow(self, damaged: LogFile) -> None:
-        """Begin a new file behind a damaged one, which grows no more; no manifest names it yet."""
+        """Begin a new file after a damaged one, which grows no more; no manifest names it yet."""
         store = self._store
         number = store.next_number
         path = log_path(number)
@@ -269,7 +269,7 @@ class Recovery:
                 group.recovered(extents)
 
     def _replay(self) -> None:
-        """Give every machine its state and its snapshot, then the entries behind it."""
+        """Give every machine its state and its snapshot, then the entries after it."""
         store = self._store
         visitor = _Entries(store, self._replayer)
         visitor.damage = self._doubt
@@ -395,10 +395,10 @@ def _state_lost(group: GroupLog, file: LogFile, offset: i64) -> CorruptRecord:
 
 
 def give_up(group: GroupLog, replayer: Replayer, error: CorruptRecord) -> None:
-    """A group cannot be replayed: leave it as it is, if whoever owns it can do without.
+    """Leave a group as it is that cannot be replayed, if the node can do without it.
 
     Raises:
-        CorruptRecord: It cannot.
+        CorruptRecord: The node cannot, and its start is given up.
     """
     error.group_id = int(group.id)
     replayer.unfit(int(group.id), error)
@@ -407,12 +407,12 @@ def give_up(group: GroupLog, replayer: Replayer, error: CorruptRecord) -> None:
 
 @final
 class _Entries(Visitor):
-    """Hands entries behind the snapshots to the replayer.
+    """Hands the entries after the snapshots to the replayer.
 
     Attributes:
         file: The file being read.
         limits: For some groups, the index up to which entries are replayed, or -1.
-        behind: By group, the number behind the last message that the replayer knows of.
+        behind: By group, the number after the last message that the replayer knows of.
         damage: What is wrong with the files read so far, so that entries may be missing.
         failed: Whether there can be no start, whatever else is whole.
     """

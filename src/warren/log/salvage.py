@@ -1,7 +1,7 @@
 """What is still whole in a damaged stretch of a log file.
 
 Nothing here takes a batch's own word for where the next one begins, since that may be what is
-damaged, and a publisher may have put anything into the bytes behind it. Rounds are found by their
+damaged, and a publisher may have put anything into the bytes after it. Rounds are found by their
 headers, which are bound to their place and file. Within a round the sizes have to lead exactly to
 its end, over checksums that add up to the round's digest; then each batch counts by itself. Where
 they do not, those before the first bad one count, and the rest of the round is given up.
@@ -46,7 +46,7 @@ class Salvage:
     """One pass over a stretch of a file that is known to be damaged. Blocks.
 
     Attributes:
-        end: Offset behind the last round whose header is whole, a multiple of the sector size.
+        end: Offset after the last round whose header is whole, a multiple of the sector size.
         last_round: Where that round begins, -1 if there is none.
         round_number: Its number, 0 if there is none.
     """
@@ -214,7 +214,7 @@ def note(disk: Disk, problem: str) -> None:
 
 @final
 class ForgetJob(Job):
-    """Removes what `note` wrote."""
+    """Removes the note of damage that `note` wrote."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

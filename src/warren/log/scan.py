@@ -123,7 +123,7 @@ class Scan:
     """One pass over a file.
 
     Attributes:
-        end: Offset behind the last whole round, a multiple of the sector size.
+        end: Offset after the last whole round, a multiple of the sector size.
         last_round: Offset of the last whole round, -1 if there is none.
         round_number: Its number, 0 if there is none.
         torn: Whether bytes other than zeros follow.
@@ -147,7 +147,7 @@ class Scan:
     def run(self, file_size: i64) -> None:
         """Visit every whole round of the file.
 
-        A round that is not whole ends the pass. It is a torn write, which nobody was told about,
+        A round that is not whole ends the pass. It is a torn write, which was never reported,
         unless a later round shows that the file was durable beyond it.
 
         Raises:
@@ -201,7 +201,7 @@ class Scan:
         )
 
     def _check(self, offset: i64, size: i64, digest: i64) -> bool:
-        """Whether a round is whole: every batch and the padding behind them."""
+        """Whether a round is whole: every batch and the padding after them."""
         padded = aligned(offset + size) - offset
         at = self._window.hold(offset, padded)
         data = self._window.data

@@ -7,7 +7,7 @@
      | magic | version | crc  | reserved | number | logsize | salt | words
      +-------+---------+------+----------+--------+---------+------+--------- ...
 
-`crc` is CRC-32 over everything behind it. `number`, `logsize` and `salt` bind the index to its log
+`crc` is CRC-32 over everything after it. `number`, `logsize` and `salt` bind the index to its log
 file. The words are 64 bits each: the number of dropped groups and their ids; the number of groups;
 and for each its id, first_message, all_next_message, all_last_index, top_index, message_count,
 message_bytes, snapshot_index, snapshot_offset, snapshot_size, state_number, state_offset,
@@ -59,7 +59,7 @@ def _head(checksum: int) -> bytes:
 def pieces(file: LogFile, salt: i64) -> Iterator[bytes]:
     """What the checksum is over, in pieces of about `PIECE_BYTES`.
 
-    Whoever writes one lets the node's thread go on meanwhile: compiled code does not by itself.
+    The caller lets the node's thread go on between two pieces: compiled code does not by itself.
     """
     body = BytesWriter()
     write_i32_le(body, 0)

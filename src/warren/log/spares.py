@@ -180,7 +180,7 @@ class Spares:
         self.store.executor.submit("compact", RecycleJob(self, unwanted, wanted, numbers))
 
     def recycled(self, job: RecycleJob, error: BaseException | None) -> None:
-        """Files have their new names."""
+        """Take in the files that a job has given their new names."""
         if error is not None:
             self.store.fail(error)
             return

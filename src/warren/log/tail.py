@@ -1,6 +1,6 @@
 """What a replicated group keeps in memory of its newest entries.
 
-For every entry behind the snapshot the number that the next message had before it, so that
+For every entry after the snapshot the number that the next message had before it, so that
 truncating needs no look at the disk; and the entries themselves as long as they are not durable,
 then up to a bound, for followers that are a little behind and for applying.
 """

@@ -25,15 +25,15 @@ class TermRuns:
         return len(self._firsts)
 
     def first(self, at: i64) -> i64:
-        """Where a run begins."""
+        """The index of a run's first entry."""
         return self._firsts[at]
 
     def term(self, at: i64) -> i64:
-        """A run's term."""
+        """The term of a run's entries."""
         return self._terms[at]
 
     def note(self, index: i64, term: i64) -> None:
-        """An entry behind all noted before; one of the term noted last changes nothing."""
+        """Note an entry after all noted before; one of the term noted last changes nothing."""
         if term != self.last_term or len(self._firsts) == 0:
             self._firsts = append(self._firsts, index)
             self._terms = append(self._terms, term)

@@ -48,7 +48,7 @@ GAP_MS_MAX: Final = 500
 def reserve(
     disk: Disk, file: LogFile, needed: i64, ahead: i64, chunk: i64, free_limit: i64
 ) -> bool:
-    """Keep space allocated behind what is needed now. Blocks.
+    """Keep space allocated beyond what is needed now. Blocks.
 
     Args:
         needed: Size the file is about to have.
@@ -92,7 +92,7 @@ ROUND_BATCHES_MAX: Final = 256
 
 @final
 class RoundJob(Job):
-    """One gathered write."""
+    """Writes one round, all that was gathered, and syncs it."""
 
     def __init__(self, wal: Wal, batches: list[Batch], number: i64) -> None:
         self.wal = wal
@@ -299,9 +299,9 @@ class Wal:
         self.waiting_bytes += batch.size()
 
     def make_void(self, group: GroupLog, index: i64) -> None:
-        """Entries of a group from an index on, and with index 0 snapshots, count no more.
+        """Have a group's entries from an index on count no more; with index 0 snapshots, too.
 
-        Those gathered are not written at all; those in flight are, but nobody is told.
+        Those gathered are not written at all; those in flight are, but are not reported.
         """
         newest = KIND_SNAPSHOT if index == 0 else KIND_COMMAND
         for batch in self._in_flight:
@@ -317,7 +317,7 @@ class Wal:
         self._gathered = kept
 
     def flush(self) -> None:
-        """Start a round with what is gathered, behind the one in flight if there is one."""
+        """Start a round with what is gathered, after the one in flight if there is one."""
         if self._starved or not self._gathered or self.store.failure is not None:
             return
         if self._busy:

@@ -1,8 +1,8 @@
 """Arguments of declarations: which RabbitMQ knows, which are honoured here, when two are equal.
 
 Of the arguments a queue type knows, some are honoured and checked; the rest is refused, because an
-argument that is silently ignored would promise what does not happen. Arguments nobody knows are
-kept and ignored, as RabbitMQ does.
+argument that is silently ignored would promise what does not happen. Arguments that no type knows
+are kept and ignored, as RabbitMQ does.
 
 Source: `rabbit_amqqueue`, `rabbit_misc:assert_args_equivalence` and the capabilities of each queue
 type in RabbitMQ 4.3.

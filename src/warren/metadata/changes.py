@@ -29,7 +29,7 @@ def binding_key(
 
 
 def add_exchange(tables: VhostRecord, exchange: ExchangeRecord) -> None:
-    """A new exchange; its name is free."""
+    """Enter a new exchange, whose name is free, in a vhost."""
     tables.exchange_rows.put(exchange, exchange_row(exchange))
     tables.exchanges[exchange.name] = exchange
     if exchange.name:
@@ -39,7 +39,7 @@ def add_exchange(tables: VhostRecord, exchange: ExchangeRecord) -> None:
 
 
 def add_queue(tables: VhostRecord, queue: QueueRecord) -> None:
-    """A new queue; its name is free."""
+    """Enter a new queue, whose name is free, in a vhost."""
     tables.queue_rows.put(queue, queue_row(queue))
     tables.queues[queue.name] = queue
     tables.router.add_queue(queue.name)
@@ -56,7 +56,7 @@ def add_queue(tables: VhostRecord, queue: QueueRecord) -> None:
 def add_binding(
     tables: VhostRecord, source: ExchangeRecord, key: BindingKey, binding: Binding
 ) -> None:
-    """Both ends exist."""
+    """Enter a new binding in a vhost; both of its ends exist."""
     source.binding_rows.put(binding, binding_row(binding))
     source.bound[key] = binding
     if binding.to_exchange:

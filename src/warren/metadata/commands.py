@@ -51,7 +51,7 @@ class DeclareVhost(Command):
         self.name: str = name
 
     def fields(self) -> list[Any]:
-        """See `Command`."""
+        """The command's tag and fields, as `encode` writes them."""
         return [1, self.name]
 
 
@@ -64,7 +64,7 @@ class DeleteVhost(Command):
         self.name: str = name
 
     def fields(self) -> list[Any]:
-        """See `Command`."""
+        """The command's tag and fields, as `encode` writes them."""
         return [2, self.name]
 
 
@@ -88,7 +88,7 @@ class SetUser(Command):
         self.loopback_only: bool = loopback_only
 
     def fields(self) -> list[Any]:
-        """See `Command`."""
+        """The command's tag and fields, as `encode` writes them."""
         return [
             3,
             self.name,
@@ -108,7 +108,7 @@ class DeleteUser(Command):
         self.name: str = name
 
     def fields(self) -> list[Any]:
-        """See `Command`."""
+        """The command's tag and fields, as `encode` writes them."""
         return [4, self.name]
 
 
@@ -125,7 +125,7 @@ class SetPermissions(Command):
         self.read: str = read
 
     def fields(self) -> list[Any]:
-        """See `Command`."""
+        """The command's tag and fields, as `encode` writes them."""
         return [5, self.user, self.vhost, self.configure, self.write, self.read]
 
 
@@ -139,7 +139,7 @@ class ClearPermissions(Command):
         self.vhost: str = vhost
 
     def fields(self) -> list[Any]:
-        """See `Command`."""
+        """The command's tag and fields, as `encode` writes them."""
         return [6, self.user, self.vhost]
 
 
@@ -166,7 +166,7 @@ class DeclareExchange(Command):
         self.arguments: Table = arguments
 
     def fields(self) -> list[Any]:
-        """See `Command`."""
+        """The command's tag and fields, as `encode` writes them."""
         return [
             7,
             self.vhost,
@@ -194,7 +194,7 @@ class DeleteExchange(Command):
         self.if_unused: bool = if_unused
 
     def fields(self) -> list[Any]:
-        """See `Command`."""
+        """The command's tag and fields, as `encode` writes them."""
         return [8, self.vhost, self.name, self.if_unused, self.durable]
 
 
@@ -231,7 +231,7 @@ class DeclareQueue(Command):
         self.members: list[MemberRecord] = [] if members is None else members
 
     def fields(self) -> list[Any]:
-        """See `Command`."""
+        """The command's tag and fields, as `encode` writes them."""
         return [
             9,
             self.vhost,
@@ -258,7 +258,7 @@ class DeleteQueue(Command):
         self.group_id: i64 = group_id
 
     def fields(self) -> list[Any]:
-        """See `Command`."""
+        """The command's tag and fields, as `encode` writes them."""
         return [10, self.vhost, self.name, self.group_id, self.durable]
 
 
@@ -299,19 +299,19 @@ class BindingCommand(Command):
 
 @final
 class Bind(BindingCommand):
-    """Create a binding."""
+    """Bind a queue or an exchange to a source exchange."""
 
     def fields(self) -> list[Any]:
-        """See `Command`."""
+        """The command's tag and fields, as `encode` writes them."""
         return self.tagged(11)
 
 
 @final
 class Unbind(BindingCommand):
-    """Remove a binding."""
+    """Remove the binding that has exactly these properties."""
 
     def fields(self) -> list[Any]:
-        """See `Command`."""
+        """The command's tag and fields, as `encode` writes them."""
         return self.tagged(12)
 
 
@@ -328,7 +328,7 @@ class BeginCluster(Command):
         self.cluster_id: bytes = cluster_id
 
     def fields(self) -> list[Any]:
-        """See `Command`."""
+        """The command's tag and fields, as `encode` writes them."""
         return [14, self.cluster_id]
 
 
@@ -348,7 +348,7 @@ class AddNode(Command):
         self.incarnation: i64 = incarnation
 
     def fields(self) -> list[Any]:
-        """See `Command`."""
+        """The command's tag and fields, as `encode` writes them."""
         return [15, self.name, self.uid, self.host, self.port, self.incarnation]
 
 
@@ -371,7 +371,7 @@ class RemoveNode(Command):
         self.uid: bytes = uid
 
     def fields(self) -> list[Any]:
-        """See `Command`."""
+        """The command's tag and fields, as `encode` writes them."""
         return [16, self.name, self.force, self.uid]
 
 
@@ -394,7 +394,7 @@ class NodeUp(Command):
         self.round: int = round
 
     def fields(self) -> list[Any]:
-        """See `Command`."""
+        """The command's tag and fields, as `encode` writes them."""
         return [17, self.name, self.uid, self.nonce, self.boot, self.round]
 
 
@@ -414,7 +414,7 @@ class NodeSeen(Command):
         self.round: int = round
 
     def fields(self) -> list[Any]:
-        """See `Command`."""
+        """The command's tag and fields, as `encode` writes them."""
         return [24, self.name, self.nonce, self.round]
 
 
@@ -441,7 +441,7 @@ class ReplaceNode(Command):
         self.incarnation: i64 = incarnation
 
     def fields(self) -> list[Any]:
-        """See `Command`."""
+        """The command's tag and fields, as `encode` writes them."""
         return [25, self.name, self.former_uid, self.uid, self.host, self.port, self.incarnation]
 
 
@@ -456,7 +456,7 @@ class NodeMoved(Command):
         self.port: int = port
 
     def fields(self) -> list[Any]:
-        """See `Command`."""
+        """The command's tag and fields, as `encode` writes them."""
         return [18, self.name, self.host, self.port]
 
 
@@ -480,7 +480,7 @@ class SetMembers(Command):
         self.revision: i64 = revision
 
     def fields(self) -> list[Any]:
-        """See `Command`."""
+        """The command's tag and fields, as `encode` writes them."""
         return [
             19,
             self.group_id,
@@ -507,7 +507,7 @@ class MoreSessions(Command):
         self.newest: i64 = newest
 
     def fields(self) -> list[Any]:
-        """See `Command`."""
+        """The command's tag and fields, as `encode` writes them."""
         return [20, self.name, self.nonce, self.newest]
 
 
@@ -539,7 +539,7 @@ class SetPolicy(Command):
         self.definition: dict[str, Any] = definition
 
     def fields(self) -> list[Any]:
-        """See `Command`."""
+        """The command's tag and fields, as `encode` writes them."""
         return [
             21,
             self.vhost,
@@ -563,7 +563,7 @@ class ClearPolicy(Command):
         self.operator: bool = operator
 
     def fields(self) -> list[Any]:
-        """See `Command`."""
+        """The command's tag and fields, as `encode` writes them."""
         return [22, self.vhost, self.name, self.operator]
 
 
@@ -575,7 +575,7 @@ class Barrier(Command):
         super().__init__(True)
 
     def fields(self) -> list[Any]:
-        """See `Command`."""
+        """The command's tag and fields, as `encode` writes them."""
         return [23]
 
 
@@ -585,7 +585,7 @@ def member_rows(members: list[MemberRecord]) -> list[Any]:
 
 
 def read_members(rows: list[Any]) -> list[MemberRecord]:
-    """What `member_rows` made."""
+    """The members of a queue, from the rows that `member_rows` made."""
     return [MemberRecord(row[0], row[1], row[2]) for row in rows]
 
 

@@ -20,7 +20,7 @@ LAST_NODE = "the last node cannot be removed"
 
 
 def quorum_queue(machine: MetadataMachine, vhost: str, name: str) -> QueueRecord:
-    """A queue that has members.
+    """The quorum queue of this name.
 
     Raises:
         ClusterError: There is none of this name, or it is of another type.

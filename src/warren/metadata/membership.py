@@ -28,7 +28,7 @@ from warren.metadata.tables import (
 
 
 def add_node(nodes: dict[str, NodeRecord], command: AddNode, outcome: Outcome) -> None:
-    """Apply `AddNode`."""
+    """Apply `AddNode`: a node joins the cluster, or is known under another address."""
     node = nodes.get(command.name)
     if node is None:
         if node_with(nodes, command.uid) is not None:
@@ -96,7 +96,7 @@ def replace_node(
 
 
 def node_seen(nodes: dict[str, NodeRecord], command: NodeSeen, outcome: Outcome) -> None:
-    """Apply `NodeSeen`."""
+    """Apply `NodeSeen`: remember the newest round of its log that a node said is durable."""
     node = nodes.get(command.name)
     if node is not None and node.nonce == command.nonce and node.round < command.round:
         node.round = command.round
@@ -104,7 +104,7 @@ def node_seen(nodes: dict[str, NodeRecord], command: NodeSeen, outcome: Outcome)
 
 
 def node_moved(nodes: dict[str, NodeRecord], command: NodeMoved, outcome: Outcome) -> None:
-    """Apply `NodeMoved`."""
+    """Apply `NodeMoved`: a node is reached at another address from now on."""
     node = nodes.get(command.name)
     if node is None or (node.host == command.host and node.port == command.port):
         return
@@ -147,7 +147,7 @@ def node_up(
 def more_sessions(
     nodes: dict[str, NodeRecord], index: i64, command: MoreSessions, outcome: Outcome
 ) -> None:
-    """Apply `MoreSessions`."""
+    """Apply `MoreSessions`: a life of a node gets the sessions that this index stands for."""
     node = nodes.get(command.name)
     if node is not None and node.nonce == command.nonce and node.newest == command.newest:
         node.newest = index
@@ -169,7 +169,7 @@ def remove_node(
     command: RemoveNode,
     outcome: Outcome,
 ) -> None:
-    """Apply `RemoveNode`."""
+    """Apply `RemoveNode`: a node goes, with the queues that no other node could lead."""
     name = command.name
     if name not in nodes or len(nodes) == 1:
         return
@@ -228,7 +228,7 @@ def replace_members(
 
 
 def first_leader(members: list[MemberRecord]) -> str:
-    """The node of the first voter; of the first member where nobody votes."""
+    """The node of the first voter; of the first member where there is no voter."""
     for member in members:
         if member.voter:
             return member.node

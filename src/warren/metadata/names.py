@@ -36,7 +36,7 @@ def server_name(random: bytes) -> str:
     """A new name for a queue declared without one.
 
     Args:
-        random: `SERVER_NAME_RANDOM_BYTES` bytes that nobody can guess.
+        random: `SERVER_NAME_RANDOM_BYTES` bytes that no client can guess.
     """
     assert len(random) == SERVER_NAME_RANDOM_BYTES
     return f"{SERVER_NAME_PREFIX}-{urlsafe_b64encode(random).decode().rstrip('=')}"

@@ -29,7 +29,7 @@ CLIENT_LOCAL: Final = "client-local"
 BALANCED: Final = "balanced"
 
 QUEUES_FOR_CHANCE: Final = 1_000
-"""From this many queues of all types on, nobody counts who has how many."""
+"""From this many queues of all types on, placement goes by chance and not by load."""
 
 SEED_BYTES: Final = 16
 
@@ -148,7 +148,7 @@ def choose_members(
     Args:
         nodes: All of the cluster; members come in their order.
         running: Those of them that are up, as far as the declaring one knows.
-        declaring: Whose client declares; one of `nodes`.
+        declaring: The node whose client declares; one of `nodes`.
         size: How many are to vote; all do if there are fewer nodes.
         locator: `CLIENT_LOCAL` or `BALANCED`.
         seed: `SEED_BYTES` random bytes, for what is left to chance.

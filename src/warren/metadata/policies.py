@@ -36,7 +36,7 @@ def policy_of(tables: VhostRecord, name: str, kind: str) -> PolicyRecord | None:
 
 
 def operator_policy_of(tables: VhostRecord, name: str, kind: str) -> PolicyRecord | None:
-    """The same for operator policies."""
+    """The operator policy of a queue, likewise; None if none fits."""
     return _first_fitting(tables.operator_policies, name, kind)
 
 
@@ -69,7 +69,7 @@ def set_policy(vhosts: dict[str, VhostRecord], command: SetPolicy, outcome: Outc
 
 
 def clear_policy(vhosts: dict[str, VhostRecord], command: ClearPolicy, outcome: Outcome) -> None:
-    """Remove a policy."""
+    """Apply `ClearPolicy`: a policy of a vhost is no more."""
     tables = vhosts.get(command.vhost)
     if tables is not None:
         policies = tables.policies_of(command.operator)

@@ -37,7 +37,7 @@ class Lot:
         self.joined: bytes = b""
 
     def join(self) -> bytes:
-        """All of them, back to back."""
+        """All rows of the lot, back to back."""
         if not self.joined:
             self.joined = b"".join(self.rows.values())
         return self.joined
@@ -64,7 +64,7 @@ class EncodedRows:
         return self._of[thing].rows[thing]
 
     def put(self, thing: object, row: bytes) -> None:
-        """Keep something's row, behind all others or in the place of the one that it had."""
+        """Keep something's row, after all others or in the place of the one that it had."""
         lot = self._of.get(thing)
         if lot is None:
             lot = self._last
@@ -79,7 +79,7 @@ class EncodedRows:
         lot.joined = b""
 
     def drop(self, thing: object) -> None:
-        """Forget something's row."""
+        """Forget the row of something that is no more."""
         lot = self._of.pop(thing)
         del lot.rows[thing]
         lot.joined = b""
@@ -94,7 +94,7 @@ class EncodedRows:
 
 
 def exchange_row(exchange: ExchangeRecord) -> bytes:
-    """An exchange."""
+    """An exchange as one row of a snapshot, encoded."""
     return msgspec.msgpack.encode(
         [
             exchange.name,
@@ -108,7 +108,7 @@ def exchange_row(exchange: ExchangeRecord) -> bytes:
 
 
 def queue_row(queue: QueueRecord) -> bytes:
-    """A queue."""
+    """A queue as one row of a snapshot, encoded."""
     return msgspec.msgpack.encode(
         [
             queue.name,
@@ -126,7 +126,7 @@ def queue_row(queue: QueueRecord) -> bytes:
 
 
 def binding_row(binding: Binding) -> bytes:
-    """A binding."""
+    """A binding as one row of a snapshot, encoded."""
     return msgspec.msgpack.encode(
         [
             binding.source,

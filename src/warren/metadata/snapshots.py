@@ -27,7 +27,7 @@ VHOST_VALUES: Final = 7
 
 
 def node_row(node: NodeRecord) -> list[Any]:
-    """A node."""
+    """A node as a snapshot has it."""
     return [
         node.name,
         node.uid,
@@ -43,7 +43,7 @@ def node_row(node: NodeRecord) -> list[Any]:
 
 
 def read_node(row: list[Any]) -> NodeRecord:
-    """What `node_row` made."""
+    """The node of a row that `node_row` made."""
     node = NodeRecord(row[0], row[1], row[2], row[3], row[4])
     node.session = row[5]
     node.nonce = row[6]
@@ -56,17 +56,17 @@ def read_node(row: list[Any]) -> NodeRecord:
 
 
 def user_row(user: UserRecord) -> list[Any]:
-    """A user."""
+    """A user as a snapshot has it."""
     return [user.name, user.password_hash, user.hash_scheme, user.tags, user.loopback_only]
 
 
 def read_user(row: list[Any]) -> UserRecord:
-    """What `user_row` made."""
+    """The user of a row that `user_row` made."""
     return UserRecord(row[0], row[1], row[2], row[3], row[4])
 
 
 def add_vhost_row(parts: list[bytes], tables: VhostRecord) -> None:
-    """A vhost with all that is in it, encoded, behind what there is already."""
+    """A vhost with all that is in it, encoded, after what there is already."""
     parts.append(array_head(VHOST_VALUES))
     parts.append(msgspec.msgpack.encode(tables.name))
     parts.append(array_head(len(tables.exchange_rows)))

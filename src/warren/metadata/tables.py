@@ -63,7 +63,7 @@ class MemberRecord:
     """One copy of a quorum queue.
 
     Attributes:
-        node: Whose.
+        node: The node that it is on.
         incarnation: Which copy on that node, never used twice there.
         voter: Whether it counts; else it is a learner.
     """
@@ -260,5 +260,5 @@ class VhostRecord:
         self.router: Router = Router(name)
 
     def policies_of(self, operator: bool) -> dict[str, PolicyRecord]:
-        """Those of operators, or those of users."""
+        """The policies of a vhost by name: those of operators, or those of users."""
         return self.operator_policies if operator else self.policies

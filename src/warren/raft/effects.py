@@ -15,7 +15,7 @@ from warren.raft.messages import Append, Message, SnapshotOffer
 
 
 class Effect:
-    """Any of the below."""
+    """Something that Raft has its node do; each kind is a class below."""
 
 
 @final
@@ -40,7 +40,7 @@ class PersistState(Effect):
 
     Attributes:
         term: The member's term.
-        voted_for, voted_incarnation: Whom it voted for in that term; "" and 0 for nobody.
+        voted_for, voted_incarnation: The member that it voted for in that term; "" and 0 for none.
         sequence: Rises by one each time; the newest one stands for all before it.
     """
 

@@ -4,9 +4,9 @@ A member that wants to lead first asks whether it would be elected. Being asked 
 (R-08): no term, no vote, no timer. Voters that trust a live leader say no, so a member that was
 cut off, or left the group, does not disturb those that work.
 
-A candidate asks, and counts, the voters of its own configuration (R-14). Whoever is asked
-answers, even if it takes itself for a learner: the candidate may have the entry that promoted it,
-and need its vote to be able to send that entry.
+A candidate asks, and counts, the voters of its own configuration (R-14). A member that is
+asked answers, even if it takes itself for a learner: the candidate may have the entry that
+promoted it, and need its vote to be able to send that entry.
 """
 
 from __future__ import annotations
@@ -94,7 +94,10 @@ def own_vote_persisted(state: State) -> None:
 
 
 def asked_before(state: State, message: PreVote) -> None:
-    """Somebody asks whether it would be elected. Term, vote and timer stay as they are (R-08)."""
+    """Answer a member that asks whether it would be elected.
+
+    Term, vote and timer stay as they are (R-08).
+    """
     answer = PreVoteReply(
         state.node, state.incarnation, message.sender, message.sender_incarnation, state.term
     )
@@ -126,7 +129,7 @@ def asked_before(state: State, message: PreVote) -> None:
 
 
 def answered_before(state: State, message: PreVoteReply) -> None:
-    """An answer to the question."""
+    """Count a peer's answer to the question whether it would vote for this member."""
     if message.term > state.term:
         state.follow(message.term, "", 0)
         return
@@ -171,7 +174,7 @@ def asked(state: State, message: Vote) -> None:
 
 
 def answered(state: State, message: VoteReply) -> None:
-    """A voter's answer."""
+    """Count a voter's answer to this member's candidature."""
     if message.term > state.term:
         state.follow(message.term, "", 0)
         return

@@ -19,7 +19,7 @@ from warren.raft.state import LEADER, State
 SNAPSHOT_REFUSED: Final = 0
 """What the snapshot covers is known here already; drop it."""
 SNAPSHOT_KEEPS_TAIL: Final = 1
-"""The log has the snapshot's last entry: keep the entries behind it."""
+"""The log has the snapshot's last entry: keep the entries after it."""
 SNAPSHOT_REPLACES_LOG: Final = 2
 """The log has not: drop all of it."""
 

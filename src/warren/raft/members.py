@@ -72,7 +72,7 @@ class Config:
         return count
 
     def majority(self) -> i64:
-        """How many voters decide."""
+        """How many voters are a majority."""
         return self.voters() // 2 + 1
 
 
@@ -88,7 +88,7 @@ class Configs:
         self._history: list[Config] = [base]
 
     def latest(self) -> Config:
-        """The one in force."""
+        """The configuration in force: the newest that was appended."""
         return self._history[-1]
 
     def before_latest(self) -> Config:
@@ -127,7 +127,7 @@ class Configs:
             self._history.pop(0)
 
     def reset(self, index: i64, members: list[Member]) -> None:
-        """A snapshot replaced the log."""
+        """Forget all configurations but that of a snapshot which replaced the log."""
         self._history = [Config(index, members)]
 
     def between(self, first_index: i64, last_index: i64) -> list[Config]:

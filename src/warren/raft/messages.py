@@ -15,11 +15,11 @@ from warren.raft.members import Config, Member
 
 
 class Message:
-    """What all messages have.
+    """A message between two members; what all kinds of them have.
 
     Attributes:
-        sender, sender_incarnation: Who says it.
-        target, target_incarnation: To whom.
+        sender, sender_incarnation: The member that sends it.
+        target, target_incarnation: The member that it is for.
         term: The sender's term.
     """
 
@@ -40,7 +40,7 @@ class Message:
 
 @final
 class PreVote(Message):
-    """Would you vote for me in the term behind `term`? Changes nothing at the receiver (R-08).
+    """Would you vote for me in the term after `term`? Changes nothing at the receiver (R-08).
 
     Attributes:
         last_index, last_term: The end of the sender's log.
@@ -94,7 +94,7 @@ class VoteReply(Message):
 
 @final
 class Append(Message):
-    """The leader's entries behind `prev_index`, perhaps none.
+    """The leader's entries after `prev_index`, perhaps none.
 
     The raw batches `prev_index + 1` to `last_index` follow in the same frame.
 
@@ -137,7 +137,7 @@ class Append(Message):
         return self.terms[run]
 
     def cut(self, last_index: i64) -> None:
-        """Leave out the entries behind `last_index`. For `Raft.shorten`."""
+        """Leave out the entries after `last_index`. For `Raft.shorten`."""
         assert self.prev_index <= last_index <= self.last_index
         while len(self.firsts) > 0 and i64(self.firsts[-1]) > last_index:
             self.firsts.pop()

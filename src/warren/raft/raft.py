@@ -51,7 +51,7 @@ class Saved:
         snapshot_index, snapshot_term: The last entry the newest durable snapshot covers.
         members: The configuration at the snapshot; for a new group, its first members; empty for
             a member that is added to a group that exists.
-        runs: Terms of the durable entries behind the snapshot: ascending (first index, term).
+        runs: Terms of the durable entries after the snapshot: ascending (first index, term).
         last_index: The last of them; `snapshot_index` for none.
         configs: Configurations among them, by index.
         floor_term, floor_index: An entry this member is known to have acknowledged, if its log
@@ -234,7 +234,7 @@ class Raft:
     def stand(self, now_ms: i64) -> None:
         """Stand for election at once and without asking, in a group that was never led.
 
-        There is no leader to disturb. Does nothing where somebody else was quicker.
+        There is no leader to disturb. Does nothing where another member was quicker.
         """
         self._see(now_ms)
         state = self.state
@@ -499,7 +499,7 @@ class Raft:
 
         Returns:
             following.SNAPSHOT_REFUSED: Drop it: what it covers is committed here already.
-            following.SNAPSHOT_KEEPS_TAIL: Drop the log up to `index`, and keep what is behind.
+            following.SNAPSHOT_KEEPS_TAIL: Drop the log up to `index`, and keep what comes after.
             following.SNAPSHOT_REPLACES_LOG: Drop the whole log; as with Truncate, nothing of it
                 may be reported as persisted any more.
         """

@@ -18,7 +18,7 @@ class TermRuns:
     Attributes:
         snapshot_index: Index of the last entry that only the snapshot holds; 0 for none.
         snapshot_term: Its term; 0 for none.
-        last_index: Index of the newest entry; `snapshot_index` if there is none behind it.
+        last_index: Index of the newest entry; `snapshot_index` if there is none after it.
     """
 
     def __init__(self, snapshot_index: i64, snapshot_term: i64) -> None:
@@ -127,5 +127,5 @@ class TermRuns:
             position += 1
 
     def pairs(self) -> list[tuple[int, int]]:
-        """The runs behind the snapshot, as pairs (first index, term)."""
+        """The runs after the snapshot, as pairs (first index, term)."""
         return list(zip(self._firsts, self._terms, strict=True))

@@ -205,10 +205,10 @@ class State:
         return self.reaches_floor(index, term)
 
     def trusts_leader(self) -> bool:
-        """Whether there is a live leader, so that nobody needs to campaign.
+        """Whether there is a live leader, so that no member needs to campaign.
 
         Its node must not be suspected, it must have been heard since it last was, and it must be
-        a voter still: one that left the group goes without saying so to everybody.
+        a voter still: one that left the group goes without saying so to all.
         """
         return (
             self.leader != ""
@@ -227,7 +227,7 @@ class State:
     # --- what goes out --------------------------------------------------------------------------
 
     def send(self, message: Message) -> None:
-        """Send now."""
+        """Have the node send a message now, whatever is durable."""
         self.effects.append(Send(message))
 
     def send_held(self, message: Message) -> None:
@@ -282,7 +282,7 @@ class State:
     # --- changes of role ------------------------------------------------------------------------
 
     def follow(self, term: i64, leader: str, leader_incarnation: i64) -> None:
-        """Be a follower in `term`, of this leader or of nobody known ("")."""
+        """Be a follower in `term`, of this leader, or of one not known yet ("")."""
         assert term >= self.term, "terms only rise"
         news = (
             self.role == LEADER

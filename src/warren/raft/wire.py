@@ -25,7 +25,7 @@ Members are their number (16 bits), and for each its name, incarnation and flag 
     10 ReadAck       round
 
 Nothing may follow. The frame that carries a message names the group, guards both with a checksum,
-and brings an append's batches and a snapshot's bytes behind it.
+and brings an append's batches and a snapshot's bytes after it.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ CONFIG_BYTES_MIN: Final = 10
 
 
 def encode(message: Message) -> bytes:
-    """The bytes of a message.
+    """A message as the bytes that go to its target.
 
     Raises:
         AssertionError: A name is longer than `NAME_BYTES_MAX` bytes.
@@ -188,7 +188,7 @@ def encode_members(members: list[Member]) -> bytes:
 
 
 def decode_members(data: bytes) -> list[Member]:
-    """The inverse of `encode_members`.
+    """The members that `encode_members` wrote.
 
     Raises:
         CorruptRecord: The bytes are none of ours.

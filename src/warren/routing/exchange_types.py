@@ -48,7 +48,7 @@ class BindingIndex:
 
 @final
 class DirectIndex(BindingIndex):
-    """Routing key equals binding key."""
+    """Bindings of a direct exchange: the routing key has to equal the binding key."""
 
     def __init__(self) -> None:
         super().__init__(True, False)
@@ -56,7 +56,7 @@ class DirectIndex(BindingIndex):
         self._by_key: dict[str, dict[Binding, None]] = {}
 
     def add(self, binding: Binding) -> None:
-        """See `BindingIndex`."""
+        """Take in a binding under its binding key."""
         bound = self._by_key.get(binding.routing_key)
         if bound is None:
             bound = {}
@@ -64,14 +64,14 @@ class DirectIndex(BindingIndex):
         bound[binding] = None
 
     def remove(self, binding: Binding) -> None:
-        """See `BindingIndex`."""
+        """Drop a binding, and its key with the last one."""
         bound = self._by_key[binding.routing_key]
         del bound[binding]
         if not bound:
             del self._by_key[binding.routing_key]
 
     def match(self, routing_key: str, headers: Table | None, found: list[Binding]) -> None:
-        """See `BindingIndex`."""
+        """Append the bindings whose key is the routing key."""
         bound = self._by_key.get(routing_key)
         if bound is not None:
             found.extend(bound)
@@ -79,43 +79,43 @@ class DirectIndex(BindingIndex):
 
 @final
 class FanoutIndex(BindingIndex):
-    """Everything passes."""
+    """Bindings of a fanout exchange: every message passes all of them."""
 
     def __init__(self) -> None:
         super().__init__(False, False)
         self._bound: dict[Binding, None] = {}
 
     def add(self, binding: Binding) -> None:
-        """See `BindingIndex`."""
+        """Take in a binding, whatever its key."""
         self._bound[binding] = None
 
     def remove(self, binding: Binding) -> None:
-        """See `BindingIndex`."""
+        """Drop a binding that was added."""
         del self._bound[binding]
 
     def match(self, routing_key: str, headers: Table | None, found: list[Binding]) -> None:
-        """See `BindingIndex`."""
+        """Append all bindings, whatever the message."""
         found.extend(self._bound)
 
 
 @final
 class TopicIndex(BindingIndex):
-    """Routing key matches the binding key's words and wildcards."""
+    """Bindings of a topic exchange: words and wildcards of their keys match the routing key."""
 
     def __init__(self) -> None:
         super().__init__(True, False)
         self._trie: TopicTrie = TopicTrie()
 
     def add(self, binding: Binding) -> None:
-        """See `BindingIndex`."""
+        """Take in a binding under the pattern that is its key."""
         self._trie.add(binding)
 
     def remove(self, binding: Binding) -> None:
-        """See `BindingIndex`."""
+        """Drop a binding, and what no other pattern needs."""
         self._trie.remove(binding)
 
     def match(self, routing_key: str, headers: Table | None, found: list[Binding]) -> None:
-        """See `BindingIndex`."""
+        """Append the bindings whose pattern matches the routing key."""
         self._trie.match(routing_key, found)
 
 
@@ -128,15 +128,15 @@ class HeadersIndex(BindingIndex):
         self._bound: dict[Binding, HeaderMatch] = {}
 
     def add(self, binding: Binding) -> None:
-        """See `BindingIndex`."""
+        """Take in a binding with the condition that its arguments make."""
         self._bound[binding] = HeaderMatch(binding.arguments)
 
     def remove(self, binding: Binding) -> None:
-        """See `BindingIndex`."""
+        """Drop a binding with its condition."""
         del self._bound[binding]
 
     def match(self, routing_key: str, headers: Table | None, found: list[Binding]) -> None:
-        """See `BindingIndex`."""
+        """Append the bindings whose condition the message's headers meet."""
         values = match_values(headers)
         for binding, condition in self._bound.items():
             if condition.passes(values):

@@ -46,7 +46,7 @@ def match_values(headers: Table | None) -> dict[str, MatchValue]:
 
 @final
 class HeaderMatch:
-    """One binding's condition."""
+    """What one binding's arguments demand of a message's headers."""
 
     def __init__(self, arguments: Table) -> None:
         mode = arguments.get("x-match")

@@ -43,7 +43,7 @@ class ExchangeNode:
 
 @final
 class Reach:
-    """What the routes from an exchange depend on, those of exchanges behind it included."""
+    """What the routes from an exchange depend on, those of exchanges that it leads to included."""
 
     def __init__(self) -> None:
         self.by_key: bool = False
@@ -97,7 +97,7 @@ class Router:
         self.generation += 1
 
     def add_exchange(self, name: str, kind: str, internal: bool, alternate: str) -> None:
-        """An exchange was declared.
+        """Take in an exchange that was declared.
 
         Args:
             kind: One of `EXCHANGE_TYPES`.
@@ -113,7 +113,7 @@ class Router:
         self._changed()
 
     def add_binding(self, binding: Binding) -> None:
-        """Both ends exist, and the binding is not there yet."""
+        """Take in a new binding between an exchange and a queue or exchange that exist."""
         node = self._exchanges[binding.source]
         node.index.add(binding)
         if binding.to_exchange:

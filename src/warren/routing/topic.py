@@ -47,7 +47,7 @@ def split_words(key: str) -> list[str]:
 
 @final
 class TopicTrie:
-    """All patterns of one exchange."""
+    """The binding keys of one topic exchange, as a tree of their words."""
 
     def __init__(self) -> None:
         self._root: TrieNode = TrieNode(False)

@@ -32,5 +32,5 @@ class QueueReader(DataSourceReader):
             session.close()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """One task's rows."""
+        """Read the rows of one task's partition, as Arrow batches."""
         return read(self._options, partition, complete=False, connect=self._connect)

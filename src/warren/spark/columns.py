@@ -2,7 +2,7 @@
 
 Strings and bodies are slices of the block's bytes. Arrow's variable-length layout wants its values
 back to back, so a column is made in two steps: an array over the block's own bytes whose elements
-are, by turns, a wanted slice and the gap behind it; then Arrow's `take` of every second element,
+are, by turns, a wanted slice and the gap after it; then Arrow's `take` of every second element,
 which copies at the speed of memory.
 """
 

@@ -51,7 +51,7 @@ class GroupReader:
     def __init__(
         self, uri: str, queue: str, group: str, lease_ms: int, strict: bool, connect: Connect
     ) -> None:
-        """Remember, connect to nothing.
+        """Remember what to read; nothing is connected yet.
 
         Args:
             uri: Where the broker is.
@@ -114,7 +114,7 @@ class GroupReader:
         return number
 
     def held(self, start: int, end: int) -> list[OpenCheckout]:
-        """The checkouts behind `start` up to `end`, as a logged batch names them.
+        """The checkouts after `start` up to `end`, as a logged batch names them.
 
         Raises:
             Fenced: Another query has the group.

@@ -1,7 +1,7 @@
 """Options of `format("warren")`: what a query may say, checked in full before anything is asked.
 
 Spark hands options over as strings under case-insensitive names. A name or a value that is not
-known is an error that lists what would be: an option that is silently ignored costs somebody a
+known is an error that lists what would be: an option that is silently ignored costs its user a
 day. Names follow Spark's Kafka source where the meaning is the same.
 """
 
@@ -66,7 +66,7 @@ class ReadOptions:
     Attributes:
         uri: Broker, user and vhost (`amqp.uri`).
         queue: The queue to read (`subscribe`).
-        group: Whose durable checkouts the query makes (`groupId`); empty when browsing.
+        group: The group that the query checks messages out for (`groupId`); empty when browsing.
         rows_max: Rows a micro-batch takes at most (`maxOffsetsPerTrigger`).
         bytes_max: Bytes of messages a micro-batch takes at most (`maxBytesPerTrigger`).
         partitions_min: Tasks a batch is cut into at least, where it has that many rows

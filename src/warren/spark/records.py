@@ -68,7 +68,7 @@ class Block:
         body_sizes: Bytes of each body.
         whole: Where the body is one piece; the rest are cut over several frames.
         flags: AMQP property flags.
-        properties, properties_end: The encoded properties behind the flags.
+        properties, properties_end: The encoded properties after the flags.
     """
 
     def __init__(
@@ -122,11 +122,11 @@ class Block:
         return np.take(self.view, at, mode="clip")
 
     def u16(self, at: Positions) -> Positions:
-        """Big-endian 16-bit numbers."""
+        """The big-endian 16-bit number at each position."""
         return (self.view_at(at).astype(np.int64) << 8) | self.view_at(at + 1)
 
     def u32(self, at: Positions) -> Positions:
-        """Big-endian 32-bit numbers."""
+        """The big-endian 32-bit number at each position."""
         return (self.u16(at) << 16) | self.u16(at + 2)
 
     def u64(self, at: Positions) -> Positions:

@@ -74,7 +74,7 @@ def _confirmed(channel: Publishing) -> None:
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """One `df.write`."""
+    """Writes the rows of one `df.write` as messages."""
 
     def __init__(self, options: WriteOptions, columns: Sequence[str], connect: Connect) -> None:
         check_columns(columns, options)
@@ -84,7 +84,7 @@ class BatchWriter(DataSourceArrowWriter):
         self._job = uuid.uuid4().hex
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Published:
-        """One task's rows."""
+        """Publish one task's rows, and wait until the broker has them safe."""
         task = TaskContext.get()
         assert task is not None, "Spark writes inside tasks"
         prefix = f"{self._job}:0:{task.partitionId()}"

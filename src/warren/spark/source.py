@@ -31,29 +31,29 @@ class WarrenDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What queries call it."""
+        """The name by which queries call the source: `format("warren")`."""
         return "warren"
 
     def schema(self) -> StructType:
-        """The columns of a queue."""
+        """The columns that a query of a queue gives."""
         return spark_schema(table_columns(dict(self.options)))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """For `spark.read`."""
+        """What reads a queue once, for `spark.read`."""
         from warren.spark.batch import QueueReader
         from warren.spark.broker import connect
 
         return QueueReader(read_options(dict(self.options), streaming=False), connect)
 
     def streamReader(self, schema: StructType) -> QueueStreamReader:
-        """For `spark.readStream`."""
+        """What reads a queue for a streaming query, for `spark.readStream`."""
         from warren.spark.broker import connect
         from warren.spark.stream import QueueStreamReader
 
         return QueueStreamReader(read_options(dict(self.options), streaming=True), connect)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """For `df.write`."""
+        """What publishes the rows of a table, for `df.write`."""
         from warren.spark.broker import connect
         from warren.spark.sink import BatchWriter
 
@@ -62,7 +62,7 @@ class WarrenDataSource(DataSource):
         return BatchWriter(write_options(dict(self.options)), schema.fieldNames(), connect)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """For `df.writeStream`."""
+        """What publishes the rows of a streaming query, for `df.writeStream`."""
         from warren.spark.broker import connect
         from warren.spark.sink import StreamWriter
 

@@ -42,7 +42,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._offset(self._reader().settled())
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """`maxOffsetsPerTrigger`; `maxBytesPerTrigger` holds beside it."""
+        """At most `maxOffsetsPerTrigger` rows a batch; `maxBytesPerTrigger` holds beside it."""
         return ReadMaxRows(self._options.rows_max)
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -79,7 +79,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return plan(self._options, [run for checkout in held for run in checkout.runs])
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """One task's rows."""
+        """Read the rows of one task's partition, as Arrow batches."""
         complete = self._options.fail_on_data_loss
         return read(self._options, partition, complete, self._connect)
 

@@ -28,7 +28,7 @@ def decode_plain(response: bytes) -> tuple[str, str]:
 
 
 def encode_plain(user: str, password: str) -> bytes:
-    """A PLAIN response."""
+    """The response by which a client logs in with mechanism PLAIN."""
     return (
         b"\x00"
         + user.encode("utf-8", "surrogateescape")
@@ -50,7 +50,7 @@ def decode_amqplain(response: bytes) -> tuple[str, str]:
 
 
 def encode_amqplain(user: str, password: str) -> bytes:
-    """An AMQPLAIN response."""
+    """The response by which a client logs in with mechanism AMQPLAIN."""
     return encode_table({"LOGIN": user, "PASSWORD": password})
 
 

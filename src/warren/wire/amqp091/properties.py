@@ -150,14 +150,14 @@ def property_flags(data: bytes, start: i64, end: i64) -> i64:
 
 
 def _skip_shortstr(data: bytes, offset: i64, end: i64) -> i64:
-    """The offset behind a short string; beyond `end` where the string is cut short."""
+    """The offset after a short string; beyond `end` where the string is cut short."""
     if offset >= end:
         return end + 1
     return offset + 1 + data[offset]
 
 
 def _skip_table(data: bytes, offset: i64, end: i64) -> i64:
-    """The offset behind a table; beyond `end` where the table is cut short."""
+    """The offset after a table; beyond `end` where the table is cut short."""
     if end - offset < 4:
         return end + 1
     return offset + 4 + (i64(read_i32_be(data, offset)) & _U32)

@@ -63,7 +63,7 @@ class RecordCheck:
 
 
 def _frame_end(data: bytes, at: i64, end: i64, kind: i64) -> i64:
-    """The offset behind a whole frame of a kind; -1 if there is none."""
+    """The offset after a whole frame of a kind; -1 if there is none."""
     if end - at < 8 or data[at] != kind:
         return -1
     size = i64(read_i32_be(data, at + 3))
