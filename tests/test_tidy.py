@@ -29,6 +29,12 @@ MAY_TOUCH: dict[str, set[str]] = {
     "client": {"selectors", "socket", "ssl", "threading", "time"},
 }
 
+CLEAR_ROOMS = {"client", "log", "metadata", "raft", "routing", "spark", "wire"}
+"""Rooms whose docstrings all say who does what; others join when theirs do."""
+
+UNCLEAR = re.compile(r"\b([Ww]hoever|[Ss]omebody|[Ss]omeone|[Nn]obody)\b|^See `")
+"""What hides who acts, or says nothing by itself."""
+
 UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX)\b")
 MACHINE_PATH = re.compile(r"(?<![\w.}])/(work|home|root)/")
 LOOSE_RULE = re.compile(r"\b(rules?|goals?) \d+\b|\bacceptance [\dA-Z]", re.IGNORECASE)
@@ -178,6 +184,23 @@ def test_inner_rooms_do_not_touch_the_world(path: Path) -> None:
             names = [node.module or ""]
         for name in names:
             assert name.split(".")[0] not in banned, f"line {node.lineno}: imports {name}"
+
+
+@pytest.mark.parametrize("room", sorted(CLEAR_ROOMS))
+def test_docstrings_say_who_does_what(room: str) -> None:
+    """A docstring is a sentence that can be read without the name above it."""
+    unclear = []
+    for path in sorted((PACKAGE / room).rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        if "generated" in (ast.get_docstring(tree) or "").lower():
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
+                text = ast.get_docstring(node) or ""
+                if UNCLEAR.search(text) or len(text.split()) in (1, 2):
+                    line = getattr(node, "lineno", 1)
+                    unclear.append(f"{label(path)}:{line}: {text.splitlines()[0]}")
+    assert not unclear, "\n".join(unclear)
 
 
 def mixed_error_names(tree: ast.Module) -> list[str]:
