@@ -121,7 +121,8 @@ class SimPeers:
     def refuse(self, peer: str, reason: str) -> None:
         """End the link from a peer: something came damaged over it, or it only bears a name."""
         link = self.accepted.get(peer)
-        stranger = self._network.is_wiped(peer) and reason == codes.TEXTS[codes.NAME_TAKEN]
+        # One that has begun anew is one, too, for a node whose tables are too old to know that.
+        stranger = self._network.is_another(peer) and reason == codes.TEXTS[codes.NAME_TAKEN]
         if link is None or not (link.damaged or stranger):
             raise Violation(f"what {peer} sent {self._site.name} is refused: {reason}")
         self._network.refuse(link)
@@ -191,9 +192,10 @@ class Network:
             2 * self._delay_us(), lambda: source.guarded(life, lambda: self._shaken(link, peer))
         )
 
-    def is_wiped(self, name: str) -> bool:
-        """Whether what a node of this name had is lost, so that it is another one."""
-        return self._world.sites[name].wiped
+    def is_another(self, name: str) -> bool:
+        """Whether what a node of this name had is lost or given up, so that it is another one."""
+        site = self._world.sites[name]
+        return site.uid != site.first_uid
 
     def reachable(self, source: Site, target: Site) -> bool:
         """Whether a machine that asks a node something gets an answer."""

@@ -98,7 +98,7 @@ class Site:
         self.world = world
         self.name = name
         self.joins = joins
-        self.uid = random.randbytes(UID_BYTES)
+        self.uid = self.first_uid = random.randbytes(UID_BYTES)
         self.disk = SimDisk(random.getrandbits(32))
         self.clock = SiteClock(world.schedule, random.randrange(1, 1_000_000))
         self.executor = SimExecutor(random)

@@ -126,6 +126,10 @@ class Membership:
         if record is not None:
             if record.uid == hello.node_uid or record.uid == hello.former_uid:
                 return 0
+            if hello.cluster_id == machine.cluster_id:
+                # It may have taken that one's place since, and even lead the tables by now.
+                certain = self._node.tables.has_majority_without(hello.name)
+                return codes.NAME_TAKEN if certain else 0
             return codes.NAME_TAKEN
         if node_with(machine.nodes, hello.node_uid) is not None:
             return codes.RENAMED
