@@ -36,6 +36,8 @@ FAILED_BEFORE = {
     61108: 1_000,  # sessions of a group were over that could not be looked into
     61806: 1_000,  # of a message that came twice the later tag was settled first
     71811: 1_000,  # a member that began anew took a term for durable that was not yet
+    6000550: 1_000,  # who had begun anew was refused by one whose tables were older than that
+    6000629: 1_000,  # a copy that could not be read waited for a vote, and was not replaced
     400552: 1_000,  # a leader of the tables kept the lead, and could not read what others lacked
 }
 """Seeds that found something once, and the operations of those runs.

@@ -124,14 +124,21 @@ class QueueMembers:
         )
         return "" if down else leader
 
-    def settled(self, queue: QueueRecord) -> bool:
-        """Whether those vote that the tables say, and that is committed."""
+    def settled(self, queue: QueueRecord, without: str = "") -> bool:
+        """Whether those vote that the tables say, and that is committed.
+
+        Args:
+            queue: Whose copies.
+            without: A node whose copy may be on its way to a vote, or from one.
+        """
         member = self._member(queue)
         if member is None:
             return False
         config = member.raft.state.config()
-        voting = [copy.node for copy in config.members if copy.voter]
-        return config.index <= member.raft.commit_index and sorted(voting) == sorted(voters(queue))
+        if config.index > member.raft.commit_index:
+            return False
+        voting = [copy.node for copy in config.members if copy.voter and copy.node != without]
+        return sorted(voting) == sorted(name for name in voters(queue) if name != without)
 
     def why_not(self, queue: QueueRecord) -> str:
         """Why the members of a queue cannot be changed now; empty if they can (MEM-06)."""

@@ -461,7 +461,8 @@ class Repairs:
             not raft.is_leader
             or not raft.can_propose()
             or int(member.group_id) in self._damaged
-            or not node.queue_members.settled(record)
+            # A copy that cannot be read never gets the vote that the tables give it.
+            or not node.queue_members.settled(record, without)
         ):
             return False
         others = [name for name in voters(record) if name != without]
