@@ -6,7 +6,8 @@
 - Members that have applied the same entries have the same state, and it is the one that the
   entries alone give, however a member came by it: applied one by one, replayed, or from a snapshot.
 - The time of an entry is never before that of the one before it.
-- A reader's lease lasts as long as it asked for, whatever wall clocks say.
+- A reader's lease lasts as long as it asked for, whatever wall clocks say, from when its call came
+  into the log that is committed.
 - The entries of a session are numbered from 1 without gaps; of a session that was closed none
   follows; a publish is in the log of a queue once, and behind those that its channel published
   before.
@@ -92,7 +93,8 @@ class Lease(NamedTuple):
 
     Attributes:
         epoch, lease_ms, seen_ms: As the machine has them.
-        at_us: When the first member applied that.
+        at_us: When what made it so came into a leader's log. That may take long to be committed,
+            and a leader that waits for a majority goes on counting.
     """
 
     epoch: int
@@ -116,6 +118,7 @@ class Group:
             not know yet that this was committed, begins another one; of that nobody is promised
             anything.
         outcome: What the last entry changed in the tables.
+        appended: When a leader took what is not committed yet, by index and term.
     """
 
     def __init__(self, group_id: int) -> None:
@@ -131,6 +134,7 @@ class Group:
         self.holed = False
         self.deleted = False
         self.outcome = Outcome()
+        self.appended: dict[tuple[int, int], int] = {}
         self._channels: dict[int, int] = {}
         self._leases: dict[str, Lease] = {}
         self._fifo = Fifo(NOT_SET_UP, False)
@@ -159,16 +163,16 @@ class Group:
                 self.purged = index
             consumers = standing(self._fifo)
             replay(self._fifo, batch)
-            self._check_leases(now_us)
+            self._check_leases(now_us, self.appended.pop((index, entry[0]), now_us))
             self.changed = consumers != standing(self._fifo)
             state = self._fifo.encode()
         self.digests.append(zlib.crc32(state))
         return closed
 
-    def _check_leases(self, now_us: int) -> None:
+    def _check_leases(self, now_us: int, appended_us: int) -> None:
         """Nobody's rows are given to others before the lease on them is over."""
         for name, group in self._fifo.groups.items():
-            now = Lease(int(group.epoch), int(group.lease_ms), int(group.seen_ms), now_us)
+            now = Lease(int(group.epoch), int(group.lease_ms), int(group.seen_ms), appended_us)
             before = self._leases.get(name)
             if before is None or now[:3] != before[:3]:
                 self._leases[name] = now
@@ -245,11 +249,12 @@ class Group:
 
 @final
 class Seen:
-    """How far one process's member has been looked at."""
+    """How far one process's member has been looked at: what it applied, and its log's end."""
 
     def __init__(self, member: Member) -> None:
         self.member = member
         self.applied = -1
+        self.last = int(member.log.last_index)
         self.pending = {int(batch.index): batch for batch in member._entries}
 
 
@@ -300,6 +305,11 @@ class Ledger:
             raft = member.raft
             if raft.is_leader:
                 self._leads(site, group_id, int(raft.term))
+            last = int(member.log.last_index)
+            if last != known.last:
+                if raft.is_leader and group_id != METADATA_GROUP:
+                    self._appended(group_id, known.last + 1, last, int(raft.term))
+                known.last = last
             applied = int(member.applied_index)
             if applied != known.applied:
                 self._applied(site, node, member, known, applied)
@@ -316,6 +326,11 @@ class Ledger:
             self._world.say("%s leads group %d in term %d", site.name, group_id, term)
         elif before != who:
             raise Violation(f"group {group_id}: {before} and {who} both lead term {term}")
+
+    def _appended(self, group_id: int, first: int, last: int, term: int) -> None:
+        appended = self._group(group_id).appended
+        for index in range(first, last + 1):
+            appended.setdefault((index, term), self._world.schedule.now_us)
 
     def _applied(self, site: Site, node: Node, member: Member, seen: Seen, applied: int) -> None:
         group_id = int(member.group_id)
