@@ -121,9 +121,13 @@ class SimPeers:
     def refuse(self, peer: str, reason: str) -> None:
         """End the link from a peer: something came damaged over it, or it only bears a name."""
         link = self.accepted.get(peer)
-        # One that has begun anew is one, too, for a node whose tables are too old to know that.
-        stranger = self._network.is_another(peer) and reason == codes.TEXTS[codes.NAME_TAKEN]
-        if link is None or not (link.damaged or stranger):
+        # One that has begun anew is one, too, for a node whose tables are too old to know that, and
+        # one that has just joined.
+        node = self._site.node
+        assert node is not None
+        unknown = peer not in node.tables.machine.nodes and reason == codes.TEXTS[codes.FORGOTTEN]
+        another = self._network.is_another(peer) and reason == codes.TEXTS[codes.NAME_TAKEN]
+        if link is None or not (link.damaged or unknown or another):
             raise Violation(f"what {peer} sent {self._site.name} is refused: {reason}")
         self._network.refuse(link)
 

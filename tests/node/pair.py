@@ -79,6 +79,7 @@ class Station:
             self.warnings.append,
             MemoryPeers(self),
         )
+        self.node.cluster_id = b"" if self.former_uid else self.cluster_id
         self.listener = ClusterListener(self.node)
         self.alive = True
         self.node.recover()
@@ -329,6 +330,8 @@ class Pair:
             cluster_id or bytes(16),
             station.boot,
             "1",
+            1,
+            station.name,
             1,
             life=station.lives[0],
             lives=station.lives[1:33],

@@ -12,6 +12,7 @@ from warren.metadata.commands import RemoveNode
 from warren.metadata.member_checks import voters
 from warren.metadata.node_checks import check_majorities, check_remove_node
 from warren.protocols.broker import Settings
+from warren.protocols.peer import refusal as codes
 from warren.wire.amqp091 import spec
 
 QUEUE = "orders"
@@ -127,3 +128,48 @@ def test_a_node_that_lost_its_disk_does_not_pass_for_the_one_it_was() -> None:
     pair.until(lambda: all("b" not in station.node.queue_members.running() for station in left))
     forget(pair, "b")
     pair.until(lambda: "b" not in pair.a.node.tables.machine.nodes)
+
+
+@pytest.mark.parametrize("others_first", [False, True])
+def test_a_node_that_missed_a_joining_hears_of_it_from_the_one_that_joined(
+    others_first: bool,
+) -> None:
+    """That may lead the tables by now, so that nobody else can tell."""
+    pair, _ = three(3)
+    for name in ("a", "c", "d"):
+        pair.blocked |= {("b", name), (name, "b")}
+        pair.cut("b", name)
+        pair.cut(name, "b")
+    for name in ("a", "c"):
+        pair.b.listener.gone(name)
+    pair.add("d")
+    member = pair.stations["d"].node.tables.member()
+    leaders = [pair.a, pair.stations["c"]]
+    pair.until(lambda: "d" in [copy.node for copy in member.raft.members if copy.voter])
+    leader = next(each for each in leaders if each.node.tables.member().raft.is_leader)
+    leader.node.queue_members.hand_over(leader.node.tables.member(), "d", False)
+    pair.until(lambda: bool(member.raft.is_leader))
+    pair.minds_seconds = True
+    if others_first:
+        pair.blocked = {("b", "d"), ("d", "b")}
+        pair.settle(100)
+    pair.blocked.clear()
+    pair.until(lambda: "d" in pair.b.node.tables.machine.nodes)
+
+
+def test_a_forgotten_node_is_told_once_its_link_is_seen_for_what_it_is() -> None:
+    """One without a majority takes the link, as the node may have joined since."""
+    pair, _ = three(3)
+    gone = pair.stations["c"]
+    gone.kill()
+    pair.until(lambda: "c" not in pair.b.node.queue_members.running())
+    forget(pair, "c")
+    pair.a.kill()
+    pair.b.listener.gone("a")
+    pair.minds_seconds = True
+    pair.until(lambda: not pair.b.node.tables.has_majority_without("c"))
+    gone.start()
+    pair.until(lambda: ("c", "b") in pair.links)
+    pair.blocked |= {("a", "c"), ("c", "a")}
+    pair.a.start()
+    pair.until(lambda: codes.FORGOTTEN in gone.refusals and ("c", "b") not in pair.links)

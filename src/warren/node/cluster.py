@@ -250,7 +250,7 @@ class Cluster(MemberHost):
         """This life of the node is known to the cluster."""
         self.session = session
         self.newest = max(session, self.newest)
-        self._end_links_of_strangers()
+        self.end_links_of_strangers()
 
     def begin(self, beginning: Beginning) -> None:
         """Do what that calls for, in parts."""
@@ -264,15 +264,16 @@ class Cluster(MemberHost):
         if self._beginning is not None:
             self._beginning.tables_anew()
 
-    def _end_links_of_strangers(self) -> None:
-        """A node that begins links with whoever bears a name; now it knows whose that is.
+    def end_links_of_strangers(self) -> None:
+        """End links that were taken before this node knew that they are not a member's.
 
-        One that came back without its disk would else be taken for the node that it was, and for
-        running, and could not be forgotten.
+        A node that came back without its disk would else be taken for the one that it was, and for
+        running, and could not be forgotten; one that was forgotten would not be told.
         """
         for name, hello in list(self._hellos.items()):
-            if self._node.membership.judge(hello) == refusal.NAME_TAKEN:
-                self.peers.refuse(name, refusal.TEXTS[refusal.NAME_TAKEN])
+            code = self._node.membership.judge(hello)
+            if code in (refusal.NAME_TAKEN, refusal.FORGOTTEN):
+                self.peers.refuse(name, refusal.TEXTS[code])
 
     def sessions_given(self, newest: i64) -> None:
         """The tables gave this node further sessions; each group takes one when it needs it."""

@@ -136,9 +136,10 @@ class Membership:
         # One that is to join says so by naming no cluster.
         if hello.cluster_id != machine.cluster_id:
             return 0
-        # With a majority, what is not in the tables here is about to be at most.
+        # With a majority, what is not in the tables here is about to be at most. Without, it may
+        # have joined since, and even lead them by now.
         certain = self._node.tables.has_majority_without(hello.name)
-        return codes.FORGOTTEN if certain else codes.REMOVED
+        return codes.FORGOTTEN if certain else 0
 
     def _is_outdated(self, hello: PeerHello) -> bool:
         """Whether a node's disk lacks what was durable on it before (R-20).
@@ -434,8 +435,10 @@ class Membership:
             self._asked_ms = now
             if self._contacts and self.joining():
                 self._ask()
-            elif self._node.cluster.session and self._moved():
-                self._move()
+            elif self._node.cluster.session:
+                self._node.cluster.end_links_of_strangers()
+                if self._moved():
+                    self._move()
 
     def confirmed(self, terms: dict[int, i64]) -> None:
         """The tables here say of these groups all that could be known when their terms were."""

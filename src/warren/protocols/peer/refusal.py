@@ -21,7 +21,6 @@ TIMEOUT: Final = 10
 UNEXPECTED: Final = 11
 TOO_LARGE: Final = 12
 EMPTY: Final = 13
-REMOVED: Final = 14
 NAME_TAKEN: Final = 15
 RENAMED: Final = 16
 DAMAGED: Final = 17
@@ -43,8 +42,6 @@ TEXTS: Final[dict[int, str]] = {
     UNEXPECTED: "something came that has no place on this link",
     TOO_LARGE: "a message is larger than the receiving node takes; set the same limit on both",
     EMPTY: "an empty message came",
-    REMOVED: "the cluster does not know the node: it left or was forgotten, and joins anew with an "
-    "empty data directory only; or the other node has not heard of it yet",
     NAME_TAKEN: "the cluster has a node of this name with another data directory: forget that one "
     "first, or give the new one another name",
     DAMAGED: "a message is damaged or cannot be meant; if that happens again, look at the network "
