@@ -1,69 +1,57 @@
-"""Every exception Warren raises, with the AMQP reply code it ends in.
+"""Every exception Warren raises on purpose, free of any protocol.
 
-The tree follows who has to act on an error: a client (`ProtocolError`), the operator
+The tree follows who has to act on an error: a client (`Refusal`, `ProtocolError`), the operator
 (`StorageError`, `ClusterError`, `ConfigError`), or a peer that should retry elsewhere
 (`ConsensusError`). A broken invariant of our own is an `AssertionError` and stops the node.
 
-Source: AMQP 0-9-1 constants (`amqp-rabbitmq-0.9.1.json`); reply texts in B-07.
+Each protocol maps refusals to its own codes in one module, as `protocols.amqp091.refusals` does.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-REPLY_NAMES: Final[dict[int, str]] = {
-    200: "OK",
-    311: "CONTENT_TOO_LARGE",
-    312: "NO_ROUTE",
-    313: "NO_CONSUMERS",
-    320: "CONNECTION_FORCED",
-    402: "INVALID_PATH",
-    403: "ACCESS_REFUSED",
-    404: "NOT_FOUND",
-    405: "RESOURCE_LOCKED",
-    406: "PRECONDITION_FAILED",
-    501: "FRAME_ERROR",
-    502: "SYNTAX_ERROR",
-    503: "COMMAND_INVALID",
-    504: "CHANNEL_ERROR",
-    505: "UNEXPECTED_FRAME",
-    506: "RESOURCE_ERROR",
-    530: "NOT_ALLOWED",
-    540: "NOT_IMPLEMENTED",
-    541: "INTERNAL_ERROR",
-}
+NOT_FOUND: Final = "NOT_FOUND"
+"""What was named does not exist, or cannot be reached now."""
+ACCESS_REFUSED: Final = "ACCESS_REFUSED"
+"""This user may not do that, or no client may."""
+RESOURCE_LOCKED: Final = "RESOURCE_LOCKED"
+"""Another connection has it to itself."""
+PRECONDITION_FAILED: Final = "PRECONDITION_FAILED"
+"""What was asked contradicts what there is, or is not valid."""
+NOT_ALLOWED: Final = "NOT_ALLOWED"
+"""The client may not be here: the vhost, or one more connection."""
+NOT_IMPLEMENTED: Final = "NOT_IMPLEMENTED"
+"""This kind of queue or exchange cannot do that."""
+EXHAUSTED: Final = "EXHAUSTED"
+"""There is a bound to how many there may be, and it is reached."""
+TIMED_OUT: Final = "TIMED_OUT"
+"""It was not done in time, for want of a majority; it may yet come about."""
 
 
 class BrokerError(Exception):
     """Root of all errors raised on purpose."""
 
 
-class ProtocolError(BrokerError):
-    """A client broke a rule; its channel or its connection is closed with this code and text.
+class Refusal(BrokerError):
+    """What a client asked for may not or cannot be done, whatever protocol it speaks.
 
     Attributes:
-        code: AMQP reply code, a key of `REPLY_NAMES`.
-        text: The reply text without the `CODE_NAME - ` prefix.
-        class_id, method_id: The method that failed, 0 where none did.
+        kind: Why, one of the constants above.
+        text: The same for a human, in RabbitMQ's words where it has some.
     """
 
-    def __init__(self, code: int, text: str, class_id: int = 0, method_id: int = 0) -> None:
-        super().__init__(code, text)
-        self.code = code
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(kind, text)
+        self.kind = kind
         self.text = text
-        self.class_id = class_id
-        self.method_id = method_id
 
     def __str__(self) -> str:
-        return f"{REPLY_NAMES[self.code]} - {self.text}"
+        return f"{self.kind} - {self.text}"
 
 
-class ConnectionException(ProtocolError):
-    """Ends the connection: 320, 402, 501 to 506, 530, 540, 541 (and 403 for a failed login)."""
-
-
-class ChannelException(ProtocolError):
-    """Ends the channel only: 311, 312, 313, 403 to 406."""
+class ProtocolError(BrokerError):
+    """A peer broke a rule of its protocol, or sent what cannot be read."""
 
 
 class StorageError(BrokerError):

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tests.client.script import Peer, scripted
 from warren.client import Channel, connect
 from warren.client.body import DIRECT_BYTES_MAX, DIRECT_BYTES_MIN, Body, BodyReader
-from warren.errors import ConnectionException
 from warren.wire.amqp091 import spec
+from warren.wire.amqp091.errors import ConnectionException
 from warren.wire.amqp091.frame import header_frame, method_frame
 
 FRAME_MAX = 131_072

@@ -14,7 +14,7 @@ from tests.support.broker import Broker
 from warren.client import PERSISTENT, Connection, Delivery, connect
 from warren.client.channel import Channel
 from warren.client.table import Tables
-from warren.errors import ChannelException, ConnectionException
+from warren.wire.amqp091.errors import ChannelException, ConnectionException
 from warren.wire.amqp091.properties import Properties
 
 KINDS = ["classic", "quorum"]

@@ -13,8 +13,8 @@ from tests.client.script import Peer, scripted
 from tests.support.patience import patient
 from warren.client import Channel, ConsumerCancelled, connect
 from warren.client.channel import CONFIRM_WINDOW
-from warren.errors import ChannelException, ConnectionException
 from warren.wire.amqp091 import spec
+from warren.wire.amqp091.errors import ChannelException, ConnectionException
 from warren.wire.amqp091.frame import header_frame, method_frame
 
 SOON = "?connection_timeout=300"

@@ -20,8 +20,8 @@ from warren.client.table import (
     decode_checkouts,
     decode_runs,
 )
-from warren.errors import ChannelException, ConnectionException
 from warren.wire.amqp091 import spec
+from warren.wire.amqp091.errors import ChannelException, ConnectionException
 
 numbers = st.integers(-(2**63), 2**63 - 1)
 run_lists = st.lists(st.tuples(numbers, numbers), max_size=10)

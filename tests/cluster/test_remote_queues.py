@@ -13,7 +13,7 @@ from warren.client import PERSISTENT, connect
 from warren.client.channel import Channel
 from warren.client.connection import Connection
 from warren.client.messages import ConsumerCancelled
-from warren.errors import ChannelException
+from warren.wire.amqp091.errors import ChannelException
 
 WAIT_SECONDS = patient(20.0)
 HOME_DOWN = "home node 'n1@localhost' of durable queue 'orders' in vhost '/' is down"

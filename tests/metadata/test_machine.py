@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from warren.errors import ChannelException, ConnectionException, StorageError
+from warren.errors import Refusal, StorageError
 from warren.metadata import commands
 from warren.metadata.commands import Command
 from warren.metadata.machine import MetadataMachine, Outcome
@@ -400,10 +400,10 @@ def test_vhost_access() -> None:
     )
     authority = Authority(machine)
     authority.check_vhost("guest", "/")
-    with pytest.raises(ConnectionException) as caught:
+    with pytest.raises(Refusal) as caught:
         authority.check_vhost("guest", "nowhere")
     assert str(caught.value) == "NOT_ALLOWED - vhost nowhere not found"
-    with pytest.raises(ConnectionException) as caught:
+    with pytest.raises(Refusal) as caught:
         authority.check_vhost("guest", "v")
     assert str(caught.value) == "NOT_ALLOWED - access to vhost 'v' refused for user 'guest'"
 
@@ -425,7 +425,7 @@ def test_resource_patterns(pattern: str, name: str, permitted: bool) -> None:
     if permitted:
         authority.check_resource("guest", "/", "write", "queue", name)
     else:
-        with pytest.raises(ChannelException) as caught:
+        with pytest.raises(Refusal) as caught:
             authority.check_resource("guest", "/", "write", "queue", name)
         assert str(caught.value) == (
             f"ACCESS_REFUSED - write access to queue '{name}' in vhost '/' refused for user 'guest'"
@@ -436,9 +436,9 @@ def test_default_exchange_has_a_name_for_patterns() -> None:
     grant = commands.SetPermissions("guest", "/", "", r"^amq\.default$", "")
     authority = Authority(replay([*first_commands(b"salt", "/", "guest", "guest", True), grant]))
     authority.check_resource("guest", "/", "write", "exchange", "")
-    with pytest.raises(ChannelException):
+    with pytest.raises(Refusal):
         authority.check_resource("guest", "/", "read", "exchange", "")
-    with pytest.raises(ChannelException):
+    with pytest.raises(Refusal):
         authority.check_resource("guest", "/", "write", "exchange", "other")
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from warren.errors import ConnectionException
+from warren.errors import EXHAUSTED, Refusal
 from warren.queues.numbers import Numbers
 
 
 def test_none_is_given_twice_at_a_time() -> None:
     numbers = Numbers(4)
     assert [numbers.take() for _ in range(4)] == [1, 2, 3, 4]
-    with pytest.raises(ConnectionException, match="4 consumers at a time are the most") as caught:
+    with pytest.raises(Refusal, match="4 consumers at a time are the most") as caught:
         numbers.take()
-    assert caught.value.code == 506
+    assert caught.value.kind == EXHAUSTED
     numbers.give_back(3)
     numbers.give_back(2)
     assert [numbers.take(), numbers.take()] == [2, 3]

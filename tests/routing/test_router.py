@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warren.errors import ChannelException
+from warren.errors import Refusal
 from warren.routing.bindings import Binding
 from warren.routing.router import Router, routing_keys
 from warren.wire.amqp091.table import Table
@@ -167,7 +167,7 @@ def test_several_keys() -> None:
 def test_cc_and_bcc_add_keys() -> None:
     assert routing_keys("k", {"CC": ["a", 5], "BCC": ["b"]}) == ["k", "a", "b"]
     assert routing_keys("k", {}) == ["k"]
-    with pytest.raises(ChannelException) as caught:
+    with pytest.raises(Refusal) as caught:
         routing_keys("k", {"BCC": "b"})
     assert str(caught.value) == (
         'PRECONDITION_FAILED - invalid message: {unacceptable_type_in_header,"BCC",longstr}'
@@ -179,10 +179,10 @@ def test_publish_checks() -> None:
     router.add_exchange("i", "fanout", True, "")
     router.check_publish("")
     router.check_publish("d")
-    with pytest.raises(ChannelException) as caught:
+    with pytest.raises(Refusal) as caught:
         router.check_publish("none")
     assert str(caught.value) == "NOT_FOUND - no exchange 'none' in vhost '/'"
-    with pytest.raises(ChannelException) as caught:
+    with pytest.raises(Refusal) as caught:
         router.check_publish("i")
     assert (
         str(caught.value) == "ACCESS_REFUSED - cannot publish to internal exchange 'i' in vhost '/'"

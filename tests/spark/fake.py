@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 from warren.client.messages import Returned
 from warren.client.table import Acquired, Batches, Checkout, OpenCheckout, Status
-from warren.errors import ChannelException
 from warren.log.batch import FORMAT_VERSION
 from warren.spark.broker import Session
+from warren.wire.amqp091.errors import ChannelException
 from warren.wire.amqp091.frame import content_frames
 from warren.wire.amqp091.properties import Properties, decode_properties
 from warren.wire.amqp091.spec import BasicPublish

@@ -11,8 +11,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
 from tests.spark.driver import POINTS, Checkpoint, Killed, Query
 from tests.spark.fake import FakeBroker, record
-from warren.errors import ChannelException, ConfigError
+from warren.errors import ConfigError
 from warren.spark.broker import Fenced, RowsLost
+from warren.wire.amqp091.errors import ChannelException
 
 
 def filled(count: int) -> FakeBroker:

@@ -13,13 +13,13 @@ from tests.spark.driver import POINTS, Checkpoint, Killed, Query
 from tests.support.broker import Broker
 from tests.support.patience import patient
 from warren.client import PERSISTENT, Connection, connect
-from warren.errors import ChannelException
 from warren.log.batch import HEADER_BYTES, KIND_ROUND, SECTOR_BYTES
 from warren.spark import broker as spark_broker
 from warren.spark.batch import QueueReader
 from warren.spark.broker import Fenced
 from warren.spark.options import read_options, write_options
 from warren.spark.sink import publish_rows
+from warren.wire.amqp091.errors import ChannelException
 from warren.wire.amqp091.properties import Properties
 
 QUORUM = {"x-queue-type": "quorum"}

@@ -18,10 +18,10 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from warren.errors import ChannelException, ConnectionException
 from warren.limits import INITIAL_FRAME_BYTES_MAX
 from warren.wire import sasl
 from warren.wire.amqp091 import spec
+from warren.wire.amqp091.errors import ChannelException, ConnectionException
 from warren.wire.amqp091.frame import FRAME_HEADER, FRAME_METHOD, FrameReader, content_frames
 from warren.wire.amqp091.frame import method_frame as build_method_frame
 from warren.wire.amqp091.properties import (

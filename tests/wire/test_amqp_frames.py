@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.wire.strategies import methods, properties
-from warren.errors import ConnectionException
 from warren.limits import FRAME_BYTES_MAX, INITIAL_FRAME_BYTES_MAX
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.erlang_text import close_text, decode_failure
+from warren.wire.amqp091.errors import ConnectionException
 from warren.wire.amqp091.frame import (
     HEARTBEAT_FRAME,
     FrameReader,

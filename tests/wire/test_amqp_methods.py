@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.wire.strategies import argument_names, methods, same
-from warren.errors import ConnectionException
 from warren.wire.amqp091 import spec
+from warren.wire.amqp091.errors import ConnectionException
 from warren.wire.amqp091.spec import decode_method
 
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from librt.strings import BytesWriter
 
 from tests.wire.strategies import properties, same, tables
-from warren.errors import ConnectionException
 from warren.limits import CONTENT_BYTES_MAX
 from warren.wire.amqp091 import properties as codec
+from warren.wire.amqp091.errors import ConnectionException
 from warren.wire.amqp091.properties import (
     Properties,
     PropertyScan,

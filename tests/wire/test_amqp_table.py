@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.wire.strategies import same, tables, values
-from warren.errors import ConnectionException
 from warren.limits import TABLE_NESTING_MAX
+from warren.wire.amqp091.errors import ConnectionException
 from warren.wire.amqp091.table import (
     Byte,
     Decimal,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warren.errors import ConnectionException
+from warren.wire.amqp091.errors import ConnectionException
 from warren.wire.sasl import decode_amqplain, decode_plain, encode_amqplain, encode_plain
 
 texts = st.binary(max_size=60).map(lambda data: data.decode("utf-8", "surrogateescape"))

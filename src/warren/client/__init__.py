@@ -12,12 +12,16 @@ from __future__ import annotations
 from warren.client.channel import NO_PROPERTIES, PERSISTENT, Channel
 from warren.client.connection import Connection, connect
 from warren.client.messages import ConsumerCancelled, Delivery, QueueCounts, Returned
+from warren.wire.amqp091.errors import AmqpError, ChannelException, ConnectionException
 
 __all__ = [
     "NO_PROPERTIES",
     "PERSISTENT",
+    "AmqpError",
     "Channel",
+    "ChannelException",
     "Connection",
+    "ConnectionException",
     "ConsumerCancelled",
     "Delivery",
     "QueueCounts",

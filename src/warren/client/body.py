@@ -18,8 +18,8 @@ from typing import Final, final
 from librt.strings import read_i16_be, read_i32_be
 from mypy_extensions import i64
 
-from warren.errors import ConnectionException
 from warren.limits import FRAME_HEADER_BYTES
+from warren.wire.amqp091.errors import ConnectionException
 from warren.wire.amqp091.frame import FRAME_BODY, FRAME_END
 
 DIRECT_BYTES_MIN: Final = 262_144

@@ -29,8 +29,8 @@ from warren.client.messages import (
     close_error_text,
     known_code,
 )
-from warren.errors import ChannelException, ConnectionException
 from warren.wire.amqp091 import spec
+from warren.wire.amqp091.errors import ChannelException, ConnectionException
 from warren.wire.amqp091.frame import (
     FRAME_BODY,
     FRAME_HEADER,

@@ -11,10 +11,10 @@ from warren.client.channel import Channel
 from warren.client.link import Link, Sink
 from warren.client.messages import close_error_text, known_code
 from warren.client.uri import Address, parse_uri
-from warren.errors import ConnectionException
 from warren.limits import FRAME_BYTES_MAX
 from warren.wire import sasl
 from warren.wire.amqp091 import spec
+from warren.wire.amqp091.errors import ConnectionException
 from warren.wire.amqp091.frame import FRAME_METHOD, PROTOCOL_HEADER
 from warren.wire.amqp091.spec import Method, decode_method
 from warren.wire.amqp091.table import Table

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, final
 
-from warren.errors import REPLY_NAMES, BrokerError
+from warren.errors import BrokerError
+from warren.wire.amqp091.errors import REPLY_NAMES
 from warren.wire.amqp091.properties import Properties, decode_properties
 
 

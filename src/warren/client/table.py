@@ -18,8 +18,8 @@ from librt.strings import read_i32_be, read_i64_be
 from mypy_extensions import i64
 
 from warren.client.channel import Channel
-from warren.errors import ConnectionException
 from warren.wire.amqp091 import spec
+from warren.wire.amqp091.errors import ConnectionException
 
 Runs = list[tuple[int, int]]
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from warren.errors import ChannelException
+from warren.errors import PRECONDITION_FAILED, Refusal
 from warren.routing.terms import is_integer_type, quoted, term, text_term, type_name
 from warren.wire.amqp091.table import Decimal, Table, Value
 
@@ -127,7 +127,7 @@ def check_queue_arguments(arguments: Table, queue: str) -> None:
         queue: How error texts call the queue: `queue 'q' in vhost '/'`.
 
     Raises:
-        ChannelException: 406.
+        Refusal: `PRECONDITION_FAILED`.
     """
     if QUEUE_TYPE in arguments:
         value = arguments[QUEUE_TYPE]
@@ -148,8 +148,9 @@ def check_queue_arguments(arguments: Table, queue: str) -> None:
             _invalid(TARGET_SIZE, queue, reason)
     for name in arguments:
         if _is_known(name) and name not in known:
-            raise ChannelException(
-                406, f"invalid arg '{name}' for {queue} of queue type {TYPE_MODULES[kind]}"
+            raise Refusal(
+                PRECONDITION_FAILED,
+                f"invalid arg '{name}' for {queue} of queue type {TYPE_MODULES[kind]}",
             )
     if kind == "stream":
         _unsupported(QUEUE_TYPE, queue)
@@ -159,12 +160,13 @@ def check_queue_arguments(arguments: Table, queue: str) -> None:
 
 
 def _invalid(name: str, queue: str, reason: str) -> None:
-    raise ChannelException(406, f"invalid arg '{name}' for {queue}: {reason}")
+    raise Refusal(PRECONDITION_FAILED, f"invalid arg '{name}' for {queue}: {reason}")
 
 
 def _unsupported(name: str, queue: str) -> None:
-    raise ChannelException(
-        406, f"argument '{name}' for {queue} is not supported yet by this version of Warren"
+    raise Refusal(
+        PRECONDITION_FAILED,
+        f"argument '{name}' for {queue} is not supported yet by this version of Warren",
     )
 
 
@@ -207,7 +209,7 @@ def check_equivalent(current: Table, given: Table, names: tuple[str, ...], entit
         entity: How error texts call it: `queue 'q' in vhost '/'`.
 
     Raises:
-        ChannelException: 406.
+        Refusal: `PRECONDITION_FAILED`.
     """
     for name in names:
         if name not in current:
@@ -251,6 +253,7 @@ def _typed(value: Value) -> str:
 
 
 def _inequivalent(name: str, entity: str, given: str, current: str) -> None:
-    raise ChannelException(
-        406, f"inequivalent arg '{name}' for {entity}: received {given} but current is {current}"
+    raise Refusal(
+        PRECONDITION_FAILED,
+        f"inequivalent arg '{name}' for {entity}: received {given} but current is {current}",
     )

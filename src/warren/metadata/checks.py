@@ -14,7 +14,14 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from warren.errors import ChannelException, ConnectionException
+from warren.errors import (
+    ACCESS_REFUSED,
+    NOT_FOUND,
+    NOT_IMPLEMENTED,
+    PRECONDITION_FAILED,
+    RESOURCE_LOCKED,
+    Refusal,
+)
 from warren.metadata.arguments import (
     TYPE_MODULES,
     check_equivalent,
@@ -60,12 +67,12 @@ def exchange_title(vhost: str, name: str) -> str:
     return f"exchange '{name}' in vhost '{vhost}'"
 
 
-def _no_queue(vhost: str, name: str) -> ChannelException:
-    return ChannelException(404, f"no {queue_title(vhost, name)}")
+def _no_queue(vhost: str, name: str) -> Refusal:
+    return Refusal(NOT_FOUND, f"no {queue_title(vhost, name)}")
 
 
-def _no_exchange(vhost: str, name: str) -> ChannelException:
-    return ChannelException(404, f"no {exchange_title(vhost, name)}")
+def _no_exchange(vhost: str, name: str) -> Refusal:
+    return Refusal(NOT_FOUND, f"no {exchange_title(vhost, name)}")
 
 
 # --- queues -------------------------------------------------------------------------------------
@@ -75,7 +82,7 @@ def use_queue(machine: MetadataMachine, vhost: str, name: str, connection: i64) 
     """A queue that a connection wants to consume, get, purge, or declare passively.
 
     Raises:
-        ChannelException: 404, or 405 where it is another connection's.
+        Refusal: `NOT_FOUND`, or `RESOURCE_LOCKED` where it is another connection's.
     """
     queue = machine.queue(vhost, name)
     if queue is None:
@@ -89,9 +96,9 @@ def _check_owner(queue: QueueRecord, connection: i64) -> None:
         raise _locked(queue)
 
 
-def _locked(queue: QueueRecord) -> ChannelException:
-    return ChannelException(
-        405,
+def _locked(queue: QueueRecord) -> Refusal:
+    return Refusal(
+        RESOURCE_LOCKED,
         f"cannot obtain exclusive access to locked {queue_title(queue.vhost, queue.name)}. "
         "It could be originally declared on another connection or the exclusive property value "
         "does not match that of the original declaration.",
@@ -102,12 +109,13 @@ def server_named(arguments: Table) -> None:
     """Refuse to make up a name for a queue type that is not for queues without one.
 
     Raises:
-        ChannelException: 406.
+        Refusal: `PRECONDITION_FAILED`.
     """
     kind = queue_type(arguments)
     if kind in TYPE_MODULES and kind != "classic":
-        raise ChannelException(
-            406, f"Cannot declare a server-named queue for type {TYPE_MODULES[kind]}"
+        raise Refusal(
+            PRECONDITION_FAILED,
+            f"Cannot declare a server-named queue for type {TYPE_MODULES[kind]}",
         )
 
 
@@ -135,7 +143,7 @@ def declare_queue(
         node: The node that asks, where the queue will live.
 
     Raises:
-        ChannelException: 403, 405 or 406.
+        Refusal: `ACCESS_REFUSED`, `RESOURCE_LOCKED` or `PRECONDITION_FAILED`.
     """
     assert connection != NO_OWNER
     if not named_by_server:
@@ -154,8 +162,8 @@ def declare_queue(
         return None
     dead_letters = stored.get("x-dead-letter-exchange", "")
     if not isinstance(dead_letters, str):
-        raise ChannelException(
-            406,
+        raise Refusal(
+            PRECONDITION_FAILED,
             f"invalid type '{type_name(dead_letters)}' for arg 'x-dead-letter-exchange' in {title}",
         )
     check_queue_arguments(stored, title)
@@ -167,11 +175,11 @@ def declare_queue(
 
 def _check_quorum(title: str, durable: bool, exclusive: bool, auto_delete: bool) -> None:
     if auto_delete:
-        raise ChannelException(406, f"invalid property 'auto-delete' for {title}")
+        raise Refusal(PRECONDITION_FAILED, f"invalid property 'auto-delete' for {title}")
     if exclusive:
-        raise ChannelException(406, f"invalid property 'exclusive-owner' for {title}")
+        raise Refusal(PRECONDITION_FAILED, f"invalid property 'exclusive-owner' for {title}")
     if not durable:
-        raise ChannelException(406, f"invalid property 'non-durable' for {title}")
+        raise Refusal(PRECONDITION_FAILED, f"invalid property 'non-durable' for {title}")
 
 
 def delete_queue(
@@ -187,8 +195,8 @@ def delete_queue(
     The caller checks `if_unused` and `if_empty` on the queue itself (`in_use`, `not_empty`).
 
     Raises:
-        ChannelException: 405.
-        ConnectionException: 540, a condition that quorum queues do not have.
+        Refusal: `RESOURCE_LOCKED`.
+        Refusal: `NOT_IMPLEMENTED`, a condition that quorum queues do not have.
     """
     queue = machine.queue(vhost, name)
     if queue is None:
@@ -196,22 +204,22 @@ def delete_queue(
     _check_owner(queue, connection)
     if queue.kind == "quorum" and (if_unused or if_empty):
         flag = "if-unused" if if_unused else "if-empty"
-        raise ConnectionException(
-            540,
+        raise Refusal(
+            NOT_IMPLEMENTED,
             f"cannot delete {queue_title(vhost, name)}. queue.delete operations with {flag} "
             "flag set are not supported by quorum queues",
         )
     return DeleteQueue(vhost, name, queue.group_id, queue.durable)
 
 
-def in_use(queue: QueueRecord) -> ChannelException:
+def in_use(queue: QueueRecord) -> Refusal:
     """The error for a queue with consumers and `if_unused`."""
-    return ChannelException(406, f"{queue_title(queue.vhost, queue.name)} in use")
+    return Refusal(PRECONDITION_FAILED, f"{queue_title(queue.vhost, queue.name)} in use")
 
 
-def not_empty(queue: QueueRecord) -> ChannelException:
+def not_empty(queue: QueueRecord) -> Refusal:
     """The error for a queue with messages and `if_empty`."""
-    return ChannelException(406, f"{queue_title(queue.vhost, queue.name)} not empty")
+    return Refusal(PRECONDITION_FAILED, f"{queue_title(queue.vhost, queue.name)} not empty")
 
 
 # --- exchanges ----------------------------------------------------------------------------------
@@ -219,14 +227,14 @@ def not_empty(queue: QueueRecord) -> ChannelException:
 
 def _check_not_default(name: str) -> None:
     if not name:
-        raise ChannelException(403, "operation not permitted on the default exchange")
+        raise Refusal(ACCESS_REFUSED, "operation not permitted on the default exchange")
 
 
 def use_exchange(machine: MetadataMachine, vhost: str, name: str) -> ExchangeRecord:
     """`exchange.declare`, passive.
 
     Raises:
-        ChannelException: 403 or 404.
+        Refusal: `ACCESS_REFUSED` or `NOT_FOUND`.
     """
     _check_not_default(name)
     exchange = machine.exchange(vhost, name)
@@ -248,10 +256,12 @@ def declare_exchange(
     """`exchange.declare`, not passive. None where an equivalent exchange exists.
 
     Raises:
-        ChannelException: 403 or 406.
+        Refusal: `ACCESS_REFUSED` or `PRECONDITION_FAILED`.
     """
     if kind not in EXCHANGE_TYPES:
-        raise ChannelException(406, f"{'unknown' if kind else 'invalid'} exchange type '{kind}'")
+        raise Refusal(
+            PRECONDITION_FAILED, f"{'unknown' if kind else 'invalid'} exchange type '{kind}'"
+        )
     _check_not_default(name)
     title = exchange_title(vhost, name)
     current = machine.exchange(vhost, name)
@@ -265,8 +275,9 @@ def declare_exchange(
     check_reserved("exchange", name)
     alternate = arguments.get(ALTERNATE_EXCHANGE, "")
     if not isinstance(alternate, str):
-        raise ChannelException(
-            406, f"invalid type '{type_name(alternate)}' for arg '{ALTERNATE_EXCHANGE}' in {title}"
+        raise Refusal(
+            PRECONDITION_FAILED,
+            f"invalid type '{type_name(alternate)}' for arg '{ALTERNATE_EXCHANGE}' in {title}",
         )
     return DeclareExchange(vhost, name, kind, durable, auto_delete, internal, arguments)
 
@@ -277,17 +288,17 @@ def delete_exchange(
     """`exchange.delete`. None where there is no such exchange, which is no error.
 
     Raises:
-        ChannelException: 403 or 406.
+        Refusal: `ACCESS_REFUSED` or `PRECONDITION_FAILED`.
     """
     _check_not_default(name)
     title = exchange_title(vhost, name)
     if name.startswith(RESERVED_PREFIX):
-        raise ChannelException(403, f"deletion of system {title} not allowed")
+        raise Refusal(ACCESS_REFUSED, f"deletion of system {title} not allowed")
     exchange = machine.exchange(vhost, name)
     if exchange is None:
         return None
     if if_unused and exchange.bound:
-        raise ChannelException(406, f"{title} in use")
+        raise Refusal(PRECONDITION_FAILED, f"{title} in use")
     return DeleteExchange(vhost, name, if_unused, exchange.durable)
 
 
@@ -307,7 +318,7 @@ def bind(
     """`queue.bind`, or `exchange.bind` where `to_exchange`. None where the binding exists.
 
     Raises:
-        ChannelException: 403, 404, 405 or 406.
+        Refusal: `ACCESS_REFUSED`, `NOT_FOUND`, `RESOURCE_LOCKED` or `PRECONDITION_FAILED`.
     """
     _check_ends(source, destination, to_exchange)
     exchange = machine.exchange(vhost, source)
@@ -344,7 +355,7 @@ def unbind(
     """`queue.unbind` or `exchange.unbind`. None where there is no such binding: no error.
 
     Raises:
-        ChannelException: 403 or 405.
+        Refusal: `ACCESS_REFUSED` or `RESOURCE_LOCKED`.
     """
     _check_ends(source, destination, to_exchange)
     exchange = machine.exchange(vhost, source)
@@ -363,7 +374,7 @@ def unbind(
 
 def _check_ends(source: str, destination: str, to_exchange: bool) -> None:
     if not to_exchange and destination.startswith("amq.rabbitmq.reply-to."):
-        raise ChannelException(403, "cannot bind or unbind to a volatile (direct reply-to) queue")
+        raise Refusal(ACCESS_REFUSED, "cannot bind or unbind to a volatile (direct reply-to) queue")
     if to_exchange:
         _check_not_default(destination)
     _check_not_default(source)
@@ -374,22 +385,22 @@ def _check_binding(kind: str, routing_key: str, arguments: Table) -> None:
     if kind == "headers" and "x-match" in arguments:
         match = arguments["x-match"]
         if not isinstance(match, str):
-            raise ChannelException(
-                406,
+            raise Refusal(
+                PRECONDITION_FAILED,
                 f"Invalid x-match field type {type_name(match)} (value {term(match)}); "
                 "expected longstr",
             )
         if match not in HEADER_MATCHES:
-            raise ChannelException(
-                406,
+            raise Refusal(
+                PRECONDITION_FAILED,
                 f"Invalid x-match field value {binary_term(match)}; "
                 "expected all, any, all-with-x, or any-with-x",
             )
     elif kind == "topic":
         count = split_words(routing_key).count("#")
         if count > ANY_WORDS_MAX:
-            raise ChannelException(
-                406,
+            raise Refusal(
+                PRECONDITION_FAILED,
                 f"Topic binding key '{routing_key}' uses {count} '#' wildcards, "
                 f"at most {ANY_WORDS_MAX} are allowed",
             )

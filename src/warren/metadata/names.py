@@ -5,7 +5,7 @@ from __future__ import annotations
 from base64 import urlsafe_b64encode
 from typing import Final
 
-from warren.errors import ChannelException
+from warren.errors import ACCESS_REFUSED, Refusal
 
 RESERVED_PREFIX: Final = "amq."
 SERVER_NAME_PREFIX: Final = "amq.gen"
@@ -26,10 +26,10 @@ def check_reserved(what: str, name: str) -> None:
         what: `queue` or `exchange`.
 
     Raises:
-        ChannelException: 403.
+        Refusal: `ACCESS_REFUSED`.
     """
     if name.startswith(RESERVED_PREFIX):
-        raise ChannelException(403, f"{what} name '{name}' contains reserved prefix 'amq.*'")
+        raise Refusal(ACCESS_REFUSED, f"{what} name '{name}' contains reserved prefix 'amq.*'")
 
 
 def server_name(random: bytes) -> str:

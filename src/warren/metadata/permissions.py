@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final, final
 
-from warren.errors import ChannelException, ConnectionException
+from warren.errors import ACCESS_REFUSED, NOT_ALLOWED, Refusal
 from warren.metadata.commands import Command, DeclareVhost, SetPermissions, SetUser
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.passwords import SHA256, hash_password, password_matches
@@ -60,13 +60,13 @@ class Authority:
         """Refuse a connection to a vhost.
 
         Raises:
-            ConnectionException: 530.
+            Refusal: `NOT_ALLOWED`.
         """
         tables = self._machine.vhosts.get(vhost)
         if tables is None:
-            raise ConnectionException(530, f"vhost {vhost} not found")
+            raise Refusal(NOT_ALLOWED, f"vhost {vhost} not found")
         if user not in tables.permissions:
-            raise ConnectionException(530, f"access to vhost '{vhost}' refused for user '{user}'")
+            raise Refusal(NOT_ALLOWED, f"access to vhost '{vhost}' refused for user '{user}'")
 
     def check_resource(self, user: str, vhost: str, permission: str, what: str, name: str) -> None:
         """Refuse access to an exchange or a queue.
@@ -76,13 +76,13 @@ class Authority:
             what: `exchange` or `queue`.
 
         Raises:
-            ChannelException: 403.
+            Refusal: `ACCESS_REFUSED`.
         """
         if what == "exchange" and not name:
             name = DEFAULT_EXCHANGE_ALIAS
         if not self._permits(user, vhost, permission, name):
-            raise ChannelException(
-                403,
+            raise Refusal(
+                ACCESS_REFUSED,
                 f"{permission} access to {what} '{name}' in vhost '{vhost}' "
                 f"refused for user '{user}'",
             )

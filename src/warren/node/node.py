@@ -16,7 +16,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from warren import __version__
-from warren.errors import ConnectionException, CorruptRecord
+from warren.errors import NOT_ALLOWED, CorruptRecord, Refusal
 from warren.limits import (
     ASSEMBLY_SHARE,
     NODE_ASSEMBLY_BYTES_MAX,
@@ -468,13 +468,8 @@ class Node(Broker):
         most = self.settings.connections_max
         if 0 <= most < len(self.connections):
             text = f"connection refused: node connection limit ({most}) is reached"
-            raise ConnectionException(530, text, 10, 40)
-        try:
-            self.tables.authority.check_vhost(login.user, vhost)
-        except ConnectionException as error:
-            error.class_id = 10
-            error.method_id = 40
-            raise
+            raise Refusal(NOT_ALLOWED, text)
+        self.tables.authority.check_vhost(login.user, vhost)
         self._last_identity += 1
         return VirtualHostSession(
             self,

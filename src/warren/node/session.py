@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
-from warren.errors import ChannelException, ConnectionException, ProtocolError
+from warren.errors import NOT_FOUND, NOT_IMPLEMENTED, PRECONDITION_FAILED, Refusal
 from warren.metadata import checks
 from warren.metadata.commands import Command
 from warren.metadata.machine import Outcome
@@ -71,9 +71,7 @@ class TopologyChange(Change):
                 return
             if isinstance(request, spec.ExchangeDeclare) and not outcome.changed:
                 session.check_exchange(request, self._name)
-        except ProtocolError as error:
-            error.class_id = request.CLASS_ID
-            error.method_id = request.METHOD_ID
+        except Refusal as error:
             self.done.refused(error)
             return
         self.done.answered(Reply(0, self.messages))
@@ -94,7 +92,7 @@ class DeclaredRemote(Waiter):
 
     def abandoned(self) -> None:
         """Its node went down, or it was deleted."""
-        self._done.refused(ChannelException(404, self._queue.absence(), 50, 10))
+        self._done.refused(Refusal(NOT_FOUND, self._queue.absence()))
 
 
 @final
@@ -121,9 +119,7 @@ class DeletingRemote(Waiter):
         """They are known: delete it, if it may be."""
         try:
             self._session.check_deletable(self._request, self._queue)
-        except ChannelException as error:
-            error.class_id = self._request.CLASS_ID
-            error.method_id = self._request.METHOD_ID
+        except Refusal as error:
             self._done.refused(error)
             return
         self._change.messages = self._queue.ready_count()
@@ -134,7 +130,7 @@ class DeletingRemote(Waiter):
         if self._queue.deleted:
             self._done.answered(Reply())
         else:
-            self._done.refused(ChannelException(404, self._queue.absence(), 50, 40))
+            self._done.refused(Refusal(NOT_FOUND, self._queue.absence()))
 
 
 @final
@@ -167,15 +163,10 @@ class VirtualHostSession(Session):
         assert isinstance(publish, spec.BasicPublish)
         exchange = publish.exchange
         key = publish.routing_key
-        try:
-            if publish.immediate:
-                raise ConnectionException(540, "immediate=true")
-            self._router.check_publish(exchange)
-            self._permit("write", "exchange", exchange)
-        except ProtocolError as error:
-            error.class_id = 60
-            error.method_id = 40
-            raise
+        if publish.immediate:
+            raise Refusal(NOT_IMPLEMENTED, "immediate=true")
+        self._router.check_publish(exchange)
+        self._permit("write", "exchange", exchange)
         route = Route(exchange, key, publish.mandatory, self._router.generation)
         if exchange == "" and key.startswith(REPLY_PREFIX):
             route.reply = self._node.replies.get(key)
@@ -202,16 +193,15 @@ class VirtualHostSession(Session):
         """Refuse a forged user, and properties whose meaning is not built yet."""
         if scan.has_user_id and scan.user_id != self._user_bytes:
             claimed = scan.user_id.decode("utf-8", "replace")
-            raise ChannelException(
-                406,
+            raise Refusal(
+                PRECONDITION_FAILED,
                 f"user_id property set to '{claimed}' but authenticated user was '{self._user}'",
-                60,
-                40,
             )
         if scan.has_expiration:
             check_expiration(scan.expiration.decode("utf-8", "replace"))
-            raise ChannelException(
-                406, "property 'expiration' is not supported yet by this version of Warren", 60, 40
+            raise Refusal(
+                PRECONDITION_FAILED,
+                "property 'expiration' is not supported yet by this version of Warren",
             )
         check_targets(scan, route.queues)
 
@@ -342,7 +332,7 @@ class VirtualHostSession(Session):
         """Refuse to delete what has consumers or messages, if the client wants that.
 
         Raises:
-            ChannelException: 406.
+            Refusal: `PRECONDITION_FAILED`.
         """
         record = self._tables.machine.queue(self._name, queue.name)
         assert record is not None
@@ -391,7 +381,7 @@ class VirtualHostSession(Session):
 
     def timed_out(
         self, request: spec.Method, name: str, queue: Queue | None, done: Completion
-    ) -> ConnectionException:
+    ) -> Refusal:
         """Give a change up if that can still be, and say what there is no majority for."""
         node = self._node
         for submitted in self._tables.submitted():
@@ -518,7 +508,7 @@ class VirtualHostSession(Session):
         done.named(name)
         if name.startswith(REPLY_PREFIX):
             if name != REPLY_PREFIX and name not in self._node.replies:
-                raise ChannelException(404, f"no queue '{name}' in vhost '{self._name}'")
+                raise Refusal(NOT_FOUND, f"no queue '{name}' in vhost '{self._name}'")
             done.answered(Reply(0, 0, 1))
             return
         checks.use_queue(self._tables.machine, self._name, name, self._identity)
@@ -547,18 +537,16 @@ def check_targets(scan: PropertyScan, queues: list[Queue]) -> None:
     """Refuse a message that one of its queues would not treat as its properties ask.
 
     Raises:
-        ChannelException: 406.
+        Refusal: `PRECONDITION_FAILED`.
     """
     if scan.priority <= HIGH_PRIORITY:
         return
     for queue in queues:
         if queue.kind == "quorum":
-            raise ChannelException(
-                406,
+            raise Refusal(
+                PRECONDITION_FAILED,
                 f"property 'priority' above {HIGH_PRIORITY} for {queue} is not supported yet by "
                 "this version of Warren",
-                60,
-                40,
             )
 
 
@@ -566,7 +554,7 @@ def check_expiration(text: str) -> None:
     """Refuse an `expiration` that is no number of milliseconds.
 
     Raises:
-        ChannelException: 406.
+        Refusal: `PRECONDITION_FAILED`.
     """
     match = re.match(r"[+-]?[0-9]+", text)
     if match is None:
@@ -579,4 +567,4 @@ def check_expiration(text: str) -> None:
         reason = f"{{value_too_large,{int(text)}}}"
     else:
         return
-    raise ChannelException(406, f"invalid expiration '{text}': {reason}", 60, 40)
+    raise Refusal(PRECONDITION_FAILED, f"invalid expiration '{text}': {reason}")

@@ -8,14 +8,14 @@ Source: `rabbit_channel`, `rabbit_amqqueue` and the queue types of RabbitMQ 4.3 
 
 from __future__ import annotations
 
-from warren.errors import ConnectionException
+from warren.errors import TIMED_OUT, Refusal
 from warren.metadata.arguments import queue_type
 from warren.wire.amqp091 import spec
 
 
 def timed_out(
     request: spec.Method, vhost: str, name: str, queue: str, node: str, reason: str
-) -> ConnectionException:
+) -> Refusal:
     """The error for a method that has waited too long.
 
     Args:
@@ -53,7 +53,4 @@ def timed_out(
         text = f"{queue} has not confirmed the commit in time, which may yet come about"
     else:
         text = f"failed to perform operation on {queue} due to timeout"
-    error = ConnectionException(541, f"{text}; {reason}" if reason else text)
-    error.class_id = request.CLASS_ID
-    error.method_id = request.METHOD_ID
-    return error
+    return Refusal(TIMED_OUT, f"{text}; {reason}" if reason else text)

@@ -6,7 +6,7 @@ from typing import Final, final
 
 from mypy_extensions import i64, trait
 
-from warren.errors import ConnectionException, ProtocolError
+from warren.errors import Refusal
 from warren.limits import TURN_CHANGES_MAX
 from warren.log.config import LogConfig
 from warren.ports import Work
@@ -25,7 +25,7 @@ ELSEWHERE_SHIFT: Final = 2
 class Completion(Waiter):
     """Someone who waits for work that may turn out to be impossible."""
 
-    def refused(self, error: ProtocolError) -> None:
+    def refused(self, refusal: Refusal) -> None:
         """It cannot be done."""
         raise AssertionError("a completion defines refused")
 
@@ -189,8 +189,7 @@ class Session:
         """The route of a `basic.publish` method frame.
 
         Raises:
-            ChannelException: 403 or 404, this user may not publish there or it does not exist.
-            ConnectionException: 540, `immediate` is set.
+            Refusal: This user may not publish there, or it does not exist, or `immediate` is set.
         """
         raise AssertionError("a session defines resolve")
 
@@ -202,7 +201,7 @@ class Session:
         """Refuse what this user may not claim and what is not supported.
 
         Raises:
-            ChannelException: 406.
+            Refusal: `PRECONDITION_FAILED`.
         """
         raise AssertionError("a session defines check_properties")
 
@@ -244,7 +243,7 @@ class Session:
         """A queue that this user may use.
 
         Raises:
-            ChannelException: 404 not there, 403 no permission, 405 another connection's.
+            Refusal: It is not there, there is no permission, or it is another connection's.
         """
         raise AssertionError("a session defines queue_for")
 
@@ -276,7 +275,7 @@ class Session:
 
     def timed_out(
         self, request: spec.Method, name: str, queue: Queue | None, done: Completion
-    ) -> ConnectionException:
+    ) -> Refusal:
         """The error for a method that waited too long for its cluster, or its queue.
 
         Args:
@@ -345,7 +344,7 @@ class Broker(Host, OutputHost):
         """Give a logged-in client its vhost.
 
         Raises:
-            ConnectionException: 530, there is no such vhost or no access to it.
+            Refusal: `NOT_ALLOWED`, there is no such vhost or no access to it.
         """
         raise AssertionError("a broker defines open_session")
 

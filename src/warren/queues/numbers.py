@@ -6,7 +6,7 @@ from typing import final
 
 from mypy_extensions import i64
 
-from warren.errors import ConnectionException
+from warren.errors import EXHAUSTED, Refusal
 
 
 @final
@@ -25,10 +25,10 @@ class Numbers:
         """A number that nobody has.
 
         Raises:
-            ConnectionException: 506, all are given.
+            Refusal: `EXHAUSTED`, all are given.
         """
         if len(self._given) >= self._last:
-            raise ConnectionException(506, f"{self._last} consumers at a time are the most")
+            raise Refusal(EXHAUSTED, f"{self._last} consumers at a time are the most")
         number = self._newest
         while True:
             number = number + 1 if number < self._last else 1

@@ -22,7 +22,7 @@ from typing import Final, final
 
 from mypy_extensions import i64, mypyc_attr
 
-from warren.errors import ChannelException
+from warren.errors import NOT_FOUND, Refusal
 from warren.log.batch import Batch
 from warren.queues.consumers import Consumer, Limiter
 from warren.queues.fifo import Fifo
@@ -194,10 +194,10 @@ class RemoteQueue(Queue):
         """Refuse to be used while there is no way to it.
 
         Raises:
-            ChannelException: 404.
+            Refusal: `NOT_FOUND`.
         """
         if self.line.number == 0:
-            raise ChannelException(404, self.absence())
+            raise Refusal(NOT_FOUND, self.absence())
 
     def absence(self) -> str:
         """Why it cannot be used."""

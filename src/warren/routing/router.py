@@ -15,7 +15,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from warren.errors import ChannelException
+from warren.errors import ACCESS_REFUSED, NOT_FOUND, PRECONDITION_FAILED, Refusal
 from warren.routing.bindings import Binding
 from warren.routing.exchange_types import BindingIndex, new_index
 from warren.routing.terms import text_term, type_name
@@ -144,16 +144,17 @@ class Router:
         """Refuse a publish to an exchange that is not there or not for clients.
 
         Raises:
-            ChannelException: 404 or 403.
+            Refusal: `NOT_FOUND` or `ACCESS_REFUSED`.
         """
         if not exchange:
             return
         node = self._exchanges.get(exchange)
         if node is None:
-            raise ChannelException(404, f"no exchange '{exchange}' in vhost '{self._vhost}'")
+            raise Refusal(NOT_FOUND, f"no exchange '{exchange}' in vhost '{self._vhost}'")
         if node.internal:
-            raise ChannelException(
-                403, f"cannot publish to internal exchange '{exchange}' in vhost '{self._vhost}'"
+            raise Refusal(
+                ACCESS_REFUSED,
+                f"cannot publish to internal exchange '{exchange}' in vhost '{self._vhost}'",
             )
 
     def needs_headers(self, exchange: str) -> bool:
@@ -291,7 +292,7 @@ def routing_keys(routing_key: str, headers: Table) -> list[str]:
     """The routing key of a message and those its `CC` and `BCC` headers add.
 
     Raises:
-        ChannelException: 406, one of the headers is not an array.
+        Refusal: `PRECONDITION_FAILED`, one of the headers is not an array.
 
     Source: RabbitMQ's sender-selected distribution.
     """
@@ -300,8 +301,8 @@ def routing_keys(routing_key: str, headers: Table) -> list[str]:
         if name in headers:
             values = headers[name]
             if not isinstance(values, list):
-                raise ChannelException(
-                    406,
+                raise Refusal(
+                    PRECONDITION_FAILED,
                     "invalid message: {unacceptable_type_in_header,"
                     f"{text_term(name)},{type_name(values)}}}",
                 )

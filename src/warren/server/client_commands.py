@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from warren.server.words import Parser, checked, examples
 
 if TYPE_CHECKING:
-    from warren.client import Channel, Delivery
-    from warren.errors import ProtocolError
+    from warren.client import AmqpError, Channel, Delivery
 
 URI = "amqp://guest:guest@localhost:5672/%2F"
 COUNT_MAX = 1_000_000
@@ -95,15 +94,15 @@ def parse_count(text: str) -> int:
 
 def run(words: argparse.Namespace) -> int:
     """Do what the words say; returns the exit status: 0 done, 1 refused, 2 wrong words."""
-    from warren.client import connect
-    from warren.errors import ConfigError, ProtocolError
+    from warren.client import AmqpError, connect
+    from warren.errors import ConfigError
 
     try:
         with connect(words.uri, NAME) as connection:
             return ACTIONS[words.command](connection.channel(), words)
     except ConfigError as error:
         return complain(f"{error}: {words.uri}", 2)
-    except ProtocolError as refusal:
+    except AmqpError as refusal:
         return complain(why(refusal, words), 1)
     except TimeoutError as late:
         return complain(f"{where(words.uri)} does not answer: {late}", 1)
@@ -207,10 +206,10 @@ def where(uri: str) -> str:
     return f"{address.host}:{address.port}"
 
 
-def why(refusal: ProtocolError, words: argparse.Namespace) -> str:
+def why(refusal: AmqpError, words: argparse.Namespace) -> str:
     """What a broker's refusal means, in plain words where they are known."""
+    from warren.client import ConnectionException
     from warren.client.uri import parse_uri
-    from warren.errors import ConnectionException
 
     address = parse_uri(words.uri)
     if isinstance(refusal, ConnectionException):

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+from warren.client import ChannelException
 from warren.client import connect as connect_client
 from warren.client.messages import Returned
 from warren.client.table import Acquired, Batches, Checkout, OpenCheckout, Runs, Status, Tables
-from warren.errors import BrokerError, ChannelException
+from warren.errors import BrokerError
 
 
 class TableCalls(Protocol):

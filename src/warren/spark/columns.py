@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from warren.errors import ConnectionException, CorruptRecord
+from warren.client import ConnectionException
+from warren.errors import CorruptRecord
 from warren.spark.records import Block, Positions
 from warren.spark.schema import arrow_type
 from warren.wire.amqp091.table import Value, decode_table

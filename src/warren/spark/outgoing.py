@@ -8,7 +8,8 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from warren.errors import ConfigError, ConnectionException
+from warren.client import ConnectionException
+from warren.errors import ConfigError
 from warren.spark.options import WriteOptions
 from warren.wire.amqp091.properties import Properties, validate_properties
 

@@ -10,7 +10,7 @@ Source: RFC 4616; AMQPLAIN is RabbitMQ's, as are the error texts.
 
 from __future__ import annotations
 
-from warren.errors import ConnectionException
+from warren.wire.amqp091.errors import ConnectionException
 from warren.wire.amqp091.table import Value, decode_table, encode_table
 
 

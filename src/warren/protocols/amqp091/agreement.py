@@ -9,11 +9,11 @@ from typing import final
 
 from mypy_extensions import i64
 
-from warren.errors import ConnectionException
 from warren.limits import FRAME_BYTES_MAX, FRAME_BYTES_MIN, INITIAL_FRAME_BYTES_MAX
 from warren.protocols.broker import Broker, Login
 from warren.wire import sasl
 from warren.wire.amqp091 import spec
+from warren.wire.amqp091.errors import ConnectionException
 from warren.wire.amqp091.table import Table
 
 

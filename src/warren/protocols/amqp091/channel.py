@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, final
 from librt.strings import read_i32_be, read_i64_be
 from mypy_extensions import i64
 
-from warren.errors import REPLY_NAMES, ChannelException, ConnectionException, ProtocolError
+from warren.errors import Refusal
 from warren.limits import FRAME_OVERHEAD_BYTES
 from warren.protocols.amqp091 import methods
 from warren.protocols.amqp091.consuming import ConsumerLink, LinkOwner, MessageFrames
@@ -26,6 +26,7 @@ from warren.protocols.amqp091.publishing import (
     Transacted,
     still_owed,
 )
+from warren.protocols.amqp091.refusals import amqp_error
 from warren.protocols.amqp091.replies import DirectReplies
 from warren.protocols.amqp091.transactions import Transaction
 from warren.protocols.amqp091.unsettled import TagRun, Unsettled, runs_of
@@ -37,6 +38,12 @@ from warren.queues.publishing import PublishRun
 from warren.queues.queue import Queue
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.erlang_text import close_text
+from warren.wire.amqp091.errors import (
+    REPLY_NAMES,
+    AmqpError,
+    ChannelException,
+    ConnectionException,
+)
 from warren.wire.amqp091.properties import PropertyScan
 
 if TYPE_CHECKING:
@@ -75,9 +82,10 @@ class Pending(Completion):
         """The work is done."""
         self.channel.completed(self, reply)
 
-    def refused(self, error: ProtocolError) -> None:
+    def refused(self, refusal: Refusal) -> None:
         """It turned out to be impossible."""
-        self.channel.refused(error)
+        request = self.request
+        self.channel.refused(amqp_error(refusal, request.CLASS_ID, request.METHOD_ID))
 
     def named(self, name: str) -> None:
         """The queue that was declared."""
@@ -181,7 +189,9 @@ class Channel(PublishOwner, LinkOwner, Confirming):
                     self._keep(data[at - 7 : end + 1])
                 return
             methods.handle(self, method)
-        except ProtocolError as error:
+        except Refusal as refusal:
+            raise amqp_error(refusal, method.CLASS_ID, method.METHOD_ID) from None
+        except AmqpError as error:
             error.class_id = method.CLASS_ID
             error.method_id = method.METHOD_ID
             raise
@@ -245,7 +255,7 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         elif key == CHANNEL_CLOSE_OK:
             self.connection.channel_closed(self)
 
-    def fail(self, error: ProtocolError) -> None:
+    def fail(self, error: AmqpError) -> None:
         """Close the channel for a client's error."""
         if self._closing:
             return
@@ -297,7 +307,7 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         self._pending = None
         try:
             methods.answer(self, pending, reply)
-        except ProtocolError as error:
+        except AmqpError as error:
             error.class_id = pending.request.CLASS_ID
             error.method_id = pending.request.METHOD_ID
             self.refused(error)
@@ -308,7 +318,7 @@ class Channel(PublishOwner, LinkOwner, Confirming):
     def _waits(self) -> bool:
         return self._pending is not None
 
-    def refused(self, error: ProtocolError) -> None:
+    def refused(self, error: AmqpError) -> None:
         """A method that waited turned out to be an error."""
         if self._ended:
             return
@@ -349,7 +359,7 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         ):
             # What it waits for is the disk here, or its turns.
             return
-        self.refused(self.session.timed_out(request, pending.name, queue, pending))
+        pending.refused(self.session.timed_out(request, pending.name, queue, pending))
 
     def go_on(self) -> None:
         """Take up what was put aside, up to the next method that has to wait."""

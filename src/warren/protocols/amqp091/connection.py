@@ -18,7 +18,7 @@ from typing import Final, final
 from librt.strings import read_i32_be
 from mypy_extensions import i64
 
-from warren.errors import REPLY_NAMES, ChannelException, ConnectionException, ProtocolError
+from warren.errors import Refusal
 from warren.limits import (
     ASSEMBLY_BYTES_MAX,
     FRAME_OVERHEAD_BYTES,
@@ -35,6 +35,7 @@ from warren.protocols.amqp091.publishing import (
     NO_METHOD,
     still_owed,
 )
+from warren.protocols.amqp091.refusals import amqp_error
 from warren.protocols.broker import (
     ALARM_DISK,
     ALARM_MEMORY,
@@ -46,6 +47,12 @@ from warren.protocols.broker import (
 from warren.queues.queue import FlowControlled
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.erlang_text import close_text, frame_failure
+from warren.wire.amqp091.errors import (
+    REPLY_NAMES,
+    AmqpError,
+    ChannelException,
+    ConnectionException,
+)
 from warren.wire.amqp091.frame import (
     HEARTBEAT_FRAME,
     PROTOCOL_HEADER,
@@ -409,27 +416,41 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
                         check_frame(kind, number, data, at + 7, stop - 1)
                         channel.publishing.content(data, at, stop)
                     at = stop
-            except ChannelException as error:
-                if error.class_id == 0 and key != BASIC_ACK:
-                    error.class_id, error.method_id = 60, 40
-                if key == BASIC_PUBLISH:
-                    at = channel.publishing.failed_at
-                    stop = at + 8 + i64(read_i32_be(data, at + 3))
-                elif key == BASIC_ACK:
-                    stop = channel.acked_to
-                at = stop
-                channel.fail(error)
-                if key == BASIC_PUBLISH:
-                    channel.owed = HEADER_OWED
-            except ConnectionException as fatal:
-                if kind != 8 and fatal.class_id == 0 and key in (0, BASIC_PUBLISH):
-                    fatal.class_id, fatal.method_id = self._blamed(channel)
-                if key == BASIC_PUBLISH:
-                    at = channel.publishing.failed_at
-                    stop = at + 8 + i64(read_i32_be(data, at + 3))
-                at = stop
-                self._fail(fatal)
+            except AmqpError as error:
+                at = self._spoilt(channel, error, data, at, stop, key)
+            except Refusal as refusal:
+                # Of methods the channel says which it was: this is about a publish.
+                at = self._spoilt(channel, amqp_error(refusal, 60, 40), data, at, stop, key)
         return at
+
+    def _spoilt(
+        self, channel: Channel, error: AmqpError, data: bytes, at: i64, stop: i64, key: i64
+    ) -> i64:
+        """Close a channel, or all of this, for what came on the channel.
+
+        Args:
+            at, stop: Where the frame lies.
+            key: Class and method of a method frame, else 0.
+
+        Returns:
+            The offset behind what was at fault.
+        """
+        if key == BASIC_PUBLISH:
+            at = channel.publishing.failed_at
+            stop = at + 8 + i64(read_i32_be(data, at + 3))
+        if isinstance(error, ChannelException):
+            if error.class_id == 0 and key != BASIC_ACK:
+                error.class_id, error.method_id = 60, 40
+            if key == BASIC_ACK:
+                stop = channel.acked_to
+            channel.fail(error)
+            if key == BASIC_PUBLISH:
+                channel.owed = HEADER_OWED
+            return stop
+        if data[at] != 8 and error.class_id == 0 and key in (0, BASIC_PUBLISH):
+            error.class_id, error.method_id = self._blamed(channel)
+        self._fail(error)
+        return stop
 
     def _blamed(self, channel: Channel) -> tuple[int, int]:
         """Class and method of an error in content: the publish it belongs to, if there is one."""
@@ -538,7 +559,10 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
     def _open(self, method: spec.ConnectionOpen) -> None:
         login = self.agreement.login
         assert login is not None
-        self.session = self.broker.open_session(login, method.virtual_host, self)
+        try:
+            self.session = self.broker.open_session(login, method.virtual_host, self)
+        except Refusal as refusal:
+            raise amqp_error(refusal, method.CLASS_ID, method.METHOD_ID) from None
         self.vhost = method.virtual_host
         self.state = OPEN
         self.send(0, spec.ConnectionOpenOk())
@@ -568,7 +592,7 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
         )
         raise ConnectionException(501, text)
 
-    def _fail(self, error: ProtocolError) -> None:
+    def _fail(self, error: AmqpError) -> None:
         """Close for a client's error: everything it held returns, and it is told why."""
         if self.state == CLOSING or self.state == CLOSED:
             return

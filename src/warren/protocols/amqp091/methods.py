@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from warren.errors import ChannelException, ConnectionException
 from warren.protocols.amqp091 import tables
 from warren.protocols.amqp091.confirms import Confirms
 from warren.protocols.amqp091.consuming import ConsumerLink
@@ -24,6 +23,7 @@ from warren.queues.links import IN_EXCLUSIVE_USE, Reply
 from warren.queues.queue import Queue
 from warren.routing.terms import is_integer_type, text_term, type_name
 from warren.wire.amqp091 import spec
+from warren.wire.amqp091.errors import ChannelException, ConnectionException
 from warren.wire.amqp091.table import Table
 
 if TYPE_CHECKING:

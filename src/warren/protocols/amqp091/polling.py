@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, final
 from librt.strings import read_i32_be
 from mypy_extensions import i64
 
-from warren.errors import ChannelException
 from warren.queues.links import Delivery, Link
 from warren.queues.queue import Queue
 from warren.wire.amqp091 import spec
+from warren.wire.amqp091.errors import ChannelException
 from warren.wire.amqp091.frame import method_frame
 
 if TYPE_CHECKING:

@@ -24,7 +24,6 @@ from librt.strings import (
 )
 from mypy_extensions import i32, i64
 
-from warren.errors import ChannelException, ConnectionException
 from warren.limits import (
     BODY_FRAME_BYTES_CUT,
     BODY_FRAME_BYTES_MIN,
@@ -35,6 +34,7 @@ from warren.protocols.amqp091.confirms import Confirms
 from warren.protocols.broker import Route, Session
 from warren.queues.publishing import Publisher, PublishRun
 from warren.queues.queue import Queue
+from warren.wire.amqp091.errors import ChannelException, ConnectionException
 from warren.wire.amqp091.properties import PropertyScan, decode_properties, scan_properties
 
 BASIC_PUBLISH: Final = 0x003C0028

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final, final
 from librt.strings import BytesWriter, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64
 
-from warren.errors import ChannelException, ConnectionException
 from warren.limits import TABLE_READ_BYTES_MAX
 from warren.log.listener import RawReader
 from warren.ports import Work
@@ -29,6 +28,7 @@ from warren.queues.pieces import Piece, count_of
 from warren.queues.quorum import QuorumQueue
 from warren.queues.runs import as_run
 from warren.wire.amqp091 import spec
+from warren.wire.amqp091.errors import ChannelException, ConnectionException
 from warren.wire.amqp091.frame import content_frames
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final, final
 
-from warren.errors import ConnectionException
 from warren.protocols.amqp091.publishing import Transacted
 from warren.protocols.amqp091.unsettled import TagRun
 from warren.protocols.broker import Completion, Route
@@ -20,6 +19,7 @@ from warren.queues.links import Reply
 from warren.queues.pieces import Piece
 from warren.queues.publishing import Publisher, PublishRun
 from warren.queues.queue import Queue
+from warren.wire.amqp091.errors import ConnectionException
 
 if TYPE_CHECKING:
     from warren.protocols.amqp091.channel import Channel
@@ -165,7 +165,7 @@ class Transaction(Publisher):
             self._completion = None
             self._runs = []
             if self._refused:
-                completion.refused(
+                self._channel.refused(
                     ConnectionException(506, "a queue refused messages; the commit failed")
                 )
             else:

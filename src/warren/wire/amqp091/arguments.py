@@ -19,8 +19,8 @@ from typing import Final, final
 from librt.strings import BytesWriter, read_i16_be, read_i32_be, read_i64_be, write_i64_be
 from mypy_extensions import i64, u8
 
-from warren.errors import ConnectionException
 from warren.limits import SHORTSTR_BYTES_MAX
+from warren.wire.amqp091.errors import ConnectionException
 from warren.wire.amqp091.table import Table, decode_table, write_u32
 
 _U16: Final[i64] = 0xFFFF

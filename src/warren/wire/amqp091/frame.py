@@ -23,9 +23,9 @@ from typing import Final, final
 from librt.strings import BytesWriter, read_i16_be, read_i32_be
 from mypy_extensions import i64, u8
 
-from warren.errors import ConnectionException
 from warren.limits import FRAME_HEADER_BYTES, FRAME_OVERHEAD_BYTES, FRAME_SLACK_BYTES
 from warren.wire.amqp091.erlang_text import frame_failure
+from warren.wire.amqp091.errors import ConnectionException
 from warren.wire.amqp091.properties import HEADER_FIXED_BYTES, write_header
 from warren.wire.amqp091.spec import Method
 from warren.wire.amqp091.table import write_u32

@@ -25,7 +25,6 @@ from typing import Final, final
 from librt.strings import BytesWriter, read_i16_be, read_i32_be, read_i64_be
 from mypy_extensions import i64
 
-from warren.errors import ConnectionException
 from warren.limits import CONTENT_BYTES_MAX
 from warren.wire.amqp091.arguments import (
     Reader,
@@ -36,6 +35,7 @@ from warren.wire.amqp091.arguments import (
     write_shortstr,
     write_timestamp,
 )
+from warren.wire.amqp091.errors import ConnectionException
 from warren.wire.amqp091.table import (
     Table,
     encode_entry,

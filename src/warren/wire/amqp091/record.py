@@ -10,7 +10,7 @@ from typing import Final, final
 from librt.strings import read_i32_be, read_i64_be
 from mypy_extensions import i64
 
-from warren.errors import ConnectionException
+from warren.wire.amqp091.errors import ConnectionException
 from warren.wire.amqp091.frame import FRAME_END
 from warren.wire.amqp091.properties import validate_properties
 

@@ -13,7 +13,6 @@ from typing import ClassVar, Final, final
 from librt.strings import BytesWriter, read_i16_be
 from mypy_extensions import i64, u8
 
-from warren.errors import ConnectionException
 from warren.wire.amqp091.arguments import (
     Reader,
     Truncated,
@@ -25,6 +24,7 @@ from warren.wire.amqp091.arguments import (
     write_shortstr,
 )
 from warren.wire.amqp091.erlang_text import decode_failure
+from warren.wire.amqp091.errors import ConnectionException
 from warren.wire.amqp091.table import Table, write_table
 
 FRAME_METHOD: Final = 1

@@ -44,8 +44,8 @@ from librt.strings import (
 )
 from mypy_extensions import i64, mypyc_attr, u8
 
-from warren.errors import ConnectionException
 from warren.limits import SHORTSTR_BYTES_MAX, TABLE_NESTING_MAX
+from warren.wire.amqp091.errors import ConnectionException
 
 
 @mypyc_attr(native_class=False)
