@@ -39,6 +39,7 @@ COMPILED = (
     "routing",
     "metadata",
     "queues",
+    "vhost",
     "protocols",
     "node",
     "client",

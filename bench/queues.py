@@ -42,6 +42,7 @@ from warren.log.config import LogConfig
 from warren.node.cluster import ClusterListener
 from warren.node.node import Node
 from warren.ports import Job, PeerHello
+from warren.protocols.amqp091.connection import Connection
 from warren.protocols.broker import Settings
 from warren.server.disk import OsDisk
 from warren.server.garbage import Garbage
@@ -377,7 +378,8 @@ class Client:
         self._reader = FrameReader(FRAME_BYTES_MAX)
         self.opened = False
         self.answers = 0
-        self.end = station.node.accept(self, "127.0.0.1", 0)
+        self.end = Connection(station.node, self, "127.0.0.1", 0)
+        station.node.accept(self.end)
         self._outbox += PROTOCOL_HEADER
         station.clients.append(self)
         self._bench.until(lambda: self.opened)

@@ -85,7 +85,9 @@ class SimConnection:
         self._reader = FrameReader(FRAME_BYTES_MAX)
         self._contents: dict[int, tuple[spec.Method, int, list[bytes]]] = {}
         self.site = site
-        self.end: Connection = (node or world.entry()).accept(self, "127.0.0.1", 0)
+        entry = node or world.entry()
+        self.end: Connection = Connection(entry, self, "127.0.0.1", 0)
+        entry.accept(self.end)
         self.send_bytes(PROTOCOL_HEADER)
 
     # The transport, for the node.

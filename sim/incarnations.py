@@ -25,7 +25,6 @@ from sim.model import CONFIRMED, NEVER, RETURNED, Message, Violation
 from warren.metadata.outcome import Outcome
 from warren.metadata.tables import NO_OWNER, QueueRecord
 from warren.node.node import Node
-from warren.node.session import VirtualHostSession
 from warren.wire.amqp091 import spec
 
 if TYPE_CHECKING:
@@ -241,10 +240,10 @@ class Incarnations:
 
     def identity(self, connection: SimConnection) -> int:
         """How a node calls a connection; 0 once it is over."""
-        session = connection.end.session
-        if not isinstance(session, VirtualHostSession):
+        handle = connection.end.handle
+        if handle is None:
             return 0
-        identity = int(session._identity)
+        identity = int(handle.identity)
         self._owners[identity] = connection
         return identity
 
@@ -400,7 +399,7 @@ class Incarnations:
             return True
         if queue.owner != NO_OWNER:
             owner = self._owners.get(queue.owner)
-            if owner is not None and (owner.dead or owner.end.session is None):
+            if owner is not None and (owner.dead or owner.end.handle is None):
                 world.count("exclusive queues gone with their connections")
                 return True
         for span in self.deletions.get(queue.name, ()):

@@ -18,7 +18,8 @@ BASE = {"errors", "limits", "ports"}
 WIRE = BASE | {"wire"}
 LOGS = WIRE | {"raft", "log", "message"}
 QUEUES = LOGS | {"queues", "metadata", "routing"}
-NODE = QUEUES | {"protocols", "node"}
+VHOST = QUEUES | {"vhost"}
+NODE = VHOST | {"protocols", "node"}
 
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
@@ -31,7 +32,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "routing": LOGS,
     "metadata": LOGS | {"routing"},
     "queues": LOGS,
-    "protocols": QUEUES,
+    "vhost": QUEUES,
+    "protocols": VHOST,
     "node": NODE - {"node"},
     "server": NODE | {"client"},
     "admin": NODE,

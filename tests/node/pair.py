@@ -18,6 +18,7 @@ from warren.node.frames import group_of, seal
 from warren.node.node import Node
 from warren.node.tables import METADATA_GROUP
 from warren.ports import PeerHello
+from warren.protocols.amqp091.connection import Connection
 from warren.protocols.broker import Settings
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import PROTOCOL_HEADER, FrameReader, content_frames, method_frame
@@ -394,7 +395,8 @@ class Client:
         self._settled_to = 0
         self._reader = FrameReader(FRAME_BYTES_MAX)
         self._content: tuple[spec.Method, int, bytes] | None = None
-        self.end = station.node.accept(self, "127.0.0.1", 0)
+        self.end = Connection(station.node, self, "127.0.0.1", 0)
+        station.node.accept(self.end)
         self.outbox += PROTOCOL_HEADER
 
     # The transport.

@@ -19,6 +19,7 @@ from warren.node import tables as tables_module
 from warren.node.disks import BEHIND, PING, PING_BYTES
 from warren.node.member import Member
 from warren.node.rows import Rows
+from warren.protocols.amqp091.connection import Connection
 from warren.raft.raft import Raft
 from warren.wire.amqp091 import spec
 
@@ -147,7 +148,8 @@ def test_a_turn_looks_at_the_timers_of_few_of_many_connections() -> None:
     for _ in range(2 * TURN_CONNECTIONS_MAX + 1):
         client = Client.__new__(Client)
         client.over = False
-        client.end = node.accept(client, "127.0.0.1", 0)
+        client.end = Connection(node, client, "127.0.0.1", 0)
+        node.accept(client.end)
         clients.append(client)
     pair.clock.advance(2 * node.settings.handshake_timeout_ms)
     node.tick_log()

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from tests.node.pair import Pair, Station
 from warren.limits import FRAME_BYTES_MAX
+from warren.protocols.amqp091.connection import Connection
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import PROTOCOL_HEADER, FrameReader, header_frame, method_frame
 from warren.wire.amqp091.properties import Properties, decode_properties
@@ -86,7 +87,8 @@ class Line:
         self._frame_max = frame_max
         self._reader = FrameReader(FRAME_BYTES_MAX)
         self._content: dict[int, tuple[spec.Method, int, Properties, bytes]] = {}
-        self.end = station.node.accept(self, "127.0.0.1", 0)
+        self.end = Connection(station.node, self, "127.0.0.1", 0)
+        station.node.accept(self.end)
         station.clients.append(self)
         if channels < 0:
             return

@@ -1,8 +1,10 @@
-"""What a command did to the tables."""
+"""What a command did to the tables, and who waits for it."""
 
 from __future__ import annotations
 
 from typing import final
+
+from mypy_extensions import mypyc_attr
 
 from warren.metadata.tables import ExchangeRecord, NodeRecord, QueueRecord
 
@@ -34,3 +36,12 @@ class Outcome:
         self.more_sessions: NodeRecord | None = None
         self.members_changed: list[QueueRecord] = []
         self.policies_changed: bool = False
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Change:
+    """A change of the tables on its way; what asked for it defines `applied`."""
+
+    def applied(self, outcome: Outcome) -> None:
+        """The change is durable and in force."""
+        raise AssertionError("a change defines applied")

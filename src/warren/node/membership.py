@@ -26,11 +26,11 @@ from warren.metadata import commands
 from warren.metadata.foreign_checks import foreign_command
 from warren.metadata.membership import node_with
 from warren.metadata.node_checks import check_node_that_joins
-from warren.metadata.outcome import Outcome
+from warren.metadata.outcome import Change, Outcome
 from warren.metadata.rows import Lot
 from warren.metadata.tables import MemberRecord, QueueRecord
 from warren.node.member import Member
-from warren.node.tables import METADATA_GROUP, Change
+from warren.node.tables import METADATA_GROUP
 from warren.ports import PeerHello
 from warren.protocols.peer import refusal as codes
 from warren.protocols.peer.hello import NO_CLUSTER

@@ -15,7 +15,6 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from warren import __version__
 from warren.errors import NOT_ALLOWED, CorruptRecord, Refusal
 from warren.limits import (
     ASSEMBLY_SHARE,
@@ -37,31 +36,26 @@ from warren.node.reconcile import Reconciler
 from warren.node.remote import Remotes
 from warren.node.repairs import Repairs
 from warren.node.replay import NodeReplayer
-from warren.node.session import VirtualHostSession
 from warren.node.tables import METADATA_GROUP, Tables
-from warren.ports import Clock, Disk, Executor, Peers, Random, Transport, Work
-from warren.protocols.amqp091.connection import Connection
+from warren.node.vhosts import NodeVhosts
+from warren.ports import Clock, Disk, Executor, Peers, Random, Work
 from warren.protocols.amqp091.output import Output
 from warren.protocols.broker import (
     ALARM_DISK,
     ALARM_MEMORY,
     ELSEWHERE_SHIFT,
     Broker,
-    Confirming,
     Login,
-    ReplyTarget,
-    Session,
-    SessionOwner,
     Settings,
 )
+from warren.protocols.client import ClientConnection, EndOfTurn
 from warren.queues.classic import ClassicQueue
 from warren.queues.logged import LoggedQueue
 from warren.queues.queue import Queue
 from warren.queues.transient import TransientQueue
 from warren.raft.state import Options
-from warren.wire.amqp091 import spec
-from warren.wire.amqp091.frame import method_frame
-from warren.wire.amqp091.table import Table
+from warren.vhost.handle import VhostHandle
+from warren.vhost.pending import Resumable
 
 NONCE_BYTES: Final = 16
 STOP_MS_MIN: Final = 1_500
@@ -113,37 +107,43 @@ class Node(Broker):
         self.queue_members: QueueMembers = QueueMembers(self)
         self.reconciler: Reconciler = Reconciler(self)
         self.repairs: Repairs = Repairs(self)
+        self.vhosts: NodeVhosts = NodeVhosts(
+            self.tables,
+            self.queue_members,
+            self.repairs,
+            random,
+            settings.node_name,
+            settings.max_message_bytes,
+        )
         self.cluster_id: bytes = b""
         self.cluster: Cluster = Cluster(
             self, settings.node_name, NoPeers() if peers is None else peers, Options()
         )
-        self.replies: dict[str, ReplyTarget] = {}
-        self.connections: dict[int, Connection] = {}
+        self.connections: dict[int, ClientConnection] = {}
         self._pulses: list[tuple[int, int]] = []
         """When which connection has something to see to, a heap."""
         self._pulses_due: bool = False
         """Whether more were due than one turn looks at."""
         self._warn: Callable[[str], None] = warn
         self._now_ms: int = clock.wall_ms()
-        self._closing: dict[int, Connection] = {}
+        self._closing: dict[int, ClientConnection] = {}
         self._dirty_queues: list[Queue] = []
         self._dirty_outputs: list[Output] = []
-        self._confirming: list[Confirming] = []
-        self._waking: dict[Confirming, None] = {}
-        self._going_on: list[Confirming] = []
+        self._confirming: list[EndOfTurn] = []
+        self._waking: dict[EndOfTurn, None] = {}
+        self._going_on: list[Resumable] = []
         self._works: deque[Work] = deque()
         self._spent_outputs: list[Output] = []
         self._snapshots_wanted: dict[int, None] = {}
         """Groups, in the order in which they are served."""
         self._congested: dict[Queue, None] = {}
-        self._to_tick: deque[Connection] = deque()
+        self._to_tick: deque[ClientConnection] = deque()
         """Connections whose timers are still to be looked at in this second."""
         self._lingering: list[Queue] = []
         self._appended_urgent: bool = False
         self._ticked_ms: int = clock.monotonic_ms()
         self._alarms: i64 = 0
         self._alarms_elsewhere: i64 = 0
-        self._greeting: bytes = b""
         self._last_identity: i64 = 0
 
     # Life.
@@ -178,11 +178,9 @@ class Node(Broker):
             and self.cluster.taken_over()
         )
 
-    def accept(self, transport: Transport, host: str, port: int) -> Connection:
-        """A client connected."""
-        connection = Connection(self, transport, host, port)
+    def accept(self, connection: ClientConnection) -> None:
+        """Look after a client that connected."""
         self.connections[id(connection)] = connection
-        return connection
 
     def joined(self, cluster_id: bytes) -> None:
         """A cluster took this node in."""
@@ -315,7 +313,7 @@ class Node(Broker):
     def shut_down(self) -> None:
         """Tell all clients; `close` follows when their sockets had a moment to drain."""
         for connection in list(self.connections.values()):
-            connection.close(320, "broker forced connection closure with reason 'shutdown'")
+            connection.shut_down("broker forced connection closure with reason 'shutdown'")
 
     def prepare_close(self) -> None:
         """Write everything down for an orderly end; `close` follows when the disk is done."""
@@ -398,12 +396,12 @@ class Node(Broker):
         self._spent_outputs.append(output)
         self.needs_turn = True
 
-    def confirm_later(self, channel: Confirming) -> None:
+    def confirm_later(self, channel: EndOfTurn) -> None:
         """Have a channel write its confirms in this turn."""
         self._confirming.append(channel)
         self.needs_turn = True
 
-    def go_on_later(self, channel: Confirming) -> None:
+    def go_on_later(self, channel: Resumable) -> None:
         """Have a channel go on in the next turn."""
         self._going_on.append(channel)
         self.needs_turn = True
@@ -413,42 +411,11 @@ class Node(Broker):
         self._works.append(work)
         self.needs_turn = True
 
-    def wake_later(self, channel: Confirming) -> None:
+    def wake_later(self, channel: EndOfTurn) -> None:
         """Have a channel's consumers looked at when settles have been applied."""
         self._waking[channel] = None
 
     # For connections.
-
-    def greeting(self) -> bytes:
-        """`connection.start` with product, version and capabilities, under RabbitMQ's keys."""
-        if not self._greeting:
-            start = spec.ConnectionStart(
-                0, 9, self._server_properties(), b"PLAIN AMQPLAIN", b"en_US"
-            )
-            self._greeting = method_frame(0, start.encode())
-        return self._greeting
-
-    def _server_properties(self) -> Table:
-        capabilities: Table = {
-            "publisher_confirms": True,
-            "exchange_exchange_bindings": True,
-            "basic.nack": True,
-            "consumer_cancel_notify": True,
-            "connection.blocked": True,
-            "consumer_priorities": True,
-            "authentication_failure_close": True,
-            "per_consumer_qos": True,
-            "direct_reply_to": True,
-        }
-        return {
-            "capabilities": capabilities,
-            "cluster_name": self.settings.node_name,
-            "copyright": "Copyright (c) the Warren authors.",
-            "information": "Licensed under the Apache License 2.0.",
-            "platform": "Python",
-            "product": "Warren",
-            "version": __version__,
-        }
 
     def login(self, user: str, password: str, host: str) -> Login | None:
         """Check name and password, and from where a loopback-only user comes."""
@@ -463,7 +430,7 @@ class Node(Broker):
         record = self.tables.authority.authenticate(user, secret, True)
         return None if record is None else Login(user, host)
 
-    def open_session(self, login: Login, vhost: str, owner: SessionOwner) -> Session:
+    def open_vhost(self, login: Login, vhost: str) -> VhostHandle:
         """Give a logged-in client its vhost."""
         most = self.settings.connections_max
         if 0 <= most < len(self.connections):
@@ -471,15 +438,16 @@ class Node(Broker):
             raise Refusal(NOT_ALLOWED, text)
         self.tables.authority.check_vhost(login.user, vhost)
         self._last_identity += 1
-        return VirtualHostSession(
-            self,
-            self.tables.vhosts[vhost],
-            self.tables.machine.vhosts[vhost],
-            login,
+        return VhostHandle(
+            self.vhosts,
+            vhost,
+            self.tables.machine.vhosts[vhost].router,
+            self.tables.vhosts[vhost].queues,
+            login.user,
             (self.cluster.session << LIFE_SHIFT) + self._last_identity,
         )
 
-    def pulse_later(self, connection: SessionOwner, at_ms: int) -> None:
+    def pulse_later(self, connection: ClientConnection, at_ms: int) -> None:
         """Have a connection see to what is due at a time."""
         heappush(self._pulses, (at_ms, id(connection)))
 
@@ -496,19 +464,18 @@ class Node(Broker):
                 connection.pulse(now)
         self._pulses_due = left == 0
 
-    def connection_closed(self, connection: SessionOwner) -> None:
+    def connection_closed(self, connection: ClientConnection) -> None:
         """Forget a connection."""
         self.connections.pop(id(connection), None)
         self._closing.pop(id(connection), None)
 
-    def connection_closing(self, connection: SessionOwner) -> None:
+    def connection_closing(self, connection: ClientConnection) -> None:
         """Keep a connection until its client answers."""
-        assert isinstance(connection, Connection)
         self._closing[id(connection)] = connection
 
     def shed_assembly(self) -> None:
         """Refuse a message of the connection that has most of such."""
-        worst: Connection | None = None
+        worst: ClientConnection | None = None
         for connection in list(self.connections.values()):
             if worst is None or connection.assembled_bytes > worst.assembled_bytes:
                 worst = connection
@@ -621,6 +588,7 @@ class Node(Broker):
             self._alarms = before | alarm
         else:
             self._alarms = before & ~alarm
+        self.vhosts.disk_full = self._alarms & ALARM_DISK != 0
         if self._alarms != before:
             self._announce_alarms()
             self.cluster.disks.tell()

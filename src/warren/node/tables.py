@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final, final
 
-from mypy_extensions import i64, mypyc_attr
+from mypy_extensions import i64
 
 from warren.errors import CorruptRecord
 from warren.limits import CHANGES_AT_ONCE_MAX
@@ -18,7 +18,7 @@ from warren.log.runlist import NO_RUNS, KnownRuns, LiveRuns
 from warren.metadata import commands, placement
 from warren.metadata.foreign_checks import foreign_command
 from warren.metadata.machine import MetadataMachine
-from warren.metadata.outcome import Outcome
+from warren.metadata.outcome import Change, Outcome
 from warren.metadata.passwords import SALT_BYTES
 from warren.metadata.permissions import Authority, first_commands
 from warren.metadata.tables import LIFE_SHIFT, ExchangeRecord, QueueRecord
@@ -26,7 +26,7 @@ from warren.node import copies
 from warren.node.beginnings import Beginning
 from warren.node.member import Member
 from warren.node.revived import RAFT_SESSION, Memory, Revived
-from warren.protocols.broker import ALARM_DISK, Confirming
+from warren.protocols.broker import ALARM_DISK
 from warren.queues.classic import ClassicQueue
 from warren.queues.fifo import Fifo
 from warren.queues.logged import LoggedQueue
@@ -35,6 +35,7 @@ from warren.queues.remote import RemoteQueue
 from warren.queues.replicated import Machine
 from warren.queues.transient import TransientQueue
 from warren.raft.members import Member as Copy
+from warren.vhost.pending import Resumable
 
 if TYPE_CHECKING:
     from warren.node.node import Node
@@ -45,15 +46,6 @@ METADATA_GROUP: Final = 1
 
 COMMAND_KIND: Final = b"\x05"
 """Before a command that belongs to no session, between nodes; see `membership`."""
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class Change:
-    """Someone who waits for a change of the tables."""
-
-    def applied(self, outcome: Outcome) -> None:
-        """The change is durable and in force."""
-        raise AssertionError("a change defines applied")
 
 
 @final
@@ -77,7 +69,7 @@ class Going:
     def __init__(self, record: QueueRecord) -> None:
         self.record: QueueRecord = record
         self.changes: i64 = 0
-        self.waiting: list[Confirming] = []
+        self.waiting: list[Resumable] = []
 
     def let_go(self) -> None:
         """Channels that wait go on."""

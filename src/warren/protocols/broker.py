@@ -1,63 +1,25 @@
-"""What a client protocol sees of the node: sessions, routes, and who waits for what."""
+"""What a client's connection asks of the node."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Final, final
 
-from mypy_extensions import i64, trait
+from mypy_extensions import i64
 
-from warren.errors import Refusal
 from warren.limits import TURN_CHANGES_MAX
 from warren.log.config import LogConfig
 from warren.ports import Work
 from warren.protocols.amqp091.output import OutputHost
-from warren.queues.links import Waiter
-from warren.queues.queue import Host, Queue
-from warren.wire.amqp091 import spec
-from warren.wire.amqp091.properties import PropertyScan
+from warren.protocols.client import ClientConnection, EndOfTurn
+from warren.queues.queue import Host
+from warren.vhost.handle import VhostHandle
+from warren.vhost.pending import Resumable
 
 ALARM_MEMORY: Final = 1
 ALARM_DISK: Final = 2
 ELSEWHERE_SHIFT: Final = 2
 """Alarms of other nodes stand so many bits above this node's own."""
-
-
-class Completion(Waiter):
-    """Someone who waits for work that may turn out to be impossible."""
-
-    def refused(self, refusal: Refusal) -> None:
-        """It cannot be done."""
-        raise AssertionError("a completion defines refused")
-
-    def named(self, name: str) -> None:
-        """The queue that was declared; called before the answer."""
-        raise AssertionError("a completion defines named")
-
-
-@trait
-class SessionOwner:
-    """The connection that a session belongs to."""
-
-    def close(self, code: int, text: str) -> None:
-        """End the connection from the server's side."""
-        raise AssertionError("a session owner defines close")
-
-
-@trait
-class Confirming:
-    """A channel with something to do at the end of the turn."""
-
-    def go_on(self) -> None:
-        """Take up what was put aside."""
-        raise AssertionError("a confirming channel defines go_on")
-
-    def write_confirms(self) -> None:
-        """Write the confirms that are due."""
-        raise AssertionError("a confirming channel defines write_confirms")
-
-    def wake_consumers(self) -> None:
-        """Let consumers take part again whose shared limit has room."""
-        raise AssertionError("a confirming channel defines wake_consumers")
 
 
 @final
@@ -137,186 +99,8 @@ class Settings:
         self.reconcile_trigger_ms: int = 10_000
 
 
-class ReplyTarget:
-    """A channel that takes direct replies."""
-
-    def replied(self, record: bytes) -> None:
-        """A message was published to this channel's reply address."""
-        raise AssertionError("a reply target defines replied")
-
-
-@final
-class Route:
-    """Where messages with one exchange and one routing key go, as of one generation.
-
-    Attributes:
-        exchange, routing_key, mandatory: As published.
-        generation: Routing state this was computed from; stale when the session's differs.
-        queues: The destinations, each once.
-        by_headers: Whether the exchange routes by each message's headers.
-        reply: Set where the message is a direct reply.
-    """
-
-    def __init__(self, exchange: str, routing_key: str, mandatory: bool, generation: i64) -> None:
-        self.exchange: str = exchange
-        self.routing_key: str = routing_key
-        self.mandatory: bool = mandatory
-        self.generation: i64 = generation
-        self.queues: list[Queue] = []
-        self.by_headers: bool = False
-        self.reply: ReplyTarget | None = None
-
-
-class Session:
-    """An authenticated connection's view of one vhost; the one place that authorises (R-39).
-
-    Methods that change topology check first, raise for what is wrong, and complete when the change
-    is durable. Reply texts are those of B-07.
-
-    Attributes:
-        max_message_bytes: Largest body that may be published.
-    """
-
-    max_message_bytes: i64
-
-    # Publishing.
-
-    def generation(self) -> i64:
-        """Changes whenever a route may have changed."""
-        raise AssertionError("a session defines generation")
-
-    def resolve(self, method: bytes) -> Route:
-        """The route of a `basic.publish` method frame.
-
-        Raises:
-            Refusal: This user may not publish there, or it does not exist, or `immediate` is set.
-        """
-        raise AssertionError("a session defines resolve")
-
-    def route_by_headers(self, route: Route, scan: PropertyScan, properties: bytes) -> Route:
-        """The route of one message by its headers, CC and BCC among them."""
-        raise AssertionError("a session defines route_by_headers")
-
-    def check_properties(self, scan: PropertyScan, route: Route) -> None:
-        """Refuse what this user may not claim and what is not supported.
-
-        Raises:
-            Refusal: `PRECONDITION_FAILED`.
-        """
-        raise AssertionError("a session defines check_properties")
-
-    def refuses(self, route: Route) -> bool:
-        """Whether publishes to this route cannot be taken now, for want of disk space."""
-        raise AssertionError("a session defines refuses")
-
-    # Topology.
-
-    def declare_exchange(self, method: spec.ExchangeDeclare, done: Completion) -> None:
-        """`exchange.declare`."""
-        raise AssertionError("a session defines declare_exchange")
-
-    def delete_exchange(self, method: spec.ExchangeDelete, done: Completion) -> None:
-        """`exchange.delete`."""
-        raise AssertionError("a session defines delete_exchange")
-
-    def bind_exchange(
-        self, method: spec.ExchangeBind | spec.ExchangeUnbind, done: Completion
-    ) -> None:
-        """`exchange.bind` and `exchange.unbind`."""
-        raise AssertionError("a session defines bind_exchange")
-
-    def declare_queue(self, method: spec.QueueDeclare, name: str, done: Completion) -> None:
-        """`queue.declare`; the reply's `a` is the message count, `b` the consumer count."""
-        raise AssertionError("a session defines declare_queue")
-
-    def bind_queue(
-        self, method: spec.QueueBind | spec.QueueUnbind, name: str, key: str, done: Completion
-    ) -> None:
-        """`queue.bind` and `queue.unbind`."""
-        raise AssertionError("a session defines bind_queue")
-
-    def delete_queue(self, method: spec.QueueDelete, name: str, done: Completion) -> None:
-        """`queue.delete`; the reply's `a` is how many messages went with it."""
-        raise AssertionError("a session defines delete_queue")
-
-    def queue_for(self, name: str, permission: str) -> Queue:
-        """A queue that this user may use.
-
-        Raises:
-            Refusal: It is not there, there is no permission, or it is another connection's.
-        """
-        raise AssertionError("a session defines queue_for")
-
-    # The rest.
-
-    def new_name(self, prefix: str) -> str:
-        """A name that nobody can guess."""
-        raise AssertionError("a session defines new_name")
-
-    def register_reply(self, address: str, target: ReplyTarget) -> None:
-        """Direct replies to an address go to this channel."""
-        raise AssertionError("a session defines register_reply")
-
-    def forget_reply(self, address: str) -> None:
-        """The address is dead."""
-        raise AssertionError("a session defines forget_reply")
-
-    def confirm_later(self, channel: Confirming) -> None:
-        """Have a channel write its confirms at the end of the turn."""
-        raise AssertionError("a session defines confirm_later")
-
-    def wake_later(self, channel: Confirming) -> None:
-        """Have a channel's consumers looked at when settles have been applied."""
-        raise AssertionError("a session defines wake_later")
-
-    def log_warning(self, text: str) -> None:
-        """Write to the node's log."""
-        raise AssertionError("a session defines log_warning")
-
-    def timed_out(
-        self, request: spec.Method, name: str, queue: Queue | None, done: Completion
-    ) -> Refusal:
-        """The error for a method that waited too long for its cluster, or its queue.
-
-        Args:
-            request: The method.
-            name: The queue that it declares.
-            queue: The queue that it uses.
-            done: Whoever waits for it; is told no more, as far as that can be.
-        """
-        raise AssertionError("a session defines timed_out")
-
-    def without_majority(self, queues: list[Queue]) -> Queue | None:
-        """The first of some queues that nobody leads; None if all are led, or need nobody to."""
-        raise AssertionError("a session defines without_majority")
-
-    def removing(self) -> bool:
-        """Whether any queue is about to go because its consumers or its connection went."""
-        raise AssertionError("a session defines removing")
-
-    def after_removal(self, queue: str, channel: Confirming) -> bool:
-        """Whether a queue is about to go; if so, the channel goes on when it is gone."""
-        raise AssertionError("a session defines after_removal")
-
-    def after_unbinding(self, exchange: str, channel: Confirming) -> bool:
-        """Whether such a queue may take an exchange along; if so, the channel goes on then."""
-        raise AssertionError("a session defines after_unbinding")
-
-    def go_on_later(self, channel: Confirming) -> None:
-        """Have a channel go on in the next turn."""
-        raise AssertionError("a session defines go_on_later")
-
-    def do_in_parts(self, work: Work) -> None:
-        """Have something done from the next turn on, in turns with whatever else is long."""
-        raise AssertionError("a session defines do_in_parts")
-
-    def closed(self) -> None:
-        """The connection is gone: so are its exclusive queues."""
-        raise AssertionError("a session defines closed")
-
-
 class Broker(Host, OutputHost):
-    """The node, as a connection sees it before and beside its session.
+    """The node, as a connection sees it beside its vhost.
 
     Attributes:
         settings: What the configuration says.
@@ -328,50 +112,68 @@ class Broker(Host, OutputHost):
     assembled_bytes: i64
     assembly_bytes_max: i64
 
+    @abstractmethod
     def monotonic_ms(self) -> int:
         """Milliseconds from an arbitrary start; never goes back."""
-        raise AssertionError("a broker defines monotonic_ms")
 
-    def greeting(self) -> bytes:
-        """The frame of `connection.start`, the same for everybody."""
-        raise AssertionError("a broker defines greeting")
+    # Coming and going.
 
+    @abstractmethod
     def login(self, user: str, password: str, host: str) -> Login | None:
         """Check who a client says it is; None if it may not come in."""
-        raise AssertionError("a broker defines login")
 
-    def open_session(self, login: Login, vhost: str, owner: SessionOwner) -> Session:
+    @abstractmethod
+    def open_vhost(self, login: Login, vhost: str) -> VhostHandle:
         """Give a logged-in client its vhost.
 
         Raises:
             Refusal: `NOT_ALLOWED`, there is no such vhost or no access to it.
         """
-        raise AssertionError("a broker defines open_session")
 
-    def pulse_later(self, connection: SessionOwner, at_ms: int) -> None:
+    @abstractmethod
+    def connection_closed(self, connection: ClientConnection) -> None:
+        """Forget a connection, which has nothing left in the broker."""
+
+    @abstractmethod
+    def connection_closing(self, connection: ClientConnection) -> None:
+        """Keep a closed connection, which waits for its client's answer."""
+
+    # Later.
+
+    @abstractmethod
+    def pulse_later(self, connection: ClientConnection, at_ms: int) -> None:
         """Call a connection's `pulse` at this time of `monotonic_ms`, if it is still there."""
-        raise AssertionError("a broker defines pulse_later")
 
-    def connection_closed(self, connection: SessionOwner) -> None:
-        """A connection has nothing left in the broker."""
-        raise AssertionError("a broker defines connection_closed")
+    @abstractmethod
+    def confirm_later(self, channel: EndOfTurn) -> None:
+        """Have a channel write its confirms at the end of the turn."""
 
-    def connection_closing(self, connection: SessionOwner) -> None:
-        """A closed connection waits for its client's answer."""
-        raise AssertionError("a broker defines connection_closing")
+    @abstractmethod
+    def wake_later(self, channel: EndOfTurn) -> None:
+        """Have a channel's consumers looked at when settles have been applied."""
 
+    @abstractmethod
+    def go_on_later(self, channel: Resumable) -> None:
+        """Have a channel go on in the next turn."""
+
+    @abstractmethod
+    def do_in_parts(self, work: Work) -> None:
+        """Have something done from the next turn on, in turns with whatever else is long."""
+
+    # Shortages, and the log.
+
+    @abstractmethod
     def shed_assembly(self) -> None:
         """Refuse a message that is not whole: there is too much of such."""
-        raise AssertionError("a broker defines shed_assembly")
 
+    @abstractmethod
     def alarms(self) -> i64:
         """Alarms raised now, a sum of the `ALARM_` constants, here and elsewhere."""
-        raise AssertionError("a broker defines alarms")
 
+    @abstractmethod
     def alarm_reason(self) -> str:
         """What blocked publishers are told."""
-        raise AssertionError("a broker defines alarm_reason")
 
+    @abstractmethod
     def log_warning(self, text: str) -> None:
         """Write to the node's log."""
-        raise AssertionError("a broker defines log_warning")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 if TYPE_CHECKING:
     from warren.queues.consumers import Consumer
@@ -64,6 +64,7 @@ class Reply:
         self.checkout: Checkout | None = None
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Waiter:
     """Someone who waits for a command's answer."""
 

@@ -69,14 +69,16 @@ class ClientProtocol(asyncio.Protocol):
         stream.set_write_buffer_limits(high=WRITE_HIGH_BYTES, low=WRITE_LOW_BYTES)
         self._server.clients.add(self)
         host, port = (stream.get_extra_info("peername") or ("", 0))[:2]
-        self._connection = self._server.node.accept(ClientTransport(stream), host, port)
+        node = self._server.node
+        self._connection = Connection(node, ClientTransport(stream), host, port)
+        node.accept(self._connection)
         self._server.doorkeeper.came(self)
 
     @property
     def is_open(self) -> bool:
         """Whether the client has logged in and opened its connection."""
         connection = self._connection
-        return connection is not None and connection.session is not None
+        return connection is not None and connection.handle is not None
 
     def shed(self) -> None:
         """Let the socket go, to make room for others."""

@@ -28,9 +28,8 @@ import msgspec
 from warren.errors import ClusterError
 from warren.metadata.commands import RemoveNode
 from warren.metadata.node_checks import check_majorities, check_remove_node
-from warren.metadata.outcome import Outcome
+from warren.metadata.outcome import Change, Outcome
 from warren.node.node import Node
-from warren.node.tables import Change
 from warren.protocols.broker import ALARM_DISK, ALARM_MEMORY
 from warren.server.config import ServerConfig
 from warren.server.list_operators import QueueList

@@ -13,9 +13,8 @@ import msgspec
 
 from warren.errors import ClusterError
 from warren.metadata.commands import Command
-from warren.metadata.outcome import Outcome
+from warren.metadata.outcome import Change, Outcome
 from warren.metadata.policy_checks import check_clear_policy, check_set_policy
-from warren.node.tables import Change
 
 if TYPE_CHECKING:
     from warren.node.node import Node

@@ -26,10 +26,9 @@ from warren.metadata.member_checks import (
     quorum_queue,
     voters,
 )
-from warren.metadata.outcome import Outcome
+from warren.metadata.outcome import Change, Outcome
 from warren.metadata.tables import QueueRecord
 from warren.node.queue_members import Standing
-from warren.node.tables import Change
 from warren.server.slices import Slices
 
 if TYPE_CHECKING:

@@ -5,16 +5,56 @@ Source: AMQP 0-9-1, 2.2.4; B-07; RabbitMQ's checks of `tune-ok`.
 
 from __future__ import annotations
 
-from typing import final
+from typing import Final, final
 
 from mypy_extensions import i64
 
+from warren import __version__
 from warren.limits import FRAME_BYTES_MAX, FRAME_BYTES_MIN, INITIAL_FRAME_BYTES_MAX
 from warren.protocols.broker import Broker, Login
 from warren.wire import sasl
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.errors import ConnectionException
+from warren.wire.amqp091.frame import method_frame
 from warren.wire.amqp091.table import Table
+
+_GREETINGS: Final[dict[str, bytes]] = {}
+"""The frame of `connection.start` by the node's name: the same for all clients."""
+
+
+def greeting(node_name: str) -> bytes:
+    """`connection.start` with product, version and capabilities, under RabbitMQ's keys."""
+    known = _GREETINGS.get(node_name)
+    if known is None:
+        start = spec.ConnectionStart(
+            0, 9, server_properties(node_name), b"PLAIN AMQPLAIN", b"en_US"
+        )
+        known = _GREETINGS[node_name] = method_frame(0, start.encode())
+    return known
+
+
+def server_properties(node_name: str) -> Table:
+    """What clients are told of the server that they have reached."""
+    capabilities: Table = {
+        "publisher_confirms": True,
+        "exchange_exchange_bindings": True,
+        "basic.nack": True,
+        "consumer_cancel_notify": True,
+        "connection.blocked": True,
+        "consumer_priorities": True,
+        "authentication_failure_close": True,
+        "per_consumer_qos": True,
+        "direct_reply_to": True,
+    }
+    return {
+        "capabilities": capabilities,
+        "cluster_name": node_name,
+        "copyright": "Copyright (c) the Warren authors.",
+        "information": "Licensed under the Apache License 2.0.",
+        "platform": "Python",
+        "product": "Warren",
+        "version": __version__,
+    }
 
 
 @final

@@ -30,12 +30,16 @@ from warren.protocols.amqp091.refusals import amqp_error
 from warren.protocols.amqp091.replies import DirectReplies
 from warren.protocols.amqp091.transactions import Transaction
 from warren.protocols.amqp091.unsettled import TagRun, Unsettled, runs_of
-from warren.protocols.broker import Completion, Confirming, Route, Session
+from warren.protocols.client import EndOfTurn
 from warren.queues.consumers import Limiter
 from warren.queues.links import Reply
 from warren.queues.pieces import SPENT_LISTS, LettingGo, Piece
 from warren.queues.publishing import PublishRun
 from warren.queues.queue import Queue
+from warren.vhost.handle import VhostHandle
+from warren.vhost.pending import PendingRequest, Result
+from warren.vhost.requests import VhostRequest
+from warren.vhost.routes import Route
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.erlang_text import close_text
 from warren.wire.amqp091.errors import (
@@ -64,16 +68,24 @@ TICK_MS_MAX: Final = 2_000
 
 
 @final
-class Pending(Completion):
-    """A method of this channel that waits for its answer."""
+class Pending(PendingRequest):
+    """A method of this channel that waits for its answer.
+
+    Attributes:
+        request: The method.
+        change: What it asks of the vhost; None if it is about a queue, or this channel.
+        queue: The queue that it is about, if it is.
+        name: The consumer tag of the consumer that it begins.
+        polls: Whether its message is on its way to the client, after which the channel goes on.
+    """
 
     def __init__(self, channel: Channel, request: spec.Method) -> None:
         self.channel: Channel = channel
         self.request: spec.Method = request
+        self.change: VhostRequest | None = None
         self.queue: Queue | None = None
         self.link: ConsumerLink | None = None
         self.polls: bool = False
-        """Whether its message is on its way to the client, behind which the channel goes on."""
         self.name: str = ""
         self.waited_ms: i64 = 0
         self.seen_ms: i64 = -1
@@ -82,14 +94,14 @@ class Pending(Completion):
         """The work is done."""
         self.channel.completed(self, reply)
 
+    def succeeded(self, result: Result) -> None:
+        """The vhost has done it."""
+        self.channel.changed(self, result)
+
     def refused(self, refusal: Refusal) -> None:
         """It turned out to be impossible."""
         request = self.request
         self.channel.refused(amqp_error(refusal, request.CLASS_ID, request.METHOD_ID))
-
-    def named(self, name: str) -> None:
-        """The queue that was declared."""
-        self.name = name
 
     def abandoned(self) -> None:
         """The queue was deleted meanwhile."""
@@ -109,10 +121,11 @@ class Pending(Completion):
 
 
 @final
-class Channel(PublishOwner, LinkOwner, Confirming):
+class Channel(PublishOwner, LinkOwner, EndOfTurn):
     """The server's side of one channel.
 
     Attributes:
+        vhost: What it may use.
         number: Its number on the connection.
         aside: Whether input has to be kept or dropped instead of handled.
         publishing: The way of its publishes.
@@ -131,13 +144,13 @@ class Channel(PublishOwner, LinkOwner, Confirming):
             `HEADER_OWED`.
     """
 
-    def __init__(self, connection: Connection, session: Session, number: i64) -> None:
+    def __init__(self, connection: Connection, vhost: VhostHandle, number: i64) -> None:
         self.connection: Connection = connection
-        self.session: Session = session
+        self.vhost: VhostHandle = vhost
         self.number: i64 = number
         self.aside: bool = False
         self.publishing: PublishPath = PublishPath(
-            session, self, number, connection.output.frame_max - FRAME_OVERHEAD_BYTES
+            vhost, self, number, connection.output.frame_max - FRAME_OVERHEAD_BYTES
         )
         self.unsettled: Unsettled = Unsettled()
         self.acked_to: i64 = 0
@@ -180,7 +193,7 @@ class Channel(PublishOwner, LinkOwner, Confirming):
             return
         method = spec.decode_method(data, at, end)
         try:
-            if self.session.removing() and methods.waits_for_removal(self, method):
+            if self.vhost.removing() and methods.waits_for_removal(self, method):
                 # Its queue is about to go; what is asked now has to find it gone.
                 self.aside = True
                 if self._taking_up:
@@ -259,7 +272,7 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         """Close the channel for a client's error."""
         if self._closing:
             return
-        self.session.log_warning(f"{self.connection.peer} channel {self.number}: {error}")
+        self.connection.broker.log_warning(f"{self.connection.peer} channel {self.number}: {error}")
         self.owed = self.publishing.owed()
         self.end()
         self._closing = True
@@ -315,6 +328,15 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         if not pending.polls and not self._waits():
             self.go_on()
 
+    def changed(self, pending: Pending, result: Result) -> None:
+        """The vhost has done what was asked: tell the client and go on."""
+        if self._ended:
+            return
+        self._pending = None
+        methods.answer_change(self, pending.request, result)
+        if not self._waits():
+            self.go_on()
+
     def _waits(self) -> bool:
         return self._pending is not None
 
@@ -350,7 +372,7 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         if isinstance(request, spec.TxCommit):
             assert self.transaction is not None
             # A commit may be long, and its disks slow.
-            queue = self.session.without_majority(self.transaction.awaited())
+            queue = self.vhost.without_majority(self.transaction.awaited())
             if queue is None:
                 return
         elif (
@@ -359,7 +381,11 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         ):
             # What it waits for is the disk here, or its turns.
             return
-        pending.refused(self.session.timed_out(request, pending.name, queue, pending))
+        if pending.change is not None:
+            pending.refused(self.vhost.timed_out(pending.change, pending))
+        else:
+            text = methods.overdue(request, queue)
+            pending.refused(self.vhost.use_timed_out(text, queue))
 
     def go_on(self) -> None:
         """Take up what was put aside, up to the next method that has to wait."""
@@ -388,7 +414,7 @@ class Channel(PublishOwner, LinkOwner, Confirming):
             if taken >= TURN_BYTES:
                 # The rest is for the next turn: other clients wait, too.
                 self.aside = True
-                self.session.go_on_later(self)
+                self.connection.broker.go_on_later(self)
                 break
             start = self._kept_at
             at = connection.take_up(self._kept, start, start + TURN_BYTES)
@@ -412,7 +438,7 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         confirms = self.publishing.confirms
         if confirms is not None and not self._ended:
             confirms.settled(run)
-            self.session.confirm_later(self)
+            self.connection.broker.confirm_later(self)
 
     def write_confirms(self) -> None:
         """Write the acks that are due; called at the end of the turn."""
@@ -539,7 +565,7 @@ class Channel(PublishOwner, LinkOwner, Confirming):
     def _let_go(self, taken: list[list[Piece]]) -> None:
         """Forget what was unsettled, in parts if it is much."""
         if len(taken) > SPENT_LISTS:
-            self.session.do_in_parts(LettingGo(taken))
+            self.connection.broker.do_in_parts(LettingGo(taken))
 
     def settle_now(self, runs: list[TagRun]) -> None:
         """Tell the queues that deliveries are done with."""
@@ -598,7 +624,7 @@ class Channel(PublishOwner, LinkOwner, Confirming):
 
     def _limits_changed(self) -> None:
         if self.limiter is not None and self.limiter.limit > 0:
-            self.session.wake_later(self)
+            self.connection.broker.wake_later(self)
 
     # For the methods.
 
@@ -607,6 +633,12 @@ class Channel(PublishOwner, LinkOwner, Confirming):
         self.aside = True
         pending = Pending(self, request)
         self._pending = pending
+        return pending
+
+    def wait_for(self, change: VhostRequest, request: spec.Method) -> Pending:
+        """Set the channel aside until the vhost has done what `request` asks for."""
+        pending = self.wait(request)
+        pending.change = change
         return pending
 
     def queue_name(self, name: str) -> str:

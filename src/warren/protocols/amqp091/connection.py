@@ -25,7 +25,7 @@ from warren.limits import (
     FRAME_SLACK_BYTES,
 )
 from warren.ports import Transport
-from warren.protocols.amqp091.agreement import Agreement
+from warren.protocols.amqp091.agreement import Agreement, greeting
 from warren.protocols.amqp091.channel import Channel
 from warren.protocols.amqp091.heartbeats import Heartbeats
 from warren.protocols.amqp091.output import Output, OutputOwner
@@ -36,15 +36,10 @@ from warren.protocols.amqp091.publishing import (
     still_owed,
 )
 from warren.protocols.amqp091.refusals import amqp_error
-from warren.protocols.broker import (
-    ALARM_DISK,
-    ALARM_MEMORY,
-    ELSEWHERE_SHIFT,
-    Broker,
-    Session,
-    SessionOwner,
-)
+from warren.protocols.broker import ALARM_DISK, ALARM_MEMORY, ELSEWHERE_SHIFT, Broker
+from warren.protocols.client import ClientConnection
 from warren.queues.queue import FlowControlled
+from warren.vhost.handle import VhostHandle
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.erlang_text import close_text, frame_failure
 from warren.wire.amqp091.errors import (
@@ -88,7 +83,7 @@ HELD_BY_FLOW: Final = 8
 
 
 @final
-class Connection(OutputOwner, SessionOwner, FlowControlled):
+class Connection(OutputOwner, ClientConnection, FlowControlled):
     """The server's side of one client connection.
 
     Attributes:
@@ -98,6 +93,7 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
         peer: The client's address as `host:port`.
         channels: Open and closing channels by number.
         agreement: What was agreed with the client.
+        handle: The way to its vhost, once it is open.
         assembled_bytes: What is here of messages that are not whole.
     """
 
@@ -108,7 +104,7 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
         self.vhost: str = ""
         self.peer: str = f"{host}:{port}"
         self.channels: dict[int, Channel] = {}
-        self.session: Session | None = None
+        self.handle: VhostHandle | None = None
         self.agreement: Agreement = Agreement(broker)
         self.state: i64 = AWAIT_HEADER
         self.assembled_bytes: i64 = 0
@@ -229,10 +225,10 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
         heartbeats.sent(now_ms, output.sent_bytes)
         self.broker.pulse_later(self, int(heartbeats.due_ms))
 
-    def close(self, code: int, text: str) -> None:
-        """End the connection from the server's side, for instance with 320 at shutdown."""
+    def shut_down(self, text: str) -> None:
+        """End the connection from the server's side."""
         if self.state == OPEN:
-            self._fail(ConnectionException(code, text))
+            self._fail(ConnectionException(320, text))
         elif self.state < OPEN:
             self._transport.close()
             self._end()
@@ -527,7 +523,7 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
 
     def _start(self) -> None:
         self.state = AWAIT_START_OK
-        self.output.buffer.write(self.broker.greeting())
+        self.output.buffer.write(greeting(self.broker.settings.node_name))
         self.output.touch()
 
     def _authenticate(self, method: spec.ConnectionStartOk) -> None:
@@ -560,7 +556,7 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
         login = self.agreement.login
         assert login is not None
         try:
-            self.session = self.broker.open_session(login, method.virtual_host, self)
+            self.handle = self.broker.open_vhost(login, method.virtual_host)
         except Refusal as refusal:
             raise amqp_error(refusal, method.CLASS_ID, method.METHOD_ID) from None
         self.vhost = method.virtual_host
@@ -570,10 +566,10 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
 
     def _open_channel(self, number: i64) -> None:
         self.agreement.check_channels(len(self.channels))
-        session = self.session
-        assert session is not None
+        handle = self.handle
+        assert handle is not None
         self._cut_off.pop(int(number), None)
-        self.channels[int(number)] = Channel(self, session, number)
+        self.channels[int(number)] = Channel(self, handle, number)
         self._forget_last()
         self.send(number, spec.ChannelOpenOk())
 
@@ -644,10 +640,10 @@ class Connection(OutputOwner, SessionOwner, FlowControlled):
             channel.end()
         self.output.closed = False
         self.output.let_go()
-        session = self.session
-        if session is not None:
-            self.session = None
-            session.closed()
+        handle = self.handle
+        if handle is not None:
+            self.handle = None
+            handle.closed()
         self.broker.connection_closed(self)
 
     def _forget_last(self) -> None:

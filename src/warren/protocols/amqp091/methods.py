@@ -22,6 +22,15 @@ from warren.queues.consumers import Limiter
 from warren.queues.links import IN_EXCLUSIVE_USE, Reply
 from warren.queues.queue import Queue
 from warren.routing.terms import is_integer_type, text_term, type_name
+from warren.vhost.pending import QueueDeclared, QueueDeleted, Result
+from warren.vhost.requests import (
+    BindRequest,
+    DeclareExchangeRequest,
+    DeclareQueueRequest,
+    DeleteExchangeRequest,
+    DeleteQueueRequest,
+    UnbindRequest,
+)
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.errors import ChannelException, ConnectionException
 from warren.wire.amqp091.table import Table
@@ -76,9 +85,9 @@ def waits_for_removal(channel: Channel, method: spec.Method) -> bool:
 
     If so, the channel goes on when it is gone.
     """
-    session = channel.session
+    vhost = channel.vhost
     if isinstance(method, spec.QueueDeclare):
-        return session.after_removal(method.queue, channel)
+        return vhost.after_removal(method.queue, channel)
     if isinstance(
         method,
         (
@@ -90,15 +99,15 @@ def waits_for_removal(channel: Channel, method: spec.Method) -> bool:
             spec.BasicGet,
         ),
     ):
-        if session.after_removal(method.queue or channel.last_queue, channel):
+        if vhost.after_removal(method.queue or channel.last_queue, channel):
             return True
-        return isinstance(method, (spec.QueueBind, spec.QueueUnbind)) and session.after_unbinding(
+        return isinstance(method, (spec.QueueBind, spec.QueueUnbind)) and vhost.after_unbinding(
             method.exchange, channel
         )
     if isinstance(method, (spec.ExchangeDeclare, spec.ExchangeDelete)):
-        return session.after_unbinding(method.exchange, channel)
+        return vhost.after_unbinding(method.exchange, channel)
     if isinstance(method, (spec.ExchangeBind, spec.ExchangeUnbind)):
-        return session.after_unbinding(method.source, channel) or session.after_unbinding(
+        return vhost.after_unbinding(method.source, channel) or vhost.after_unbinding(
             method.destination, channel
         )
     return False
@@ -108,38 +117,78 @@ def waits_for_removal(channel: Channel, method: spec.Method) -> bool:
 
 
 def _exchange(channel: Channel, method: spec.Method) -> None:
-    pending = channel.wait(method)
-    session = channel.session
+    vhost = channel.vhost
     if isinstance(method, spec.ExchangeDeclare):
-        session.declare_exchange(method, pending)
+        declare = DeclareExchangeRequest(
+            method.exchange,
+            method.type_,
+            method.durable,
+            method.auto_delete,
+            method.internal,
+            method.arguments,
+            method.passive,
+        )
+        vhost.declare_exchange(declare, channel.wait_for(declare, method))
     elif isinstance(method, spec.ExchangeDelete):
-        session.delete_exchange(method, pending)
-    elif isinstance(method, (spec.ExchangeBind, spec.ExchangeUnbind)):
-        session.bind_exchange(method, pending)
+        delete = DeleteExchangeRequest(method.exchange, method.if_unused)
+        vhost.delete_exchange(delete, channel.wait_for(delete, method))
+    elif isinstance(method, spec.ExchangeBind):
+        bind = BindRequest(
+            method.source, method.destination, True, method.routing_key, method.arguments
+        )
+        vhost.bind(bind, channel.wait_for(bind, method))
+    elif isinstance(method, spec.ExchangeUnbind):
+        unbind = UnbindRequest(
+            method.source, method.destination, True, method.routing_key, method.arguments
+        )
+        vhost.unbind(unbind, channel.wait_for(unbind, method))
     else:
         raise ConnectionException(503, "unimplemented method")
 
 
 def _queue(channel: Channel, method: spec.Method) -> None:
-    session = channel.session
+    vhost = channel.vhost
     if isinstance(method, spec.QueueDeclare):
-        session.declare_queue(method, method.queue, channel.wait(method))
-    elif isinstance(method, (spec.QueueBind, spec.QueueUnbind)):
+        declare = DeclareQueueRequest(
+            method.queue,
+            method.durable,
+            method.exclusive,
+            method.auto_delete,
+            method.arguments,
+            method.passive,
+        )
+        vhost.declare_queue(declare, channel.wait_for(declare, method))
+    elif isinstance(method, spec.QueueBind):
         name = channel.queue_name(method.queue)
-        key = method.routing_key
-        if method.queue == "" and key == "":
-            key = name
-        session.bind_queue(method, name, key, channel.wait(method))
+        key = _binding_key(method.queue, method.routing_key, name)
+        bind = BindRequest(method.exchange, name, False, key, method.arguments)
+        vhost.bind(bind, channel.wait_for(bind, method))
+    elif isinstance(method, spec.QueueUnbind):
+        name = channel.queue_name(method.queue)
+        key = _binding_key(method.queue, method.routing_key, name)
+        unbind = UnbindRequest(method.exchange, name, False, key, method.arguments)
+        vhost.unbind(unbind, channel.wait_for(unbind, method))
     elif isinstance(method, spec.QueueDelete):
         name = channel.queue_name(method.queue)
-        session.delete_queue(method, name, channel.wait(method))
+        delete = DeleteQueueRequest(name, method.if_unused, method.if_empty)
+        vhost.delete_queue(delete, channel.wait_for(delete, method))
     elif isinstance(method, spec.QueuePurge):
-        queue = session.queue_for(channel.queue_name(method.queue), "read")
+        queue = vhost.queue_for(channel.queue_name(method.queue), "read")
         pending = channel.wait(method)
         pending.queue = queue
         queue.purge(pending)
     else:
         raise ConnectionException(503, "unimplemented method")
+
+
+def _binding_key(queue: str, key: str, name: str) -> str:
+    """A binding's key: where neither queue nor key are given, the name of the queue last declared.
+
+    Args:
+        queue, key: As given.
+        name: The queue's.
+    """
+    return name if queue == "" and key == "" else key
 
 
 # --- messages -----------------------------------------------------------------------------------
@@ -203,11 +252,11 @@ def _consume(channel: Channel, method: spec.BasicConsume) -> None:
     if tag in channel.consumers or (channel.replies is not None and channel.replies.tag == tag):
         raise ConnectionException(530, f"attempt to reuse consumer tag '{tag}'")
     if tag == "":
-        tag = channel.session.new_name("amq.ctag-")
+        tag = channel.vhost.new_name("amq.ctag-")
     if name == DirectReplies.NAME:
         _consume_replies(channel, method, tag)
         return
-    queue = channel.session.queue_for(name, "read")
+    queue = channel.vhost.queue_for(name, "read")
     priority = _consume_arguments(queue, method.arguments)
     limiter = None if method.no_ack else channel.limiter
     if limiter is not None and limiter.limit > 0 and queue.kind == "quorum":
@@ -249,7 +298,7 @@ def _consume_replies(channel: Channel, method: spec.BasicConsume, tag: str) -> N
         raise ChannelException(406, "reply consumer already set")
     if not method.no_ack:
         raise ChannelException(406, "reply consumer cannot acknowledge")
-    channel.replies = DirectReplies(channel.session, channel.frames, channel.unsettled, tag)
+    channel.replies = DirectReplies(channel.vhost, channel.frames, channel.unsettled, tag)
     if not method.nowait:
         channel.send(spec.BasicConsumeOk(tag))
 
@@ -269,7 +318,7 @@ def _cancel(channel: Channel, method: spec.BasicCancel) -> None:
 
 def _get(channel: Channel, method: spec.BasicGet) -> None:
     name = channel.queue_name(method.queue)
-    queue = channel.session.queue_for(name, "read")
+    queue = channel.vhost.queue_for(name, "read")
     consumer_id = channel.pollers.get(id(queue))
     if consumer_id is None or not queue.current(consumer_id):
         consumer_id = queue.new_consumer()
@@ -330,11 +379,7 @@ def answer(channel: Channel, pending: Pending, reply: Reply) -> None:
     """
     request = pending.request
     queue = pending.queue
-    if isinstance(request, spec.QueueDeclare):
-        channel.last_queue = pending.name
-        if not request.nowait:
-            channel.send(spec.QueueDeclareOk(pending.name, int(reply.a), int(reply.b)))
-    elif isinstance(request, spec.BasicConsume):
+    if isinstance(request, spec.BasicConsume):
         if reply.code == IN_EXCLUSIVE_USE:
             raise ChannelException(403, f"{queue} in exclusive use")
         if not request.nowait:
@@ -349,9 +394,27 @@ def answer(channel: Channel, pending: Pending, reply: Reply) -> None:
     elif isinstance(request, spec.QueuePurge):
         if not request.nowait:
             channel.send(spec.QueuePurgeOk(int(reply.a)))
-    elif isinstance(request, spec.QueueDelete):
+    elif isinstance(request, spec.TxCommit):
+        channel.send(spec.TxCommitOk())
+    elif isinstance(request, spec.TxRollback):
+        channel.send(spec.TxRollbackOk())
+    else:
+        tables.answer(channel, request, reply, pending)
+
+
+def answer_change(channel: Channel, request: spec.Method, result: Result) -> None:
+    """Send the answer to a method whose work the vhost has done."""
+    if isinstance(request, spec.QueueDeclare):
+        assert isinstance(result, QueueDeclared)
+        channel.last_queue = result.name
         if not request.nowait:
-            channel.send(spec.QueueDeleteOk(int(reply.a)))
+            channel.send(
+                spec.QueueDeclareOk(result.name, int(result.messages), int(result.consumers))
+            )
+    elif isinstance(request, spec.QueueDelete):
+        assert isinstance(result, QueueDeleted)
+        if not request.nowait:
+            channel.send(spec.QueueDeleteOk(int(result.messages)))
     elif isinstance(request, spec.QueueBind):
         if not request.nowait:
             channel.send(spec.QueueBindOk())
@@ -366,12 +429,19 @@ def answer(channel: Channel, pending: Pending, reply: Reply) -> None:
     elif isinstance(request, spec.ExchangeBind):
         if not request.nowait:
             channel.send(spec.ExchangeBindOk())
-    elif isinstance(request, spec.ExchangeUnbind):
+    else:
+        assert isinstance(request, spec.ExchangeUnbind), "these are all that a vhost does"
         if not request.nowait:
             channel.send(spec.ExchangeUnbindOk())
-    elif isinstance(request, spec.TxCommit):
-        channel.send(spec.TxCommitOk())
-    elif isinstance(request, spec.TxRollback):
-        channel.send(spec.TxRollbackOk())
-    else:
-        tables.answer(channel, request, reply, pending)
+
+
+def overdue(request: spec.Method, queue: Queue | None) -> str:
+    """What to say of a method that has waited too long for a queue."""
+    title = "" if queue is None else str(queue)
+    if isinstance(request, spec.BasicConsume):
+        return f"timed out consuming from quorum {title}"
+    if isinstance(request, spec.BasicGet):
+        return f"Cannot get a message from {title}: timeout"
+    if isinstance(request, spec.TxCommit):
+        return f"{title} has not confirmed the commit in time, which may yet come about"
+    return f"failed to perform operation on {title} due to timeout"

@@ -31,11 +31,14 @@ from warren.limits import (
     EMPTY_FRAMES_MAX,
 )
 from warren.protocols.amqp091.confirms import Confirms
-from warren.protocols.broker import Route, Session
 from warren.queues.publishing import Publisher, PublishRun
 from warren.queues.queue import Queue
+from warren.vhost.handle import VhostHandle
+from warren.vhost.routes import Route
+from warren.wire.amqp091 import spec
 from warren.wire.amqp091.errors import ChannelException, ConnectionException
 from warren.wire.amqp091.properties import PropertyScan, decode_properties, scan_properties
+from warren.wire.amqp091.table import decode_table
 
 BASIC_PUBLISH: Final = 0x003C0028
 BASIC_CLASS: Final = 0x003C0000
@@ -218,13 +221,13 @@ class Shape:
         alone: Whether each message is handled by itself.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, vhost: VhostHandle) -> None:
         self.method: bytes = b""
         self.route: Route | None = None
         self.scan: PropertyScan = PropertyScan()
         self.properties: bytes = UNCHECKED
         self.alone: bool = False
-        self._session: Session = session
+        self._vhost: VhostHandle = vhost
 
     def goes_with(self, method: bytes) -> bool:
         """Whether the route of the message before is that of one with this method frame."""
@@ -232,7 +235,7 @@ class Shape:
         return (
             route is not None
             and method == self.method
-            and route.generation == self._session.generation()
+            and route.generation == self._vhost.generation()
         )
 
     def shares(self, properties: bytes) -> bool:
@@ -243,18 +246,24 @@ class Shape:
         """Find where messages with this method frame go.
 
         Raises:
-            ChannelException, ConnectionException: Nowhere, by this user.
+            Refusal: Nowhere, by this user.
+            ConnectionException: The frame is malformed, or `immediate` is set.
         """
         self.route = None
         self.properties = UNCHECKED
-        self.route = self._session.resolve(method)
+        publish = spec.decode_method(method, 7, len(method) - 1)
+        assert isinstance(publish, spec.BasicPublish)
+        if publish.immediate:
+            raise ConnectionException(540, "immediate=true", 60, 40)
+        self.route = self._vhost.resolve(publish.exchange, publish.routing_key, publish.mandatory)
         self.method = method
 
     def examine(self, properties: bytes) -> None:
         """Check properties, unless they are those of the last message on the same route.
 
         Raises:
-            ChannelException, ConnectionException: They are malformed, or may not be claimed.
+            Refusal: They may not be claimed.
+            ConnectionException: They are malformed.
         """
         if properties == self.properties:
             return
@@ -264,7 +273,7 @@ class Shape:
             raise ConnectionException(501, "content properties do not match their flags")
         route = self.route
         assert route is not None
-        self._session.check_properties(scan, route)
+        self._vhost.check_properties(scan, route)
         self.properties = properties
         self.alone = scan.direct_reply or scan.copies or route.by_headers
 
@@ -282,7 +291,7 @@ class PublishPath:
     """
 
     def __init__(
-        self, session: Session, owner: PublishOwner, channel: i64, payload_max: i64
+        self, vhost: VhostHandle, owner: PublishOwner, channel: i64, payload_max: i64
     ) -> None:
         """Begin without confirms.
 
@@ -295,11 +304,11 @@ class PublishPath:
         self.failed_at: i64 = 0
         self.begun: bool = False
         self.published: i64 = 0
-        self._session: Session = session
+        self._vhost: VhostHandle = vhost
         self._owner: PublishOwner = owner
         self._channel: i64 = channel
         self._payload_max: i64 = payload_max
-        self._shape: Shape = Shape(session)
+        self._shape: Shape = Shape(vhost)
 
     def publish(self, data: bytes, at: i64, end: i64) -> i64:
         """Accept whole messages of this channel from `data[at:end]`, as many as follow directly.
@@ -312,12 +321,12 @@ class PublishPath:
             not arrived whole, so that it is offered again with more input.
 
         Raises:
-            ChannelException, ConnectionException: A message was refused; `failed_at` is its
-                offset, and the messages before it have been accepted.
+            Refusal, ChannelException, ConnectionException: A message was refused; `failed_at` is
+                its offset, and the messages before it have been accepted.
         """
         self.failed_at = at
         self.check_idle()
-        limit = min(self._payload_max, self._session.max_message_bytes)
+        limit = min(self._payload_max, self._vhost.max_message_bytes)
         channel = self._channel
         shape = self._shape
         lengths = BytesWriter()
@@ -398,7 +407,8 @@ class PublishPath:
 
         Raises:
             ConnectionException: The frame is not the one that must follow.
-            ChannelException: The message is too large, or was refused when complete.
+            ChannelException: The message is too large.
+            Refusal: It was refused when it was complete.
         """
         assembly = self.assembly
         kind = data[at]
@@ -453,7 +463,7 @@ class PublishPath:
             raise ConnectionException(
                 501, f"content body size {size} exceeds maximum allowed size {CONTENT_BYTES_MAX}"
             )
-        limit = self._session.max_message_bytes
+        limit = self._vhost.max_message_bytes
         if missing > limit:
             raise ChannelException(
                 406, f"message size {missing} is larger than configured max size {limit}"
@@ -543,7 +553,8 @@ class PublishPath:
         if scan.direct_reply:
             record = self._owner.reply_to(record, scan, head)
         if scan.copies or route.by_headers:
-            route = self._session.route_by_headers(route, scan, shape.properties)
+            headers = decode_table(shape.properties, scan.headers_at, scan.headers_end)
+            route = self._vhost.route_by_headers(route, scan, headers)
             if scan.copies:
                 record = without_bcc(record, head)
         lengths = BytesWriter()
@@ -582,7 +593,7 @@ class PublishPath:
         elif not queues and route.mandatory:
             for record in split_records(records, lengths):
                 self._owner.unroutable(record, route)
-        if run is not None and (not queues or self._session.refuses(route)):
+        if run is not None and (not queues or self._vhost.refuses(route)):
             # Nobody to wait for: confirmed at once, or refused while the disk is full.
             run.refused = bool(queues)
             run.waiting = 1

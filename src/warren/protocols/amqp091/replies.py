@@ -17,7 +17,8 @@ from mypy_extensions import i64
 from warren.protocols.amqp091.consuming import MessageFrames
 from warren.protocols.amqp091.publishing import with_properties
 from warren.protocols.amqp091.unsettled import Unsettled
-from warren.protocols.broker import ReplyTarget, Session
+from warren.vhost.handle import VhostHandle
+from warren.vhost.routes import REPLY_PREFIX, ReplyTarget
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import method_frame
 from warren.wire.amqp091.properties import decode_properties
@@ -32,21 +33,21 @@ class DirectReplies(ReplyTarget):
         address: Routing key that reaches it.
     """
 
-    NAME: ClassVar[str] = "amq.rabbitmq.reply-to"
+    NAME: ClassVar[str] = REPLY_PREFIX
 
     def __init__(
-        self, session: Session, frames: MessageFrames, unsettled: Unsettled, tag: str
+        self, vhost: VhostHandle, frames: MessageFrames, unsettled: Unsettled, tag: str
     ) -> None:
         self.tag: str = tag
-        self.address: str = session.new_name("amq.rabbitmq.reply-to.")
-        self._session: Session = session
+        self.address: str = vhost.new_name(REPLY_PREFIX + ".")
+        self._vhost: VhostHandle = vhost
         self._frames: MessageFrames = frames
         self._unsettled: Unsettled = unsettled
-        session.register_reply(self.address, self)
+        vhost.register_reply(self.address, self)
 
     def close(self) -> None:
         """No more replies; the address is dead."""
-        self._session.forget_reply(self.address)
+        self._vhost.forget_reply(self.address)
 
     def replied(self, record: bytes) -> None:
         """Deliver a message that was published to the address."""

@@ -158,7 +158,7 @@ class TableReader(RawReader):
 
 
 def _queue(channel: Channel, name: str) -> QuorumQueue:
-    queue = channel.session.queue_for(name, "read")
+    queue = channel.vhost.queue_for(name, "read")
     if not isinstance(queue, QuorumQueue):
         raise ChannelException(406, f"{queue} is no quorum queue and cannot be read as a table")
     return queue
@@ -182,7 +182,7 @@ def _status(channel: Channel, queue: QuorumQueue, method: spec.TableStatus) -> N
     status = Status(channel, queue.fifo, method.group)
     if not status.go_on():
         channel.wait(method)
-        channel.session.do_in_parts(status)
+        channel.connection.broker.do_in_parts(status)
 
 
 def _checkouts(channel: Channel, queue: QuorumQueue, method: spec.TableCheckouts) -> None:
@@ -193,7 +193,7 @@ def _checkouts(channel: Channel, queue: QuorumQueue, method: spec.TableCheckouts
     listing = Listing(channel, checkouts, queue.fifo.part_runs)
     if not listing.go_on():
         channel.wait(method)
-        channel.session.do_in_parts(listing)
+        channel.connection.broker.do_in_parts(listing)
 
 
 @final

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Final, final
 
 from warren.protocols.amqp091.publishing import Transacted
 from warren.protocols.amqp091.unsettled import TagRun
-from warren.protocols.broker import Completion, Route
 from warren.queues.links import Reply
 from warren.queues.pieces import Piece
 from warren.queues.publishing import Publisher, PublishRun
 from warren.queues.queue import Queue
+from warren.vhost.routes import Route
 from warren.wire.amqp091.errors import ConnectionException
 
 if TYPE_CHECKING:
-    from warren.protocols.amqp091.channel import Channel
+    from warren.protocols.amqp091.channel import Channel, Pending
 
 
 ANSWERS_MAX: Final = 4_096
@@ -60,7 +60,7 @@ class Transaction(Publisher):
         self._runs: list[tuple[PublishRun, Route]] = []
         """Of the commit under way."""
         self._refused: bool = False
-        self._completion: Completion | None = None
+        self._pending: Pending | None = None
         self._left: deque[Answer] = deque()
         """Of the commit or the rollback under way, what is not done yet."""
         self._undoing: bool = False
@@ -75,11 +75,11 @@ class Transaction(Publisher):
         """Keep a nack or reject for the commit."""
         self._answers.append(Answer(taken, runs, False, requeue, failed))
 
-    def roll_back(self, completion: Completion) -> None:
+    def roll_back(self, pending: Pending) -> None:
         """Forget the publishes; deliveries are unsettled again when it completes."""
         self._left = self._answers
         self._undoing = True
-        self._begin(completion)
+        self._begin(pending)
         self.go_on()
 
     def runs(self) -> list[TagRun]:
@@ -91,12 +91,12 @@ class Transaction(Publisher):
             runs.extend(answer.runs)
         return runs
 
-    def commit(self, completion: Completion) -> None:
+    def commit(self, pending: Pending) -> None:
         """Do everything, and complete when the messages are safe."""
         published = self.published
         self._left = self._answers
         self._undoing = False
-        self._begin(completion)
+        self._begin(pending)
         path = self._channel.publishing
         for record in published:
             self._waiting += 1
@@ -107,10 +107,10 @@ class Transaction(Publisher):
             )
         self.go_on()
 
-    def _begin(self, completion: Completion) -> None:
+    def _begin(self, pending: Pending) -> None:
         self.published = []
         self._answers = deque()
-        self._completion = completion
+        self._pending = pending
         self._refused = False
         self._runs = []
         self._waiting = 1
@@ -140,7 +140,7 @@ class Transaction(Publisher):
             done += 1 + len(answer.runs)
             left.popleft()
         if left:
-            self._channel.session.go_on_later(self._channel)
+            self._channel.connection.broker.go_on_later(self._channel)
         else:
             self._one_less()
 
@@ -160,13 +160,13 @@ class Transaction(Publisher):
 
     def _one_less(self) -> None:
         self._waiting -= 1
-        completion = self._completion
-        if self._waiting == 0 and completion is not None:
-            self._completion = None
+        pending = self._pending
+        if self._waiting == 0 and pending is not None:
+            self._pending = None
             self._runs = []
             if self._refused:
                 self._channel.refused(
                     ConnectionException(506, "a queue refused messages; the commit failed")
                 )
             else:
-                completion.answered(Reply())
+                pending.answered(Reply())

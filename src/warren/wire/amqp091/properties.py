@@ -45,6 +45,7 @@ from warren.wire.amqp091.table import (
     write_table,
     write_u32,
 )
+from warren.wire.facts import MessageFacts
 
 BASIC_CLASS_ID: Final[i64] = 60
 HEADER_FIXED_BYTES: Final[i64] = 12
@@ -164,30 +165,20 @@ def _skip_table(data: bytes, offset: i64, end: i64) -> i64:
 
 
 @final
-class PropertyScan:
-    """What routing and queues care about in a message's properties.
+class PropertyScan(MessageFacts):
+    """What matters in a message's properties, as AMQP 0-9-1 has them.
 
     Attributes:
-        persistent: Delivery mode 2.
-        priority: 0 where none is set.
         headers_at, headers_end: The headers table's entries; equal where there are none.
-        expiration, user_id: As of the last message that had one; see `has_expiration`.
         direct_reply: Whether it asks for a direct reply.
-        copies: Whether its headers name further routing keys, in CC or BCC.
         special: Whether it must be looked at by itself: direct replies, CC and BCC.
     """
 
     def __init__(self) -> None:
-        self.persistent: bool = False
-        self.priority: i64 = 0
+        super().__init__()
         self.headers_at: i64 = 0
         self.headers_end: i64 = 0
-        self.expiration: bytes = b""
-        self.user_id: bytes = b""
-        self.has_expiration: bool = False
-        self.has_user_id: bool = False
         self.direct_reply: bool = False
-        self.copies: bool = False
         self.special: bool = False
 
 

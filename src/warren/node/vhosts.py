@@ -1,0 +1,96 @@
+"""What vhost handles get of this node: the tables, the place of queues, what is about to go."""
+
+from __future__ import annotations
+
+from typing import final
+
+from mypy_extensions import i64
+
+from warren.metadata.commands import Command, DeclareQueue
+from warren.metadata.outcome import Change
+from warren.metadata.tables import QueueRecord
+from warren.node.queue_members import QueueMembers
+from warren.node.repairs import Repairs
+from warren.node.tables import Going, Tables
+from warren.ports import Random
+from warren.vhost.handle import TopologyChange
+from warren.vhost.host import VhostHost
+from warren.vhost.pending import PendingRequest, Resumable
+
+
+@final
+class NodeVhosts(VhostHost):
+    """The node behind its vhost handles."""
+
+    def __init__(
+        self,
+        tables: Tables,
+        queue_members: QueueMembers,
+        repairs: Repairs,
+        random: Random,
+        node_name: str,
+        max_message_bytes: i64,
+    ) -> None:
+        super().__init__(tables.machine, tables.authority, node_name, max_message_bytes)
+        self._store: Tables = tables
+        self._queue_members: QueueMembers = queue_members
+        self._repairs: Repairs = repairs
+        self._random: Random = random
+
+    def random_bytes(self, count: int) -> bytes:
+        """Bytes that cannot be guessed."""
+        return self._random.bytes(count)
+
+    def submit(self, command: Command, change: Change) -> None:
+        """Have a change logged; `change` is told when it is in force here."""
+        self._store.submit(command, change)
+
+    def withdraw(self, pending: PendingRequest) -> None:
+        """Give up the changes that a request waits for, if they cannot come into force any more."""
+        for submitted in self._store.submitted():
+            change = submitted.change
+            if isinstance(change, TopologyChange) and change.pending is pending:
+                self._store.withdraw(submitted)
+
+    def new_group(self) -> i64:
+        """The incarnation of a queue that is about to be declared."""
+        return self._store.new_group()
+
+    def place(self, command: DeclareQueue) -> None:
+        """Say where a queue about to be declared will live."""
+        self._store.place(command)
+
+    def delete_owned(self, vhost: str, connection: i64) -> None:
+        """Delete the exclusive queues of a connection that is gone (PROP-03)."""
+        self._store.delete_owned(vhost, connection)
+
+    def majority_missing(self, queue: QueueRecord | None) -> str:
+        """That a queue, or the tables, have no leader, in few words; empty if they have."""
+        return self._queue_members.majority_missing(queue)
+
+    def stores(self, group_id: i64) -> bool:
+        """Whether a queue's messages go to the disk of this node."""
+        return group_id in self._store.logged
+
+    def halts(self, group_id: i64) -> bool:
+        """Whether a queue could not be started here because its log is damaged."""
+        return self._repairs.halts(int(group_id))
+
+    def removing(self) -> bool:
+        """Whether any queue is about to go, and the tables can be changed now."""
+        return self._store.removing and self._store.member().raft.leader != ""
+
+    def after_removal(self, vhost: str, queue: str, waiting: Resumable) -> bool:
+        """Whether a queue is about to go; if so, `waiting` goes on when it is gone."""
+        return _wait_for(self._store.going(vhost, queue), waiting)
+
+    def after_unbinding(self, vhost: str, exchange: str, waiting: Resumable) -> bool:
+        """Whether such a queue may take an exchange along; if so, `waiting` goes on then."""
+        return _wait_for(self._store.going_with(vhost, exchange), waiting)
+
+
+def _wait_for(going: Going | None, waiting: Resumable) -> bool:
+    if going is None:
+        return False
+    going.waiting.append(waiting)
+    return True

@@ -1,0 +1,61 @@
+"""What the node asks of any client's connection, whatever protocol it speaks."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from mypy_extensions import i64, trait
+
+from warren.vhost.pending import Resumable
+
+
+@trait
+class ClientConnection:
+    """A client's connection.
+
+    Attributes:
+        assembled_bytes: What is here of messages that are not whole.
+    """
+
+    assembled_bytes: i64
+
+    @abstractmethod
+    def shut_down(self, text: str) -> None:
+        """End the connection from the server's side, for what `text` says."""
+
+    @abstractmethod
+    def lost(self) -> None:
+        """Let go of everything in the broker: the socket is gone."""
+
+    @abstractmethod
+    def excuse(self) -> None:
+        """Count nothing as missing: this node stood still, and has not read what came meanwhile."""
+
+    @abstractmethod
+    def tick(self, now_ms: i64) -> None:
+        """See whether the client is still there; called about once a second."""
+
+    @abstractmethod
+    def pulse(self, now_ms: i64) -> None:
+        """See to what is due by now, as `Broker.pulse_later` was told."""
+
+    @abstractmethod
+    def set_alarms(self, alarms: i64, reason: str) -> None:
+        """Hold publishes back while there are alarms, a sum of the `ALARM_` constants."""
+
+    @abstractmethod
+    def shed_assembly(self, limit: i64) -> None:
+        """Refuse the largest message of which a part is here; all have more than `limit` bytes."""
+
+
+@trait
+class EndOfTurn(Resumable):
+    """A client's channel, or what other protocols have in its place, with something to do later."""
+
+    @abstractmethod
+    def write_confirms(self) -> None:
+        """Write the confirms that are due."""
+
+    @abstractmethod
+    def wake_consumers(self) -> None:
+        """Let consumers take part again whose shared limit has room."""

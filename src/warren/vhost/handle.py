@@ -1,0 +1,559 @@
+"""A client's view of its vhost: permissions, topology, routes.
+
+Every request of every protocol that touches an exchange or a queue comes through here, so this is
+where permissions are checked (R-39).
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from warren.errors import NOT_FOUND, PRECONDITION_FAILED, Refusal
+from warren.metadata import checks
+from warren.metadata.commands import Command
+from warren.metadata.machine import MetadataMachine
+from warren.metadata.names import SERVER_NAME_RANDOM_BYTES, clean_name, server_name
+from warren.metadata.outcome import Change, Outcome
+from warren.queues.links import Reply, Waiter
+from warren.queues.queue import Queue
+from warren.queues.remote import RemoteQueue
+from warren.routing.router import Router, routing_keys
+from warren.vhost.host import VhostHost
+from warren.vhost.pending import DONE, PendingRequest, QueueDeclared, QueueDeleted, Resumable
+from warren.vhost.properties import check_expiration, check_targets
+from warren.vhost.requests import (
+    BindingRequest,
+    BindRequest,
+    DeclareExchangeRequest,
+    DeclareQueueRequest,
+    DeleteExchangeRequest,
+    DeleteQueueRequest,
+    UnbindRequest,
+    VhostRequest,
+)
+from warren.vhost.routes import REPLY_PREFIX, ReplyTarget, Route
+from warren.vhost.timeouts import overdue, timed_out
+from warren.wire.amqp091.table import Table
+from warren.wire.facts import MessageFacts
+
+NAME_RANDOM_BYTES: Final = 16
+
+
+@final
+class TopologyChange(Change):
+    """A request that changes the tables and waits for the disk.
+
+    Attributes:
+        messages: How many a queue to be deleted had.
+    """
+
+    def __init__(self, vhost: VhostHandle, request: VhostRequest, pending: PendingRequest) -> None:
+        self._vhost: VhostHandle = vhost
+        self._request: VhostRequest = request
+        self.pending: PendingRequest = pending
+        self.messages: i64 = 0
+
+    def applied(self, outcome: Outcome) -> None:
+        """The change is in force. If another one came first, check again who wins."""
+        request = self._request
+        try:
+            if isinstance(request, DeclareQueueRequest):
+                self._vhost.finish_declare(request, outcome.changed, self.pending)
+                return
+            if isinstance(request, DeclareExchangeRequest) and not outcome.changed:
+                self._vhost.check_exchange(request)
+        except Refusal as refusal:
+            self.pending.refused(refusal)
+            return
+        if isinstance(request, DeleteQueueRequest):
+            self.pending.succeeded(QueueDeleted(self.messages))
+        else:
+            self.pending.succeeded(DONE)
+
+
+@final
+class DeclaredRemote(Waiter):
+    """Waits for the counts of another node's queue, for a declare."""
+
+    def __init__(self, queue: RemoteQueue, pending: PendingRequest) -> None:
+        self._queue: RemoteQueue = queue
+        self._pending: PendingRequest = pending
+
+    def answered(self, reply: Reply) -> None:
+        """They are known."""
+        queue = self._queue
+        self._pending.succeeded(
+            QueueDeclared(queue.name, queue.ready_count(), queue.consumer_count())
+        )
+
+    def abandoned(self) -> None:
+        """Its node went down, or it was deleted."""
+        self._pending.refused(Refusal(NOT_FOUND, self._queue.absence()))
+
+
+@final
+class DeletingRemote(Waiter):
+    """Waits for the counts of another node's queue, to delete it."""
+
+    def __init__(
+        self,
+        vhost: VhostHandle,
+        request: DeleteQueueRequest,
+        queue: RemoteQueue,
+        command: Command | None,
+        change: TopologyChange,
+    ) -> None:
+        self._vhost: VhostHandle = vhost
+        self._request: DeleteQueueRequest = request
+        self._queue: RemoteQueue = queue
+        self._command: Command | None = command
+        self._change: TopologyChange = change
+
+    def answered(self, reply: Reply) -> None:
+        """They are known: delete it, if it may be."""
+        try:
+            self._vhost.check_deletable(self._request, self._queue)
+        except Refusal as refusal:
+            self._change.pending.refused(refusal)
+            return
+        self._change.messages = self._queue.ready_count()
+        self._vhost.finish_delete(self._command, self._change)
+
+    def abandoned(self) -> None:
+        """Another client deleted it, which is no error; or its node went down."""
+        if self._queue.deleted:
+            self._change.pending.succeeded(QueueDeleted(0))
+        else:
+            self._change.pending.refused(Refusal(NOT_FOUND, self._queue.absence()))
+
+
+@final
+class VhostHandle:
+    """One client's connection in one vhost.
+
+    Requests for a change are checked first, and refused by raising; what passes is logged, and the
+    pending request is told when it is in force. Texts are those of B-07.
+
+    Attributes:
+        name: The vhost's.
+        identity: By which exclusive queues know the connection; unique in the cluster.
+        max_message_bytes: Largest body that may be published.
+    """
+
+    def __init__(
+        self,
+        host: VhostHost,
+        name: str,
+        router: Router,
+        queues: dict[str, Queue],
+        user: str,
+        identity: i64,
+    ) -> None:
+        """Let a user in, who was found to be allowed to.
+
+        Args:
+            router: The vhost's.
+            queues: Those of the vhost on this node, by name; it follows as they come and go.
+        """
+        self.name: str = name
+        self.identity: i64 = identity
+        self.max_message_bytes: i64 = host.max_message_bytes
+        self._host: VhostHost = host
+        self._tables: MetadataMachine = host.tables
+        self._queues: dict[str, Queue] = queues
+        self._router: Router = router
+        self._user: str = user
+        self._user_bytes: bytes = user.encode("utf-8", "surrogateescape")
+        self._over: bool = False
+
+    # Publishing.
+
+    def generation(self) -> i64:
+        """Changes whenever a route may have changed."""
+        return self._router.generation
+
+    def resolve(self, exchange: str, routing_key: str, mandatory: bool) -> Route:
+        """Where messages with this exchange and routing key go.
+
+        Raises:
+            Refusal: This user may not publish there, or there is no such exchange.
+        """
+        self._router.check_publish(exchange)
+        self._permit("write", "exchange", exchange)
+        route = Route(exchange, routing_key, mandatory, self._router.generation)
+        if exchange == "" and routing_key.startswith(REPLY_PREFIX):
+            route.reply = self._host.replies.get(routing_key)
+            return route
+        route.by_headers = self._router.needs_headers(exchange)
+        if not route.by_headers:
+            route.queues = self._named(self._router.route(exchange, routing_key))
+        return route
+
+    def route_by_headers(self, route: Route, facts: MessageFacts, headers: Table) -> Route:
+        """The route of one message by its headers, CC and BCC among them.
+
+        Raises:
+            Refusal: They are wrong, or a queue would not treat the message as it asks.
+        """
+        result = Route(route.exchange, route.routing_key, route.mandatory, route.generation)
+        if facts.copies:
+            keys = routing_keys(route.routing_key, headers)
+            names = self._router.route_keys(route.exchange, keys, headers)
+        else:
+            names = self._router.route(route.exchange, route.routing_key, headers)
+        result.queues = self._named(names)
+        check_targets(facts, result.queues)
+        return result
+
+    def check_properties(self, facts: MessageFacts, route: Route) -> None:
+        """Refuse what this user may not claim and what is not supported.
+
+        Raises:
+            Refusal: `PRECONDITION_FAILED`.
+        """
+        if facts.has_user_id and facts.user_id != self._user_bytes:
+            claimed = facts.user_id.decode("utf-8", "replace")
+            raise Refusal(
+                PRECONDITION_FAILED,
+                f"user_id property set to '{claimed}' but authenticated user was '{self._user}'",
+            )
+        if facts.has_expiration:
+            check_expiration(facts.expiration.decode("utf-8", "replace"))
+            raise Refusal(
+                PRECONDITION_FAILED,
+                "property 'expiration' is not supported yet by this version of Warren",
+            )
+        check_targets(facts, route.queues)
+
+    def refuses(self, route: Route) -> bool:
+        """Whether publishes to this route cannot be taken now, for want of disk space."""
+        host = self._host
+        if not host.disk_full:
+            return False
+        for queue in route.queues:
+            if host.stores(queue.group_id):
+                return True
+        return False
+
+    # Exchanges and bindings.
+
+    def declare_exchange(self, request: DeclareExchangeRequest, pending: PendingRequest) -> None:
+        """Have an exchange, made now if it is not there.
+
+        Raises:
+            Refusal: It cannot be, or this user may not have it.
+        """
+        name = request.name
+        if request.passive:
+            checks.use_exchange(self._tables, self.name, name)
+            pending.succeeded(DONE)
+            return
+        if name:
+            self._permit("configure", "exchange", name)
+        command = self._exchange_command(request)
+        alternate = request.arguments.get(checks.ALTERNATE_EXCHANGE)
+        if isinstance(alternate, str):
+            self._permit("read", "exchange", name)
+            self._permit("write", "exchange", alternate)
+        self._submit(command, request, pending)
+
+    def check_exchange(self, request: DeclareExchangeRequest) -> None:
+        """Check that an exchange of this name, which came first, is the same.
+
+        Raises:
+            Refusal: It is another one.
+        """
+        self._exchange_command(request)
+
+    def delete_exchange(self, request: DeleteExchangeRequest, pending: PendingRequest) -> None:
+        """Have no such exchange; one that is not there is no error.
+
+        Raises:
+            Refusal: It may not go, or not by this user.
+        """
+        name = request.name
+        if name:
+            self._permit("configure", "exchange", name)
+        command = checks.delete_exchange(self._tables, self.name, name, request.if_unused)
+        self._submit(command, request, pending)
+
+    def bind(self, request: BindRequest, pending: PendingRequest) -> None:
+        """Have a binding, made now if it is not there.
+
+        Raises:
+            Refusal: It cannot be, or this user may not have it.
+        """
+        self._permit_binding(request)
+        command = checks.bind(
+            self._tables,
+            self.name,
+            request.source,
+            request.destination,
+            request.to_exchange,
+            request.routing_key,
+            request.arguments,
+            self.identity,
+        )
+        self._submit(command, request, pending)
+
+    def unbind(self, request: UnbindRequest, pending: PendingRequest) -> None:
+        """Have no such binding; one that is not there is no error.
+
+        Raises:
+            Refusal: It may not go, or not by this user.
+        """
+        self._permit_binding(request)
+        command = checks.unbind(
+            self._tables,
+            self.name,
+            request.source,
+            request.destination,
+            request.to_exchange,
+            request.routing_key,
+            request.arguments,
+            self.identity,
+        )
+        self._submit(command, request, pending)
+
+    # Queues.
+
+    def declare_queue(self, request: DeclareQueueRequest, pending: PendingRequest) -> None:
+        """Have a queue, made now if it is not there; the result is `QueueDeclared`.
+
+        Raises:
+            Refusal: It cannot be, or this user may not have it.
+        """
+        if request.passive:
+            self._declare_passively(request, pending)
+            return
+        named_by_server = request.name == ""
+        if named_by_server:
+            checks.server_named(request.arguments)
+            request.name = server_name(self._host.random_bytes(SERVER_NAME_RANDOM_BYTES))
+        self._permit("configure", "queue", request.name)
+        command = self._queue_command(request, named_by_server)
+        if command is None:
+            self._declared(request.name, pending)
+        else:
+            self._submit(command, request, pending)
+
+    def finish_declare(
+        self, request: DeclareQueueRequest, created: bool, pending: PendingRequest
+    ) -> None:
+        """Go on with a declare that is durable; if a queue of this name came first, check it.
+
+        Raises:
+            Refusal: Another client's queue came first, or it cannot be reached.
+        """
+        if self._over and request.exclusive:
+            # It took so long that its connection has gone.
+            self._host.delete_owned(self.name, self.identity)
+            return
+        if not created:
+            command = self._queue_command(request, True)
+            if command is not None:
+                # It was deleted again before this node heard of it, all in one snapshot, or the
+                # nodes that it was to have members on are gone.
+                self._submit(command, request, pending)
+                return
+        self._declared(request.name, pending)
+
+    def delete_queue(self, request: DeleteQueueRequest, pending: PendingRequest) -> None:
+        """Have no such queue; one that is not there is no error. The result is `QueueDeleted`.
+
+        Raises:
+            Refusal: It may not go, or not by this user, or it cannot be reached.
+        """
+        name = request.name
+        self._permit("configure", "queue", name)
+        command = checks.delete_queue(
+            self._tables, self.name, name, request.if_unused, request.if_empty, self.identity
+        )
+        change = TopologyChange(self, request, pending)
+        queue = self._queues.get(name)
+        halted = queue is not None and self._host.halts(queue.group_id)
+        if halted and not request.if_unused and not request.if_empty:
+            # Nobody knows what it holds, and it is to go whatever that is.
+            queue = None
+        if queue is not None:
+            if isinstance(queue, RemoteQueue):
+                queue.check()
+                queue.count(DeletingRemote(self, request, queue, command, change))
+                return
+            queue.seal()
+            queue.hand_out()
+            self.check_deletable(request, queue)
+            change.messages = queue.ready_count()
+        if command is None:
+            pending.succeeded(QueueDeleted(0))
+        else:
+            self._host.submit(command, change)
+
+    def finish_delete(self, command: Command | None, change: TopologyChange) -> None:
+        """Delete a queue of another node, which may go."""
+        assert command is not None, "there is something to delete"
+        self._host.submit(command, change)
+
+    def check_deletable(self, request: DeleteQueueRequest, queue: Queue) -> None:
+        """Refuse to delete what has consumers or messages, if the client wants that.
+
+        Raises:
+            Refusal: `PRECONDITION_FAILED`.
+        """
+        record = self._tables.queue(self.name, queue.name)
+        assert record is not None
+        if request.if_unused and queue.consumer_count() > 0:
+            raise checks.in_use(record)
+        if request.if_empty and queue.ready_count() > 0:
+            raise checks.not_empty(record)
+
+    def queue_for(self, name: str, permission: str) -> Queue:
+        """A queue that this user and this connection may use.
+
+        Raises:
+            Refusal: It is not there, there is no permission, or it is another connection's.
+        """
+        name = clean_name(name)
+        self._permit(permission, "queue", name)
+        checks.use_queue(self._tables, self.name, name, self.identity)
+        queue = self._queues[name]
+        if isinstance(queue, RemoteQueue):
+            queue.check()
+        return queue
+
+    # Names and replies.
+
+    def new_name(self, prefix: str) -> str:
+        """A name that cannot be guessed: sixteen random bytes after a prefix."""
+        unique = urlsafe_b64encode(self._host.random_bytes(NAME_RANDOM_BYTES)).decode()
+        return prefix + unique.rstrip("=")
+
+    def register_reply(self, address: str, target: ReplyTarget) -> None:
+        """Have direct replies to an address go to a channel."""
+        self._host.replies[address] = target
+
+    def forget_reply(self, address: str) -> None:
+        """Drop a reply address, and the routes that remember it."""
+        self._host.replies.pop(address, None)
+        self._router.generation += 1
+
+    # Waiting.
+
+    def timed_out(self, request: VhostRequest, pending: PendingRequest) -> Refusal:
+        """Give a request up if that can still be, and say what there is no majority for."""
+        host = self._host
+        host.withdraw(pending)
+        text = overdue(request, self.name, host.node_name)
+        return timed_out(text, host.majority_missing(None))
+
+    def use_timed_out(self, text: str, queue: Queue | None) -> Refusal:
+        """The refusal of something else that has waited too long, for a queue or for the tables.
+
+        Args:
+            text: What was not done in time.
+        """
+        record = None if queue is None else self._tables.queue(self.name, queue.name)
+        return timed_out(text, self._host.majority_missing(record))
+
+    def without_majority(self, queues: list[Queue]) -> Queue | None:
+        """The first of some queues without a leader; None if all have one, or need none."""
+        for queue in queues:
+            record = self._tables.queue(self.name, queue.name)
+            if record is not None and record.kind == "quorum":
+                if self._host.majority_missing(record):
+                    return queue
+        return None
+
+    def removing(self) -> bool:
+        """Whether any queue is about to go because its consumers or its connection went."""
+        return self._host.removing()
+
+    def after_removal(self, queue: str, waiting: Resumable) -> bool:
+        """Whether a queue is about to go; if so, `waiting` goes on when it is gone."""
+        return self._host.after_removal(self.name, clean_name(queue), waiting)
+
+    def after_unbinding(self, exchange: str, waiting: Resumable) -> bool:
+        """Whether such a queue may take an exchange along; if so, `waiting` goes on then."""
+        return self._host.after_unbinding(self.name, clean_name(exchange), waiting)
+
+    def closed(self) -> None:
+        """Let the exclusive queues go with their connection, which is over (DUR-12)."""
+        self._over = True
+        self._host.delete_owned(self.name, self.identity)
+
+    def _permit(self, permission: str, what: str, name: str) -> None:
+        self._host.authority.check_resource(self._user, self.name, permission, what, name)
+
+    def _permit_binding(self, request: BindingRequest) -> None:
+        destination = request.destination
+        if not request.to_exchange:
+            self._permit("write", "queue", destination)
+        elif destination:
+            self._permit("write", "exchange", destination)
+        if request.source:
+            self._permit("read", "exchange", request.source)
+
+    def _named(self, names: list[str]) -> list[Queue]:
+        queues = self._queues
+        return [queues[name] for name in names]
+
+    def _exchange_command(self, request: DeclareExchangeRequest) -> Command | None:
+        return checks.declare_exchange(
+            self._tables,
+            self.name,
+            request.name,
+            request.kind,
+            request.durable,
+            request.auto_delete,
+            request.internal,
+            request.arguments,
+        )
+
+    def _queue_command(self, request: DeclareQueueRequest, named_by_server: bool) -> Command | None:
+        command = checks.declare_queue(
+            self._tables,
+            self.name,
+            request.name,
+            request.durable,
+            request.exclusive,
+            request.auto_delete,
+            request.arguments,
+            self.identity,
+            self._host.new_group(),
+            named_by_server,
+            self._host.node_name,
+        )
+        if command is not None:
+            self._host.place(command)
+        return command
+
+    def _declare_passively(self, request: DeclareQueueRequest, pending: PendingRequest) -> None:
+        name = request.name
+        if name.startswith(REPLY_PREFIX):
+            if name != REPLY_PREFIX and name not in self._host.replies:
+                raise Refusal(NOT_FOUND, f"no queue '{name}' in vhost '{self.name}'")
+            pending.succeeded(QueueDeclared(name, 0, 1))
+            return
+        checks.use_queue(self._tables, self.name, name, self.identity)
+        self._declared(name, pending)
+
+    def _declared(self, name: str, pending: PendingRequest) -> None:
+        queue = self._queues[name]
+        if isinstance(queue, RemoteQueue):
+            queue.check()
+            queue.count(DeclaredRemote(queue, pending))
+            return
+        queue.seal()
+        queue.hand_out()
+        pending.succeeded(QueueDeclared(name, queue.ready_count(), queue.consumer_count()))
+
+    def _submit(
+        self, command: Command | None, request: VhostRequest, pending: PendingRequest
+    ) -> None:
+        if command is None:
+            pending.succeeded(DONE)
+        else:
+            self._host.submit(command, TopologyChange(self, request, pending))

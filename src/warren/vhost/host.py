@@ -1,0 +1,97 @@
+"""What vhost handles need of their node."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from mypy_extensions import i64
+
+from warren.metadata.commands import Command, DeclareQueue
+from warren.metadata.machine import MetadataMachine
+from warren.metadata.outcome import Change
+from warren.metadata.permissions import Authority
+from warren.metadata.tables import QueueRecord
+from warren.vhost.pending import PendingRequest, Resumable
+from warren.vhost.routes import ReplyTarget
+
+
+class VhostHost:
+    """The node around all vhost handles.
+
+    Attributes:
+        tables: Vhosts, users and what else the cluster agrees on; read only, `submit` changes it.
+        authority: Answers for users and permissions.
+        node_name: As in `warren@host`.
+        max_message_bytes: Largest body that may be published.
+        disk_full: Whether nothing more may go to the disk of this node.
+        replies: What takes direct replies on this node, by address.
+    """
+
+    def __init__(
+        self,
+        tables: MetadataMachine,
+        authority: Authority,
+        node_name: str,
+        max_message_bytes: i64,
+    ) -> None:
+        self.tables: MetadataMachine = tables
+        self.authority: Authority = authority
+        self.node_name: str = node_name
+        self.max_message_bytes: i64 = max_message_bytes
+        self.disk_full: bool = False
+        self.replies: dict[str, ReplyTarget] = {}
+
+    @abstractmethod
+    def random_bytes(self, count: int) -> bytes:
+        """Bytes that cannot be guessed."""
+
+    # Changes of the tables.
+
+    @abstractmethod
+    def submit(self, command: Command, change: Change) -> None:
+        """Have a change logged; `change` is told when it is in force here."""
+
+    @abstractmethod
+    def withdraw(self, pending: PendingRequest) -> None:
+        """Give up the changes that a request waits for, if they cannot come into force any more."""
+
+    @abstractmethod
+    def new_group(self) -> i64:
+        """The incarnation of a queue that is about to be declared."""
+
+    @abstractmethod
+    def place(self, command: DeclareQueue) -> None:
+        """Say where a queue about to be declared will live."""
+
+    @abstractmethod
+    def delete_owned(self, vhost: str, connection: i64) -> None:
+        """Delete the exclusive queues of a connection that is gone."""
+
+    @abstractmethod
+    def majority_missing(self, queue: QueueRecord | None) -> str:
+        """Why a queue, or for None the tables, can do nothing now; empty if that is not known."""
+
+    # Queues.
+
+    @abstractmethod
+    def stores(self, group_id: i64) -> bool:
+        """Whether a queue's messages go to the disk of this node."""
+
+    @abstractmethod
+    def halts(self, group_id: i64) -> bool:
+        """Whether a queue is not to be used, because its log is damaged."""
+
+    @abstractmethod
+    def removing(self) -> bool:
+        """Whether any queue is about to go because its consumers or its connection went.
+
+        Not while the tables cannot be changed: then there is no point in waiting for it.
+        """
+
+    @abstractmethod
+    def after_removal(self, vhost: str, queue: str, waiting: Resumable) -> bool:
+        """Whether such a queue is about to go; if so, `waiting` goes on when it is gone."""
+
+    @abstractmethod
+    def after_unbinding(self, vhost: str, exchange: str, waiting: Resumable) -> bool:
+        """Whether such a queue may take an exchange along; if so, `waiting` goes on then."""

@@ -1,0 +1,44 @@
+"""Where published messages go."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Final, final
+
+from mypy_extensions import i64, trait
+
+from warren.queues.queue import Queue
+
+REPLY_PREFIX: Final = "amq.rabbitmq.reply-to"
+"""Names of what takes direct replies begin with this, and are no queues."""
+
+
+@trait
+class ReplyTarget:
+    """A client's channel that takes direct replies."""
+
+    @abstractmethod
+    def replied(self, record: bytes) -> None:
+        """A message was published to this channel's reply address."""
+
+
+@final
+class Route:
+    """Where messages with one exchange and one routing key go, as of one generation.
+
+    Attributes:
+        exchange, routing_key, mandatory: As published.
+        generation: Routing state this was computed from; stale when the vhost's differs.
+        queues: The destinations, each once.
+        by_headers: Whether the exchange routes by each message's headers.
+        reply: Set where the message is a direct reply.
+    """
+
+    def __init__(self, exchange: str, routing_key: str, mandatory: bool, generation: i64) -> None:
+        self.exchange: str = exchange
+        self.routing_key: str = routing_key
+        self.mandatory: bool = mandatory
+        self.generation: i64 = generation
+        self.queues: list[Queue] = []
+        self.by_headers: bool = False
+        self.reply: ReplyTarget | None = None
