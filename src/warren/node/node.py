@@ -39,7 +39,6 @@ from warren.node.replay import NodeReplayer
 from warren.node.tables import METADATA_GROUP, Tables
 from warren.node.vhosts import NodeVhosts
 from warren.ports import Clock, Disk, Executor, Peers, Random, Work
-from warren.protocols.amqp091.output import Output
 from warren.protocols.broker import (
     ALARM_DISK,
     ALARM_MEMORY,
@@ -49,6 +48,7 @@ from warren.protocols.broker import (
     Settings,
 )
 from warren.protocols.client import ClientConnection, EndOfTurn
+from warren.protocols.output import Output
 from warren.queues.classic import ClassicQueue
 from warren.queues.logged import LoggedQueue
 from warren.queues.queue import Queue

@@ -10,8 +10,8 @@ from mypy_extensions import i64
 from warren.limits import TURN_CHANGES_MAX
 from warren.log.config import LogConfig
 from warren.ports import Work
-from warren.protocols.amqp091.output import OutputHost
 from warren.protocols.client import ClientConnection, EndOfTurn
+from warren.protocols.output import OutputHost
 from warren.queues.queue import Host
 from warren.vhost.handle import VhostHandle
 from warren.vhost.pending import Resumable

@@ -28,7 +28,6 @@ from warren.ports import Transport
 from warren.protocols.amqp091.agreement import Agreement, greeting
 from warren.protocols.amqp091.channel import Channel
 from warren.protocols.amqp091.heartbeats import Heartbeats
-from warren.protocols.amqp091.output import Output, OutputOwner
 from warren.protocols.amqp091.publishing import (
     BASIC_PUBLISH,
     HEADER_OWED,
@@ -38,6 +37,7 @@ from warren.protocols.amqp091.publishing import (
 from warren.protocols.amqp091.refusals import amqp_error
 from warren.protocols.broker import ALARM_DISK, ALARM_MEMORY, ELSEWHERE_SHIFT, Broker
 from warren.protocols.client import ClientConnection
+from warren.protocols.output import Output, OutputOwner
 from warren.queues.queue import FlowControlled
 from warren.vhost.handle import VhostHandle
 from warren.wire.amqp091 import spec

@@ -20,8 +20,8 @@ from librt.strings import (
 from mypy_extensions import i16, i32, i64, trait, u8
 
 from warren.log.batch import Batch
-from warren.protocols.amqp091.output import Output
 from warren.protocols.amqp091.unsettled import Unsettled
+from warren.protocols.output import Output
 from warren.queues.links import Delivery, Link
 from warren.queues.queue import Queue
 from warren.wire.amqp091.properties import with_headers
