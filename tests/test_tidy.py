@@ -29,7 +29,7 @@ MAY_TOUCH: dict[str, set[str]] = {
     "client": {"selectors", "socket", "ssl", "threading", "time"},
 }
 
-CLEAR_ROOMS = {"client", "log", "metadata", "raft", "routing", "spark", "wire"}
+CLEAR_ROOMS = {"client", "log", "metadata", "raft", "routing", "spark", "vhost", "wire"}
 """Rooms whose docstrings all say who does what; others join when theirs do."""
 
 UNCLEAR = re.compile(r"\b([Ww]hoever|[Ss]omebody|[Ss]omeone|[Nn]obody)\b|^See `")
@@ -268,3 +268,83 @@ def test_no_dead_modules() -> None:
     }
     dead = sorted(modules - used)
     assert not dead
+
+
+AMQP_ROOMS = ("wire/", "client/", "protocols/amqp091/")
+"""Where AMQP 0-9-1 is spoken: only here are its methods, codes and frames known."""
+
+AMQP_WORDS = re.compile(
+    r"\bspec\.[A-Z]|\b(class|method)_id\b|\b(CLASS|METHOD)_ID\b|\bREPLY_NAMES\b"
+    r"|\b(Amqp|Protocol)Error\b|\b(Channel|Connection)Exception\b"
+)
+
+TABLES = "warren.wire.amqp091.table"
+"""Field tables, as which arguments and headers are kept, whatever protocol they came by."""
+
+AMQP_KNOWN: dict[str, set[str]] = {
+    # The listener for AMQP 0-9-1: it makes its connections and knows their heartbeats.
+    "server/clients.py": {
+        "warren.protocols.amqp091.connection",
+        "warren.wire.amqp091.frame",
+    },
+    "server/client_log.py": {"warren.protocols.amqp091.connection"},
+    # Clients of a broker; the errors are those of `warren.client`.
+    "server/client_commands.py": {"AmqpError", "ConnectionException"},
+    "spark/broker.py": {"ChannelException"},
+    "spark/columns.py": {"ConnectionException"},
+    "spark/group.py": {"ProtocolError"},
+    "spark/outgoing.py": {"ConnectionException", "warren.wire.amqp091.properties"},
+    # The errors' neutral base.
+    "errors.py": {"ProtocolError"},
+    "metadata/commands.py": {"ProtocolError"},
+    # Records are the frames of a publish, until a record has a flavour.
+    "node/frames.py": {"warren.wire.amqp091.record"},
+}
+"""What modules elsewhere may know of it, each for its reason; nothing is to be added."""
+
+
+def amqp_in(text: str) -> set[str]:
+    """Words and modules of AMQP 0-9-1 that a source file uses."""
+    found = {match.group(0) for match in AMQP_WORDS.finditer(text)}
+    for node in ast.walk(ast.parse(text)):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            module = node.module
+            names = [f"{module}.{alias.name}" for alias in node.names]
+            if module.count(".") > 2 or "amqp091" not in module:
+                names = [module]
+        found |= {name for name in names if ".amqp091" in name and name != TABLES}
+    return found
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=label)
+def test_amqp_is_known_where_it_is_spoken(path: Path) -> None:
+    """What lies below and beside the protocols serves all of them."""
+    name = path.relative_to(PACKAGE).as_posix()
+    if not name.startswith(AMQP_ROOMS):
+        assert amqp_in(path.read_text(encoding="utf-8")) == AMQP_KNOWN.get(name, set())
+
+
+def test_exceptions_are_of_modules_that_exist() -> None:
+    assert all((PACKAGE / name).exists() for name in AMQP_KNOWN)
+
+
+def test_words_of_amqp_are_found() -> None:
+    text = (
+        "from warren.wire.amqp091 import spec\n"
+        "from warren.wire.amqp091.table import Table\n"
+        "import warren.protocols.amqp091.channel\n"
+        "error.class_id = spec.QueueDeclare.CLASS_ID\n"
+        "raise ChannelException(404)\n"
+    )
+    assert amqp_in(text) == {
+        "warren.wire.amqp091.spec",
+        "warren.protocols.amqp091.channel",
+        "class_id",
+        "spec.Q",
+        "CLASS_ID",
+        "ChannelException",
+    }
+    assert not amqp_in("import warren\nfrom warren.vhost.handle import VhostHandle\n")

@@ -4,7 +4,8 @@
         channel = connection.channel()
         refused = channel.publish_many("", "orders", bodies, PERSISTENT)
 
-`table.Tables` reads queues as tables.
+`table.Tables` reads queues as tables. It speaks to brokers over sockets of its own; nothing of a
+node comes in.
 """
 
 from __future__ import annotations
