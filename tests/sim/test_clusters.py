@@ -38,6 +38,8 @@ FAILED_BEFORE = {
     71811: 1_000,  # a member that began anew took a term for durable that was not yet
     6000550: 1_000,  # who had begun anew was refused by one whose tables were older than that
     6000629: 1_000,  # a copy that could not be read waited for a vote, and was not replaced
+    6001660: 1_000,  # a lease that ended before its renewal was committed counted as none
+    6001785: 1_000,  # a copy was given up under a read, which was told of a log that is damaged
     400552: 1_000,  # a leader of the tables kept the lead, and could not read what others lacked
 }
 """Seeds that found something once, and the operations of those runs.

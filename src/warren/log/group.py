@@ -411,7 +411,10 @@ class GroupLog:
         ReadJob(self, first, last, max_bytes, reader, None).start()
 
     def read_raw(self, first: i64, last: i64, max_bytes: i64, reader: RawReader) -> None:
-        """As `read`, for the bytes of the batches; they do not enter the cache."""
+        """As `read`, for the bytes of the batches; they do not enter the cache.
+
+        If the group was deleted or reset meanwhile, the error is `Compacted`.
+        """
         ReadJob(self, first, last, max_bytes, None, reader).start()
 
     def read_entries(

@@ -158,6 +158,7 @@ class ReadJob(Reading):
         self._resume: i64 = first
         """Where to look on if the planned spans hold nothing."""
         self._found: list[Batch] = []
+        self._cuts_before: i64 = len(group.cuts)
         self._cuts_seen: i64 = 0
         self._damage: CorruptRecord | None = None
         """What was wrong with a span that was read; `_found` is what of it is whole."""
@@ -217,7 +218,7 @@ class ReadJob(Reading):
                 self._resume = self._first
         if error is not None:
             self._deliver([], error)
-        elif group.incomplete and self._raw_reader is not None:
+        elif self._raw_reader is not None and self._voided():
             # To whoever asked, nothing would mean that the messages are gone.
             self._deliver([], Compacted(f"group {group.id} is not what it was"))
         elif group.dropped or group.incomplete:
@@ -236,6 +237,11 @@ class ReadJob(Reading):
                 if batch.first <= self._last:
                     recent.append(batch)
             self._deliver(limited(recent, self._max_bytes), None)
+
+    def _voided(self) -> bool:
+        """Whether the group was deleted, or its log given up for another one, meanwhile."""
+        group = self._group
+        return group.dropped or group.incomplete or group.lowest_cut(self._cuts_before) == 0
 
     def give_up(self, error: OSError) -> None:
         self._deliver([], error)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, final
 from librt.strings import BytesWriter, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64
 
+from warren.errors import Compacted
 from warren.limits import TABLE_READ_BYTES_MAX
 from warren.log.listener import RawReader
 from warren.ports import Work
@@ -141,14 +142,22 @@ def answer(channel: Channel, request: spec.Method, reply: Reply, pending: Pendin
 class TableReader(RawReader):
     """Waits for the batches that a `table.read` asked for."""
 
-    def __init__(self, channel: Channel, pending: Pending) -> None:
+    def __init__(self, channel: Channel, pending: Pending, queue: QuorumQueue) -> None:
         self._channel: Channel = channel
         self._pending: Pending = pending
+        self._queue: QuorumQueue = queue
+        pending.queue = queue
 
     def raw_read(self, data: bytes, next_message: int, error: BaseException | None) -> None:
         """Send them."""
         channel = self._channel
         if not channel.is_open():
+            return
+        if isinstance(error, Compacted):
+            if self._queue.deleted:
+                self._pending.abandoned()
+            else:
+                channel.refused(_copied(self._queue))
             return
         if error is not None:
             channel.refused(ConnectionException(541, f"the log could not be read: {error}"))
@@ -166,10 +175,15 @@ def _queue(channel: Channel, name: str) -> QuorumQueue:
 
 def _read(channel: Channel, queue: QuorumQueue, method: spec.TableRead) -> None:
     if not queue.whole():
-        raise ConnectionException(541, f"{queue} is being copied to this node: read again")
+        raise _copied(queue)
     limit = min(max(method.max_bytes, 1), TABLE_READ_BYTES_MAX)
-    reader = TableReader(channel, channel.wait(method))
+    reader = TableReader(channel, channel.wait(method), queue)
     queue.log.read_raw(bounded(method.first), bounded(method.last), limit, reader)
+
+
+def _copied(queue: QuorumQueue) -> ConnectionException:
+    """What a read is told whose copy of the queue is not whole, or was given up under it."""
+    return ConnectionException(541, f"{queue} is being copied to this node: read again")
 
 
 def _ask(channel: Channel, queue: QuorumQueue, method: spec.Method, out: BytesWriter) -> None:
