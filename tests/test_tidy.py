@@ -59,7 +59,8 @@ def tracked(*patterns: str) -> list[Path]:
 PYTHON = tracked("*.py")
 TEXTS = PYTHON + tracked("*.sh", "Makefile", "ctl", "measure", "peer", "prepare", "*.js")
 GUIDES = [
-    ROOT / "docs" / f"{name}.md" for name in ("glossary", "adding-a-command", "adding-a-queue-type")
+    ROOT / "docs" / f"{name}.md"
+    for name in ("glossary", "adding-a-command", "adding-a-protocol", "adding-a-queue-type")
 ]
 DOCS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
