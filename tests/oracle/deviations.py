@@ -101,10 +101,6 @@ _DROPPED_AT_COMMIT: list[Any] = [
     {**_DECLARED, "queue": "o.quorum"},
 ]
 _AS_THE_GUIDE = "every return counts as a delivery attempt, as the guide of 4.0 says"
-_ONE_POLLER = (
-    "to a quorum queue a channel that gets is one consumer until it closes; at the oracle each get"
-    " is one until it is settled"
-)
 _LONG = "n" * 227 + "..."
 
 DEVIATIONS: dict[str, Deviation] = {
@@ -143,17 +139,7 @@ DEVIATIONS: dict[str, Deviation] = {
     ),
     "nack_requeue": Deviation(_AS_THE_GUIDE, _every_return_counts("a/1", {11: 1, 12: 1, 13: 1})),
     "recover": Deviation(_AS_THE_GUIDE, _every_return_counts("a/1", {9: 1})),
-    "tx_every_answer": Deviation(
-        f"{_AS_THE_GUIDE}; {_ONE_POLLER}",
-        [
-            Field("a/1", 3, ("consumer_count",), 1),
-            *_every_return_counts("a/2", {47: 1, 48: 1}),
-        ],
-    ),
-    "tx_unknown_tags": Deviation(
-        _ONE_POLLER,
-        [Field("a/1", event, ("consumer_count",), 1) for event in (20, 25)],
-    ),
+    "tx_every_answer": Deviation(_AS_THE_GUIDE, _every_return_counts("a/2", {47: 1, 48: 1})),
     "tx_recover": Deviation(_AS_THE_GUIDE, _every_return_counts("a/1", {15: 1})),
     "tx_queue_gone": Deviation(
         "the oracle ends the connection; ours drops such messages, as without a transaction",

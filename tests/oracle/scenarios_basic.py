@@ -41,6 +41,11 @@ EVERY_PROPERTY = {
 def _fill(s: Session, queue: str, count: int, arguments: dict[str, object] | None = None) -> None:
     """Declare a queue and put messages 0..count-1 into it."""
     s.call(1, "queue.declare", queue=queue, durable=True, arguments=arguments or {})
+    _put(s, queue, count)
+
+
+def _put(s: Session, queue: str, count: int) -> None:
+    """Put messages 0..count-1 into an empty queue."""
     for number in range(count):
         s.publish(1, "", queue, b"%d" % number, {"delivery_mode": 2})
     s.until(queue, count)
@@ -558,8 +563,9 @@ def tx_unknown_tags(s: Session) -> None:
     """Told when they are sent, not at the commit; what waited for it is undone."""
     s.open()
     for queue, arguments in KINDS:
+        s.call(1, "queue.declare", queue=queue, durable=True, arguments=arguments)
         for method in ("basic.ack", "basic.nack", "basic.reject"):
-            _fill(s, queue, 1, arguments)
+            _put(s, queue, 1)
             s.call(1, "tx.select")
             event = s.call(1, "basic.get", queue=queue)
             assert event is not None
@@ -575,8 +581,9 @@ def tx_every_answer(s: Session) -> None:
     """Acks, nacks and rejects with and without requeue, done in their order or undone."""
     s.open("a", 1, 2)
     for queue, arguments in KINDS:
+        s.call(1, "queue.declare", queue=queue, durable=True, arguments=arguments)
         for end in ("tx.rollback", "tx.commit"):
-            _fill(s, queue, 7, arguments)
+            _put(s, queue, 7)
             s.call(2, "tx.select")
             tags = []
             for _ in range(7):
