@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from random import Random
+
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from warren.protocols.amqp091.unsettled import TagRun, Unsettled, runs_of
 from warren.queues.consumers import Consumer, Limiter
 from warren.queues.fifo import Fifo
+from warren.queues.pieces import CHUNK_PIECES, SHARES_MAX, UNCOUNTED_CHUNKS
 from warren.queues.queue import Host, Queue
 from warren.queues.runs import as_run
 
@@ -150,6 +155,144 @@ class UnsettledMachine(RuleBasedStateMachine):
         assert unsettled.first() == min(self.model, default=0)
         for tag in range(int(unsettled.next_tag) + 1):
             assert unsettled.holds(tag) == (tag in self.model)
+
+
+class Channel:
+    """What a channel has not settled, tag by tag, of consumers some of which may poll.
+
+    The ids of a consumer that polls begin anew when it holds nothing any more.
+    """
+
+    def __init__(self, random: Random, consumers: int) -> None:
+        self.random = random
+        self.unsettled = Unsettled()
+        self.consumers = consumers
+        self.model: dict[int, Owed] = {}
+        self.next_mids: dict[tuple[int, int], int] = {}
+
+    def deliver(self, count: int) -> None:
+        """Mostly the consumers take turns."""
+        held = {owed[:2] for owed in self.model.values()}
+        for turn in range(count):
+            if self.random.random() < 0.1:
+                turn = self.random.randrange(self.consumers)
+            owner = (turn % 2, turn % self.consumers)
+            mid = self.next_mids.get(owner, 0) if owner in held else 0
+            held.add(owner)
+            many = self.random.choice([1, 1, 1, 2])
+            self.next_mids[owner] = mid + many
+            tag = int(self.unsettled.next_tag)
+            self.unsettled.next_tag += many
+            self.unsettled.add(many, QUEUES[owner[0]], owner[1], mid)
+            for at in range(many):
+                self.model[tag + at] = (*owner, mid + at)
+
+    def take(self, first: int, last: int) -> list[TagRun]:
+        """Some are settled, each for itself."""
+        taken = runs_of(self.unsettled.take(first, last))
+        for run in taken:
+            for at in range(run.count):
+                owed = self.model.pop(int(run.key) + at)
+                assert owed == (QUEUES.index(run.queue), run.consumer_id, run.mid + at)
+        return taken
+
+    def ends(self) -> list[int]:
+        """The last tag of each chunk."""
+        tails = [chunk.pieces[-1] for chunk in self.unsettled._pieces.chunks()]
+        return [int(tail.key + tail.count - 1) for tail in tails]
+
+    def roll_back(self, first: int, last: int) -> None:
+        """A transaction that had acked these is rolled back."""
+        before = dict(self.model)
+        for run in self.take(first, last):
+            self.unsettled.put_back(run)
+        self.model = before
+
+    def check(self, last: int) -> None:
+        """Each consumer with something up to a tag has one run, with all of that and no more."""
+        up_to: dict[tuple[int, int], list[int]] = {}
+        behind: dict[tuple[int, int], list[int]] = {}
+        for tag, owed in self.model.items():
+            (up_to if tag <= last else behind).setdefault(owed[:2], []).append(owed[2])
+        spans = self.unsettled.spans(last)
+        found = {(QUEUES.index(span.queue), int(span.consumer_id)): span for span in spans}
+        assert len(found) == len(spans) and set(found) == set(up_to)
+        for owner, span in found.items():
+            assert 0 <= span.mid <= min(up_to[owner])
+            told = span.mid + span.count
+            assert max(up_to[owner]) < told <= self.next_mids[owner]
+            assert told <= min(behind.get(owner, [told]))
+        owners = {
+            (QUEUES.index(run.queue), int(run.consumer_id)) for run in self.unsettled.owners()
+        }
+        assert owners == {owed[:2] for owed in self.model.values()}
+        assert self.unsettled.count() == len(self.model)
+
+
+@pytest.mark.parametrize("consumers", [2, 9, SHARES_MAX + 1])
+@pytest.mark.parametrize("seed", range(2))
+def test_many_runs_of_consumers_that_take_turns(consumers: int, seed: int) -> None:
+    """So many that the channel keeps count of them: the same as tag by tag."""
+    random = Random(seed)
+    channel = Channel(random, consumers)
+    channel.deliver((UNCOUNTED_CHUNKS + 16) * CHUNK_PIECES)
+    for _ in range(8):
+        there = int(channel.unsettled.next_tag)
+        choice = random.randrange(6)
+        first = random.randrange(there)
+        if choice == 0:
+            channel.deliver(random.choice([1, 300, 3_000]))
+        elif choice == 1:
+            step = random.choice([2, 3, 9])
+            for tag in range(first, min(first + 2_000, there)):
+                if tag % step:
+                    channel.take(tag, tag)
+        elif choice == 2:
+            channel.take(first, first + random.choice([0, 50, 4_000]))
+        elif choice == 3:
+            channel.roll_back(first, first + random.choice([40, 900]))
+        elif choice == 4:
+            # What is left of a chunk is the end, and more comes.
+            for tag in range(first, first + 300, 2):
+                channel.take(tag, tag)
+            channel.take(first + 200, there)
+            channel.deliver(CHUNK_PIECES)
+        else:
+            # All that some consumer has, or all of that up to a tag; it may begin anew.
+            owner = channel.model[min(channel.model)][:2]
+            behind = random.choice([there, first])
+            for tag, owed in list(channel.model.items()):
+                if owed[:2] == owner and tag < behind:
+                    channel.take(tag, tag)
+            channel.deliver(50)
+        ends = channel.ends()
+        at = bisect_left(ends, first)
+        for last in (first - 1, *ends[max(0, at - 1) : at + 4], there):
+            channel.check(last)
+    last = random.choice(list(channel.model))
+    left = {tag: owed for tag, owed in channel.model.items() if tag > last}
+    channel.take(0, last)
+    assert channel.model == left
+    channel.deliver(300)
+    channel.check(int(channel.unsettled.next_tag))
+
+
+def test_some_of_many_runs_are_put_back() -> None:
+    """At the beginning, in place of a whole chunk, and where one chunk ends and the next begins."""
+    channel = Channel(Random(1), 9)
+    channel.deliver((UNCOUNTED_CHUNKS + 16) * CHUNK_PIECES)
+    channel.take(0, channel.ends()[UNCOUNTED_CHUNKS + 2])
+    beginning = min(channel.model)
+    channel.take(beginning + 50, beginning + 150)
+    for first, last in (
+        (beginning, beginning + 40),
+        (beginning, channel.ends()[0] + 20),
+        (channel.ends()[5] - 20, channel.ends()[5] + 20),
+        (channel.ends()[3] - 20, channel.ends()[6] + 20),
+    ):
+        channel.roll_back(first, last)
+        for end in (first - 1, *channel.ends()[:9]):
+            channel.check(end)
 
 
 TestConsumer = ConsumerMachine.TestCase

@@ -16,7 +16,7 @@ import pytest
 from librt.strings import BytesWriter
 
 from warren.ports import Work
-from warren.protocols.amqp091.unsettled import Unsettled
+from warren.protocols.amqp091.unsettled import TagRun, Unsettled
 from warren.queues import commands
 from warren.queues.consumers import Consumer
 from warren.queues.fifo import FREED_MAX, Fifo
@@ -336,6 +336,39 @@ def test_tags_of_one_consumer_are_settled_together() -> None:
         found.append(steps(ack))
         assert unsettled.count() == 2
     assert no_more(*found)
+
+
+SPAN_LINES_MAX = 60
+"""To join what a consumer has in a chunk. A look at each run of the chunk takes ten times this."""
+
+
+@pytest.mark.parametrize("cut", [1, 4_001])
+def test_tags_of_consumers_that_take_turns_are_settled_for_the_cost_of_chunks(cut: int) -> None:
+    """An ack of all, or up to a tag somewhere in a chunk, when every second one was acked."""
+    consumers = 3
+    queue = Queue(NoHost(), "/", "q", "classic", Fifo(-1, True))
+    sizes = (20_000, 40_000)
+    found = []
+    for size in sizes:
+        unsettled = Unsettled()
+        for tag in range(1, size + 1):
+            unsettled.next_tag += 1
+            unsettled.add(1, queue, tag % consumers, tag // consumers)
+        for tag in range(2, size, 2):
+            unsettled.take(tag, tag)
+        last = size - cut
+        spans: list[TagRun] = []
+        found.append(steps(lambda it=unsettled, to=spans, last=last: to.extend(it.spans(last))))
+        assert {int(span.consumer_id) for span in spans} == set(range(consumers))
+        for span in spans:
+            assert (
+                span.mid <= consumers
+                and last - 2 * consumers < consumers * (span.mid + span.count) <= last + consumers
+            )
+        assert len(unsettled.take(0, last)) <= size // CHUNK_PIECES + 1
+        assert unsettled.count() == cut // 2 + 1
+    more = (sizes[1] - sizes[0]) // CHUNK_PIECES + 1
+    assert found[1] <= found[0] + more * consumers * SPAN_LINES_MAX
 
 
 def test_a_consumer_gives_up_a_range_for_the_cost_of_its_chunks() -> None:

@@ -7,12 +7,16 @@ of a chunk: a range that is taken out goes as the lists that it was kept in.
 All of them as they are now can be had for the cost of the chunks, too, to be looked at over several
 turns: `freeze` gives the lists themselves. A list is copied when it is changed afterwards, and a
 piece when it is.
+
+Where pieces of several owners lie mixed, a full chunk keeps count of what each of them has in it,
+so that what all of them have is known for the cost of the chunks.
 """
 
 from __future__ import annotations
 
 from typing import Final, final
 
+from librt.vecs import append, vec
 from mypy_extensions import i64
 
 from warren.ports import Work
@@ -23,6 +27,11 @@ CHUNK_PIECES: Final = 256
 ALL: Final = 1 << 62
 """More than there are pieces in a chunk."""
 
+SHARES_MAX: Final = 64
+"""Owners of whom a chunk keeps count: with more of them that would not be much shorter."""
+
+UNCOUNTED_CHUNKS: Final = 32
+"""Chunks that are looked through instead: 8,192 pieces or more, in less than a millisecond."""
 
 SPENT_LISTS: Final = 16
 """Lists of pieces that nobody needs any more, which are let go of at a time: half a millisecond."""
@@ -47,6 +56,72 @@ class Piece:
         """Whether both belong to the same owner, where pieces have one."""
         return True
 
+    def place(self) -> i64:
+        """The first of these numbers in what counts its owner's alone, which ascends likewise."""
+        return self.key
+
+
+@final
+class Shares:
+    """What each owner has in a chunk: from where to where by its own count, and how much of that.
+
+    Attributes:
+        kin: Of each owner a piece, which need not be in the chunk any more.
+        firsts, behinds: No less than from its first to behind its last; what lies between and is
+            not there any more was taken out.
+        counts: Its numbers that are there; 0 if there are none any more.
+    """
+
+    def __init__(self) -> None:
+        self.kin: list[Piece] = []
+        self.firsts: vec[i64] = vec[i64]()
+        self.behinds: vec[i64] = vec[i64]()
+        self.counts: vec[i64] = vec[i64]()
+        self._next: i64 = 0
+        """Whose turn it is if they take turns."""
+
+    def add(self, piece: Piece) -> bool:
+        """Count a piece; False if there are too many owners."""
+        at = self._find(piece)
+        first = piece.place()
+        behind = first + piece.count
+        if at < 0:
+            if len(self.kin) >= SHARES_MAX:
+                return False
+            self.kin.append(piece)
+            self.firsts = append(self.firsts, first)
+            self.behinds = append(self.behinds, behind)
+            self.counts = append(self.counts, piece.count)
+        else:
+            self.firsts[at] = min(self.firsts[at], first)
+            self.behinds[at] = max(self.behinds[at], behind)
+            self.counts[at] += piece.count
+        return True
+
+    def remove(self, pieces: list[Piece]) -> None:
+        """These were taken out."""
+        for piece in pieces:
+            self.counts[self._find(piece)] -= piece.count
+
+    def end_before(self, piece: Piece) -> None:
+        """What was the end here came back as the beginning of the next chunk."""
+        at = self._find(piece)
+        if at >= 0:
+            self.behinds[at] = min(self.behinds[at], piece.place())
+
+    def _find(self, piece: Piece) -> i64:
+        """Where in the lists the owner of a piece is, or -1."""
+        kin = self.kin
+        at = self._next
+        for _ in range(len(kin)):
+            if at >= len(kin):
+                at = 0
+            if piece.kin(kin[at]):
+                self._next = at + 1
+                return at
+            at += 1
+        return -1
+
 
 @final
 class Chunk:
@@ -55,6 +130,7 @@ class Chunk:
     Attributes:
         count: Numbers in all of its pieces.
         mixed: Whether there may be pieces of several owners in it.
+        shares: What each of them has in it, if that was counted.
         frozen: Whether somebody looks at its list, so that it must stay as it is.
         shared_from, shared_behind: Where in it there may be pieces that somebody looks at.
     """
@@ -64,6 +140,7 @@ class Chunk:
         self.head: i64 = 0
         self.count: i64 = 0
         self.mixed: bool = False
+        self.shares: Shares | None = None
         self.frozen: bool = False
         self.shared_from: i64 = 0
         self.shared_behind: i64 = 0
@@ -106,6 +183,18 @@ class Chunk:
         elif at == len(pieces) - 1:
             self.shared_behind = at
         return piece
+
+    def share(self) -> None:
+        """Count what each owner has in it, unless these are too many."""
+        self.shares = None
+        if not self.mixed:
+            return
+        shares = Shares()
+        pieces = self.pieces
+        for at in range(self.head, len(pieces)):
+            if not shares.add(pieces[at]):
+                return
+        self.shares = shares
 
     def find(self, key: i64) -> i64:
         """Index of the first piece that ends at or behind a number."""
@@ -161,6 +250,9 @@ class Chunk:
             else:
                 del pieces[whole:at]
                 self.moved()
+        shares = self.shares
+        if shares is not None:
+            shares.remove(taken)
         return taken
 
 
@@ -172,8 +264,14 @@ class Pieces:
         count: Numbers in all of them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, owned: bool = False) -> None:
+        """
+        Args:
+            owned: Whether pieces have owners, what each has in a chunk is to be counted, and they
+                are changed by `push`, `grow_tail`, `take` and `insert` alone.
+        """
         self.count: i64 = 0
+        self._owned: bool = owned
         self._chunks: list[Chunk] = []
         """None is empty, but for the only one."""
 
@@ -183,12 +281,15 @@ class Pieces:
         if chunks:
             chunk = chunks[-1]
             if len(chunk.pieces) >= CHUNK_PIECES:
+                if self._owned and chunk.shares is None and len(chunks) >= UNCOUNTED_CHUNKS:
+                    chunk.share()
                 chunk = Chunk()
                 chunks.append(chunk)
             elif self.count == 0:
                 chunk.mixed = False
             elif not chunk.mixed and not piece.kin(chunk.pieces[-1]):
                 chunk.mixed = True
+            chunk.shares = None
             chunk.thaw()
         else:
             chunk = Chunk()
@@ -204,6 +305,7 @@ class Pieces:
     def grow_tail(self, count: i64) -> None:
         """The last piece goes on for so many more numbers."""
         chunk = self._chunks[-1]
+        chunk.shares = None
         chunk.own(len(chunk.pieces) - 1).count += count
         chunk.count += count
         self.count += count
@@ -291,6 +393,9 @@ class Pieces:
             self.push(piece)
             return
         at = self._find(piece.key)
+        shares = chunks[at - 1].shares if at > 0 else None
+        if shares is not None:
+            shares.end_before(piece)
         if at == len(chunks):
             self.push(piece)
             return
@@ -304,6 +409,9 @@ class Pieces:
             chunk.pieces.insert(where, piece)
             chunk.moved()
         chunk.mixed = True
+        shares = chunk.shares
+        if shares is not None and not shares.add(piece):
+            chunk.shares = None
         chunk.count += piece.count
         self.count += piece.count
         self._halve(at)
@@ -382,6 +490,7 @@ class Pieces:
             else:
                 chunk.pieces.clear()
             chunk.head = 0
+            chunk.shares = None
             chunk.shared_behind = 0
 
     def _tidy(self, at: i64) -> None:
@@ -412,6 +521,8 @@ class Pieces:
         other.head = 0
         other.count += chunk.count
         other.mixed = True
+        if self._owned:
+            other.share()
         if chunk.shared_behind > 0:
             other.shared_behind = ALL
         other.moved()
@@ -435,6 +546,9 @@ class Pieces:
         del chunk.pieces[middle:]
         chunk.count -= other.count
         self._chunks.insert(at + 1, other)
+        if self._owned:
+            chunk.share()
+            other.share()
 
 
 def count_of(lists: list[list[Piece]]) -> i64:

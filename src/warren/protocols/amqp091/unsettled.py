@@ -39,6 +39,62 @@ class TagRun(Piece):
         run = as_tags(other)
         return run.consumer_id == self.consumer_id and run.queue is self.queue
 
+    def place(self) -> i64:
+        """The first message id."""
+        return self.mid
+
+
+@final
+class Spans:
+    """Joins what each consumer has in one place and the other.
+
+    Attributes:
+        found: One run for each.
+    """
+
+    def __init__(self) -> None:
+        self.found: list[TagRun] = []
+        self._places: dict[tuple[int, int], int] | None = None
+        """Where each is in `found`, if there are several."""
+        self._next: i64 = 0
+        """Whose turn it is if they take turns."""
+
+    def add(self, run: TagRun, first: i64, behind: i64) -> None:
+        """The consumer of a run has ids from `first`, to before `behind`."""
+        found = self.found
+        if not found:
+            found.append(TagRun(run.key, behind - first, run.queue, run.consumer_id, first))
+            return
+        at = self._next
+        if at >= len(found):
+            at = 0
+        if not run.kin(found[at]):
+            # If only one is left out, it is the next one's turn.
+            at += 1
+            if at >= len(found) or not run.kin(found[at]):
+                at = self._find(run)
+                if at == len(found):
+                    found.append(TagRun(run.key, behind - first, run.queue, run.consumer_id, first))
+        self._next = at + 1
+        span = found[at]
+        start = min(span.mid, first)
+        span.count = max(span.mid + span.count, behind) - start
+        span.mid = start
+
+    def _find(self, run: TagRun) -> i64:
+        """Where a consumer is in `found`, or will be as the next one."""
+        found = self.found
+        places = self._places
+        if places is None:
+            places = {_owner(found[0]): 0}
+            self._places = places
+        owner = _owner(run)
+        at = places.get(owner)
+        if at is None:
+            at = len(found)
+            places[owner] = at
+        return at
+
 
 @final
 class Unsettled:
@@ -50,7 +106,7 @@ class Unsettled:
 
     def __init__(self) -> None:
         self.next_tag: i64 = 1
-        self._pieces: Pieces = Pieces()
+        self._pieces: Pieces = Pieces(True)
 
     def count(self) -> i64:
         """Deliveries unsettled now."""
@@ -81,6 +137,12 @@ class Unsettled:
         """A run, or more, of each consumer of which something is unsettled."""
         found: list[TagRun] = []
         for chunk in self._pieces.chunks():
+            shares = chunk.shares
+            if shares is not None:
+                for at in range(i64(len(shares.kin))):
+                    if shares.counts[at] > 0:
+                        found.append(as_tags(shares.kin[at]))
+                continue
             pieces = chunk.live()
             for piece in pieces if chunk.mixed else pieces[:1]:
                 found.append(as_tags(piece))
@@ -97,35 +159,30 @@ class Unsettled:
     def spans(self, last: i64) -> list[TagRun]:
         """What is unsettled up to a tag, as one run of message ids for each consumer.
 
-        Between the ids of such a run lie only some that were settled or returned before, so that a
-        queue may be told of all of them together. They have the tag of the first.
+        Among the ids of such a run are only some more that were settled or returned before, so that
+        a queue may be told of all of them together. Its tags mean nothing.
         """
-        spans: list[TagRun] = []
-        others: dict[tuple[int, int], TagRun] | None = None
+        spans = Spans()
         for chunk in self._pieces.chunks():
-            if chunk.pieces[chunk.head].key > last:
+            pieces = chunk.pieces
+            if pieces[chunk.head].key > last:
                 break
+            tail = pieces[-1]
+            shares = chunk.shares
+            if shares is not None and tail.key + tail.count - 1 <= last:
+                for share in range(i64(len(shares.kin))):
+                    if shares.counts[share] > 0:
+                        first = shares.firsts[share]
+                        spans.add(as_tags(shares.kin[share]), first, shares.behinds[share])
+                continue
             at = chunk.head
             stop = _behind(chunk, last)
             while at < stop:
-                run = as_tags(chunk.pieces[at])
-                span = spans[-1] if spans else None
-                if span is None:
-                    span = TagRun(run.key, 0, run.queue, run.consumer_id, run.mid)
-                    spans.append(span)
-                elif not run.kin(span):
-                    if others is None:
-                        others = {_owner(span): span}
-                    span = others.get(_owner(run))
-                    if span is None:
-                        span = TagRun(run.key, 0, run.queue, run.consumer_id, run.mid)
-                        others[_owner(run)] = span
-                        spans.append(span)
-                count = min(run.count, last - run.key + 1)
-                span.count = run.mid + count - span.mid
+                run = as_tags(pieces[at])
+                spans.add(run, run.mid, run.mid + min(run.count, last - run.key + 1))
                 # Where all are of one consumer, the first and the last run say it all.
                 at = at + 1 if chunk.mixed or at == stop - 1 else stop - 1
-        return spans
+        return spans.found
 
     def put_back(self, piece: Piece) -> None:
         """A run that `take` gave is unsettled after all (a transaction was rolled back)."""
