@@ -11,6 +11,7 @@ import pytest
 
 from tests.node.pair import Client, Pair
 from warren.node.revived import unwrap
+from warren.protocols.amqp091.tables import FRAMED_BYTES, Content
 from warren.protocols.amqp091.transactions import ANSWERS_MAX
 from warren.protocols.amqp091.unsettled import TagRun, Unsettled
 from warren.queues.pieces import CHUNK_PIECES, SPENT_LISTS
@@ -424,6 +425,26 @@ def test_what_is_ready_is_told_over_many_turns() -> None:
     told = client.call(spec.TableStatus(queue="q", group="g"))
     assert isinstance(told, spec.TableStatusOk)
     assert (told.first, told.ready, runs_of(client.rows[-1])) == (count, 0, [])
+
+
+def test_a_long_answer_is_framed_in_parts() -> None:
+    """And sent in one: what its channel is handed meanwhile comes before it, never within."""
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    client.declare("q", kind="quorum")
+    consume(client)
+    channel = client.end.channels[1]
+    body = bytes(range(256)) * (5 * FRAMED_BYTES // 512)
+    content = Content(channel, spec.TableStatusOk(1, 2, 3, 4), body)
+    assert not content.go_on()
+    client.publish("q", b"meanwhile")
+    pair.until(lambda: client.bodies() == [b"meanwhile"])
+    assert not content.go_on() and not client.rows
+    assert len(channel.connection.output.buffer) == 0
+    assert content.go_on()
+    client.publish("q", b"behind")
+    pair.until(lambda: client.bodies() == [b"meanwhile", b"behind"])
+    assert client.rows == [body]
 
 
 def test_a_client_goes_before_it_is_told() -> None:

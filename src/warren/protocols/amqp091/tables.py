@@ -30,10 +30,18 @@ from warren.queues.quorum import QuorumQueue
 from warren.queues.runs import as_run
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.errors import ChannelException, ConnectionException
-from warren.wire.amqp091.frame import content_frames
+from warren.wire.amqp091.frame import (
+    content_frames,
+    write_body_frames,
+    write_header_frame,
+    write_method_frame,
+)
 
 if TYPE_CHECKING:
     from warren.protocols.amqp091.channel import Channel, Pending
+
+FRAMED_BYTES: Final = 1 << 20
+"""Of a long answer so much is put into frames in one turn: a millisecond."""
 
 ROWS_MAX: Final = 100_000_000
 NUMBER_MAX: Final = 1 << 62
@@ -211,6 +219,37 @@ def _checkouts(channel: Channel, queue: QuorumQueue, method: spec.TableCheckouts
 
 
 @final
+class Content(Work):
+    """Puts a long answer into frames; it is sent at the end, as nothing may come in between."""
+
+    def __init__(self, channel: Channel, method: spec.Method, content: bytes) -> None:
+        writer = BytesWriter()
+        write_method_frame(writer, channel.number, method.encode())
+        write_header_frame(writer, channel.number, b"\x00\x00", len(content), method.CLASS_ID)
+        self._channel: Channel = channel
+        self._content: bytes = content
+        self._at: i64 = 0
+        self._parts: list[bytes] = [writer.getvalue()]
+
+    def go_on(self) -> bool:
+        """Put some more of it into frames, or send them; whether it was sent."""
+        channel = self._channel
+        content = self._content
+        output = channel.connection.output
+        end = min(self._at + FRAMED_BYTES, i64(len(content)))
+        writer = BytesWriter()
+        write_body_frames(writer, channel.number, content[self._at : end], output.frame_max)
+        self._parts.append(writer.getvalue())
+        self._at = end
+        if end < len(content):
+            return False
+        for part in self._parts:
+            output.buffer.write(part)
+        output.touch()
+        return True
+
+
+@final
 class Status(Work):
     """Answers `table.status`, as of when it came."""
 
@@ -221,6 +260,7 @@ class Status(Work):
         self._ready: i64 = fifo.ready_count()
         self._settled: i64 = 0 if group is None else group.settled
         self._gathering: Gathering = fifo.gather_ready()
+        self._content: Content | None = None
         self._waited: bool = False
 
     def go_on(self) -> bool:
@@ -228,21 +268,24 @@ class Status(Work):
         channel = self._channel
         if not channel.is_open():
             return True
-        if not self._gathering.go_on():
+        if self._content is None and self._gathering.go_on():
+            self._content = self._found()
+        if self._content is None or not self._content.go_on():
             self._waited = True
             return False
+        if self._waited:
+            channel.go_on()
+        return True
+
+    def _found(self) -> Content:
         runs = self._gathering.runs
         first = runs.first(0) if runs.size > 0 else self._next
         out = BytesWriter()
         write_i32_be(out, i32(runs.size))
-        out.write(runs.data)
         method = spec.TableStatusOk(
             int(first), int(self._next), int(self._ready), int(self._settled)
         )
-        _send_with(channel, method, out.getvalue())
-        if self._waited:
-            channel.go_on()
-        return True
+        return Content(self._channel, method, out.getvalue() + runs.data)
 
 
 @final
@@ -258,6 +301,7 @@ class Listing(Work):
         self._lists: list[list[Piece]] = []
         """What is left of the checkout that is being written."""
         self._out: BytesWriter = BytesWriter()
+        self._content: Content | None = None
         self._waited: bool = False
 
     def go_on(self) -> bool:
@@ -282,7 +326,12 @@ class Listing(Work):
             self._lists.reverse()
             write_i64_be(out, checkout.number)
             write_i32_be(out, i32(count_of(self._lists)))
-        _send_with(channel, spec.TableCheckoutsOk(self._count), out.getvalue())
+        if self._content is None:
+            method = spec.TableCheckoutsOk(self._count)
+            self._content = Content(channel, method, out.getvalue())
+        if not self._content.go_on():
+            self._waited = True
+            return False
         if self._waited:
             channel.go_on()
         return True
