@@ -289,6 +289,18 @@ def test_a_manifest_that_is_damaged_in_both_places_is_refused() -> None:
     assert "the checksum does not match" in str(refused(world.disk, world))
 
 
+@pytest.mark.parametrize("places", [(0,), (-1,), (0, -1)])
+def test_a_damaged_format_of_the_manifest_is_damage(places: tuple[int, ...]) -> None:
+    """It is no other version's, which nobody could do anything about but its writer."""
+    world, _ = written()
+    data = world.disk.image()["log/MANIFEST"]
+    for place in (0, -1):
+        start = (data.index, data.rindex)[place](VERSION_LINE.encode())
+        at = start + len(VERSION_LINE) - 1 if place in places else start + 20
+        world.disk.flip("log/MANIFEST", at, 0x80)
+    assert isinstance(refused(world.disk, world), CorruptRecord)
+
+
 def test_a_manifest_of_one_text_is_read() -> None:
     """As earlier versions wrote it."""
     world = with_closed_files()
