@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import warren
 from sim.disk import SimDisk
 from tests.node.pair import Client, Pair, Station
 from warren.errors import CorruptRecord, StorageError
@@ -576,6 +577,7 @@ def test_a_look_is_over_once_what_came_of_it_is_durable(kind: str) -> None:
     assert not pair.a.warnings and not pair.a.node.log.salvaged
 
 
+@pytest.mark.skipif(warren.COMPILED, reason="an answer is changed in uncompiled code only")
 def test_a_look_that_the_disk_ends_goes_on_a_while_later() -> None:
     pair = salvaged("classic")
     log = pair.a.queue(QUEUE).log
