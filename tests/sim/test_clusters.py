@@ -40,6 +40,8 @@ FAILED_BEFORE = {
     6000629: 1_000,  # a copy that could not be read waited for a vote, and was not replaced
     6001660: 1_000,  # a lease that ended before its renewal was committed counted as none
     6001785: 1_000,  # a copy was given up under a read, which was told of a log that is damaged
+    7001759: 1_000,  # a damaged format of the manifest passed for another version's
+    7002370: 1_000,  # who was taken in and killed before it heard so never found the leader
     400552: 1_000,  # a leader of the tables kept the lead, and could not read what others lacked
 }
 """Seeds that found something once, and the operations of those runs.

@@ -234,11 +234,11 @@ class Membership:
                 node.cluster.know(peer, hello.host, hello.port)
                 if node.cluster.session:
                     node.tables.submit(commands.NodeMoved(peer, hello.host, hello.port), None)
-        elif hello.cluster_id != NO_CLUSTER and hello.cluster_id in (
-            machine.cluster_id,
-            node.cluster_id,
-        ):
-            node.cluster.know(peer, hello.host, hello.port)
+        elif hello.cluster_id != NO_CLUSTER:
+            # One that was taken in, and has not heard so, belongs to whoever has a link to it.
+            own = machine.cluster_id or node.cluster_id or hello.cluster_id
+            if hello.cluster_id == own:
+                node.cluster.know(peer, hello.host, hello.port)
 
     def _ask(self) -> None:
         """Ask to be taken in."""
