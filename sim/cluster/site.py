@@ -311,6 +311,14 @@ class Site:
             else:
                 self._damaged(error)
             return
+        except OSError as error:
+            # Before a start takes a damaged log for whole it notes that, for which a full disk has
+            # no room; it has changed nothing then.
+            if not self.spoiled:
+                raise
+            world.say("%s: the start fails: %s", self.name, error)
+            self.kill()
+            return
         if self.spoiled and not self.former_uid:
             raise Violation(f"node {self.name} goes on with a log that lacks something")
         world.say("%s begins life %d", self.name, self.life)

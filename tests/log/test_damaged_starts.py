@@ -23,6 +23,8 @@ REPLICATED = 2
 ANOTHER = 3
 COUNT = 60
 SIZE = 700
+MORE = 4
+"""Commands of ALONE in the newest file, where that is damaged."""
 
 
 class Owner(LogListener):
@@ -237,13 +239,12 @@ class Doubting(Patient):
         self.doubts.append(error)
 
 
-@pytest.mark.parametrize("where", ["newest", "without a sidecar"])
-def test_damage_of_unknown_extent_costs_only_what_is_damaged(where: str) -> None:
-    """If whoever owns the log goes on; else the start is refused, and nothing was changed."""
+def doubted(where: str) -> tuple[SimDisk, str, int]:
+    """A disk with damage that hides what was there: its file, and the entry of ALONE it took."""
     disk, before = filled()
     if where == "newest":
         log, executor = begun(disk, Patient())
-        for number in range(4):
+        for number in range(MORE):
             log.group(ALONE).append(KIND_COMMAND, 1, 0, 0, b"", b"%d" % number * 50, None)
             log.flush()
             executor.drain()
@@ -257,6 +258,13 @@ def test_damage_of_unknown_extent_costs_only_what_is_damaged(where: str) -> None
         disk.remove(path.replace(".log", ".idx"))
         disk.sync_directory("log")
     disk.flip(path, offset, 0x40)
+    return disk, path, lost
+
+
+@pytest.mark.parametrize("where", ["newest", "without a sidecar"])
+def test_damage_of_unknown_extent_costs_only_what_is_damaged(where: str) -> None:
+    """If whoever owns the log goes on; else the start is refused, and nothing was changed."""
+    disk, path, lost = doubted(where)
     image = disk.image()
     with pytest.raises(CorruptRecord) as refusal:
         begun(disk, Patient())
@@ -264,7 +272,7 @@ def test_damage_of_unknown_extent_costs_only_what_is_damaged(where: str) -> None
     replayer = Doubting()
     log, executor = begun(disk, replayer)
     assert [error.path for error in replayer.doubts] == [path]
-    last = COUNT + 4 if where == "newest" else COUNT
+    last = COUNT + MORE if where == "newest" else COUNT
     assert replayer.entries[ALONE] == [n for n in range(1, last + 1) if n != lost]
     assert [loss[0] for loss in replayer.losses] == [ALONE] and not replayer.gone
     assert replayer.entries[REPLICATED] == replayer.entries[ANOTHER] == list(range(1, COUNT + 1))
@@ -319,23 +327,7 @@ def test_a_group_is_unfit_whose_state_is_gone_without_a_trace(what: str) -> None
 @pytest.mark.parametrize("where", ["newest", "without a sidecar"])
 def test_a_start_over_damage_is_known_until_all_was_looked_through(where: str) -> None:
     """Wherever the machine stops: damage that is taken for whole is never forgotten before."""
-    disk, before = filled()
-    if where == "newest":
-        log, executor = begun(disk, Patient())
-        for number in range(4):
-            log.group(ALONE).append(KIND_COMMAND, 1, 0, 0, b"", b"%d" % number * 50, None)
-            log.flush()
-            executor.drain()
-        log.close()
-        disk.restart()
-        path = log._store.files[-1].path
-        offset = disk.image()[path].index(b"1" * 50)
-    else:
-        path, offset, _ = place(before, ALONE, 1)
-        offset += HEADER_BYTES + 100
-        disk.remove(path.replace(".log", ".idx"))
-        disk.sync_directory("log")
-    disk.flip(path, offset, 0x40)
+    disk, _, _ = doubted(where)
     refused = taken = runs = 0
     while True:
         damaged = copy.deepcopy(disk)
@@ -376,6 +368,22 @@ def test_a_start_over_damage_is_known_until_all_was_looked_through(where: str) -
         log, executor = begun(ended, Patient())
         assert known or not log.salvaged
     assert not known
+
+
+@pytest.mark.parametrize("where", ["newest", "without a sidecar"])
+def test_a_start_over_damage_waits_for_room_to_note_it(where: str) -> None:
+    """It changes nothing before; with room it goes on as any other."""
+    disk, path, _ = doubted(where)
+    image = disk.image()
+    disk.capacity_bytes = 0
+    with pytest.raises(OSError, match="no space left"):
+        begun(disk, Doubting())
+    assert {name: data for name, data in disk.image().items() if name in image} == image
+    disk.restart()
+    disk.capacity_bytes = 1 << 40
+    replayer = Doubting()
+    log, _ = begun(disk, replayer)
+    assert log.salvaged and [error.path for error in replayer.doubts] == [path]
 
 
 def test_what_went_with_a_whole_file_is_missed_by_the_next_start_too() -> None:

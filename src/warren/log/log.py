@@ -53,7 +53,12 @@ class Log:
         return wal
 
     def group(self, group_id: int, create: bool = True) -> GroupLog:
-        """The log of a group, which is begun if there is none yet."""
+        """The log of a group.
+
+        Args:
+            group_id: 1 to 2^63 - 1; the id of a dropped group is never used again.
+            create: Whether to begin the log if there is none; else that is an error.
+        """
         found = self._store.groups.get(group_id)
         if found is None:
             assert create, "there is no such group"
