@@ -83,10 +83,6 @@ class Compacted(StorageError):
     """The messages asked for were settled and their place in the log is gone."""
 
 
-class DiskFull(StorageError):
-    """No space is left for the log."""
-
-
 class ConsensusError(BrokerError):
     """A Raft group cannot take this request here and now."""
 

@@ -68,26 +68,14 @@ class Gathering(LiveRuns):
 
     def _gather(self) -> Iterator[None]:
         block: list[tuple[int, int]] = []
-        lists = self._lists
-        # What is behind us is not kept from going.
-        lists.reverse()
-        while lists:
-            for piece in lists.pop():
+        for pieces in self._all_lists():
+            for piece in pieces:
                 run = as_run(piece)
                 block.append((int(run.first), int(run.first + run.count - 1)))
             if len(block) >= self._part_runs:
                 self._append(block)
                 block = []
                 yield
-        for checkout in self._checkouts:
-            for pieces in checkout.messages.freeze():
-                for piece in pieces:
-                    run = as_run(piece)
-                    block.append((int(run.first), int(run.first + run.count - 1)))
-                if len(block) >= self._part_runs:
-                    self._append(block)
-                    block = []
-                    yield
         for pairs in self._more:
             block.extend(pairs)
             if len(block) >= self._part_runs:
@@ -139,6 +127,15 @@ class Gathering(LiveRuns):
         write_i64_be(out, first)
         write_i64_be(out, last)
         self.runs = RunList(out.getvalue())
+
+    def _all_lists(self) -> Iterator[list[Piece]]:
+        """The lists, and those of the checkouts. What was looked at is not kept from going."""
+        lists = self._lists
+        lists.reverse()
+        while lists:
+            yield lists.pop()
+        for checkout in self._checkouts:
+            yield from checkout.messages.freeze()
 
     def _append(self, block: list[tuple[int, int]]) -> None:
         """Put some runs behind the others, if they belong there, or begin another sequence."""

@@ -7,6 +7,7 @@ where permissions are checked (R-39).
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
+from collections.abc import Callable
 from typing import Final, final
 
 from mypy_extensions import i64
@@ -40,6 +41,9 @@ from warren.wire.amqp091.table import Table
 from warren.wire.facts import MessageFacts
 
 NAME_RANDOM_BYTES: Final = 16
+
+BindingCheck = Callable[[MetadataMachine, str, str, str, bool, str, Table, i64], Command | None]
+"""`checks.bind` or `checks.unbind`: the command to log, None if nothing is to be done."""
 
 
 @final
@@ -286,18 +290,7 @@ class VhostHandle:
         Raises:
             Refusal: It cannot be, or this user may not have it.
         """
-        self._permit_binding(request)
-        command = checks.bind(
-            self._tables,
-            self.name,
-            request.source,
-            request.destination,
-            request.to_exchange,
-            request.routing_key,
-            request.arguments,
-            self.identity,
-        )
-        self._submit(command, request, pending)
+        self._change_binding(checks.bind, request, pending)
 
     def unbind(self, request: UnbindRequest, pending: PendingRequest) -> None:
         """Have no such binding; one that is not there is no error.
@@ -305,18 +298,7 @@ class VhostHandle:
         Raises:
             Refusal: It may not go, or not by this user.
         """
-        self._permit_binding(request)
-        command = checks.unbind(
-            self._tables,
-            self.name,
-            request.source,
-            request.destination,
-            request.to_exchange,
-            request.routing_key,
-            request.arguments,
-            self.identity,
-        )
-        self._submit(command, request, pending)
+        self._change_binding(checks.unbind, request, pending)
 
     # Queues.
 
@@ -487,7 +469,9 @@ class VhostHandle:
     def _permit(self, permission: str, what: str, name: str) -> None:
         self._host.authority.check_resource(self._user, self.name, permission, what, name)
 
-    def _permit_binding(self, request: BindingRequest) -> None:
+    def _change_binding(
+        self, check: BindingCheck, request: BindingRequest, pending: PendingRequest
+    ) -> None:
         destination = request.destination
         if not request.to_exchange:
             self._permit("write", "queue", destination)
@@ -495,6 +479,17 @@ class VhostHandle:
             self._permit("write", "exchange", destination)
         if request.source:
             self._permit("read", "exchange", request.source)
+        command = check(
+            self._tables,
+            self.name,
+            request.source,
+            destination,
+            request.to_exchange,
+            request.routing_key,
+            request.arguments,
+            self.identity,
+        )
+        self._submit(command, request, pending)
 
     def _named(self, names: list[str]) -> list[Queue]:
         queues = self._queues

@@ -41,7 +41,6 @@ LIVES_MAX: Final = 32
 """Earlier lives that a hello names."""
 NONCE_BYTES: Final = 32
 ID_BYTES: Final = 16
-PROOF_BYTES: Final = 32
 NAME_BYTES_MAX: Final = 255
 VERSION_BYTES_MAX: Final = 64
 NO_CLUSTER: Final = bytes(ID_BYTES)

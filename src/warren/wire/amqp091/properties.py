@@ -47,7 +47,6 @@ from warren.wire.amqp091.table import (
 )
 from warren.wire.facts import MessageFacts
 
-BASIC_CLASS_ID: Final[i64] = 60
 HEADER_FIXED_BYTES: Final[i64] = 12
 """Bytes of a content header before its properties."""
 
