@@ -224,14 +224,16 @@ def tables_session_of(station: Station) -> int:
     return int(station.node.tables.member().submissions.session)
 
 
+EXPIRE = bytes([commands.EXPIRE]) + bytes(8)
+
 MALFORMED = {
     "an opcode that there is not": b"\x13",
     "none": b"\0" + bytes(30),
     "cut off": bytes([commands.SETTLE]) + bytes(23),
     "behind a good one": bytes([commands.GO_ON, commands.CANCEL]) + bytes(7),
-    "a name that is cut off": bytes([commands.EXPIRE]) + b"\0\0\0\2g",
-    "a name of negative size": bytes([commands.EXPIRE]) + b"\xff\xff\xff\xff",
-    "a name that is no text": bytes([commands.EXPIRE]) + b"\0\0\0\1\xff",
+    "a name that is cut off": EXPIRE + b"\0\0\0\2g",
+    "a name of negative size": EXPIRE + b"\xff\xff\xff\xff",
+    "a name that is no text": EXPIRE + b"\0\0\0\1\xff",
     "for a queue of one node": bytes([commands.RESET]),
     "backwards": bytes([commands.SETTLE]) + bytes(15) + b"\x09" + bytes(8),
     "credit below zero": bytes([commands.ATTACH]) + bytes(8) + b"\xff" + bytes(15),

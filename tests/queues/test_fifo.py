@@ -376,16 +376,17 @@ class FifoMachine(RuleBasedStateMachine):
             self.give_up(self.groups[name])
         self.dispatch()
 
-    @rule(name=GROUPS, passed_ms=st.sampled_from([1, 60, 200]))
-    def expire(self, name: str, passed_ms: int) -> None:
-        """The node thinks that a lease ran out; the machine decides."""
+    @rule(name=GROUPS, passed_ms=st.sampled_from([1, 60, 200]), knows=st.booleans())
+    def expire(self, name: str, passed_ms: int, knows: bool) -> None:
+        """The node thinks that a lease ran out, which it may not know was renewed."""
         self.now_ms += passed_ms
         group = self.groups.get(name)
-        if group is not None and 0 < group.lease_ms < self.now_ms - group.seen_ms:
+        seen_ms = 0 if group is None else group.seen_ms - (0 if knows else 1)
+        if group is not None and knows and 0 < group.lease_ms < self.now_ms - group.seen_ms:
             group.epoch += 1
             group.lease_ms = 0
             self.give_up(group)
-        self.apply(lambda out: commands.expire(out, name))
+        self.apply(lambda out: commands.expire(out, name, seen_ms))
         self.dispatch()
 
     def give_up(self, group: ModelGroup) -> None:

@@ -16,7 +16,7 @@ big-endian:
     CHECKOUT 11 epoch i64, after i64, rows_max i64, up_to i64, size i32, group name
     GSETTLE  12 epoch i64, up_to i64, size i32, group name
     GRELEASE 13 epoch i64, size i32, group name
-    EXPIRE   14 size i32, group name
+    EXPIRE   14 seen_ms i64, size i32, group name
     CONFIG   15 keeps_place u8, delivery limit i64
     FREE     16 first message i64, last message i64
     GO_ON    17
@@ -65,7 +65,7 @@ ATTACH_AUTO: Final = 18
 
 SETTLE_BYTES: Final = 25
 
-FIELD_BYTES: Final = bytes([0, 24, 8, 8, 24, 25, 24, 8, 0, 0, 8, 32, 16, 8, 0, 9, 16, 0, 24])
+FIELD_BYTES: Final = bytes([0, 24, 8, 8, 24, 25, 24, 8, 0, 0, 8, 32, 16, 8, 8, 9, 16, 0, 24])
 """What follows each opcode, but for a group's name."""
 CREDIT_MAX: Final = 1 << 60
 """Credit of a consumer without a prefetch limit."""
@@ -168,9 +168,14 @@ def group_release(out: BytesWriter, group: str, epoch: i64) -> None:
     _name(out, group)
 
 
-def expire(out: BytesWriter, group: str) -> None:
-    """A group's lease ran out; like a release, and its epoch is fenced."""
+def expire(out: BytesWriter, group: str, seen_ms: i64) -> None:
+    """A group's lease ran out; like a release, and its epoch is fenced.
+
+    Args:
+        seen_ms: The call that the lease counts from, in the log's time; a later one renewed it.
+    """
     out.append(EXPIRE)
+    write_i64_be(out, seen_ms)
     _name(out, group)
 
 

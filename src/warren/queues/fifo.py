@@ -297,13 +297,16 @@ class Fifo:
             self._give_back(group)
         return reply
 
-    def expire(self, name: str, now_ms: i64) -> None:
+    def expire(self, name: str, seen_ms: i64, now_ms: i64) -> None:
         """A group's lease ran out: what it holds returns and its reader is fenced.
 
-        Nothing happens if the group was heard of meanwhile, so this may be said more than once.
+        Nothing happens if the group was heard of after `seen_ms`, so this may be said more than
+        once, and of a lease that was renewed when the log had not got so far here.
         """
         group = self.groups.get(name)
-        if group is not None and 0 < group.lease_ms < now_ms - group.seen_ms:
+        if group is None or group.seen_ms != seen_ms:
+            return
+        if 0 < group.lease_ms < now_ms - seen_ms:
             group.epoch += 1
             group.lease_ms = 0
             self._give_back(group)
@@ -646,7 +649,7 @@ class Fifo:
             epoch, up_to = read_i64_be(payload, at), read_i64_be(payload, at + 8)
             return self.group_settle(name, epoch, up_to, now_ms)
         if opcode == commands.EXPIRE:
-            self.expire(name, now_ms)
+            self.expire(name, read_i64_be(payload, at), now_ms)
             return Reply()
         assert opcode == commands.CHECKOUT, opcode
         return self.checkout(

@@ -168,7 +168,7 @@ class QuorumQueue(LoggedQueue, Machine):
             if seen_ms != group.seen_ms:
                 seen_ms, found_ms = int(group.seen_ms), int(now_ms)
             elif group.lease_ms < min(now_ms - found_ms, self._group().stamp_ms() - seen_ms):
-                commands.expire(self._commands, group.name)
+                commands.expire(self._commands, group.name, seen_ms)
                 self._command()
             self._renewed[group.name] = (seen_ms, found_ms)
         self._keep_going()
