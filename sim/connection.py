@@ -49,7 +49,7 @@ class SimConnection:
         name: For event lines.
         frame_max: Largest frame, as negotiated.
         ready: Whether channels may be opened.
-        dead: Whether it is over.
+        dead: Whether it is over for its client.
         condemned: Whether the node has begun to close it and may not listen any more.
         outbox: Bytes on their way to the node.
         inbox: Bytes on their way to the client.
@@ -68,6 +68,7 @@ class SimConnection:
         self.frame_max = frame_max
         self.ready = False
         self.dead = False
+        self._over = False
         self.condemned = False
         self.closing = False
         self.deaf = False
@@ -93,9 +94,10 @@ class SimConnection:
     # The transport, for the node.
 
     def write(self, data: bytes) -> None:
-        """The node sends."""
-        if not self.dead:
+        """The node sends; it need not know that its client is gone."""
+        if not self._over:
             self.inbox.append(data)
+        if not self.dead:
             self.world.stirred(self)
 
     def close(self) -> None:
@@ -147,16 +149,25 @@ class SimConnection:
             self.vanish()
             self.end.lost()
 
+    def cut(self) -> None:
+        """The client is gone, and its node is not told yet: what it writes till then is missed."""
+        if not self.dead:
+            self._leave()
+            self._miss(b"")
+            self.dead = True
+
     def vanish(self) -> None:
-        """The node at the other end is gone; what it had written is looked at, and missed."""
-        if self.dead:
-            return
-        self._leave()
-        self._reader.feed(b"".join(self.inbox) + self.end.output.buffer.getvalue())
+        """Both ends are gone; what the node had written is looked at, and missed."""
+        if not self._over:
+            self._leave()
+            self._miss(self.end.output.buffer.getvalue())
+            self.dead = self._over = True
+
+    def _miss(self, unsent: bytes) -> None:
+        self._reader.feed(b"".join(self.inbox) + unsent)
         self.inbox = []
         while self._reader.next():
             self._frame(int(self._reader.kind), int(self._reader.channel), self._reader)
-        self.dead = True
 
     def users(self) -> list[Actor]:
         """Whoever uses a channel."""

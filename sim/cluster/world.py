@@ -120,6 +120,8 @@ class ClusterWorld(Stage):
         self._late: set[tuple[SimConnection, str]] = set()
         self._unseen: set[str] = set()
         self._stirred: set[SimConnection] = set()
+        self._cut: list[SimConnection] = []
+        """Those whose clients are gone, which their nodes do not know."""
         self._replaced = False
         self._alarm_step = -1
         self._gone: dict[str, set[int]] = {}
@@ -271,6 +273,9 @@ class ClusterWorld(Stage):
 
     def ending(self, site: Site) -> None:
         """A node is about to be gone; its clients look at what it still had to say."""
+        for connection in [each for each in self._cut if each.site == site.name]:
+            self._cut.remove(connection)
+            connection.vanish()
         self.drops.ending(site)
         self.ledger.ending(site)
         for key in list(self._doubts):
@@ -330,8 +335,11 @@ class ClusterWorld(Stage):
             node = site.node
             assert node is not None
             for member in node.cluster.members.values():
-                if sum(bool(copy.voter) for copy in member.raft.members) < MEMBERS_MIN:
-                    return False
+                raft = member.raft
+                # A vote that is not committed may be gone when the others have been down, too.
+                for members in (raft.members, raft.config_at(raft.commit_index).members):
+                    if sum(bool(copy.voter) for copy in members) < MEMBERS_MIN:
+                        return False
         return len(self.running()) == self.faults.size
 
     def forget(self, name: str, uid: bytes, then: Callable[[str], None]) -> None:
@@ -495,8 +503,15 @@ class ClusterWorld(Stage):
         """A connection is cut."""
         site = self.sites[connection.site]
         self.connections.remove(connection)
+        connection.cut()
+        self._cut.append(connection)
+        site.guarded(site.life, lambda: self._told(connection))
+
+    def _told(self, connection: SimConnection) -> None:
+        """A node learns that a client is gone."""
+        self._cut.remove(connection)
         connection.vanish()
-        site.guarded(site.life, connection.end.lost)
+        connection.end.lost()
 
     def stirred(self, connection: SimConnection) -> None:
         """Have its bytes moved in a moment."""
