@@ -13,7 +13,7 @@ from warren.log.files import LogFile
 from warren.log.reading import walk
 from warren.node.node import Node
 from warren.node.replay import replay
-from warren.queues.fifo import NOT_SET_UP, Fifo
+from warren.queues.fifo.machine import NOT_SET_UP, Fifo
 
 Entries = dict[int, Batch]
 

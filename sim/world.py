@@ -30,7 +30,7 @@ from warren.errors import StorageError
 from warren.log.config import LogConfig
 from warren.node.node import Node
 from warren.protocols.broker import Settings
-from warren.queues.consumers import Consumer
+from warren.queues.fifo.consumers import Consumer
 from warren.queues.queue import Queue
 
 STEPS_PER_OPERATION: Final = 40

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from sim.checkers import Checker
 from sim.journal import Journal
 from sim.model import Violation
-from warren.queues.fifo import Fifo
+from warren.queues.fifo.machine import Fifo
 from warren.queues.logged import LoggedQueue
 
 if TYPE_CHECKING:

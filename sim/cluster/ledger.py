@@ -39,8 +39,8 @@ from warren.node.node import Node
 from warren.node.replay import replay
 from warren.node.revived import RAFT_SESSION, closed_sessions, is_members
 from warren.node.tables import METADATA_GROUP
-from warren.queues import commands as commands_of_queues
-from warren.queues.fifo import NOT_SET_UP, Fifo
+from warren.queues.fifo import commands as commands_of_queues
+from warren.queues.fifo.machine import NOT_SET_UP, Fifo
 
 if TYPE_CHECKING:
     from sim.cluster.site import Site
@@ -463,7 +463,7 @@ def standing(fifo: Fifo) -> list[tuple[int, bool, int]]:
 
 
 def purges(body: bytes) -> bool:
-    """Whether commands of a queue purge it; see `warren.queues.commands`."""
+    """Whether commands of a queue purge it; see `warren.queues.fifo.commands`."""
     at = 0
     while at < len(body):
         opcode = body[at]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, final
 
 from sim.model import SETTLED_MAYBE, WAITING, Message, QueueState
-from warren.queues.consumers import Consumer
+from warren.queues.fifo.consumers import Consumer
 
 if TYPE_CHECKING:
     from sim.cluster.site import Site

@@ -10,7 +10,7 @@ from warren.log.batch import KIND_COMMAND
 from warren.node import frames
 from warren.node.revived import CLOSE
 from warren.node.submissions import Submission
-from warren.queues import commands
+from warren.queues.fifo import commands
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.table import Table
 

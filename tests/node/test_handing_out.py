@@ -7,7 +7,7 @@ import pytest
 from tests.node.pair import Pair
 from warren.protocols.amqp091.consuming import FLUSH_BYTES
 from warren.protocols.output import TURN_BYTES_MAX
-from warren.queues.fifo import HAND_OUT_MAX
+from warren.queues.fifo.machine import HAND_OUT_MAX
 from warren.wire.amqp091 import spec
 
 COUNT = 400

@@ -26,7 +26,7 @@ from warren.node.replication import BACKLOG_BYTES
 from warren.node.revived import Memory, Revived
 from warren.node.submissions import Submission
 from warren.node.tables import METADATA_GROUP
-from warren.queues import commands
+from warren.queues.fifo import commands
 from warren.raft import messages as ms
 from warren.raft import wire
 from warren.raft.members import Config, Member

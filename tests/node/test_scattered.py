@@ -14,7 +14,7 @@ from warren.node.revived import unwrap
 from warren.protocols.amqp091.tables import FRAMED_BYTES, Content
 from warren.protocols.amqp091.transactions import ANSWERS_MAX
 from warren.protocols.amqp091.unsettled import TagRun, Unsettled
-from warren.queues.pieces import CHUNK_PIECES, SPENT_LISTS
+from warren.queues.fifo.pieces import CHUNK_PIECES, SPENT_LISTS
 from warren.queues.queue import Queue
 from warren.wire.amqp091 import spec
 

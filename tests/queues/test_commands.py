@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warren.queues import commands
-from warren.queues.fifo import MALFORMED, Fifo
+from warren.queues.fifo import commands
+from warren.queues.fifo.machine import MALFORMED, Fifo
 
 NUMBERS = st.sampled_from([-(1 << 63), -1, 0, 1, 2, 5, 1 << 24, (1 << 60) + 1, (1 << 63) - 1])
 FIELDS = st.lists(NUMBERS.map(lambda number: number.to_bytes(8, "big", signed=True)), max_size=5)

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from warren.protocols.amqp091.unsettled import TagRun, Unsettled, runs_of
-from warren.queues.consumers import Consumer, Limiter
-from warren.queues.fifo import Fifo
-from warren.queues.pieces import CHUNK_PIECES, SHARES_MAX, UNCOUNTED_CHUNKS
+from warren.queues.fifo.consumers import Consumer, Limiter
+from warren.queues.fifo.machine import Fifo
+from warren.queues.fifo.pieces import CHUNK_PIECES, SHARES_MAX, UNCOUNTED_CHUNKS
+from warren.queues.fifo.runs import as_run
 from warren.queues.queue import Host, Queue
-from warren.queues.runs import as_run
 
 
 class ConsumerMachine(RuleBasedStateMachine):

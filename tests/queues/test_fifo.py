@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from librt.strings import BytesWriter
 
-from warren.queues import commands
-from warren.queues.fifo import FENCED, HAND_OUT_MAX, OK, RETURN_MAX, UNKNOWN_GROUP, Fifo
+from warren.queues.fifo import commands
+from warren.queues.fifo.machine import FENCED, HAND_OUT_MAX, OK, RETURN_MAX, UNKNOWN_GROUP, Fifo
 from warren.queues.links import Reply
 
 Message = tuple[int, int, int]

@@ -8,8 +8,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from warren.queues.pieces import CHUNK_PIECES, Piece, Pieces
-from warren.queues.runs import Run, as_run
+from warren.queues.fifo.pieces import CHUNK_PIECES, Piece, Pieces
+from warren.queues.fifo.runs import Run, as_run
 
 
 def numbers(pieces: list[Piece]) -> list[int]:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from librt.strings import BytesWriter, write_i32_be
 
-from warren.queues.pieces import Piece, count_of
-from warren.queues.runs import Run, RunQueue, as_run, encode_runs, merge_pairs
+from warren.queues.fifo.pieces import Piece, count_of
+from warren.queues.fifo.runs import Run, RunQueue, as_run, encode_runs, merge_pairs
 
 Numbered = tuple[int, int]
 

@@ -17,13 +17,13 @@ from librt.strings import BytesWriter
 
 from warren.ports import Work
 from warren.protocols.amqp091.unsettled import TagRun, Unsettled
-from warren.queues import commands
-from warren.queues.consumers import Consumer
-from warren.queues.fifo import FREED_MAX, Fifo
-from warren.queues.gathering import Gathering
-from warren.queues.pieces import CHUNK_PIECES, SPENT_LISTS, LettingGo, Piece
+from warren.queues.fifo import commands
+from warren.queues.fifo.consumers import Consumer
+from warren.queues.fifo.live import Gathering
+from warren.queues.fifo.machine import FREED_MAX, Fifo
+from warren.queues.fifo.pieces import CHUNK_PIECES, SPENT_LISTS, LettingGo, Piece
+from warren.queues.fifo.runs import Run, RunQueue
 from warren.queues.queue import ALL_IDS, Host, Queue
-from warren.queues.runs import Run, RunQueue
 
 SIZES = (500, 5_000)
 PART = 100

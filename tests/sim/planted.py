@@ -15,8 +15,10 @@ from warren.log.runlist import PAIR_BYTES, RunList
 from warren.log.scan import Scan
 from warren.node import revived, rows
 from warren.protocols.amqp091 import consuming, publishing
-from warren.queues import classic, consumers, fifo, logged, quorum
-from warren.queues.groups import Group
+from warren.queues import classic, logged, quorum
+from warren.queues.fifo import consumers
+from warren.queues.fifo import machine as fifo
+from warren.queues.fifo.groups import Group
 from warren.queues.links import Delivery, Reply
 
 Mend = Callable[[], None]

@@ -43,9 +43,10 @@ from warren.node import (
 from warren.protocols.amqp091 import channel
 from warren.protocols.amqp091 import tables as class_table
 from warren.protocols.peer import refusal
-from warren.queues import fifo, quorum, remote
+from warren.queues import quorum, remote
+from warren.queues.fifo import machine as fifo
+from warren.queues.fifo.runs import RunQueue
 from warren.queues.links import Reply
-from warren.queues.runs import RunQueue
 from warren.raft.effects import Truncate
 from warren.wire.amqp091 import spec
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from warren.log.group import GroupLog
 from warren.metadata.tables import MemberRecord, QueueRecord
 from warren.node.revived import Memory, Revived
-from warren.queues.fifo import NOT_SET_UP, Fifo
+from warren.queues.fifo.machine import NOT_SET_UP, Fifo
 from warren.queues.queue import Queue
 from warren.queues.quorum import QuorumQueue
 from warren.raft.members import Member as Copy

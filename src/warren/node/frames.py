@@ -10,7 +10,7 @@ Those about classic queues of other nodes go on with the number of the line, i64
 
     OPEN, OPENED, CLOSE, CLOSED   group 0, nothing more
     MESSAGES  sequence i64, flags u8, count u32, lengths count x u32, payload
-    COMMANDS  sequence i64, flags u8, commands of `queues.commands`
+    COMMANDS  sequence i64, flags u8, commands of `queues.fifo.commands`
     STORED    as often as need be: sequence i64, refused u8
     REPLY     sequence, code, a, ready, consumers: i64 each; for a polled message then what
               DELIVER says

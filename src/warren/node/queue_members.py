@@ -21,7 +21,7 @@ from warren.metadata.balance import Led
 from warren.metadata.member_checks import voters
 from warren.metadata.tables import QueueRecord
 from warren.node.member import Member
-from warren.queues.states import VERSION as MACHINE_VERSION
+from warren.queues.fifo.snapshot import VERSION as MACHINE_VERSION
 
 if TYPE_CHECKING:
     from warren.node.node import Node

@@ -26,7 +26,7 @@ from warren.metadata.tables import LIFE_SHIFT
 from warren.node import frames
 from warren.node.replication import BACKLOG_BYTES
 from warren.node.serving import EARLY_MS, Served, ServedQueue
-from warren.queues.consumers import Consumer
+from warren.queues.fifo.consumers import Consumer
 from warren.queues.links import Delivery, Reply
 from warren.queues.queue import Queue
 from warren.queues.remote import Line, RemoteQueue

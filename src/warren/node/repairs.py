@@ -32,10 +32,10 @@ from warren.metadata.tables import QueueRecord
 from warren.node.member import Member
 from warren.node.pacing import READ_BYTES
 from warren.node.tables import METADATA_GROUP
+from warren.queues.fifo.runs import merge_pairs, without
 from warren.queues.logged import LoggedQueue
 from warren.queues.queue import Queue
 from warren.queues.quorum import QuorumQueue
-from warren.queues.runs import merge_pairs, without
 
 if TYPE_CHECKING:
     from warren.node.node import Node

@@ -12,7 +12,7 @@ from warren.metadata.machine import MetadataMachine
 from warren.node.revived import RAFT_SESSION, Revived, closed_sessions, decode_memory
 from warren.node.tables import METADATA_GROUP
 from warren.queues.classic import CLEAN
-from warren.queues.fifo import NOT_SET_UP, Fifo
+from warren.queues.fifo.machine import NOT_SET_UP, Fifo
 from warren.queues.quorum import close_sessions
 
 

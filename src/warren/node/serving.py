@@ -20,7 +20,7 @@ from mypy_extensions import i32, i64
 from warren.errors import CorruptRecord
 from warren.log.batch import Batch
 from warren.node import frames
-from warren.queues import commands
+from warren.queues.fifo import commands
 from warren.queues.links import IN_EXCLUSIVE_USE, Delivery, Link, Reply, Waiter
 from warren.queues.publishing import Publisher, PublishRun
 from warren.queues.queue import FlowControlled, Queue
@@ -306,7 +306,7 @@ class ServedQueue(Publisher, FlowControlled):
     # --- commands -------------------------------------------------------------------------------
 
     def _command(self, frame: bytes, at: i64, sequence: i64, flags: i64) -> None:
-        """Do what `queues.commands` says; the last one is what the front waits for."""
+        """Do what `queues.fifo.commands` says; the last one is what the front waits for."""
         queue = self.queue
         end = frames.end_of(frame)
         asked = RemoteWaiter(self, sequence)

@@ -28,7 +28,7 @@ from warren.node.member import Member
 from warren.node.revived import RAFT_SESSION, Memory, Revived
 from warren.protocols.broker import ALARM_DISK
 from warren.queues.classic import ClassicQueue
-from warren.queues.fifo import Fifo
+from warren.queues.fifo.machine import Fifo
 from warren.queues.logged import LoggedQueue
 from warren.queues.queue import Queue
 from warren.queues.remote import RemoteQueue

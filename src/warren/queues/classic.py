@@ -21,14 +21,14 @@ from warren.log.batch import KIND_COMMAND, KIND_MESSAGES, Batch
 from warren.log.group import GroupLog
 from warren.log.runlist import LiveRuns
 from warren.ports import Work
-from warren.queues import commands
-from warren.queues.consumers import Limiter
-from warren.queues.fifo import Fifo
-from warren.queues.gathering import Gathering
+from warren.queues.fifo import commands
+from warren.queues.fifo.consumers import Limiter
+from warren.queues.fifo.live import Gathering
+from warren.queues.fifo.machine import Fifo
+from warren.queues.fifo.runs import merge_pairs
 from warren.queues.links import Waiter
 from warren.queues.logged import LoggedQueue
 from warren.queues.queue import Host
-from warren.queues.runs import merge_pairs
 
 TERM: Final = 1
 """The term of a log that one node writes; nothing ever contests it."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final, final
 from mypy_extensions import i64, mypyc_attr
 
 if TYPE_CHECKING:
-    from warren.queues.consumers import Consumer
-    from warren.queues.groups import Checkout
+    from warren.queues.fifo.consumers import Consumer
+    from warren.queues.fifo.groups import Checkout
 
 IN_EXCLUSIVE_USE: Final = 16
 """The code of a reply: a consumer was not attached, because of an exclusive one."""

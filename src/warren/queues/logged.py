@@ -12,11 +12,11 @@ from warren.log.group import GroupLog
 from warren.log.listener import BatchReader
 from warren.log.runlist import LiveRuns
 from warren.log.salvage import gaps
-from warren.queues.fifo import Fifo
+from warren.queues.fifo.machine import Fifo
+from warren.queues.fifo.runs import common, merge_pairs, without
 from warren.queues.links import Delivery, Link
 from warren.queues.publishing import PublishRun
 from warren.queues.queue import Host, Queue
-from warren.queues.runs import common, merge_pairs, without
 
 FLOW_BYTES: Final = 33_554_432
 """With more than this on its way to disk, a queue's publishers wait for the disk."""

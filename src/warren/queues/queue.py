@@ -13,9 +13,9 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64, mypyc_attr, trait
 
 from warren.log.batch import Batch
-from warren.queues import commands
-from warren.queues.consumers import Limiter
-from warren.queues.fifo import UNLIMITED, Fifo
+from warren.queues.fifo import commands
+from warren.queues.fifo.consumers import Limiter
+from warren.queues.fifo.machine import UNLIMITED, Fifo
 from warren.queues.links import Delivery, Link, Waiter
 from warren.queues.publishing import PublishRun
 

@@ -19,9 +19,9 @@ from warren.errors import CorruptRecord
 from warren.log.batch import KIND_COMMAND, Batch
 from warren.log.group import GroupLog
 from warren.ports import Work
-from warren.queues import commands
-from warren.queues.consumers import Limiter
-from warren.queues.fifo import NOT_SET_UP, Fifo
+from warren.queues.fifo import commands
+from warren.queues.fifo.consumers import Limiter
+from warren.queues.fifo.machine import NOT_SET_UP, Fifo
 from warren.queues.links import Delivery, Link, Reply, Waiter
 from warren.queues.logged import Gathered, LoggedQueue
 from warren.queues.numbers import Numbers

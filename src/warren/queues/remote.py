@@ -24,8 +24,8 @@ from mypy_extensions import i64, mypyc_attr
 
 from warren.errors import NOT_FOUND, Refusal
 from warren.log.batch import Batch
-from warren.queues.consumers import Consumer, Limiter
-from warren.queues.fifo import Fifo
+from warren.queues.fifo.consumers import Consumer, Limiter
+from warren.queues.fifo.machine import Fifo
 from warren.queues.links import Delivery, Link, Reply, Waiter
 from warren.queues.publishing import PublishRun
 from warren.queues.queue import Host, Queue

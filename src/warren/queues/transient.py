@@ -7,8 +7,8 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from warren.log.batch import KIND_MESSAGES, Batch
-from warren.queues.consumers import Limiter
-from warren.queues.fifo import Fifo
+from warren.queues.fifo.consumers import Limiter
+from warren.queues.fifo.machine import Fifo
 from warren.queues.links import Link, Waiter
 from warren.queues.queue import Host, Queue
 

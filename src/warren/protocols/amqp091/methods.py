@@ -18,7 +18,7 @@ from warren.protocols.amqp091.consuming import ConsumerLink
 from warren.protocols.amqp091.polling import PollLink
 from warren.protocols.amqp091.replies import DirectReplies
 from warren.protocols.amqp091.transactions import Transaction
-from warren.queues.consumers import Limiter
+from warren.queues.fifo.consumers import Limiter
 from warren.queues.links import IN_EXCLUSIVE_USE, Reply
 from warren.queues.queue import Queue
 from warren.routing.terms import is_integer_type, text_term, type_name

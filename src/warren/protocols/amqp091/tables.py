@@ -1,7 +1,7 @@
 """Class `table`: queues as tables, for analysis over an ordinary channel.
 
 Reads hand out record batches as they lie in the log; the reader decodes them. A durable checkout
-takes messages for a named group, independent of connections; see `warren.queues.groups`.
+takes messages for a named group, independent of connections; see `warren.queues.fifo.groups`.
 
 Contents of answers, all numbers big-endian: runs are a u32 count, then `i64 first, i64 last` each;
 `checkouts-ok` carries, for each checkout, its i64 number and then its runs.
@@ -20,14 +20,14 @@ from warren.errors import Compacted
 from warren.limits import TABLE_READ_BYTES_MAX
 from warren.log.listener import RawReader
 from warren.ports import Work
-from warren.queues import commands
-from warren.queues.fifo import FENCED, UNKNOWN_GROUP, Fifo
-from warren.queues.gathering import Gathering
-from warren.queues.groups import Checkout
+from warren.queues.fifo import commands
+from warren.queues.fifo.groups import Checkout
+from warren.queues.fifo.live import Gathering
+from warren.queues.fifo.machine import FENCED, UNKNOWN_GROUP, Fifo
+from warren.queues.fifo.pieces import Piece, count_of
+from warren.queues.fifo.runs import as_run
 from warren.queues.links import Reply
-from warren.queues.pieces import Piece, count_of
 from warren.queues.quorum import QuorumQueue
-from warren.queues.runs import as_run
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.errors import ChannelException, ConnectionException
 from warren.wire.amqp091.frame import (

@@ -10,7 +10,7 @@ from typing import final
 
 from mypy_extensions import i64
 
-from warren.queues.pieces import Chunk, Piece, Pieces
+from warren.queues.fifo.pieces import Chunk, Piece, Pieces
 from warren.queues.queue import Queue
 
 

@@ -10,8 +10,8 @@ from typing import final
 
 from mypy_extensions import i64
 
-from warren.queues.pieces import Piece, Pieces
-from warren.queues.runs import Run, as_run
+from warren.queues.fifo.pieces import Piece, Pieces
+from warren.queues.fifo.runs import Run, as_run
 
 
 @final

@@ -11,7 +11,7 @@ from typing import Final, final
 from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64
 
-from warren.queues.pieces import Piece, Pieces
+from warren.queues.fifo.pieces import Piece, Pieces
 
 RUN_BYTES: Final = 24
 

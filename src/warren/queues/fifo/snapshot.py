@@ -13,13 +13,13 @@ from librt.strings import BytesWriter, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64
 
 from warren.ports import Work
-from warren.queues.gathering import Gathering
-from warren.queues.groups import Checkout
-from warren.queues.pieces import Piece, count_of
-from warren.queues.runs import RUN_BYTES, RunQueue, as_run, encode_runs
+from warren.queues.fifo.groups import Checkout
+from warren.queues.fifo.live import Gathering
+from warren.queues.fifo.pieces import Piece, count_of
+from warren.queues.fifo.runs import RUN_BYTES, RunQueue, as_run, encode_runs
 
 if TYPE_CHECKING:
-    from warren.queues.fifo import Fifo
+    from warren.queues.fifo.machine import Fifo
 
 VERSION: Final = 2
 ACTIVE: Final = 1

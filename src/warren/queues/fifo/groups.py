@@ -12,7 +12,7 @@ from typing import final
 from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64
 
-from warren.queues.runs import RunQueue
+from warren.queues.fifo.runs import RunQueue
 
 
 @final

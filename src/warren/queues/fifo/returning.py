@@ -14,8 +14,8 @@ from typing import Final, final
 from librt.strings import read_i32_be
 from mypy_extensions import i64
 
-from warren.queues.pieces import CHUNK_PIECES, Piece
-from warren.queues.runs import Run, as_run, decode_run
+from warren.queues.fifo.pieces import CHUNK_PIECES, Piece
+from warren.queues.fifo.runs import Run, as_run, decode_run
 
 FAILED: Final = 1
 SPARED: Final = 2

@@ -11,7 +11,7 @@ Messages that return, by whatever command, leave whoever held them at once. They
 again some runs with each entry, and nothing is handed out until all are: an entry costs much the
 same however scattered they lie.
 
-What a snapshot has of it is written by `states` and has its fields in docs/formats/queue-state.md.
+What a snapshot has of it is written by `snapshot`; docs/formats/queue-state.md has its fields.
 
 Source: B-02 to B-04 (rabbit_fifo), POI-01 to POI-12; docs/formats/table-class.md for groups.
 """
@@ -25,16 +25,16 @@ from librt.strings import BytesWriter, read_i32_be, read_i64_be
 from mypy_extensions import i64
 
 from warren.ports import Work
-from warren.queues import commands
-from warren.queues.consumers import Consumer, Limiter, Turns
-from warren.queues.gathering import PART_RUNS, Gathering
-from warren.queues.groups import Checkout, Group, decode_group
+from warren.queues.fifo import commands
+from warren.queues.fifo.consumers import Consumer, Limiter, Turns
+from warren.queues.fifo.groups import Checkout, Group, decode_group
+from warren.queues.fifo.live import PART_RUNS, Gathering
+from warren.queues.fifo.pieces import SPENT_LISTS, Piece
+from warren.queues.fifo.returning import Return, Strand, decode_return
+from warren.queues.fifo.runs import Run, RunQueue, common, merge_pairs, pairs_of
+from warren.queues.fifo.snapshot import ACTIVE, AUTOMATIC, VERSION, DurableWriter, StateWriter
 from warren.queues.links import Delivery, Reply
-from warren.queues.pieces import SPENT_LISTS, Piece
 from warren.queues.replicated import COUNTER_BITS
-from warren.queues.returning import Return, Strand, decode_return
-from warren.queues.runs import Run, RunQueue, common, merge_pairs, pairs_of
-from warren.queues.states import ACTIVE, AUTOMATIC, VERSION, DurableWriter, StateWriter
 
 UNLIMITED: Final = commands.CREDIT_MAX
 

@@ -15,9 +15,9 @@ from librt.strings import BytesWriter, read_i64_be, write_i64_be
 from mypy_extensions import i64
 
 from warren.log.runlist import PAIR_BYTES, LiveRuns, RunList
-from warren.queues.groups import Checkout
-from warren.queues.pieces import Piece
-from warren.queues.runs import as_run
+from warren.queues.fifo.groups import Checkout
+from warren.queues.fifo.pieces import Piece
+from warren.queues.fifo.runs import as_run
 
 PART_RUNS: Final = 8_192
 """Runs that one part looks at, but for the rest of a list: about 4 ms."""
