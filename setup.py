@@ -44,7 +44,7 @@ COMPILED = (
     "node",
     "client",
 )
-"""The inner rooms. The server's shell, administration and Spark stay interpreted."""
+"""The inner rooms. The shell, its configuration, administration and Spark stay interpreted."""
 
 
 def compiled_modules() -> list[str]:

@@ -35,13 +35,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "vhost": QUEUES,
     "protocols": VHOST,
     "node": NODE - {"node"},
-    "server": NODE | {"client"},
-    "admin": NODE,
+    "config": BASE | {"log", "protocols"},
+    "admin": NODE | {"client", "config"},
+    "server": NODE | {"admin", "config"},
     "client": WIRE,
     "spark": WIRE | {"client", "log"},
     "sim": NODE,
     "pyspark_warren": {"spark"},
-    "__main__": {"server"},
+    "__main__": {"admin", "config", "server"},
 }
 """For each room, the other rooms of `warren` that its modules may import."""
 

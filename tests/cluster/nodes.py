@@ -16,8 +16,8 @@ from tests.clients.support import eventually
 from tests.cluster.status import cluster_status
 from tests.support.broker import Broker, free_port
 from tests.support.patience import patient
-from warren.server.asking import Contact
-from warren.server.identity import SECRET_FILE, read_identity, read_secret
+from warren.admin.cli.asking import Contact
+from warren.config.identity import SECRET_FILE, read_identity, read_secret
 
 QUORUM = {"x-queue-type": "quorum"}
 WAIT_S = patient(20.0)

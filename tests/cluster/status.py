@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from warren.server.asking import Contact, ask
+from warren.admin.cli.asking import Contact, ask
 
 
 def cluster_status(contact: Contact) -> list[Any]:

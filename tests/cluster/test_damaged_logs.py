@@ -12,7 +12,7 @@ from tests.cluster.nodes import WAIT_S, Cluster, declare, ready, seen_by
 from tests.cluster.test_recovery import QUEUE, bodies, fill, membership, take
 from tests.support.broker import Broker
 from warren.client import PERSISTENT, connect
-from warren.server.identity import read_identity
+from warren.config.identity import read_identity
 
 
 def newest(folder: Path) -> Path:

@@ -13,8 +13,8 @@ from tests.clients.support import eventually
 from tests.cluster.nodes import WAIT_S, Cluster, declare, ready, seen_by, wait_s
 from tests.cluster.traffic import Consumer, Publisher, check_books
 from tests.support.broker import HOST, free_port
+from warren.config.identity import read_identity
 from warren.protocols.peer.hello import PREAMBLE
-from warren.server.identity import read_identity
 
 QUEUE = "orders"
 

@@ -16,9 +16,9 @@ from collections.abc import Callable
 import uvloop
 
 from tests.support.patience import patient
+from warren.config.peer_tls import PeerTls
 from warren.ports import PeerHello, PeerListener
 from warren.server.peer_link import PeerSettings
-from warren.server.peer_tls import PeerTls
 from warren.server.peers import PeerNetwork
 from warren.server.system import SystemRandom
 

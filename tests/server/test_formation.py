@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from random import Random
 
+from warren.config.config import ServerConfig
 from warren.ports import PeerHello, PeerListener
 from warren.protocols.peer.hello import NO_CLUSTER
-from warren.server.config import ServerConfig
 from warren.server.formation import has_to_join
 
 CLUSTER = bytes(range(16))

@@ -21,12 +21,12 @@ import uvloop
 
 from tests.server.peer_nodes import HOST, SECRET, WAIT_SECONDS, TestNode, hello
 from tests.support.broker import free_port
+from warren.config.peer_tls import PeerTls, certified_names, peer_tls
 from warren.errors import ConfigError
 from warren.protocols.peer import refusal as codes
 from warren.protocols.peer.hello import PREAMBLE, refuse_frame
 from warren.server.clients import RESET_AT_CLOSE
 from warren.server.peer_link import PeerSettings
-from warren.server.peer_tls import PeerTls, certified_names, peer_tls
 from warren.server.peers import PeerNetwork
 
 ROOT = Path(__file__).resolve().parent.parent.parent

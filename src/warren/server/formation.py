@@ -16,9 +16,9 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from warren.config.config import ServerConfig
 from warren.ports import PeerHello, PeerListener
 from warren.protocols.peer.hello import NO_CLUSTER
-from warren.server.config import ServerConfig
 from warren.server.peers import PeerNetwork
 
 log = logging.getLogger("warren")

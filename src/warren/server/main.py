@@ -23,6 +23,10 @@ from typing import IO, Any
 import uvloop
 
 from warren import __version__
+from warren.admin.control import NodeOperators
+from warren.admin.service.host import OperatorHost
+from warren.config.config import CLUSTER_PORT_DEFAULT, ServerConfig
+from warren.config.identity import begin_life, find_secret
 from warren.errors import BrokerError, ClusterError, ConfigError, CorruptRecord, StorageError
 from warren.limits import STOP_STALL_SECONDS_MAX
 from warren.log.manifest import DIRECTORY, MANIFEST_PATH
@@ -32,19 +36,17 @@ from warren.ports import PeerHello, PeerListener
 from warren.protocols.peer.hello import ID_BYTES, LIVES_MAX, NO_CLUSTER
 from warren.server.client_log import ClientLog
 from warren.server.clients import ClientProtocol, Doorkeeper
-from warren.server.config import CLUSTER_PORT_DEFAULT, ServerConfig
 from warren.server.descriptors import shares
 from warren.server.disk import OsDisk
 from warren.server.executor import ThreadExecutor
 from warren.server.formation import dial_contacts, has_to_join
 from warren.server.garbage import Garbage
-from warren.server.identity import begin_life, find_secret
-from warren.server.operators import NodeOperators, waits_for
 from warren.server.peers import PeerNetwork
 from warren.server.pulse import Pulse
 from warren.server.settings import bind_host, settings_from, tls_from
 from warren.server.stopping import Signals, StopWatch
 from warren.server.system import SystemClock, SystemRandom, resident_bytes
+from warren.server.waiting import waits_for
 
 log = logging.getLogger("warren")
 
@@ -184,7 +186,7 @@ class Stranded(PeerListener):
         log.warning("link with %s: %s", peer_or_address, reason)
 
 
-class Server:
+class Server(OperatorHost):
     """A node, its listeners and its clockwork.
 
     Attributes:
@@ -327,7 +329,7 @@ class Server:
         self.network.hand_to(NodeLinks(self))
         # The node asks for a turn whenever it sends, and its turns end with a flush.
         self.network.flushed_by_turns = True
-        self.network.operators = NodeOperators(self)
+        self.network.operators = NodeOperators(node, self)
 
     def _dial_others(self) -> None:
         """Dial the nodes that this one's log, or the lack of it, does not name."""

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
+from warren.admin.service.host import OperatorLink
+from warren.config.peer_tls import certified_names, why
 from warren.ports import PeerHello
 from warren.protocols.peer import refusal as codes
 from warren.protocols.peer.framing import (
@@ -18,7 +20,6 @@ from warren.protocols.peer.framing import (
 )
 from warren.protocols.peer.handshake import DONE, REFUSED, Handshake
 from warren.protocols.peer.hello import ANYONE
-from warren.server.peer_tls import certified_names, why
 
 if TYPE_CHECKING:
     from warren.server.peers import PeerNetwork
@@ -87,7 +88,7 @@ def allowed_bytes(name: str) -> int:
         return 0
 
 
-class PeerLink(asyncio.Protocol):
+class PeerLink(asyncio.Protocol, OperatorLink):
     """One end of one link.
 
     Attributes:

@@ -13,6 +13,7 @@ import ssl
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from warren.config.peer_tls import PeerTls, why
 from warren.errors import ConfigError
 from warren.ports import PeerHello, PeerListener, Random
 from warren.protocols.peer.complaints import Complaints
@@ -20,7 +21,6 @@ from warren.protocols.peer.handshake import derive_key
 from warren.protocols.peer.hello import ANYONE
 from warren.server.executor import no_hook
 from warren.server.peer_link import PeerLink, PeerSettings, tune
-from warren.server.peer_tls import PeerTls, why
 
 ACCEPT_RETRY_SECONDS = 0.1
 """After a failed accept, for instance when descriptors have run out."""
@@ -30,7 +30,7 @@ BACKLOG = 1_024
 
 
 class Operators(Protocol):
-    """Who answers the operators that come with the secret; see `server.operators`."""
+    """Who answers the operators that come with the secret; see `admin.control`."""
 
     def asked(self, link: PeerLink, request: bytes) -> None:
         """An operator wants something; `link.answer` says what became of it."""

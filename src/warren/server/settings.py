@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from warren.config.config import CLUSTER_PORT_DEFAULT, ServerConfig
+from warren.config.peer_tls import PeerTls, peer_tls
 from warren.log.config import LogConfig
 from warren.protocols.broker import Settings
-from warren.server.config import CLUSTER_PORT_DEFAULT, ServerConfig
-from warren.server.peer_tls import PeerTls, peer_tls
 from warren.server.system import total_memory_bytes
 
 LOG_FILES = 8

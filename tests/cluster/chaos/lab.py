@@ -10,8 +10,8 @@ from tests.cluster.chaos.net import Net, address
 from tests.cluster.nodes import QUORUM, Cluster, Node
 from tests.cluster.status import cluster_status
 from tests.support.broker import Broker
+from warren.admin.cli.asking import Contact
 from warren.errors import BrokerError
-from warren.server.asking import Contact
 
 CLIENT_PORT = 5672
 CLUSTER_PORT = 25672

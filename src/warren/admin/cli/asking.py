@@ -18,14 +18,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from warren import __version__
+from warren.config import config
+from warren.config.identity import SECRET_FILE, read_identity, read_secret
+from warren.config.peer_tls import PeerTls, peer_tls, why
 from warren.errors import BrokerError, ConfigError
 from warren.ports import PeerHello
 from warren.protocols.peer.framing import MessageReader, MessageWriter
 from warren.protocols.peer.handshake import DONE, REFUSED, Handshake, derive_key
 from warren.protocols.peer.hello import ANYONE, NO_CLUSTER
-from warren.server import config
-from warren.server.identity import SECRET_FILE, read_identity, read_secret
-from warren.server.peer_tls import PeerTls, peer_tls, why
 
 WAIT_SECONDS = 15.0
 READ_BYTES = 65_536

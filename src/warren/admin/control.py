@@ -21,24 +21,20 @@ import asyncio
 import logging
 import shutil
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
+from warren.admin.service.host import OperatorHost, OperatorLink
+from warren.admin.service.members import QueueOperators
+from warren.admin.service.policies import PolicyOperators
+from warren.admin.service.queues import QueueList
 from warren.errors import ClusterError
 from warren.metadata.commands import RemoveNode
 from warren.metadata.node_checks import check_majorities, check_remove_node
 from warren.metadata.outcome import Change, Outcome
 from warren.node.node import Node
 from warren.protocols.broker import ALARM_DISK, ALARM_MEMORY
-from warren.server.config import ServerConfig
-from warren.server.list_operators import QueueList
-from warren.server.peer_link import PeerLink
-from warren.server.policy_operators import PolicyOperators
-from warren.server.queue_operators import QueueOperators
-
-if TYPE_CHECKING:
-    from warren.server.main import Server
 
 log = logging.getLogger("warren")
 
@@ -52,15 +48,15 @@ UNKNOWN_REQUEST = "this node does not know the request; use its version of the c
 class NodeOperators:
     """Answers for one node."""
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
-        self._node = server.node
-        self._queues = QueueOperators(server)
-        self._policies = PolicyOperators(server.node)
-        self._list = QueueList(server.node)
+    def __init__(self, node: Node, host: OperatorHost) -> None:
+        self._host = host
+        self._node = node
+        self._queues = QueueOperators(node, host)
+        self._policies = PolicyOperators(node)
+        self._list = QueueList(node)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def asked(self, link: PeerLink, request: bytes) -> None:
+    def asked(self, link: OperatorLink, request: bytes) -> None:
         """Answer now, or when what is asked for is done."""
         try:
             words = msgspec.msgpack.decode(request, type=list[Any])
@@ -89,13 +85,13 @@ class NodeOperators:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _status(self, link: PeerLink) -> None:
-        folder = self._server.config.data_dir
+    async def _status(self, link: OperatorLink) -> None:
+        state = self._host.state()
         # A disk may take its time, which clients do not wait for.
-        free = await asyncio.to_thread(free_bytes, folder)
-        reply(link, {**status(self._node), **self._server.state(), "disk_free_bytes": free})
+        free = await asyncio.to_thread(free_bytes, state["data_dir"])
+        reply(link, {**status(self._node), **state, "disk_free_bytes": free})
 
-    async def _about_queues(self, link: PeerLink, action: str, asked: dict[str, Any]) -> None:
+    async def _about_queues(self, link: OperatorLink, action: str, asked: dict[str, Any]) -> None:
         try:
             if action == "list":
                 reply(link, await self._list.answer(link, asked))
@@ -106,13 +102,13 @@ class NodeOperators:
         except ValueError:
             refuse(link, UNKNOWN_REQUEST)
 
-    def _forget(self, link: PeerLink, name: str, force: bool) -> None:
+    def _forget(self, link: OperatorLink, name: str, force: bool) -> None:
         node = self._node
         if name == node.settings.node_name:
             raise ClusterError(f"node '{name}' is this one, which runs: it may leave instead")
         self._remove(link, name, force, leaving=False)
 
-    def _remove(self, link: PeerLink, name: str, force: bool, leaving: bool) -> None:
+    def _remove(self, link: OperatorLink, name: str, force: bool, leaving: bool) -> None:
         command = self._removal(name, force, leaving)
         log.warning("node %s is removed from the cluster, as an operator asked", name)
         self._node.tables.submit(command, Removed(self._node, link, name))
@@ -140,28 +136,28 @@ class NodeOperators:
             check_majorities(machine, name, up)
         return command
 
-    async def _leave(self, link: PeerLink, force: bool) -> None:
+    async def _leave(self, link: OperatorLink, force: bool) -> None:
         """Hand the lead over, give up all votes, have this node removed, and end.
 
         A group that counts this node when it ends could be left without a majority.
         """
         node = self._node
-        server = self._server
+        host = self._host
         own = node.settings.node_name
         loop = asyncio.get_running_loop()
         try:
             self._removal(own, force, leaving=True)
-            await server.hand_over()
+            await host.hand_over()
             # The next leader of the tables may not be known yet; each step needs one.
             await self._until_led()
             await self._queues.give_up_votes(own, force)
             await self._until_led()
-            server.guarded(lambda: self._remove_own(link, own, force))
+            host.guarded(lambda: self._remove_own(link, own, force))
             until = loop.time() + LEAVE_SECONDS
             while own in node.tables.machine.nodes and loop.time() < until:
                 await asyncio.sleep(LEAVE_POLL_SECONDS)
             if own not in node.tables.machine.nodes:
-                server.left()
+                host.left()
             else:
                 refuse(link, f"the cluster has not let node '{own}' go yet; ask once more")
         except ClusterError as error:
@@ -174,7 +170,7 @@ class NodeOperators:
         while not self._node.queue_members.tables_leader() and loop.time() < until:
             await asyncio.sleep(LEAVE_POLL_SECONDS)
 
-    def _remove_own(self, link: PeerLink, own: str, force: bool) -> None:
+    def _remove_own(self, link: OperatorLink, own: str, force: bool) -> None:
         try:
             self._remove(link, own, force, leaving=True)
         except ClusterError as error:
@@ -184,7 +180,7 @@ class NodeOperators:
 class Removed(Change):
     """An operator waits for a node to be out of the tables."""
 
-    def __init__(self, node: Node, link: PeerLink, name: str) -> None:
+    def __init__(self, node: Node, link: OperatorLink, name: str) -> None:
         self._node = node
         self._link = link
         self._name = name
@@ -197,35 +193,14 @@ class Removed(Change):
             reply(self._link, None)
 
 
-def reply(link: PeerLink, content: Any) -> None:
+def reply(link: OperatorLink, content: Any) -> None:
     """Answer an operator."""
     link.answer(msgspec.msgpack.encode(["ok", content]))
 
 
-def refuse(link: PeerLink, text: str) -> None:
+def refuse(link: OperatorLink, text: str) -> None:
     """Tell an operator why not."""
     link.answer(msgspec.msgpack.encode(["error", text]))
-
-
-def waits_for(node: Node, config: ServerConfig) -> str:
-    """What a start that takes long waits for, behind the word 'waiting'."""
-    if node.membership.joining():
-        where = [f"{host}:{port}" for host, port in config.join]
-        where += [name for name, _, _ in config.cluster_nodes if name != config.node_name]
-        if not where:
-            return (
-                "to be taken into its cluster, which the data directory was about to join: "
-                "say where it is with --join"
-            )
-        return f"to be taken into the cluster of {', '.join(where)}"
-    raft = node.tables.member().raft
-    if not raft.leader:
-        return node.queue_members.no_majority().removeprefix("waits ")
-    if not node.cluster.session:
-        return f"for node {raft.leader}, which leads the cluster, to hear of this start"
-    if not node.tables.furnished():
-        return "for copies of all quorum queues to be entered for this node"
-    return "for the first user to be written down"
 
 
 def free_bytes(folder: str) -> int:

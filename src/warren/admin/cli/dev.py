@@ -21,8 +21,8 @@ import time
 from pathlib import Path
 from typing import IO, Any
 
-from warren.server import config
-from warren.server.words import Parser, checked, examples, wrapped
+from warren.admin.cli.words import Parser, checked, examples, wrapped
+from warren.config import config
 
 NAMES = ("a", "b", "c")
 HOST = "127.0.0.1"

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 
+from warren.admin.service.host import OperatorHost
+from warren.admin.service.slices import Slices
 from warren.errors import ClusterError
 from warren.limits import CHANGES_AT_ONCE_MAX
 from warren.metadata.balance import moves
@@ -29,10 +31,9 @@ from warren.metadata.member_checks import (
 from warren.metadata.outcome import Change, Outcome
 from warren.metadata.tables import QueueRecord
 from warren.node.queue_members import Standing
-from warren.server.slices import Slices
 
 if TYPE_CHECKING:
-    from warren.server.main import Server
+    from warren.node.node import Node
 
 Thing = TypeVar("Thing")
 
@@ -105,10 +106,10 @@ class Attempt(Change):
 class QueueOperators:
     """Answers for one node."""
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
-        self._node = server.node
-        self._members = server.node.queue_members
+    def __init__(self, node: Node, host: OperatorHost) -> None:
+        self._host = host
+        self._node = node
+        self._members = node.queue_members
         self._rebalancing = False
         self.actions: dict[str, Callable[[Asked], Coroutine[Any, Any, Any]]] = {
             "add_member": self._add_member,
@@ -299,8 +300,8 @@ class QueueOperators:
                 if wanted is None:
                     attempt.problem = CHANGED
                 else:
-                    self._server.guarded(lambda: self._node.tables.submit(wanted, attempt))
-                    self._server.after_event()
+                    self._host.guarded(lambda: self._node.tables.submit(wanted, attempt))
+                    self._host.after_event()
         return attempt
 
     def _came_about(self, attempt: Attempt) -> bool:
@@ -373,8 +374,8 @@ class QueueOperators:
         loop = asyncio.get_running_loop()
         until = loop.time() + TRANSFER_SECONDS
         while loop.time() < until and not self._gone(queue):
-            self._server.guarded(lambda: self._members.transfer(int(queue.group_id), target))
-            self._server.after_event()
+            self._host.guarded(lambda: self._members.transfer(int(queue.group_id), target))
+            self._host.after_event()
             again = loop.time() + ASK_AGAIN_SECONDS
             while loop.time() < again:
                 if self._members.leader(queue) == target:

@@ -10,7 +10,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from warren.server.words import Parser, checked, examples
+from warren.admin.cli.words import Parser, checked, examples
 
 if TYPE_CHECKING:
     from warren.client import AmqpError, Channel, Delivery

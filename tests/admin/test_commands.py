@@ -18,7 +18,8 @@ import pytest
 from tests.clients.support import eventually
 from tests.support.broker import HOST, Broker, free_port
 from tests.support.patience import patient
-from warren.server import asking, cli
+from warren.__main__ import main
+from warren.admin.cli import asking
 
 SECONDS_MAX = patient(30)
 
@@ -29,7 +30,7 @@ def warren(*words: str, given: bytes = b"") -> subprocess.CompletedProcess[str]:
     sys.stdin = io.TextIOWrapper(io.BytesIO(given))
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(complaints):
-            status = cli.main(words)
+            status = main(words)
     finally:
         sys.stdin = stdin
     return subprocess.CompletedProcess(words, status, out.getvalue(), complaints.getvalue())

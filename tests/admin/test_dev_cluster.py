@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
+from tests.admin.test_commands import said, warren
 from tests.clients.support import eventually
-from tests.server.test_commands import said, warren
 from tests.support.broker import HOST
 from tests.support.patience import patient
-from warren.server.dev_command import CLUSTER_PORTS_ABOVE
+from warren.admin.cli.dev import CLUSTER_PORTS_ABOVE
 
 SECONDS_MAX = patient(30)
 

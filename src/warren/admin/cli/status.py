@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from warren.server.cluster_command import nodes
-from warren.server.words import examples
+from warren.admin.cli.cluster import nodes
+from warren.admin.cli.words import examples
 
 EXAMPLES = examples(
     "warren status --data-dir data",
@@ -16,7 +16,7 @@ EXAMPLES = examples(
 
 def run(words: argparse.Namespace) -> int:
     """Ask and show; returns the exit status: 0 done, 1 refused, 2 wrong words."""
-    from warren.server.asking import put, show
+    from warren.admin.cli.asking import put, show
 
     state, status = put(words, ["status"])
     if state == 0:

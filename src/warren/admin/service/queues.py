@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from warren.admin.service.host import OperatorLink
+from warren.admin.service.slices import Slices
 from warren.errors import ClusterError
 from warren.metadata.policies import names_of
 from warren.metadata.tables import QueueRecord, VhostRecord
 from warren.queues.remote import RemoteQueue
-from warren.server.peer_link import PeerLink
-from warren.server.slices import Slices
 
 if TYPE_CHECKING:
     from warren.node.node import Node
@@ -47,7 +47,7 @@ class QueueList:
     def __init__(self, node: Node) -> None:
         self._node = node
 
-    async def answer(self, link: PeerLink, words: dict[str, Any]) -> list[dict[str, Any]]:
+    async def answer(self, link: OperatorLink, words: dict[str, Any]) -> list[dict[str, Any]]:
         """Send all parts of a list but the last, and return that one.
 
         Raises:

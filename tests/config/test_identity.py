@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from warren.config.identity import begin_life, read_identity
 from warren.errors import StorageError
-from warren.server.identity import begin_life, read_identity
 
 OTHERS = [("b@h", "10.0.0.2", 25_672), ("c@h", "::1", 7)]
 

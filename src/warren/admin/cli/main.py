@@ -13,17 +13,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from warren import __version__
+from warren.admin.cli import client, cluster, dev, policies, queues, status
+from warren.admin.cli.words import Parser, Shared, checked, examples, wrapped
+from warren.config import config
 from warren.errors import ConfigError
-from warren.server import (
-    client_commands,
-    cluster_command,
-    config,
-    dev_command,
-    policies_command,
-    queues_command,
-    status_command,
-)
-from warren.server.words import Parser, Shared, checked, examples, wrapped
 
 EXIT_USAGE = 2
 
@@ -73,32 +66,32 @@ def parser() -> Parser:
         commands,
         "status",
         "show what a running node is doing",
-        status_command.EXAMPLES,
+        status.EXAMPLES,
         lambda _: [],
     )
     _asking(
         commands,
         "queues",
         "list queues, or move members and leaders of quorum queues",
-        queues_command.EXAMPLES,
-        queues_command.add_actions,
+        queues.EXAMPLES,
+        queues.add_actions,
     )
     _asking(
         commands,
         "cluster",
         "show the cluster, or change it",
-        cluster_command.EXAMPLES,
-        cluster_command.add_actions,
+        cluster.EXAMPLES,
+        cluster.add_actions,
     )
     _asking(
         commands,
         "policies",
         "show settings of queues by their names, or change them",
-        policies_command.EXAMPLES,
-        policies_command.add_actions,
+        policies.EXAMPLES,
+        policies.add_actions,
     )
-    client_commands.add_commands(commands)
-    dev_command.add_command(commands)
+    client.add_commands(commands)
+    dev.add_command(commands)
     return command
 
 
@@ -258,20 +251,27 @@ def server_config(words: argparse.Namespace) -> config.ServerConfig:
 
 
 COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
-    "status": status_command.run,
-    "queues": queues_command.run,
-    "cluster": cluster_command.run,
-    "policies": policies_command.run,
-    "declare": client_commands.run,
-    "publish": client_commands.run,
-    "get": client_commands.run,
-    "dev": dev_command.run,
+    "status": status.run,
+    "queues": queues.run,
+    "cluster": cluster.run,
+    "policies": policies.run,
+    "declare": client.run,
+    "publish": client.run,
+    "get": client.run,
+    "dev": dev.run,
 }
-"""What runs a command; `server` is run here."""
+"""What runs a command; `server` is what `main` is given."""
+
+Serve = Callable[[config.ServerConfig], int]
+"""Runs a broker until it is told to stop; returns the exit status."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit status: 0 done, 1 failed, 2 wrong words or settings."""
+def main(serve: Serve, arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit status: 0 done, 1 failed, 2 wrong words or settings.
+
+    Args:
+        serve: Runs a broker.
+    """
     words = parser().parse_args(arguments)
     if words.command in COMMANDS:
         return COMMANDS[words.command](words)
@@ -280,6 +280,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ConfigError as error:
         print(f"warren: {error}", file=sys.stderr)
         return EXIT_USAGE
-    from warren.server.main import run
-
-    return run(settings)
+    return serve(settings)

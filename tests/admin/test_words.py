@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from warren.server import cli
+from warren.__main__ import main
+from warren.admin.cli import main as cli
 
 
 def parsed(*words: str) -> argparse.Namespace:
@@ -16,7 +17,7 @@ def parsed(*words: str) -> argparse.Namespace:
 
 def refusal(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     with pytest.raises(SystemExit) as ended:
-        cli.main(words)
+        main(words)
     assert ended.value.code == 2
     return capsys.readouterr().err
 
@@ -61,7 +62,7 @@ def test_wrong_words_get_the_nearest_right_one(
 
 
 def test_a_wrong_key_gets_the_nearest_right_one(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["server", "--set", "heartbeet=1"]) == 2
+    assert main(["server", "--set", "heartbeet=1"]) == 2
     assert "unknown key heartbeet, did you mean heartbeat?" in capsys.readouterr().err
 
 
@@ -86,7 +87,7 @@ HELP = [
 @pytest.mark.parametrize("command", HELP)
 def test_help_fits_and_says_something(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        cli.main([*command.split(), "--help"])
+        main([*command.split(), "--help"])
     assert ended.value.code == 0
     text = capsys.readouterr().out
     assert [line for line in text.splitlines() if len(line) > 80] == []
@@ -99,24 +100,15 @@ def test_examples_are_right() -> None:
     """Every example of the help can be parsed as it stands."""
     import shlex
 
-    from warren.server import (
-        client_commands,
-        cluster_command,
-        policies_command,
-        queues_command,
-        status_command,
-    )
+    from warren.admin.cli import client, cluster, policies, queues, status
 
     texts = [cli.EXAMPLES, cli.SERVER_EXAMPLES]
-    texts += [
-        module.EXAMPLES
-        for module in (cluster_command, policies_command, queues_command, status_command)
-    ]
+    texts += [module.EXAMPLES for module in (cluster, policies, queues, status)]
     texts += [
         "  warren declare log --type classic",
         "  warren publish --exchange amq.topic orders.new - < order.json",
     ]
-    assert client_commands.URI.startswith("amqp://")
+    assert client.URI.startswith("amqp://")
     found = 0
     for text in texts:
         for line in text.replace("\\\n", " ").splitlines():

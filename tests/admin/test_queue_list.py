@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from tests.node.pair import Pair
+from warren.admin.service import queues, slices
+from warren.admin.service.queues import UNREAD_BYTES_MAX, QueueList
 from warren.errors import ClusterError
-from warren.server import list_operators, slices
-from warren.server.list_operators import UNREAD_BYTES_MAX, QueueList
 
 QUEUES = 45
 
@@ -34,7 +34,7 @@ class Reader:
 @pytest.fixture
 def listing(monkeypatch: pytest.MonkeyPatch) -> QueueList:
     """The list of a node with some queues, made of small parts and slices."""
-    monkeypatch.setattr(list_operators, "PART_ROWS", 10)
+    monkeypatch.setattr(queues, "PART_ROWS", 10)
     monkeypatch.setattr(slices, "STEPS_AT_ONCE", 1)
     monkeypatch.setattr(slices, "SLICE_SECONDS", 0.0)
     pair = Pair(1, alone=True)

@@ -11,15 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warren.errors import ConfigError
-from warren.server import cli
-from warren.server.config import (
+from warren.__main__ import main
+from warren.admin.cli.main import parser, server_config
+from warren.config.config import (
     PATTERNS,
     SETTINGS,
     ServerConfig,
     build,
     parse_lines,
 )
+from warren.errors import ConfigError
 from warren.server.settings import settings_from
 
 
@@ -127,10 +128,10 @@ def test_any_value_is_taken_or_refused(key: str, value: str) -> None:
 
 
 def test_file_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["server", "--config", str(tmp_path / "none.conf")]) == 2
+    assert main(["server", "--config", str(tmp_path / "none.conf")]) == 2
     assert "none.conf: No such file" in capsys.readouterr().err
     (tmp_path / "latin.conf").write_bytes(b"# \xe4")
-    assert cli.main(["server", "--config", str(tmp_path / "latin.conf")]) == 2
+    assert main(["server", "--config", str(tmp_path / "latin.conf")]) == 2
     assert "not UTF-8 at byte 2" in capsys.readouterr().err
 
 
@@ -138,7 +139,7 @@ def test_order_of_the_sources(tmp_path: Path) -> None:
     path = tmp_path / "warren.conf"
     path.write_text("heartbeat = 10\nlog.level = error\nchannel_max = 9\n")
     words = ["server", "--config", str(path), "--set", "heartbeat=20", "--log-level", "debug"]
-    got = cli.server_config(cli.parser().parse_args(words))
+    got = server_config(parser().parse_args(words))
     assert (got.heartbeat, got.log_level, got.channel_max) == (20, "debug", 9)
 
 
@@ -154,14 +155,14 @@ def test_order_of_the_sources(tmp_path: Path) -> None:
 )
 def test_wrong_words(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        cli.main(["server", *words])
+        main(["server", *words])
     assert ended.value.code == 2
     assert said in capsys.readouterr().err
 
 
 def test_help_shows_every_option_and_key(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        cli.main(["server", "--help"])
+        main(["server", "--help"])
     assert ended.value.code == 0
     text = capsys.readouterr().out
     for option in ("--data-dir", "--node-name", "--port", "--bind", "--config", "--log-level"):
@@ -174,7 +175,7 @@ def test_help_does_not_load_the_broker() -> None:
     """A mistyped word is answered at once."""
     code = (
         "import sys\n"
-        "from warren.server import cli\n"
+        "import warren.__main__\n"
         "assert 'warren.server.main' not in sys.modules\n"
         "assert 'asyncio' not in sys.modules\n"
     )

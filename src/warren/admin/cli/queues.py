@@ -11,9 +11,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from warren.admin.cli.words import Parser, checked, examples
+from warren.config import config
 from warren.errors import BrokerError
-from warren.server import config
-from warren.server.words import Parser, checked, examples
 
 WAIT_SECONDS = 120.0
 """A node answers much earlier, even if not all came about; only many leaders take long to move."""
@@ -105,7 +105,7 @@ def run(words: argparse.Namespace) -> int:
 
     Where many queues are asked for, 1 says that one of them at least went wrong.
     """
-    from warren.server.asking import put, show
+    from warren.admin.cli.asking import put, show
 
     asked = {name: value for name, value in vars(words).items() if name in ASKED and value}
     if words.action == "list":
@@ -140,7 +140,7 @@ ASKED = (
 
 def list_queues(words: argparse.Namespace, asked: dict[str, Any]) -> int:
     """Show queues; what a classic queue holds is asked of the node that it is on."""
-    from warren.server.asking import Contact, find_node, put_to, show
+    from warren.admin.cli.asking import Contact, find_node, put_to, show
 
     try:
         contact = find_node(words)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from warren.server import config
-from warren.server.words import Parser, checked, examples
+from warren.admin.cli.words import Parser, checked, examples
+from warren.config import config
 
 LEAVE_SECONDS = 60.0
 """A node that leaves first sees to it that no queue counts it any more."""
@@ -48,7 +48,7 @@ def add_actions(command: Parser) -> list[Parser]:
 
 def run(words: argparse.Namespace) -> int:
     """Do what the words say; returns the exit status: 0 done, 1 refused, 2 wrong words."""
-    from warren.server.asking import WAIT_SECONDS, put, show
+    from warren.admin.cli.asking import WAIT_SECONDS, put, show
 
     seconds = LEAVE_SECONDS if words.action == "leave" else WAIT_SECONDS
     state, answer = put(words, request(words), seconds)

@@ -9,18 +9,15 @@ from typing import Any
 import pytest
 
 from tests.node.pair import Pair
-from warren.server import queue_operators, slices
-from warren.server.queue_operators import CROWDED, QueueOperators
+from warren.admin.service import members, slices
+from warren.admin.service.members import CROWDED, QueueOperators
 
 QUEUES = 40
 AT_ONCE = 6
 
 
-class Server:
-    """What operators need of a server."""
-
-    def __init__(self, pair: Pair) -> None:
-        self.node = pair.a.node
+class Host:
+    """What changes of members need of a server."""
 
     def guarded(self, step: Callable[[], None]) -> None:
         step()
@@ -31,7 +28,7 @@ class Server:
 
 @pytest.fixture
 def pair(monkeypatch: pytest.MonkeyPatch) -> Pair:
-    monkeypatch.setattr(queue_operators, "CHANGES_AT_ONCE_MAX", AT_ONCE)
+    monkeypatch.setattr(members, "CHANGES_AT_ONCE_MAX", AT_ONCE)
     monkeypatch.setattr(slices, "STEPS_AT_ONCE", 1)
     monkeypatch.setattr(slices, "SLICE_SECONDS", 0.0)
     pair = Pair()
@@ -49,7 +46,7 @@ def votes_on(pair: Pair, name: str) -> int:
 
 async def ask(pair: Pair, steps: bool, action: str, **words: Any) -> tuple[Any, int, int]:
     """The answer, the most changes that were under way, and how often others had their turn."""
-    operators = QueueOperators(Server(pair))  # type: ignore[arg-type]
+    operators = QueueOperators(pair.a.node, Host())  # type: ignore[arg-type]
     submissions = pair.a.node.tables.member().submissions
     task = asyncio.create_task(operators.answer(action, words))
     most = turns = 0
@@ -76,7 +73,7 @@ def test_changes_that_do_not_come_into_force_are_waited_for_once(
 ) -> None:
     """The cluster stands still meanwhile."""
     monkeypatch.setattr(QueueOperators._until, "__defaults__", (0.2,))
-    monkeypatch.setattr(queue_operators, "WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(members, "WAIT_SECONDS", 0.2)
     rows, most, _ = asyncio.run(ask(pair, False, "grow", node="b"))
     assert most == AT_ONCE
     assert sum(row["result"].endswith(CROWDED) for row in rows) == QUEUES - AT_ONCE

@@ -9,8 +9,8 @@ import argparse
 import json
 from typing import Any
 
-from warren.server.queues_command import table
-from warren.server.words import Parser, examples
+from warren.admin.cli.queues import table
+from warren.admin.cli.words import Parser, examples
 
 EXAMPLES = examples(
     "warren policies list_policies --data-dir data",
@@ -52,7 +52,7 @@ def add_actions(command: Parser) -> list[Parser]:
 
 def run(words: argparse.Namespace) -> int:
     """Do what the words say; returns the exit status: 0 done, 1 refused, 2 wrong words."""
-    from warren.server.asking import put, show
+    from warren.admin.cli.asking import put, show
 
     asked = {name: value for name, value in vars(words).items() if name in ASKED}
     state, answer = put(words, ["policies", words.action, asked])

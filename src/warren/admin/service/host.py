@@ -1,0 +1,51 @@
+"""What operations need of the process around their node, and of who is answered over a link."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+
+class OperatorHost(ABC):
+    """The process around a node. The server implements it; all calls are made on its loop."""
+
+    @abstractmethod
+    def guarded(self, step: Callable[[], None]) -> None:
+        """Run a step of the node; a broken invariant or a failed disk ends the process."""
+
+    @abstractmethod
+    def after_event(self) -> None:
+        """Plan the node's turn, after a step that gave it something to do."""
+
+    @abstractmethod
+    async def hand_over(self) -> None:
+        """Give the lead of groups to other nodes, so that their clients do not wait."""
+
+    @abstractmethod
+    def left(self) -> None:
+        """End the process: the node is in its cluster no more."""
+
+    @abstractmethod
+    def state(self) -> dict[str, Any]:
+        """The facts of the process that a status shows, such as its version and its memory."""
+
+
+class OperatorLink(ABC):
+    """The connection of an operator who asks.
+
+    Attributes:
+        closed: Done when the connection is gone.
+    """
+
+    closed: asyncio.Future[None]
+
+    @property
+    @abstractmethod
+    def backlog_bytes(self) -> int:
+        """What was answered and has not left this process yet."""
+
+    @abstractmethod
+    def answer(self, message: bytes) -> None:
+        """Send an answer, or a part of one."""
