@@ -32,7 +32,7 @@ COMPILED = (
     "errors.py",
     "limits.py",
     "ports.py",
-    "message.py",
+    "message",
     "wire",
     "log",
     "raft",

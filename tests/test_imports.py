@@ -39,7 +39,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "admin": NODE | {"client", "config"},
     "server": NODE | {"admin", "config"},
     "client": WIRE,
-    "spark": WIRE | {"client", "log"},
+    "spark": WIRE | {"client", "log", "message"},
     "sim": NODE,
     "pyspark_warren": {"spark"},
     "__main__": {"admin", "config", "server"},

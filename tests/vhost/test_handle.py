@@ -9,6 +9,7 @@ import pytest
 from tests.node.pair import Pair
 from warren import errors
 from warren.errors import Refusal
+from warren.message.facts import MessageFacts
 from warren.metadata.commands import SetPermissions
 from warren.protocols.broker import Login
 from warren.vhost.handle import VhostHandle
@@ -21,7 +22,6 @@ from warren.vhost.requests import (
     DeleteQueueRequest,
     UnbindRequest,
 )
-from warren.wire.facts import MessageFacts
 
 QUORUM = {"x-queue-type": "quorum"}
 

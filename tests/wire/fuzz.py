@@ -19,18 +19,14 @@ from collections import Counter
 from pathlib import Path
 
 from warren.limits import INITIAL_FRAME_BYTES_MAX
+from warren.message.amqp091.edits import with_headers
+from warren.message.amqp091.scan import validate_properties
 from warren.wire import sasl
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.errors import ChannelException, ConnectionException
 from warren.wire.amqp091.frame import FRAME_HEADER, FRAME_METHOD, FrameReader, content_frames
 from warren.wire.amqp091.frame import method_frame as build_method_frame
-from warren.wire.amqp091.properties import (
-    Properties,
-    decode_properties,
-    parse_header,
-    validate_properties,
-    with_headers,
-)
+from warren.wire.amqp091.properties import Properties, decode_properties, parse_header
 from warren.wire.amqp091.spec import decode_method
 from warren.wire.amqp091.table import (
     Decimal,

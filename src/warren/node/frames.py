@@ -34,8 +34,8 @@ from mypy_extensions import i32, i64, u8
 
 from warren.errors import CorruptRecord
 from warren.log.batch import KIND_COMMAND, KIND_MESSAGES, write_checksum
+from warren.message.amqp091.record import RecordCheck
 from warren.node.submissions import Submission
-from warren.wire.amqp091.record import RecordCheck
 
 RAFT: Final = 16
 SUBMIT: Final = 17

@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from warren.client import ConnectionException
 from warren.errors import ConfigError
+from warren.message.amqp091.scan import validate_properties
 from warren.spark.options import WriteOptions
-from warren.wire.amqp091.properties import Properties, validate_properties
+from warren.wire.amqp091.properties import Properties
 
 #: Survives a restart of the broker. What a job writes should, unless a row says otherwise.
 _PERSISTENT: Final = 2

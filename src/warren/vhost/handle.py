@@ -13,6 +13,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from warren.errors import NOT_FOUND, PRECONDITION_FAILED, Refusal
+from warren.message.facts import MessageFacts
 from warren.metadata import checks
 from warren.metadata.commands import Command
 from warren.metadata.machine import MetadataMachine
@@ -38,7 +39,6 @@ from warren.vhost.requests import (
 from warren.vhost.routes import REPLY_PREFIX, ReplyTarget, Route
 from warren.vhost.timeouts import overdue, timed_out
 from warren.wire.amqp091.table import Table
-from warren.wire.facts import MessageFacts
 
 NAME_RANDOM_BYTES: Final = 16
 

@@ -6,8 +6,8 @@ import re
 from typing import Final
 
 from warren.errors import PRECONDITION_FAILED, Refusal
+from warren.message.facts import MessageFacts
 from warren.queues.queue import Queue
-from warren.wire.facts import MessageFacts
 
 EXPIRATION_MS_MAX: Final = 0xFFFFFFFF
 HIGH_PRIORITY: Final = 4

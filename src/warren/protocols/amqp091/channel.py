@@ -16,6 +16,8 @@ from mypy_extensions import i64
 
 from warren.errors import Refusal
 from warren.limits import FRAME_OVERHEAD_BYTES
+from warren.message.amqp091.record import content_at
+from warren.message.amqp091.scan import PropertyScan
 from warren.protocols.amqp091 import methods
 from warren.protocols.amqp091.consuming import ConsumerLink, LinkOwner, MessageFrames
 from warren.protocols.amqp091.publishing import (
@@ -48,7 +50,6 @@ from warren.wire.amqp091.errors import (
     ChannelException,
     ConnectionException,
 )
-from warren.wire.amqp091.properties import PropertyScan
 
 if TYPE_CHECKING:
     from warren.protocols.amqp091.connection import Connection
@@ -452,8 +453,7 @@ class Channel(PublishOwner, LinkOwner, EndOfTurn):
     def unroutable(self, record: bytes, route: Route) -> None:
         """Return a mandatory message that no queue took."""
         self.send(spec.BasicReturn(312, "NO_ROUTE", route.exchange, route.routing_key))
-        at: i64 = 8 + i64(read_i32_be(record, 3))
-        self.frames.write_content(record, at, len(record))
+        self.frames.write_content(record, content_at(record, 0), len(record))
 
     def congested(self, queue: Queue) -> None:
         """Hold this connection's input until the queue has caught up."""

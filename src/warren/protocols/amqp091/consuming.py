@@ -20,11 +20,12 @@ from librt.strings import (
 from mypy_extensions import i16, i32, i64, trait, u8
 
 from warren.log.batch import Batch
+from warren.message.amqp091.edits import changed_content, with_headers
+from warren.message.amqp091.record import NAMES_AT, NAMES_TAIL_BYTES, content_at, properties_of
 from warren.protocols.amqp091.unsettled import Unsettled
 from warren.protocols.output import Output
 from warren.queues.links import Delivery, Link
 from warren.queues.queue import Queue
-from warren.wire.amqp091.properties import with_headers
 
 BASIC_DELIVER: Final = 0x003C003C
 FRAME_END: Final = 0xCE
@@ -64,19 +65,11 @@ class MessageFrames:
 
     def write_redelivered(self, record: bytes, at: i64, end: i64, acquired: i64) -> None:
         """The same with the delivery count in the headers, as quorum queues show it (POI-01)."""
-        size: i64 = i64(read_i32_be(record, at + 3))
         properties = with_headers(
-            record[at + 19 : at + 7 + size],
+            properties_of(record, at),
             {"x-acquired-count": int(acquired), "x-delivery-count": int(acquired)},
         )
-        header = BytesWriter()
-        header.append(2)
-        write_i16_be(header, i16(self.channel))
-        write_i32_be(header, i32(12 + len(properties)))
-        header.write(record[at + 7 : at + 19])
-        header.write(properties)
-        header.append(FRAME_END)
-        content = header.getvalue() + record[at + 8 + size : end]
+        content = changed_content(record, at, end, properties)
         self.write_content(content, 0, len(content))
 
     def _resplit(self, record: bytes, at: i64, end: i64) -> None:
@@ -247,11 +240,12 @@ class ConsumerLink(Link):
         acquired = delivery.acquired
         position = delivery.first - batch.first
         written: i64 = 0
+        end = batch.offset(position)
         while written < count and len(out) <= FLUSH_BYTES:
-            start = batch.offset(position + written)
+            start = end
             end = batch.offset(position + written + 1)
-            content = start + 8 + i64(read_i32_be(record, start + 3))
-            envelope = record[start + 13 : content - 2]
+            content = content_at(record, start)
+            envelope = record[start + NAMES_AT : content - NAMES_TAIL_BYTES]
             if envelope != self._envelope:
                 self._remember(envelope)
             tag = unsettled.next_tag

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-from librt.strings import read_i32_be
-from mypy_extensions import i64
-
+from warren.message.amqp091.record import content_at
 from warren.queues.links import Delivery, Link
 from warren.queues.queue import Queue
 from warren.wire.amqp091 import spec
@@ -53,7 +51,7 @@ class PollLink(Link):
         record = batch.payload
         start = batch.offset(position)
         end = start + batch.length(position)
-        content = start + 8 + i64(read_i32_be(record, start + 3))
+        content = content_at(record, start)
         method = spec.decode_method(record, start + 7, content - 1)
         assert isinstance(method, spec.BasicPublish)
         unsettled = channel.unsettled

@@ -30,6 +30,9 @@ from warren.limits import (
     CONTENT_BYTES_MAX,
     EMPTY_FRAMES_MAX,
 )
+from warren.message.amqp091.edits import without_bcc
+from warren.message.amqp091.record import properties_of
+from warren.message.amqp091.scan import PropertyScan, scan_properties
 from warren.protocols.amqp091.confirms import Confirms
 from warren.queues.publishing import Publisher, PublishRun
 from warren.queues.queue import Queue
@@ -37,7 +40,6 @@ from warren.vhost.handle import VhostHandle
 from warren.vhost.routes import Route
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.errors import ChannelException, ConnectionException
-from warren.wire.amqp091.properties import PropertyScan, decode_properties, scan_properties
 from warren.wire.amqp091.table import decode_table
 
 BASIC_PUBLISH: Final = 0x003C0028
@@ -437,8 +439,7 @@ class PublishPath:
             head = assembly.method_bytes
             shape = self._shape
             shape.resolve(record[:head])
-            header_size: i64 = i64(read_i32_be(record, head + 3))
-            shape.examine(record[head + 19 : head + 7 + header_size])
+            shape.examine(properties_of(record, head))
             self._accept_record(record, head)
 
     def _content_header(self, assembly: Assembly, data: bytes, at: i64, stop: i64) -> None:
@@ -637,29 +638,3 @@ def split_records(records: bytes, lengths: bytes) -> list[bytes]:
         split.append(records[at : at + size])
         at += size
     return split
-
-
-def without_bcc(record: bytes, head: i64) -> bytes:
-    """A message without its `BCC` header, which no receiver may see; its header frame is at `head`.
-
-    Source: RabbitMQ's sender-selected distribution.
-    """
-    size: i64 = i64(read_i32_be(record, head + 3))
-    properties = decode_properties(record, head + 19, head + 7 + size)
-    headers = properties.headers
-    if headers is None or "BCC" not in headers:
-        return record
-    properties.headers = {name: value for name, value in headers.items() if name != "BCC"}
-    return with_properties(record, head, properties.encode())
-
-
-def with_properties(record: bytes, head: i64, properties: bytes) -> bytes:
-    """A message with other properties; its header frame is at `head`."""
-    size: i64 = i64(read_i32_be(record, head + 3))
-    header = BytesWriter()
-    header.write(record[head : head + 3])
-    write_i32_be(header, i32(12 + len(properties)))
-    header.write(record[head + 7 : head + 19])
-    header.write(properties)
-    header.append(FRAME_END)
-    return record[:head] + header.getvalue() + record[head + 8 + size :]

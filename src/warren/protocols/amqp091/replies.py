@@ -11,17 +11,16 @@ from __future__ import annotations
 
 from typing import ClassVar, final
 
-from librt.strings import read_i32_be
 from mypy_extensions import i64
 
+from warren.message.amqp091.edits import with_reply_to
+from warren.message.amqp091.record import content_at
 from warren.protocols.amqp091.consuming import MessageFrames
-from warren.protocols.amqp091.publishing import with_properties
 from warren.protocols.amqp091.unsettled import Unsettled
 from warren.vhost.handle import VhostHandle
 from warren.vhost.routes import REPLY_PREFIX, ReplyTarget
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import method_frame
-from warren.wire.amqp091.properties import decode_properties
 
 
 @final
@@ -54,15 +53,11 @@ class DirectReplies(ReplyTarget):
         frames = self._frames
         tag = self._unsettled.next_tag
         self._unsettled.next_tag = tag + 1
-        content: i64 = 8 + i64(read_i32_be(record, 3))
         deliver = spec.BasicDeliver(self.tag, int(tag), False, "", self.address)
         frames.output.buffer.write(method_frame(int(frames.channel), deliver.encode()))
-        frames.write_content(record, content, len(record))
+        frames.write_content(record, content_at(record, 0), len(record))
         frames.output.touch()
 
     def addressed(self, record: bytes, head: i64) -> bytes:
         """A request with this address as its `reply_to`; its header frame is at `head`."""
-        size: i64 = i64(read_i32_be(record, head + 3))
-        properties = decode_properties(record, head + 19, head + 7 + size)
-        properties.reply_to = self.address
-        return with_properties(record, head, properties.encode())
+        return with_reply_to(record, head, self.address)

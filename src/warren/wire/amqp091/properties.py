@@ -36,16 +36,7 @@ from warren.wire.amqp091.arguments import (
     write_timestamp,
 )
 from warren.wire.amqp091.errors import ConnectionException
-from warren.wire.amqp091.table import (
-    Table,
-    encode_entry,
-    entry_end,
-    find_entry,
-    validate_table,
-    write_table,
-    write_u32,
-)
-from warren.wire.facts import MessageFacts
+from warren.wire.amqp091.table import Table, write_table
 
 HEADER_FIXED_BYTES: Final[i64] = 12
 """Bytes of a content header before its properties."""
@@ -65,15 +56,13 @@ FLAG_USER_ID: Final = 0x0010
 FLAG_APP_ID: Final = 0x0008
 FLAG_CLUSTER_ID: Final = 0x0004
 
-DIRECT_REPLY: Final = b"amq.rabbitmq.reply-to"
-"""The `reply_to` of a message that asks for a direct reply."""
-
 _FLAGS_KNOWN: Final[i64] = 0xFFFC
 _U16: Final[i64] = 0xFFFF
 _U32: Final[i64] = 0xFFFFFFFF
 
 
-def _malformed() -> ConnectionException:
+def malformed_properties() -> ConnectionException:
+    """The error for properties that cannot be read."""
     return ConnectionException(502, "malformed content properties")
 
 
@@ -145,175 +134,22 @@ def property_flags(data: bytes, start: i64, end: i64) -> i64:
         ConnectionException: 502, there is no room for the flags.
     """
     if end - start < 2:
-        raise _malformed()
+        raise malformed_properties()
     return i64(read_i16_be(data, start)) & _FLAGS_KNOWN
 
 
-def _skip_shortstr(data: bytes, offset: i64, end: i64) -> i64:
+def skip_shortstr(data: bytes, offset: i64, end: i64) -> i64:
     """The offset after a short string; beyond `end` where the string is cut short."""
     if offset >= end:
         return end + 1
     return offset + 1 + data[offset]
 
 
-def _skip_table(data: bytes, offset: i64, end: i64) -> i64:
+def skip_table(data: bytes, offset: i64, end: i64) -> i64:
     """The offset after a table; beyond `end` where the table is cut short."""
     if end - offset < 4:
         return end + 1
     return offset + 4 + (i64(read_i32_be(data, offset)) & _U32)
-
-
-@final
-class PropertyScan(MessageFacts):
-    """What matters in a message's properties, as AMQP 0-9-1 has them.
-
-    Attributes:
-        headers_at, headers_end: The headers table's entries; equal where there are none.
-        direct_reply: Whether it asks for a direct reply.
-        special: Whether it must be looked at by itself: direct replies, CC and BCC.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.headers_at: i64 = 0
-        self.headers_end: i64 = 0
-        self.direct_reply: bool = False
-        self.special: bool = False
-
-
-def scan_properties(data: bytes, start: i64, end: i64, scan: PropertyScan) -> i64:
-    """Check properties bytes, headers included, and note what matters.
-
-    Returns:
-        The flags, as `property_flags` does; -1 if values are missing, cut short or left over.
-
-    Raises:
-        ConnectionException: 502, malformed headers.
-    """
-    if end - start < 2:
-        return -1
-    flags = property_flags(data, start, end)
-    scan.persistent = False
-    scan.priority = 0
-    scan.headers_at = 0
-    scan.headers_end = 0
-    scan.has_expiration = False
-    scan.has_user_id = False
-    scan.direct_reply = False
-    # Nothing is read at or behind `end`; an offset beyond it stays there until the end.
-    at = start + 2
-    if flags & FLAG_CONTENT_TYPE:
-        at = _skip_shortstr(data, at, end)
-    if flags & FLAG_CONTENT_ENCODING:
-        at = _skip_shortstr(data, at, end)
-    if flags & FLAG_HEADERS:
-        scan.headers_at = at + 4
-        at = _skip_table(data, at, end)
-        if at > end:
-            return -1
-        scan.headers_end = at
-        validate_table(data, scan.headers_at, at)
-    if flags & FLAG_DELIVERY_MODE:
-        if at >= end:
-            return -1
-        scan.persistent = data[at] == 2
-        at += 1
-    if flags & FLAG_PRIORITY:
-        if at >= end:
-            return -1
-        scan.priority = i64(data[at])
-        at += 1
-    if flags & FLAG_CORRELATION_ID:
-        at = _skip_shortstr(data, at, end)
-    if flags & FLAG_REPLY_TO:
-        before = at
-        at = _skip_shortstr(data, at, end)
-        scan.direct_reply = data[before + 1 : at] == DIRECT_REPLY
-    if flags & FLAG_EXPIRATION:
-        before = at
-        at = _skip_shortstr(data, at, end)
-        scan.expiration = data[before + 1 : at]
-        scan.has_expiration = True
-    if flags & FLAG_MESSAGE_ID:
-        at = _skip_shortstr(data, at, end)
-    if flags & FLAG_TIMESTAMP:
-        at += 8
-    if flags & FLAG_TYPE:
-        at = _skip_shortstr(data, at, end)
-    if flags & FLAG_USER_ID:
-        before = at
-        at = _skip_shortstr(data, at, end)
-        scan.user_id = data[before + 1 : at]
-        scan.has_user_id = True
-    if flags & FLAG_APP_ID:
-        at = _skip_shortstr(data, at, end)
-    if flags & FLAG_CLUSTER_ID:
-        at = _skip_shortstr(data, at, end)
-    if at != end:
-        return -1
-    scan.copies = scan.headers_at < scan.headers_end and (
-        find_entry(data, scan.headers_at, scan.headers_end, b"CC") >= 0
-        or find_entry(data, scan.headers_at, scan.headers_end, b"BCC") >= 0
-    )
-    scan.special = scan.direct_reply or scan.copies
-    return flags
-
-
-def validate_properties(data: bytes, start: i64, end: i64) -> i64:
-    """Check properties bytes, headers included, without building values.
-
-    Returns:
-        The flags, as `property_flags` does.
-
-    Raises:
-        ConnectionException: 502, values are missing, cut short, left over, or headers malformed.
-    """
-    flags = scan_properties(data, start, end, PropertyScan())
-    if flags < 0:
-        raise _malformed()
-    return flags
-
-
-def with_headers(properties: bytes, additions: Table) -> bytes:
-    """Properties bytes with some headers added or replaced, everything else byte for byte.
-
-    Args:
-        properties: Properties bytes that were validated.
-        additions: Headers to set. One that exists already is dropped from its place; the new ones
-            come last, in this order.
-
-    Raises:
-        ConnectionException: 502, an addition has no wire form.
-    """
-    end: i64 = len(properties)
-    flags = property_flags(properties, 0, end)
-    before: i64 = 2
-    if flags & FLAG_CONTENT_TYPE:
-        before = _skip_shortstr(properties, before, end)
-    if flags & FLAG_CONTENT_ENCODING:
-        before = _skip_shortstr(properties, before, end)
-    entries = BytesWriter()
-    rest = before
-    if flags & FLAG_HEADERS:
-        rest = _skip_table(properties, before, end)
-        replaced: set[bytes] = set()
-        for name in additions:
-            replaced.add(name.encode("utf-8", "surrogateescape"))
-        at = before + 4
-        while at < rest:
-            after = entry_end(properties, at, rest)
-            if properties[at + 1 : at + 1 + properties[at]] not in replaced:
-                entries.write(properties[at:after])
-            at = after
-    for name, value in additions.items():
-        entries.write(encode_entry(name, value))
-    writer = BytesWriter()
-    write_short(writer, int(flags | FLAG_HEADERS))
-    writer.write(properties[2:before])
-    write_u32(writer, len(entries))
-    writer.write(entries.getvalue())
-    writer.write(properties[rest:])
-    return writer.getvalue()
 
 
 # --- values -------------------------------------------------------------------------------------
@@ -444,9 +280,9 @@ def decode_properties(data: bytes, start: i64, end: i64) -> Properties:
         result.app_id = _read_text(reader, flags, FLAG_APP_ID)
         result.cluster_id = _read_text(reader, flags, FLAG_CLUSTER_ID)
     except Truncated:
-        raise _malformed() from None
+        raise malformed_properties() from None
     if reader.offset != end:
-        raise _malformed()
+        raise malformed_properties()
     return result
 
 
