@@ -36,6 +36,7 @@ COMPILED = (
     "wire",
     "log",
     "raft",
+    "replication",
     "routing",
     "metadata",
     "queues",

@@ -17,7 +17,8 @@ SOURCE = ROOT / "src"
 BASE = {"errors", "limits", "ports"}
 WIRE = BASE | {"wire"}
 LOGS = WIRE | {"raft", "log", "message"}
-QUEUES = LOGS | {"queues", "metadata", "routing"}
+REPLICATION = LOGS | {"replication"}
+QUEUES = REPLICATION | {"queues", "metadata", "routing"}
 VHOST = QUEUES | {"vhost"}
 NODE = VHOST | {"protocols", "node"}
 
@@ -29,9 +30,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "message": WIRE,
     "raft": WIRE,
     "log": WIRE,
+    "replication": LOGS,
     "routing": LOGS,
     "metadata": LOGS | {"routing"},
-    "queues": LOGS,
+    "queues": REPLICATION,
     "vhost": QUEUES,
     "protocols": VHOST,
     "node": NODE - {"node"},

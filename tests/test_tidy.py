@@ -304,7 +304,7 @@ AMQP_KNOWN: dict[str, set[str]] = {
     "errors.py": {"ProtocolError"},
     "metadata/commands.py": {"ProtocolError"},
     # Records are the frames of a publish, until a record has a flavour.
-    "node/frames.py": {"warren.message.amqp091.record"},
+    "replication/frames.py": {"warren.message.amqp091.record"},
 }
 """What modules elsewhere may know of it, each for its reason; nothing is to be added."""
 

@@ -173,7 +173,7 @@ class Healing:
             node = site.node
             assert node is not None
             for group_id, member in node.cluster.members.items():
-                if len(member.submissions):
+                if len(member.proposals):
                     return False
                 end = (int(member.applied_index), int(member.log.last_index))
                 ends.setdefault(group_id, set()).add(end)

@@ -34,13 +34,13 @@ from warren.log.batch import KIND_COMMAND, Batch, Header
 from warren.metadata import commands
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.outcome import Outcome
-from warren.node.member import Member
 from warren.node.node import Node
 from warren.node.replay import replay
-from warren.node.revived import RAFT_SESSION, closed_sessions, is_members
 from warren.node.tables import METADATA_GROUP
 from warren.queues.fifo import commands as commands_of_queues
 from warren.queues.fifo.machine import NOT_SET_UP, Fifo
+from warren.replication.member import Member
+from warren.replication.raft_entries import RAFT_SESSION, closed_sessions, is_members
 
 if TYPE_CHECKING:
     from sim.cluster.site import Site

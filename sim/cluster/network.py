@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Final, final
 from sim.cluster.schedule import MS
 from sim.model import Violation
 from warren.node.cluster import PONG
-from warren.node.frames import HEAD_BYTES, RAFT
 from warren.ports import PeerHello, PeerListener
 from warren.protocols.peer import refusal as codes
+from warren.replication.frames import HEAD_BYTES, RAFT
 
 if TYPE_CHECKING:
     from sim.cluster.site import Site
@@ -169,7 +169,7 @@ class Network:
     Attributes:
         blocked: Directions, by names, in which nothing arrives.
         damaging: Machines of which a message comes damaged: the next one of Raft, or, every other
-            time, the next one behind it in kind, such as a submission or a delivery.
+            time, the next one behind it in kind, such as a proposal or a delivery.
     """
 
     def __init__(self, world: ClusterWorld) -> None:

@@ -48,8 +48,8 @@ from warren.metadata.commands import Command
 from warren.metadata.node_checks import check_remove_node
 from warren.metadata.tables import LIFE_SHIFT
 from warren.node.node import Node
-from warren.node.submissions import EPOCH_BITS
 from warren.queues.logged import LoggedQueue
+from warren.replication.proposals import EPOCH_BITS
 from warren.wire.amqp091 import spec
 
 FORM_MS: Final = 30_000

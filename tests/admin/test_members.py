@@ -47,11 +47,11 @@ def votes_on(pair: Pair, name: str) -> int:
 async def ask(pair: Pair, steps: bool, action: str, **words: Any) -> tuple[Any, int, int]:
     """The answer, the most changes that were under way, and how often others had their turn."""
     operators = QueueOperators(pair.a.node, Host())  # type: ignore[arg-type]
-    submissions = pair.a.node.tables.member().submissions
+    proposals = pair.a.node.tables.member().proposals
     task = asyncio.create_task(operators.answer(action, words))
     most = turns = 0
     while not task.done():
-        most = max(most, len(submissions))
+        most = max(most, len(proposals))
         turns += 1
         await asyncio.sleep(0)
         if steps:

@@ -14,12 +14,12 @@ from warren.limits import FRAME_BYTES_MAX
 from warren.log.config import LogConfig
 from warren.metadata.tables import QueueRecord
 from warren.node.cluster import ClusterListener
-from warren.node.frames import group_of, seal
 from warren.node.node import Node
 from warren.node.tables import METADATA_GROUP
 from warren.ports import PeerHello
 from warren.protocols.amqp091.connection import Connection
 from warren.protocols.broker import Settings
+from warren.replication.frames import group_of, seal
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import PROTOCOL_HEADER, FrameReader, content_frames, method_frame
 from warren.wire.amqp091.table import Table

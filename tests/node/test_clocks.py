@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.node.pair import Client, Pair
-from warren.node.member import Member
+from warren.replication.member import Member
 from warren.wire.amqp091 import spec
 
 QUEUE = "q"

@@ -11,9 +11,9 @@ from warren.errors import CorruptRecord, StorageError
 from warren.log.batch import HEADER_BYTES, Batch
 from warren.log.group import newest_snapshot, newest_state
 from warren.log.manifest import SALVAGE_PATH
-from warren.node.member import Member
 from warren.protocols.broker import Settings
 from warren.queues.logged import GapCheck
+from warren.replication.member import Member
 from warren.wire.amqp091 import spec
 
 QUEUE = "orders"
@@ -106,11 +106,11 @@ def test_a_damaged_message_of_a_quorum_queue_comes_from_the_other_members(reader
     pair, client = filled(3, "quorum")
     station = pair.a if reader == "leader" else pair.stations["c"]
     assert member(pair.a).raft.is_leader
-    before = int(member(station).memory.incarnation)
+    before = int(member(station).hard_state.incarnation)
     damage(station, 7)
     other = station.client()
     assert drained(pair, other, COUNT) == list(range(1, COUNT + 1))
-    assert int(member(station).memory.incarnation) != before
+    assert int(member(station).hard_state.incarnation) != before
     assert any("the copy of queue 'orders' in vhost '/'" in text for text in station.warnings)
     assert station.node.failure is None
     # It is a member like any other again.
@@ -122,7 +122,7 @@ def test_a_damaged_copy_is_kept_while_the_others_cannot_do_without() -> None:
     pair, client = filled(3, "quorum")
     station = pair.stations["c"]
     pair.stations["b"].kill()
-    before = int(member(station).memory.incarnation)
+    before = int(member(station).hard_state.incarnation)
     damage(station, 7)
     other = station.client()
     other.qos(COUNT)
@@ -130,13 +130,13 @@ def test_a_damaged_copy_is_kept_while_the_others_cannot_do_without() -> None:
     pair.until(lambda: any("stays for now" in text for text in station.warnings))
     pair.settle(200)
     assert [int(got.body.split()[1]) for got in other.messages] == [1, 2, 3, 4, 5, 6]
-    assert int(member(station).memory.incarnation) == before
+    assert int(member(station).hard_state.incarnation) == before
     # Nobody else is held up, and what follows gets there.
     client.publish(QUEUE, body(COUNT + 1))
     pair.until(lambda: len(client.acked) == client.published)
     pair.stations["b"].start()
     pair.until(lambda: len(other.messages) == COUNT)
-    assert int(member(station).memory.incarnation) != before
+    assert int(member(station).hard_state.incarnation) != before
 
 
 @pytest.mark.parametrize("way", ["consume", "get", "held"])
@@ -189,10 +189,10 @@ def test_another_copy_takes_the_place_of_the_only_voter() -> None:
         pair.until(lambda: len(client.acked) == client.published)
     pair.until(lambda: is_closed(pair.a, 7) and closed_files(pair.a) > 2)
     forget(pair.a)
-    before = int(member(pair.a).memory.incarnation)
+    before = int(member(pair.a).hard_state.incarnation)
     damage(pair.a, 7)
     assert drained(pair, pair.a.client(), COUNT) == list(range(1, COUNT + 1))
-    assert int(member(pair.a).memory.incarnation) != before
+    assert int(member(pair.a).hard_state.incarnation) != before
     raft = member(other).raft
     pair.until(lambda: [(c.node, c.voter) for c in raft.members] == [("b", True), ("a", False)])
     assert not any("are gone" in text for text in pair.a.warnings)
@@ -229,7 +229,7 @@ def test_a_classic_queue_says_which_messages_are_gone_and_serves_the_rest(way: s
 def test_a_leader_that_cannot_read_what_a_peer_needs_has_another_one_lead() -> None:
     pair, client = filled(3, "quorum")
     pair.stations["c"].kill()
-    before = int(member(pair.a).memory.incarnation)
+    before = int(member(pair.a).hard_state.incarnation)
     for number in range(COUNT + 1, 2 * COUNT + 1):
         client.publish(QUEUE, body(number))
         pair.until(lambda: len(client.acked) == client.published)
@@ -238,7 +238,7 @@ def test_a_leader_that_cannot_read_what_a_peer_needs_has_another_one_lead() -> N
     for number in (7, COUNT + 7):
         damage(pair.a, number)
     pair.stations["c"].start()
-    pair.until(lambda: int(member(pair.a).memory.incarnation) != before)
+    pair.until(lambda: int(member(pair.a).hard_state.incarnation) != before)
     station = pair.stations["c"]
     other = station.client()
     assert drained(pair, other, 2 * COUNT) == list(range(1, 2 * COUNT + 1))
@@ -247,7 +247,7 @@ def test_a_leader_that_cannot_read_what_a_peer_needs_has_another_one_lead() -> N
 def test_damage_that_only_a_rewrite_meets_is_mended_as_well() -> None:
     pair, client = filled(3, "quorum")
     station = pair.stations["c"]
-    before = int(member(station).memory.incarnation)
+    before = int(member(station).hard_state.incarnation)
     damage(station, 7)
     other = pair.a.client()
     other.qos(COUNT)
@@ -258,7 +258,7 @@ def test_damage_that_only_a_rewrite_meets_is_mended_as_well() -> None:
         if int(got.body.split()[1]) != 7:
             other.ack(got.tag)
     pair.clock.advance(10_000)
-    pair.until(lambda: int(member(station).memory.incarnation) != before)
+    pair.until(lambda: int(member(station).hard_state.incarnation) != before)
     other.vanish()
     assert drained(pair, station.client(), 1) == [7]
 
@@ -317,7 +317,7 @@ def rolled(pair: Pair, client: Client, station: Station, what: str) -> tuple[str
 def test_a_copy_that_cannot_be_started_is_brought_up_anew(what: str) -> None:
     pair, client = filled(3, "quorum")
     station = pair.stations["c"]
-    before = int(member(station).memory.incarnation)
+    before = int(member(station).hard_state.incarnation)
     path, offset = rolled(pair, client, station, what)
     station.kill()
     station.disk.flip(path, offset + HEADER_BYTES + 1, 1)
@@ -326,7 +326,7 @@ def test_a_copy_that_cannot_be_started_is_brought_up_anew(what: str) -> None:
     pair.until(lambda: station.node.ready)
     group_id = int(pair.a.queue(QUEUE).group_id)
     pair.until(lambda: group_id in station.node.cluster.members)
-    assert int(member(station).memory.incarnation) != before
+    assert int(member(station).hard_state.incarnation) != before
     assert any("is not started" in text for text in station.warnings)
     raft = member(station).raft
     pair.until(lambda: raft.state.is_voter() and raft.commit_index == raft.last_index > 0)
@@ -335,7 +335,7 @@ def test_a_copy_that_cannot_be_started_is_brought_up_anew(what: str) -> None:
     station.kill()
     station.start()
     pair.until(lambda: station.node.ready)
-    assert int(member(station).memory.incarnation) != before
+    assert int(member(station).hard_state.incarnation) != before
 
 
 def test_a_copy_that_cannot_be_started_never_votes_under_its_old_name() -> None:

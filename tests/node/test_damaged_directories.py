@@ -14,7 +14,7 @@ from sim.disk import SimDisk
 from tests.node.pair import Pair, Station
 from warren.errors import CorruptRecord
 from warren.log.manifest import DIRECTORY, MANIFEST_PATH, decode, log_path, sidecar_path
-from warren.node.member import Member
+from warren.replication.member import Member
 from warren.wire.amqp091 import spec
 
 FILE_BYTES = 1 << 15
@@ -129,7 +129,7 @@ class Trial:
             if leader is None or member.raft.commit_index < leader.raft.commit_index:
                 return False
             if not any(
-                copy.is_copy("c", member.memory.incarnation) and copy.voter
+                copy.is_copy("c", member.hard_state.incarnation) and copy.voter
                 for copy in leader.raft.members
             ):
                 return False

@@ -7,10 +7,10 @@ from librt.strings import BytesWriter, write_i64_le
 
 from tests.node.pair import Client, Pair, Station, sealed
 from warren.log.batch import KIND_COMMAND
-from warren.node import frames
-from warren.node.revived import CLOSE
-from warren.node.submissions import Submission
 from warren.queues.fifo import commands
+from warren.replication import frames
+from warren.replication.proposals import Proposal
+from warren.replication.raft_entries import CLOSE
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.table import Table
 
@@ -73,7 +73,7 @@ def test_a_session_that_is_closed_twice_stays_closed(restarts: bool) -> None:
     other = pair.b.client()
     other.publish("q", b"3")
     pair.until(lambda: pair.a.queue("q").ready_count() == 4)
-    session = int(pair.b.node.tables.vhosts["/"].queues["q"].group.submissions.session)
+    session = int(pair.b.node.tables.vhosts["/"].queues["q"].group.proposals.session)
     group_id = int(pair.a.queue("q").group_id)
     left = [pair.a, pair.stations["c"]]
     members = [station.node.cluster.members[group_id] for station in left]
@@ -106,8 +106,8 @@ def test_a_session_that_is_closed_twice_stays_closed(restarts: bool) -> None:
     purge = BytesWriter()
     commands.purge(purge)
     for sequence in (1, last + 1):
-        late = Submission(sequence, KIND_COMMAND, 0, b"", purge.getvalue(), None)
-        frame = frames.submit_frame(group_id, session, late)
+        late = Proposal(sequence, KIND_COMMAND, 0, b"", purge.getvalue(), None)
+        frame = frames.propose_frame(group_id, session, late)
         now.listener.received("b", sealed(b"".join(frame)))
     pair.settle(20)
     assert now.queue("q").ready_count() == 4

@@ -12,24 +12,25 @@ from tests.node.pair import Pair, Station, sealed
 from warren.errors import CorruptRecord
 from warren.log.batch import HEADER_BYTES, KIND_COMMAND, KIND_MESSAGES, Batch
 from warren.node.cluster import EARLY_BYTES_MAX
-from warren.node.frames import (
-    RAFT,
-    RAFT_BYTES,
-    SEAL_BYTES,
-    group_of,
-    raft_frame,
-    read_submit,
-    submit_frame,
-)
-from warren.node.member import Member as GroupMember
-from warren.node.replication import BACKLOG_BYTES
-from warren.node.revived import Memory, Revived
-from warren.node.submissions import Submission
 from warren.node.tables import METADATA_GROUP
 from warren.queues.fifo import commands
 from warren.raft import messages as ms
 from warren.raft import wire
 from warren.raft.members import Config, Member
+from warren.replication.feeding import BACKLOG_BYTES
+from warren.replication.frames import (
+    RAFT,
+    RAFT_BYTES,
+    SEAL_BYTES,
+    group_of,
+    propose_frame,
+    raft_frame,
+    read_proposal,
+)
+from warren.replication.hard_state import HardState
+from warren.replication.member import Member as GroupMember
+from warren.replication.proposals import Proposal
+from warren.replication.recovered import Recovered
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import content_frames
 
@@ -196,8 +197,8 @@ def noise(random: Random, groups: list[int], seen: list[bytes]) -> bytes:
     return bytes(frame) if kind == RAFT or random.random() < 0.05 else sealed(bytes(frame))
 
 
-def submitted(random: Random, group: int, expected: Callable[[int], int], session: int) -> bytes:
-    """The next submission of a session, whatever that says."""
+def proposed(random: Random, group: int, expected: Callable[[int], int], session: int) -> bytes:
+    """The next proposal of a session, whatever that says."""
     opcode = random.randrange(20)
     payload = bytearray([opcode])
     for _ in range(random.randrange(5)):
@@ -210,18 +211,18 @@ def submitted(random: Random, group: int, expected: Callable[[int], int], sessio
         payload = bytearray(msgspec.msgpack.encode(row))
     if random.random() < 0.2:
         del payload[random.randrange(len(payload)) :]
-    submission = Submission(expected(session), KIND_COMMAND, 0, b"", bytes(payload), None)
-    return sealed(b"".join(submit_frame(group, session, submission)))
+    proposal = Proposal(expected(session), KIND_COMMAND, 0, b"", bytes(payload), None)
+    return sealed(b"".join(propose_frame(group, session, proposal)))
 
 
 def session_of(station: Station) -> int:
     """Under which a node submits to the queue."""
-    return int(station.queue(QUEUE).group.submissions.session)
+    return int(station.queue(QUEUE).group.proposals.session)
 
 
 def tables_session_of(station: Station) -> int:
     """Under which it submits to the tables."""
-    return int(station.node.tables.member().submissions.session)
+    return int(station.node.tables.member().proposals.session)
 
 
 EXPIRE = bytes([commands.EXPIRE]) + bytes(8)
@@ -317,9 +318,9 @@ def test_a_node_submits_in_its_own_name_only() -> None:
     assert isinstance(pair.a.client().declare(QUEUE, kind="quorum"), spec.QueueDeclareOk)
     pair.until(lambda: leads(pair.a) and all_have(pair, b""))
     member = pair.a.queue(QUEUE).group
-    submission = Submission(1, KIND_COMMAND, 0, b"", bytes([commands.GO_ON]), None)
+    proposal = Proposal(1, KIND_COMMAND, 0, b"", bytes([commands.GO_ON]), None)
     for session in (session_of(pair.b), session_of(pair.a)):
-        frame = b"".join(submit_frame(int(member.group_id), session, submission))
+        frame = b"".join(propose_frame(int(member.group_id), session, proposal))
         pair.a.listener.received("c", sealed(frame))
     assert [row[:2] for row in pair.refused] == [("c", "a")] * 2
     works_on(pair)
@@ -352,9 +353,9 @@ def test_messages_that_are_none_end_their_link(kind: str, record: str) -> None:
     lengths = len(payload).to_bytes(4, "little")
     if kind == "quorum":
         pair.until(lambda: leads(pair.a) and all_have(pair, b""))
-        sequence = pair.a.queue(QUEUE).group.rows.next(session_of(pair.b))
-        submission = Submission(sequence, KIND_MESSAGES, 1, lengths, payload, None)
-        frame = b"".join(submit_frame(int(queue.group_id), session_of(pair.b), submission))
+        sequence = pair.a.queue(QUEUE).group.client_sessions.next(session_of(pair.b))
+        proposal = Proposal(sequence, KIND_MESSAGES, 1, lengths, payload, None)
+        frame = b"".join(propose_frame(int(queue.group_id), session_of(pair.b), proposal))
         pair.a.listener.received("b", sealed(frame))
     else:
         pair.b.node.remotes.line("a").send_messages(
@@ -367,8 +368,8 @@ def test_messages_that_are_none_end_their_link(kind: str, record: str) -> None:
 
 def submit(pair: Pair, group: int, leader: GroupMember, session: int, payload: bytes) -> None:
     """Have b submit a command to the leader on a."""
-    submission = Submission(leader.rows.next(session), KIND_COMMAND, 0, b"", payload, None)
-    frame = b"".join(submit_frame(group, session, submission))
+    proposal = Proposal(leader.client_sessions.next(session), KIND_COMMAND, 0, b"", payload, None)
+    frame = b"".join(propose_frame(group, session, proposal))
     pair.a.listener.received("b", sealed(frame))
     pair.turn(pair.a)
 
@@ -392,12 +393,12 @@ def test_what_a_lying_leader_logs_ends_no_member() -> None:
     assert isinstance(client.declare(QUEUE, kind="quorum"), spec.QueueDeclareOk)
     pair.until(lambda: leads(pair.a) and all_have(pair, b""))
     for payload in MALFORMED.values():
-        assert pair.a.queue(QUEUE).group.submit_plain(payload)
+        assert pair.a.queue(QUEUE).group.propose_plain(payload)
     pair.until(pair.a.node.tables.member().raft.can_propose)
     for number, payload in enumerate(TABLE_COMMANDS.values()):
         if number != 2:
             # Of a later version it may be what this one must not leave out.
-            assert pair.a.node.tables.member().submit_plain(payload)
+            assert pair.a.node.tables.member().propose_plain(payload)
     works_on(pair)
     for station in pair.stations.values():
         station.kill()
@@ -444,11 +445,11 @@ def test_a_peer_that_talks_nonsense_harms_its_own_links_only(seed: int) -> None:
     for number in range(ROUNDS):
         chance = random.random()
         if chance < 0.2:
-            rows = member.rows
-            frame = submitted(random, groups[0], rows.next, (1 << 50) + number)
+            sessions = member.client_sessions
+            frame = proposed(random, groups[0], sessions.next, (1 << 50) + number)
         elif chance < 0.25:
-            rows = pair.a.node.tables.member().rows
-            frame = submitted(random, METADATA_GROUP, rows.next, (1 << 50) + number)
+            sessions = pair.a.node.tables.member().client_sessions
+            frame = proposed(random, METADATA_GROUP, sessions.next, (1 << 50) + number)
         elif chance < 0.6:
             state = member.raft.state
             said = hostile(
@@ -498,9 +499,9 @@ def test_a_submission_that_no_node_makes_is_refused(
 ) -> None:
     """The leader's log would take it for a defect of its own, or the machines of all members."""
     head = b"".join(length.to_bytes(4, "little", signed=True) for length in lengths)
-    submission = Submission(1, kind, len(lengths), head, payload, None)
+    proposal = Proposal(1, kind, len(lengths), head, payload, None)
     with pytest.raises(CorruptRecord):
-        read_submit(sealed(b"".join(submit_frame(7, session, submission))))
+        read_proposal(sealed(b"".join(propose_frame(7, session, proposal))))
 
 
 def test_early_frames_are_bounded_in_bytes() -> None:
@@ -575,7 +576,7 @@ def test_the_time_of_entries_never_goes_back() -> None:
 @pytest.mark.parametrize(("voter", "applied"), [("a", True), ("b", False)])
 def test_only_a_sole_voter_itself_takes_its_log_for_committed(voter: str, applied: bool) -> None:
     """A copy that left the group may have entries that the one that is left never had."""
-    revived = Revived(Memory(7, [Member(voter, 7, True)]), "a")
+    recovered = Recovered(HardState(7, [Member(voter, 7, True)]), "a")
     entry = Batch(None, 3, 1, 1, 0, 0, 0, b"", 0, b"x", 0, 1, None, 5, 1)
-    assert revived.take(entry) == applied
-    assert (revived.pending == []) == applied
+    assert recovered.take(entry) == applied
+    assert (recovered.pending == []) == applied

@@ -7,7 +7,7 @@ import pytest
 from tests.node.pair import Pair, Station, three_with_messages
 from warren.metadata.commands import DeleteQueue, SetMembers
 from warren.metadata.tables import MemberRecord
-from warren.node.member import Member
+from warren.replication.member import Member
 from warren.wire.amqp091 import spec
 
 QUEUE = "orders"
@@ -53,14 +53,14 @@ def test_a_copy_that_was_replaced_while_its_node_was_down() -> None:
     """It begins with nothing, says so, and gets everything from the leader."""
     pair = three_with_messages(QUEUE)
     client = pair.a.client()
-    before = copy_on(pair.stations["c"]).memory
+    before = copy_on(pair.stations["c"]).hard_state
     pair.stations["c"].kill()
     client.publish_confirmed(QUEUE, 3)
     incarnation = replaced(pair, "c")
     assert incarnation != before.incarnation
     pair.stations["c"].start()
     pair.until(lambda: counts(pair, "c", incarnation))
-    assert copy_on(pair.stations["c"]).memory.incarnation == incarnation
+    assert copy_on(pair.stations["c"]).hard_state.incarnation == incarnation
     said = "the copy of queue 'orders' in vhost '/' that this node had was replaced"
     assert any(said in text for text in pair.stations["c"].warnings)
     # With the leader gone, it takes the new copy for a majority: nothing may be missing there.
@@ -99,11 +99,11 @@ def test_a_copy_that_is_new_stays_whatever_older_tables_say() -> None:
     own = station.record(QUEUE).member_on("c")
     assert own is not None and own.incarnation != incarnation, "the tables here are older"
     pair.settle()
-    assert copy_on(station).memory.incarnation == incarnation
+    assert copy_on(station).hard_state.incarnation == incarnation
     assert copy_on(station).raft.last_index >= last
     pair.a.start()
     pair.until(lambda: station.node.ready)
-    assert copy_on(station).memory.incarnation == incarnation
+    assert copy_on(station).hard_state.incarnation == incarnation
     assert copy_on(station).raft.last_index >= last
     assert not any("was replaced" in text for text in station.warnings)
 

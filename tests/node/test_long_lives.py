@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.node.pair import Pair
-from warren.node.submissions import EPOCH_BITS
 from warren.queues.numbers import Numbers
+from warren.replication.proposals import EPOCH_BITS
 from warren.wire.amqp091 import spec
 
 QUEUE = "orders"

@@ -14,13 +14,14 @@ from warren.limits import (
 )
 from warren.log.batch import KIND_MESSAGES
 from warren.log.log import Log
-from warren.node import beginnings, cluster, frames
+from warren.node import beginnings, cluster
 from warren.node import tables as tables_module
 from warren.node.disks import BEHIND, PING, PING_BYTES
-from warren.node.member import Member
-from warren.node.rows import Rows
 from warren.protocols.amqp091.connection import Connection
 from warren.raft.raft import Raft
+from warren.replication import frames
+from warren.replication.client_sessions import ClientSessions
+from warren.replication.member import Member
 from warren.wire.amqp091 import spec
 
 MANY = 300
@@ -76,15 +77,15 @@ def test_queues_of_a_connection_that_is_gone_are_deleted_in_parts() -> None:
     client = pair.a.client()
     declare_many(pair, client, exclusive=True)
     other = pair.a.client()
-    submissions = pair.a.node.tables.member().submissions
+    proposals = pair.a.node.tables.member().proposals
     client.vanish()
-    assert 0 < len(submissions) <= CHANGES_AT_ONCE_MAX
+    assert 0 < len(proposals) <= CHANGES_AT_ONCE_MAX
     # A queue that is still to be submitted is waited for like one that is on its way.
     other.send(spec.QueueDeclare(0, "q0", False, True, False, False, False, {}))
     seen = len(other.methods)
     while len(other.methods) == seen:
         pair.step()
-        assert len(submissions) <= CHANGES_AT_ONCE_MAX + 1
+        assert len(proposals) <= CHANGES_AT_ONCE_MAX + 1
     assert isinstance(other.methods[-1], spec.QueueDeclareOk)
     pair.until(lambda: queues_of(pair.a) == 1)
     assert not pair.a.node.tables.removing
@@ -125,12 +126,12 @@ def test_of_many_queues_of_a_connection_that_is_gone_few_are_looked_at(
 def test_a_node_that_joins_gets_many_queues_in_parts() -> None:
     pair = Pair(alone=True)
     declare_many(pair, pair.a.client(), kind="quorum")
-    submissions = pair.a.node.tables.member().submissions
+    proposals = pair.a.node.tables.member().proposals
     longest = 0
 
     def furnished() -> bool:
         nonlocal longest
-        longest = max(longest, len(submissions))
+        longest = max(longest, len(proposals))
         return pair.stations["b"].node.ready
 
     station = pair.stations["b"] = Station(pair, "b")
@@ -341,14 +342,14 @@ def test_asking_whether_clients_may_come_looks_at_each_queue_once(
     node = pair.a.node
     pair.until(lambda: bool(node.cluster.session) and not node.cluster.has_work)
     asked: list[int] = []
-    ask = Rows.taken_over
+    ask = ClientSessions.taken_over
 
-    def counted(rows: Rows, member: Member) -> bool:
+    def counted(sessions: ClientSessions, member: Member) -> bool:
         asked.append(int(member.group_id))
-        return ask(rows, member)
+        return ask(sessions, member)
 
     if not warren.COMPILED:
-        monkeypatch.setattr(Rows, "taken_over", counted)
+        monkeypatch.setattr(ClientSessions, "taken_over", counted)
     waits = 0
     while not node.ready:
         waits += 1

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from tests.node.pair import Pair
-from warren.node.member import Member
 from warren.ports import Job
 from warren.raft.effects import AcceptSnapshot
 from warren.raft.messages import SnapshotOffer
+from warren.replication.member import Member
 from warren.wire.amqp091 import spec
 
 QUEUE = "orders"

@@ -10,12 +10,12 @@ from itertools import pairwise
 import pytest
 
 from tests.node.pair import Client, Pair
-from warren.node.revived import unwrap
 from warren.protocols.amqp091.tables import FRAMED_BYTES, Content
 from warren.protocols.amqp091.transactions import ANSWERS_MAX
 from warren.protocols.amqp091.unsettled import TagRun, Unsettled
 from warren.queues.fifo.pieces import CHUNK_PIECES, SPENT_LISTS
 from warren.queues.queue import Queue
+from warren.replication.wrapping import unwrap
 from warren.wire.amqp091 import spec
 
 KINDS = [("classic", True), ("classic", False), ("quorum", True)]

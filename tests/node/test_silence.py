@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.node.pair import Pair
-from warren.node import frames
+from warren.replication import frames
 from warren.wire.amqp091 import spec
 
 QUEUES = 40

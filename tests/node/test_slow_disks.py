@@ -7,9 +7,9 @@ import pytest
 from tests.node.pair import Client, Pair, Station
 from warren.limits import DISK_STALL_MS_MAX, HAND_OVER_PAUSE_MS_MAX
 from warren.log.config import LogConfig
-from warren.node.member import Member
-from warren.node.pacing import READ_BYTES
 from warren.protocols.broker import Settings
+from warren.replication.member import Member
+from warren.replication.throttle import READ_BYTES
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import HEARTBEAT_FRAME
 
@@ -166,9 +166,9 @@ def test_submissions_that_a_leader_declined_are_taken_when_its_disk_keeps_up() -
         own.publish("q", bytes(65_536))
         pair.step()
     publish_some(pair, client, 10)
-    took = member(pair.a).rows.next(member(pair.b).session())
+    took = member(pair.a).client_sessions.next(member(pair.b).session())
     publish_some(pair, client, 10)
-    assert member(pair.a).rows.next(member(pair.b).session()) == took
+    assert member(pair.a).client_sessions.next(member(pair.b).session()) == took
     assert member(pair.a).raft.is_leader
     pair.a.hold_disk = False
     pair.until(lambda: len(client.acked) == 20 and len(own.acked) == own.published)

@@ -14,13 +14,14 @@ from warren.errors import CorruptRecord
 from warren.log.batch import write_checksum
 from warren.metadata.commands import DeclareVhost
 from warren.node import transfer
-from warren.node.frames import HEAD_BYTES, SEAL_BYTES, SNAPSHOT, raft_frame
-from warren.node.member import Member
-from warren.node.revived import RAFT_SESSION, wrap_head
 from warren.node.tables import METADATA_GROUP
 from warren.raft import wire
 from warren.raft.effects import AcceptSnapshot, SendSnapshot
 from warren.raft.messages import SnapshotOffer
+from warren.replication.frames import HEAD_BYTES, SEAL_BYTES, SNAPSHOT, raft_frame
+from warren.replication.member import Member
+from warren.replication.raft_entries import RAFT_SESSION
+from warren.replication.wrapping import wrap_head
 
 
 def formed() -> ClusterWorld:
@@ -159,13 +160,13 @@ def test_a_handover_that_fails_keeps_no_session_open() -> None:
     member, session = tables_of(leading), tables_of(gone).session()
     world.until(5_000, "no votes", lambda: all(copy.voter for copy in member.raft.members))
     world.submit(gone, DeclareVhost("theirs"))
-    world.until(5_000, "nothing comes of it", lambda: member.rows.next(session) > 1)
+    world.until(5_000, "nothing comes of it", lambda: member.client_sessions.next(session) > 1)
     # Whoever shall lead does not hear of it.
     world.network.blocked.add((leading.name, other.name))
     leading.guarded(leading.life, lambda: assert_begun(member, other.name))
     gone.lost = True
     gone.kill()
-    world.until(3_000, "the session stays open", lambda: member.rows.next(session) == 0)
+    world.until(3_000, "the session stays open", lambda: member.client_sessions.next(session) == 0)
 
 
 def assert_begun(member: Member, node: str) -> None:

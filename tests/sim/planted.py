@@ -13,13 +13,13 @@ from warren.log import compact, wal
 from warren.log.batch import Batch
 from warren.log.runlist import PAIR_BYTES, RunList
 from warren.log.scan import Scan
-from warren.node import revived, rows
 from warren.protocols.amqp091 import consuming, publishing
 from warren.queues import classic, logged, quorum
 from warren.queues.fifo import consumers
 from warren.queues.fifo import machine as fifo
 from warren.queues.fifo.groups import Group
 from warren.queues.links import Delivery, Reply
+from warren.replication import client_sessions, wrapping
 
 Mend = Callable[[], None]
 
@@ -122,7 +122,7 @@ def settles_neighbour() -> Mend:
 
 def forgotten_reset() -> Mend:
     """A quorum queue keeps the consumers of its node's last life."""
-    return replace(rows.Rows, "close_sessions", lambda taken, member: None)
+    return replace(client_sessions.ClientSessions, "close_sessions", lambda taken, member: None)
 
 
 def forgotten_live_run() -> Mend:
@@ -190,7 +190,7 @@ def snapshot_ahead() -> Mend:
     def snapshot(queue: Any) -> int:
         group = queue.group
         if group.log.last_index > 0:
-            out = revived.wrap_head(group.log.next_message, group.raft.members, group.sessions)
+            out = wrapping.wrap_head(group.log.next_message, group.raft.members, group.sessions)
             out.write(group.machine.state())
             group.log.snapshot(group.log.last_index, out.getvalue(), queue.host.now_ms())
         return 0

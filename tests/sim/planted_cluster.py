@@ -29,14 +29,9 @@ from warren.metadata import checks, machine, node_checks
 from warren.metadata.commands import AddNode, DeleteQueue
 from warren.node import (
     cluster,
-    member,
     membership,
     replay,
-    revived,
-    rows,
     serving,
-    snapshots,
-    submissions,
     tables,
     transfer,
 )
@@ -48,6 +43,7 @@ from warren.queues.fifo import machine as fifo
 from warren.queues.fifo.runs import RunQueue
 from warren.queues.links import Reply
 from warren.raft.effects import Truncate
+from warren.replication import client_sessions, member, proposals, snapshots, wrapping
 from warren.wire.amqp091 import spec
 
 
@@ -129,15 +125,15 @@ def unpersisted_vote() -> Mend:
         else:
             group.raft.state_persisted(origin.sequence, group.host.monotonic_ms())
 
-    original = member.Member.save_memory
-    return replace(member.Member, "save_memory", save)
+    original = member.Member.save_hard_state
+    return replace(member.Member, "save_hard_state", save)
 
 
 def early_apply() -> Mend:
     """A leader applies what it has appended, before anybody has it on disk."""
 
-    def append(group: Any, session: int, submission: Any) -> None:
-        original(group, session, submission)
+    def append(group: Any, session: int, proposal: Any) -> None:
+        original(group, session, proposal)
         group.committed(group.log.last_index)
 
     original = member.Member.append
@@ -159,35 +155,35 @@ def confirms_at_submit() -> Mend:
 
 def lost_resend() -> Mend:
     """What was under way is not offered again, neither to a new leader nor over a new link."""
-    return replace(submissions.Submissions, "offer_from", lambda *_: None)
+    return replace(proposals.Proposals, "offer_from", lambda *_: None)
 
 
 def unchecked_sequence() -> Mend:
-    """A leader takes every submission, whatever its number."""
+    """A leader takes every proposal, whatever its number."""
 
-    def submitted(taken: Any, group: Any, node: str, session: int, submission: Any) -> None:
+    def proposed(taken: Any, group: Any, node: str, session: int, proposal: Any) -> None:
         if group.raft.can_propose():
-            group.append(session, submission)
+            group.append(session, proposal)
             group.host.appended(True)
 
-    return replace(rows.Rows, "submitted", submitted)
+    return replace(client_sessions.ClientSessions, "proposed", proposed)
 
 
 def open_sessions() -> Mend:
     """Sessions of nodes that are gone are not closed."""
-    return replace(rows.Rows, "close_sessions", lambda taken, member: None)
+    return replace(client_sessions.ClientSessions, "close_sessions", lambda taken, member: None)
 
 
 def reopened_sessions() -> Mend:
     """A leader goes on taking what a session that it has closed submits."""
 
-    def submitted(taken: Any, member: Any, node: str, session: int, submission: Any) -> None:
+    def proposed(taken: Any, member: Any, node: str, session: int, proposal: Any) -> None:
         if taken.next(session) == 0:
-            taken.took(session, submission.sequence - 1)
-        original(taken, member, node, session, submission)
+            taken.took(session, proposal.sequence - 1)
+        original(taken, member, node, session, proposal)
 
-    original = rows.Rows.submitted
-    return replace(rows.Rows, "submitted", submitted)
+    original = client_sessions.ClientSessions.proposed
+    return replace(client_sessions.ClientSessions, "proposed", proposed)
 
 
 def ignored_truncation() -> Mend:
@@ -207,7 +203,7 @@ def snapshot_without_sessions() -> Mend:
     def wrap_head(first: int, members: Any, sessions: Any) -> Any:
         return original(first, members, {})
 
-    original = revived.wrap_head
+    original = wrapping.wrap_head
     return replace(snapshots, "wrap_head", wrap_head)
 
 
@@ -379,8 +375,8 @@ def dropped_with_the_session() -> Mend:
         own.take_all()
         original(own, session)
 
-    original = submissions.Submissions.next_epoch
-    return replace(submissions.Submissions, "next_epoch", next_epoch)
+    original = proposals.Proposals.next_epoch
+    return replace(proposals.Proposals, "next_epoch", next_epoch)
 
 
 def unattached_again() -> Mend:

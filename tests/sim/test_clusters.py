@@ -19,12 +19,12 @@ SEEDS = 200 if warren.COMPILED else 6
 FAILED_BEFORE = {
     18: 500,  # an acquire that a snapshot had swallowed was answered with epoch 0
     33: 1_000,  # a member waited for a snapshot that a newer one had made void
-    94: 300,  # submissions of a closed session were doubled behind a snapshot
+    94: 300,  # proposals of a closed session were doubled behind a snapshot
     108: 300,  # a machine was lost for good while a group could not spare it
     118: 1_000,  # files went whose entries were void only by a mark that was not durable
     126: 500,  # what fronts held at an orderly stop of a classic queue's node stayed held
     354: 1_000,  # a leader with damage waited for a successor to have what it could not read
-    421: 1_000,  # a node that gave up its log met its own submissions there again
+    421: 1_000,  # a node that gave up its log met its own proposals there again
     515: 500,  # a session stayed open, for its node went while a leader handed its office over
     854: 500,  # a member offered a snapshot of an index that it had only heard of
     1152: 1_000,  # a node that gave up its log got an old snapshot, and founded a cluster anew

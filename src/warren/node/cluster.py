@@ -11,23 +11,24 @@ from mypy_extensions import i64
 from warren.errors import CorruptRecord
 from warren.limits import TICK_GROUPS_MAX, TURN_ELECTIONS_MAX, TURN_MEMBERS_MAX
 from warren.log.group import GroupLog
-from warren.node import frames
+from warren.node import line_frames
 from warren.node.beginnings import Beginning
 from warren.node.detector import Detector, DetectorOptions, PeerChange
 from warren.node.disks import BEHIND, PING, PING_BYTES, Disks
-from warren.node.member import Member
-from warren.node.member_host import MemberHost
 from warren.node.membership import DURABLE
-from warren.node.pacing import Pacer
 from warren.node.queue_members import TRANSFER
-from warren.node.revived import Revived
-from warren.node.submissions import EPOCH_BITS, Load
 from warren.node.transfer import Transfers
 from warren.ports import PeerHello, PeerListener, Peers
 from warren.protocols.peer import refusal
-from warren.queues.replicated import Machine
 from warren.raft.effects import AcceptSnapshot, SendSnapshot
 from warren.raft.state import Options
+from warren.replication import frames
+from warren.replication.host import MemberHost
+from warren.replication.machine import Machine
+from warren.replication.member import Member
+from warren.replication.proposals import EPOCH_BITS, Load
+from warren.replication.recovered import Recovered
+from warren.replication.throttle import Throttle
 
 if TYPE_CHECKING:
     from warren.node.node import Node
@@ -129,7 +130,7 @@ class Cluster(MemberHost):
         self.detector: Detector = Detector(DetectorOptions(), node.monotonic_ms())
         self.transfers: Transfers = Transfers(self)
         self.disks: Disks = Disks(node)
-        self._pacer: Pacer = Pacer(node.monotonic_ms())
+        self._throttle: Throttle = Throttle(node.monotonic_ms())
         self._node: Node = node
         self._options: Options = options
         self._dirty: list[Member] = []
@@ -159,10 +160,10 @@ class Cluster(MemberHost):
 
     # --- groups ---------------------------------------------------------------------------------
 
-    def add(self, log: GroupLog, machine: Machine, revived: Revived) -> Member:
+    def add(self, log: GroupLog, machine: Machine, recovered: Recovered) -> Member:
         """This node's member of a group."""
         seed = int.from_bytes(self._node.random.bytes(7), "little")
-        member = Member(self, log, machine, revived, self.newest, self._options, seed)
+        member = Member(self, log, machine, recovered, self.newest, self._options, seed)
         self.members[int(log.id)] = member
         if not self.session:
             self._to_take_over.append(member)
@@ -291,7 +292,7 @@ class Cluster(MemberHost):
         waiting = self._to_take_over
         while waiting:
             member = waiting[-1]
-            if not member.stopped and not member.rows.taken_over(member):
+            if not member.stopped and not member.client_sessions.taken_over(member):
                 return False
             waiting.pop()
         return True
@@ -360,7 +361,7 @@ class Cluster(MemberHost):
             self.send(peer, [bytes([PING]) + number + flags])
         self._heed()
         self.disks.hand_over()
-        self._pacer.tick(now, self._node.log.written_bytes)
+        self._throttle.tick(now, self._node.log.written_bytes)
         self._node.membership.tick()
         self._node.reconciler.tick(now)
         self._node.repairs.tick(now)
@@ -447,7 +448,7 @@ class Cluster(MemberHost):
             return
         if change is None:
             if not news.peer:
-                member.rows.close_sessions(member)
+                member.client_sessions.close_sessions(member)
             elif member.raft.leader == news.peer:
                 member.offer_again()
             return
@@ -456,7 +457,7 @@ class Cluster(MemberHost):
             member.raft.peer_up(change.peer, change.restarted, now)
         else:
             member.raft.peer_down(change.peer, now)
-            member.rows.close_sessions(member)
+            member.client_sessions.close_sessions(member)
         member.work()
         self._watch(member)
 
@@ -573,7 +574,7 @@ class Cluster(MemberHost):
                     message = message[: -frames.SEAL_BYTES]
             if kind >= frames.RAFT:
                 frames.need(message, frames.HEAD_BYTES)
-            if kind >= frames.OPEN:
+            if kind >= line_frames.OPEN:
                 self._node.remotes.received(peer, message)
             elif kind >= frames.RAFT:
                 self._about_group(peer, message, kind)
@@ -666,7 +667,7 @@ class Cluster(MemberHost):
 
     def session_closed(self, member: Member) -> i64:
         """This node goes on in a group with another session."""
-        if member.submissions.runs_out() and member.session() >> EPOCH_BITS == self.newest:
+        if member.proposals.runs_out() and member.session() >> EPOCH_BITS == self.newest:
             self.wants_sessions = True
         return self.newest
 
@@ -694,9 +695,9 @@ class Cluster(MemberHost):
         """The rest of a snapshot is of no use."""
         self.transfers.begun_anew(int(member.group_id))
 
-    def pacer(self) -> Pacer:
+    def throttle(self) -> Throttle:
         """Who lets reads for peers begin."""
-        return self._pacer
+        return self._throttle
 
     def damaged(self, member: Member, error: BaseException) -> None:
         """What a peer needs cannot be read from the disk here: another member has to lead."""

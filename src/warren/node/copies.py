@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 from warren.log.group import GroupLog
 from warren.metadata.tables import MemberRecord, QueueRecord
-from warren.node.revived import Memory, Revived
 from warren.queues.fifo.machine import NOT_SET_UP, Fifo
 from warren.queues.queue import Queue
 from warren.queues.quorum import QuorumQueue
 from warren.raft.members import Member as Copy
+from warren.replication.hard_state import HardState
+from warren.replication.recovered import Recovered
 
 if TYPE_CHECKING:
     from warren.node.node import Node
@@ -43,69 +44,71 @@ def start(node: Node, record: QueueRecord, replayer: NodeReplayer | None) -> Que
     """Create a node's copy, with what the log replayed of it if there was one."""
     group_id = int(record.group_id)
     fifo: Fifo | None = None
-    revived: Revived | None = None
+    recovered: Recovered | None = None
     if replayer is not None:
         fifo = replayer.machines.get(group_id)
-        revived = replayer.groups.get(group_id)
+        recovered = replayer.groups.get(group_id)
     own = copy_here(node, record)
     assert own is not None, "only members start a quorum queue"
     if (
-        revived is not None
+        recovered is not None
         and node.settings.former_uid
-        and revived.memory.incarnation != own.incarnation
+        and recovered.hard_state.incarnation != own.incarnation
     ):
         # It lacks what it acknowledged, and must not take part even for a moment.
-        empty(node.log.group(group_id), Memory(own.incarnation, []))
+        empty(node.log.group(group_id), HardState(own.incarnation, []))
         fifo = None
-        revived = None
-    fresh = revived is None
+        recovered = None
+    fresh = recovered is None
     if fifo is None:
         # As a replay would make it; an entry of the first leader sets it up.
         fifo = Fifo(NOT_SET_UP, False)
-    if revived is None:
-        revived = Revived(_first_memory(node, record), node.settings.node_name)
+    if recovered is None:
+        recovered = Recovered(_first_hard_state(node, record), node.settings.node_name)
     log = node.log.group(group_id)
     if node.repairs.begun(group_id):
         # In the place of one that is damaged. What says so is written before that one is dropped.
-        log.save_state(revived.memory.encode(), None)
+        log.save_state(recovered.hard_state.encode(), None)
         log.reset_for_install()
     limit = node.settings.delivery_limit
     queue = QuorumQueue(node, record.vhost, record.name, log, fifo, limit)
-    member = node.cluster.add(log, queue, revived)
+    member = node.cluster.add(log, queue, recovered)
     queue.group = member
     node.tables.logged[group_id] = queue
     if replayer is not None:
         queue.seen_messages, queue.seen_bytes = replayer.seen.get(group_id, (0, 0))
-    first = fresh and record.node == node.settings.node_name and len(revived.memory.members) > 0
+    first = (
+        fresh and record.node == node.settings.node_name and len(recovered.hard_state.members) > 0
+    )
     if fresh:
-        member.save_memory(None)
+        member.save_hard_state(None)
     node.cluster.start(member)
     if first:
         member.campaign()
     return queue
 
 
-def empty(log: GroupLog, memory: Memory) -> None:
+def empty(log: GroupLog, hard_state: HardState) -> None:
     """Drop what the log holds of a copy that another one takes the place of."""
     # Written before the log is dropped: entries under a new incarnation do no harm, but an old one
     # without what it acknowledged does (R-15).
-    log.save_state(memory.encode(), None)
+    log.save_state(hard_state.encode(), None)
     log.reset_for_install()
     log.begin_empty()
 
 
-def _first_memory(node: Node, record: QueueRecord) -> Memory:
+def _first_hard_state(node: Node, record: QueueRecord) -> HardState:
     """What a copy begins with that has nothing on disk."""
     own = copy_here(node, record)
     assert own is not None, "only members start a quorum queue"
     if own.incarnation != record.group_id:
         # A later one learns from the leader who there is.
-        return Memory(own.incarnation, [])
+        return HardState(own.incarnation, [])
     first: list[Copy] = []
     for row in record.members:
         if row.incarnation == record.group_id:
             first.append(Copy(row.node, row.incarnation, row.voter))
-    return Memory(own.incarnation, first)
+    return HardState(own.incarnation, first)
 
 
 def replace(node: Node, record: QueueRecord) -> None:
@@ -117,7 +120,7 @@ def replace(node: Node, record: QueueRecord) -> None:
     own = copy_here(node, record)
     if not node.cluster.session or member is None or own is None:
         return
-    if member.memory.incarnation == own.incarnation or member.raft.is_leader:
+    if member.hard_state.incarnation == own.incarnation or member.raft.is_leader:
         return
     why = "is damaged" if node.repairs.wants(record) else "was replaced while the node was away"
     node.log_warning(

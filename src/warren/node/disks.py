@@ -30,8 +30,8 @@ from warren.protocols.broker import ALARM_DISK, ALARM_MEMORY
 from warren.raft.raft import Raft
 
 if TYPE_CHECKING:
-    from warren.node.member import Member
     from warren.node.node import Node
+    from warren.replication.member import Member
 
 PING: Final = 1
 PING_BYTES: Final = 9
@@ -162,7 +162,7 @@ class Disks:
             if relieved:
                 cluster.transfers.go_on()
                 for member in list(cluster.members.values()):
-                    member.rows.ask_declined(member)
+                    member.client_sessions.ask_declined(member)
                 node.needs_turn = True
 
     def _say(self) -> None:

@@ -29,12 +29,12 @@ from warren.metadata.node_checks import check_node_that_joins
 from warren.metadata.outcome import Change, Outcome
 from warren.metadata.rows import Lot
 from warren.metadata.tables import MemberRecord, QueueRecord
-from warren.node.member import Member
 from warren.node.tables import METADATA_GROUP
 from warren.ports import PeerHello
 from warren.protocols.peer import refusal as codes
 from warren.protocols.peer.hello import NO_CLUSTER
 from warren.raft.members import Member as Copy
+from warren.replication.member import Member
 
 if TYPE_CHECKING:
     from warren.node.node import Node
@@ -251,7 +251,7 @@ class Membership:
             self._node.uid,
             settings.cluster_host,
             settings.cluster_port,
-            int(self._node.tables.member().memory.incarnation),
+            int(self._node.tables.member().hard_state.incarnation),
             settings.former_uid,
         ]
         if not self._say(self._contacts[0], JOIN, row):
@@ -287,7 +287,7 @@ class Membership:
         kind = message[0]
         if kind == COMMAND:
             foreign_command(message[1:])
-            self._node.tables.member().submit_plain(message[1:])
+            self._node.tables.member().propose_plain(message[1:])
             return
         if kind == DURABLE:
             if len(message) != DURABLE_BYTES:
@@ -372,7 +372,7 @@ class Membership:
             self._to_place.clear()
             self._lots_to_place.clear()
         for _ in range(TICK_GROUPS_MAX):
-            if len(tables.member().submissions) >= CHANGES_AT_ONCE_MAX:
+            if len(tables.member().proposals) >= CHANGES_AT_ONCE_MAX:
                 return
             if not self._to_place:
                 if not self._lots_to_place:

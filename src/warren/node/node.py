@@ -29,7 +29,6 @@ from warren.log.log import Log
 from warren.log.runlist import LiveRuns
 from warren.metadata.tables import LIFE_SHIFT
 from warren.node.cluster import Cluster, NoPeers
-from warren.node.member import Member
 from warren.node.membership import Membership
 from warren.node.queue_members import QueueMembers
 from warren.node.reconcile import Reconciler
@@ -54,6 +53,7 @@ from warren.queues.logged import LoggedQueue
 from warren.queues.queue import Queue
 from warren.queues.transient import TransientQueue
 from warren.raft.state import Options
+from warren.replication.member import Member
 from warren.vhost.handle import VhostHandle
 from warren.vhost.pending import Resumable
 

@@ -20,8 +20,8 @@ from warren.errors import CorruptRecord
 from warren.metadata.balance import Led
 from warren.metadata.member_checks import voters
 from warren.metadata.tables import QueueRecord
-from warren.node.member import Member
 from warren.queues.fifo.snapshot import VERSION as MACHINE_VERSION
+from warren.replication.member import Member
 
 if TYPE_CHECKING:
     from warren.node.node import Node

@@ -23,23 +23,24 @@ from mypy_extensions import i32, i64
 from warren.errors import CorruptRecord
 from warren.log.batch import KIND_MESSAGES, Batch
 from warren.metadata.tables import LIFE_SHIFT
-from warren.node import frames
-from warren.node.replication import BACKLOG_BYTES
+from warren.node import line_frames
 from warren.node.serving import EARLY_MS, Served, ServedQueue
 from warren.queues.fifo.consumers import Consumer
 from warren.queues.links import Delivery, Reply
 from warren.queues.queue import Queue
 from warren.queues.remote import Line, RemoteQueue
+from warren.replication import frames
+from warren.replication.feeding import BACKLOG_BYTES
 
 if TYPE_CHECKING:
     from warren.node.node import Node
 
 FOR_QUEUES_NODE: Final = (
-    frames.OPEN,
-    frames.CLOSE,
-    frames.MESSAGES,
-    frames.COMMANDS,
-    frames.GRANT,
+    line_frames.OPEN,
+    line_frames.CLOSE,
+    line_frames.MESSAGES,
+    line_frames.COMMANDS,
+    line_frames.GRANT,
 )
 """What a front says; the rest is for fronts."""
 
@@ -99,7 +100,7 @@ class Front(Line):
             return
         if node.cluster.session and not node.cluster.detector.suspected(self.owner):
             number = remotes.new_number()
-            opening = frames.line_head(frames.OPEN, 0, number).getvalue()
+            opening = line_frames.line_head(line_frames.OPEN, 0, number).getvalue()
             if node.cluster.send(self.owner, [opening]):
                 self._opening = number
                 self._asked_ms = now
@@ -148,7 +149,7 @@ class Front(Line):
             self._waiting = {}
             self.number = 0
             # Where it is not the link that broke, the queues' node may not know.
-            ended = frames.line_head(frames.CLOSE, 0, number).getvalue()
+            ended = line_frames.line_head(line_frames.CLOSE, 0, number).getvalue()
             self._send([ended])
             for queue in list(self.queues.values()):
                 queue.lost()
@@ -160,47 +161,47 @@ class Front(Line):
             CorruptRecord: It cannot be understood.
         """
         number = read_i64_le(frame, frames.HEAD_BYTES)
-        if kind == frames.OPENED:
+        if kind == line_frames.OPENED:
             if number == self._opening:
                 self._opening = 0
                 self.number = number
                 self._go_on()
             return
-        if kind == frames.CLOSED:
+        if kind == line_frames.CLOSED:
             if number == self._opening or number == self.number:
                 self.close()
             return
         queue = self.queues.get(int(frames.group_of(frame)))
         if number != self.number or queue is None:
             return
-        if kind == frames.DELIVER:
+        if kind == line_frames.DELIVER:
             self._arrived(queue, frame)
-        elif kind == frames.STORED:
-            at: i64 = frames.LINE_BYTES
+        elif kind == line_frames.STORED:
+            at: i64 = line_frames.LINE_BYTES
             end = frames.end_of(frame)
             while at + 9 <= end:
                 queue.stored(read_i64_le(frame, at), frame[at + 8] != 0)
                 at += 9
-        elif kind == frames.REPLY:
+        elif kind == line_frames.REPLY:
             self._replied(queue, frame)
-        elif kind == frames.HOLD:
-            frames.need(frame, frames.LINE_BYTES + 1)
-            queue.hold(frame[frames.LINE_BYTES] != 0)
+        elif kind == line_frames.HOLD:
+            frames.need(frame, line_frames.LINE_BYTES + 1)
+            queue.hold(frame[line_frames.LINE_BYTES] != 0)
 
     def _arrived(self, queue: RemoteQueue, frame: bytes) -> None:
-        batch = _batch_in(frame, frames.LINE_BYTES)
+        batch = _batch_in(frame, line_frames.LINE_BYTES)
         queue.arrived(
-            frames.number_at(frame, 0),
-            frames.number_at(frame, 1),
-            frames.number_at(frame, 3),
+            line_frames.number_at(frame, 0),
+            line_frames.number_at(frame, 1),
+            line_frames.number_at(frame, 3),
             batch,
             batch.payload_size,
         )
 
     def _replied(self, queue: RemoteQueue, frame: bytes) -> None:
-        at: i64 = frames.LINE_BYTES + 40
+        at: i64 = line_frames.LINE_BYTES + 40
         frames.need(frame, at)
-        reply = Reply(frames.number_at(frame, 1), frames.number_at(frame, 2))
+        reply = Reply(line_frames.number_at(frame, 1), line_frames.number_at(frame, 2))
         batch: Batch | None = None
         if frames.end_of(frame) > at:
             batch = _batch_in(frame, at)
@@ -209,10 +210,10 @@ class Front(Line):
             acquired = read_i64_le(frame, at + 24)
             reply.delivery = Delivery(consumer, mid, batch.first, 1, acquired)
         queue.replied(
-            frames.number_at(frame, 0),
+            line_frames.number_at(frame, 0),
             reply,
-            frames.number_at(frame, 3),
-            frames.number_at(frame, 4),
+            line_frames.number_at(frame, 3),
+            line_frames.number_at(frame, 4),
             batch,
         )
 
@@ -238,9 +239,11 @@ class Front(Line):
         payload: bytes,
     ) -> None:
         """Messages for a queue."""
-        writer = frames.line_head(frames.MESSAGES, group_id, self.number)
+        writer = line_frames.line_head(line_frames.MESSAGES, group_id, self.number)
         write_i64_le(writer, sequence)
-        flags = (frames.PERSISTENT if persistent else 0) | (frames.CONFIRMS if confirms else 0)
+        flags = (line_frames.PERSISTENT if persistent else 0) | (
+            line_frames.CONFIRMS if confirms else 0
+        )
         writer.append(flags)
         write_i32_le(writer, i32(count))
         self._send([writer.getvalue(), lengths, payload])
@@ -249,15 +252,15 @@ class Front(Line):
         self, group_id: i64, sequence: i64, wanted: bool, exclusive: bool, payload: bytes
     ) -> None:
         """Commands for a queue."""
-        writer = frames.line_head(frames.COMMANDS, group_id, self.number)
+        writer = line_frames.line_head(line_frames.COMMANDS, group_id, self.number)
         write_i64_le(writer, sequence)
-        flags = (frames.WANTED if wanted else 0) | (frames.EXCLUSIVE if exclusive else 0)
+        flags = (line_frames.WANTED if wanted else 0) | (line_frames.EXCLUSIVE if exclusive else 0)
         writer.append(flags)
         self._send([writer.getvalue(), payload])
 
     def send_grant(self, group_id: i64, consumer_id: i64, count: i64, size: i64) -> None:
         """Room in a consumer's window."""
-        writer = frames.line_head(frames.GRANT, group_id, self.number)
+        writer = line_frames.line_head(line_frames.GRANT, group_id, self.number)
         write_i64_le(writer, consumer_id)
         write_i64_le(writer, count)
         write_i64_le(writer, size)
@@ -408,7 +411,7 @@ class Remotes:
         Raises:
             CorruptRecord: It cannot be understood.
         """
-        frames.need(frame, frames.LINE_BYTES)
+        frames.need(frame, line_frames.LINE_BYTES)
         self.node.needs_turn = True
         kind: i64 = frame[0]
         if kind in FOR_QUEUES_NODE:

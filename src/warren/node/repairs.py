@@ -29,13 +29,13 @@ from warren.errors import Compacted, CorruptRecord
 from warren.log.listener import RawReader
 from warren.metadata.member_checks import add_member, majority_lost, renew_copy, voters
 from warren.metadata.tables import QueueRecord
-from warren.node.member import Member
-from warren.node.pacing import READ_BYTES
 from warren.node.tables import METADATA_GROUP
 from warren.queues.fifo.runs import merge_pairs, without
 from warren.queues.logged import LoggedQueue
 from warren.queues.queue import Queue
 from warren.queues.quorum import QuorumQueue
+from warren.replication.member import Member
+from warren.replication.throttle import READ_BYTES
 
 if TYPE_CHECKING:
     from warren.node.node import Node
@@ -131,8 +131,8 @@ class Repairs:
                 )
             self._doubtful = True
         for group_id, error in replayer.damaged.items():
-            revived = replayer.groups.pop(group_id, None)
-            incarnation: i64 = 0 if revived is None else revived.memory.incarnation
+            recovered = replayer.groups.pop(group_id, None)
+            incarnation: i64 = 0 if recovered is None else recovered.hard_state.incarnation
             self._unfit[group_id] = Damage(incarnation)
             self._node.log_warning(f"the queue of group {group_id} is not started: {error}")
         for error in replayer.losses:
@@ -237,7 +237,7 @@ class Repairs:
         if member is None or queue is None:
             return
         self._node.log_warning(f"the copy of {queue} on this node is damaged: {error}")
-        damage = Damage(member.memory.incarnation)
+        damage = Damage(member.hard_state.incarnation)
         damage.lost = error.lost
         damage.error = error
         self._damaged[group_id] = damage
@@ -326,7 +326,7 @@ class Repairs:
         record = None if queue is None else node.tables.machine.queue(queue.vhost, queue.name)
         if member is None or record is None or record.group_id != group_id:
             return False
-        if member.memory.incarnation != damage.incarnation:
+        if member.hard_state.incarnation != damage.incarnation:
             return False
         own = record.member_on(node.settings.node_name)
         if own is None or own.incarnation != damage.incarnation:
@@ -518,7 +518,7 @@ class CopyCheck(RawReader):
 
     def go_on(self) -> None:
         """Read the next part, when it is its turn."""
-        self.member.host.pacer().want(self.read)
+        self.member.host.throttle().want(self.read)
 
     def read(self) -> None:
         """Read it."""
@@ -526,7 +526,7 @@ class CopyCheck(RawReader):
 
     def raw_read(self, data: bytes, next_message: int, error: BaseException | None) -> None:
         """It could be read, or not."""
-        self.member.host.pacer().done(len(data))
+        self.member.host.throttle().done(len(data))
         self._runs = [
             (max(first, next_message), last) for first, last in self._runs if last >= next_message
         ]

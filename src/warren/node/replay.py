@@ -9,11 +9,13 @@ from warren.log.batch import KIND_COMMAND, KIND_TRANSIENT, Batch
 from warren.log.listener import Replayer
 from warren.metadata import commands
 from warren.metadata.machine import MetadataMachine
-from warren.node.revived import RAFT_SESSION, Revived, closed_sessions, decode_memory
 from warren.node.tables import METADATA_GROUP
 from warren.queues.classic import CLEAN
 from warren.queues.fifo.machine import NOT_SET_UP, Fifo
 from warren.queues.quorum import close_sessions
+from warren.replication.hard_state import decode_hard_state
+from warren.replication.raft_entries import RAFT_SESSION, closed_sessions
+from warren.replication.recovered import Recovered
 
 
 @final
@@ -43,7 +45,7 @@ class NodeReplayer(Replayer):
         self._node: str = node
         self._goes_on: bool = goes_on or begins_anew
         self._begins_anew: bool = begins_anew
-        self.groups: dict[int, Revived] = {}
+        self.groups: dict[int, Recovered] = {}
         self.machines: dict[int, Fifo] = {}
         self.clean: dict[int, bool] = {}
         self.seen: dict[int, tuple[int, int]] = {}
@@ -56,16 +58,16 @@ class NodeReplayer(Replayer):
 
     def state(self, group_id: int, payload: bytes) -> int:
         """A replicated group's term, vote, members and commit hint."""
-        self.groups[group_id] = Revived(decode_memory(payload), self._node)
+        self.groups[group_id] = Recovered(decode_hard_state(payload), self._node)
         return -1
 
     def snapshot(self, group_id: int, index: int, state: bytes) -> None:
         """A group's newest snapshot."""
-        revived = self.groups.get(group_id)
-        if revived is not None:
-            revived.take_snapshot(index, state)
-            assert revived.snapshot is not None
-            state = revived.snapshot.state
+        recovered = self.groups.get(group_id)
+        if recovered is not None:
+            recovered.take_snapshot(index, state)
+            assert recovered.snapshot is not None
+            state = recovered.snapshot.state
         if group_id == METADATA_GROUP:
             self.tables_state = state
             return
@@ -121,8 +123,8 @@ class NodeReplayer(Replayer):
 
     def alone(self, group_id: int) -> bool:
         """Whether nobody else counts on a group's copy here."""
-        revived = self.groups.get(group_id)
-        return revived is not None and revived.alone()
+        recovered = self.groups.get(group_id)
+        return recovered is not None and recovered.alone()
 
     def lost(self, group_id: int, first: int, last: int, error: CorruptRecord) -> None:
         """A classic queue, or the only copy of another one, has lost messages."""
@@ -141,8 +143,8 @@ class NodeReplayer(Replayer):
         """An entry behind it."""
         group = batch.group
         assert group is not None
-        revived = self.groups.get(group.id)
-        if revived is not None and not revived.take(batch):
+        recovered = self.groups.get(group.id)
+        if recovered is not None and not recovered.take(batch):
             return
         if group.id == METADATA_GROUP:
             if batch.session != RAFT_SESSION:

@@ -19,12 +19,13 @@ from mypy_extensions import i32, i64
 
 from warren.errors import CorruptRecord
 from warren.log.batch import Batch
-from warren.node import frames
+from warren.node import line_frames
 from warren.queues.fifo import commands
 from warren.queues.links import IN_EXCLUSIVE_USE, Delivery, Link, Reply, Waiter
 from warren.queues.publishing import Publisher, PublishRun
 from warren.queues.queue import FlowControlled, Queue
 from warren.queues.remote import WINDOW_BYTES, WINDOW_MESSAGES
+from warren.replication import frames
 
 if TYPE_CHECKING:
     from warren.node.remote import Remotes
@@ -82,7 +83,7 @@ class Served:
             return
         self.close()
         node = self.remotes.node
-        opened = frames.line_head(frames.OPENED, 0, number).getvalue()
+        opened = line_frames.line_head(line_frames.OPENED, 0, number).getvalue()
         if node.cluster.session and node.cluster.send(self.front, [opened]):
             self.number = number
             self._newest = number
@@ -106,7 +107,7 @@ class Served:
 
     def say_closed(self, number: i64) -> None:
         """Tell the front that a line is gone."""
-        closed = frames.line_head(frames.CLOSED, 0, number).getvalue()
+        closed = line_frames.line_head(line_frames.CLOSED, 0, number).getvalue()
         self.remotes.node.cluster.send(self.front, [closed])
 
     def received(self, frame: bytes, kind: i64) -> None:
@@ -116,9 +117,9 @@ class Served:
             CorruptRecord: It cannot be understood.
         """
         number = read_i64_le(frame, frames.HEAD_BYTES)
-        if kind == frames.OPEN:
+        if kind == line_frames.OPEN:
             self.open(number)
-        elif kind == frames.CLOSE:
+        elif kind == line_frames.CLOSE:
             if number == self.number:
                 self.close()
         elif number != self.number or not self.is_open:
@@ -206,7 +207,7 @@ class ServedQueue(Publisher, FlowControlled):
 
     def head(self, kind: i64) -> BytesWriter:
         """The beginning of a frame about this queue."""
-        return frames.line_head(kind, self._group_id, self.line.number)
+        return line_frames.line_head(kind, self._group_id, self.line.number)
 
     def close(self) -> None:
         """The line or the queue is gone."""
@@ -226,14 +227,14 @@ class ServedQueue(Publisher, FlowControlled):
         Raises:
             CorruptRecord: It cannot be understood.
         """
-        frames.need(frame, frames.LINE_BYTES + 9)
-        if kind == frames.GRANT:
-            frames.need(frame, frames.LINE_BYTES + 24)
-            link = self._consumers.get(int(frames.number_at(frame, 0)))
+        frames.need(frame, line_frames.LINE_BYTES + 9)
+        if kind == line_frames.GRANT:
+            frames.need(frame, line_frames.LINE_BYTES + 24)
+            link = self._consumers.get(int(line_frames.number_at(frame, 0)))
             if link is not None:
-                link.granted(frames.number_at(frame, 1), frames.number_at(frame, 2))
+                link.granted(line_frames.number_at(frame, 1), line_frames.number_at(frame, 2))
             return
-        sequence = frames.number_at(frame, 0)
+        sequence = line_frames.number_at(frame, 0)
         if sequence != self._sequence + 1:
             # A link brings everything or breaks, so this is not a matter of chance.
             self.line.remotes.node.log_warning(
@@ -242,11 +243,11 @@ class ServedQueue(Publisher, FlowControlled):
             self.line.fail()
             return
         self._sequence = sequence
-        flags: i64 = frame[frames.LINE_BYTES + 8]
-        at: i64 = frames.LINE_BYTES + 9
-        if kind == frames.MESSAGES:
+        flags: i64 = frame[line_frames.LINE_BYTES + 8]
+        at: i64 = line_frames.LINE_BYTES + 9
+        if kind == line_frames.MESSAGES:
             self._publish(frame, at, sequence, flags)
-        elif kind == frames.COMMANDS:
+        elif kind == line_frames.COMMANDS:
             self._command(frame, at, sequence, flags)
 
     # --- messages -------------------------------------------------------------------------------
@@ -259,11 +260,11 @@ class ServedQueue(Publisher, FlowControlled):
         frames.check_records(frame, at + 4, count, payload_at)
         node = self.line.remotes.node
         queue = self.queue
-        if flags & frames.CONFIRMS and node.tables.refuses(queue.group_id):
+        if flags & line_frames.CONFIRMS and node.tables.refuses(queue.group_id):
             self._answer(sequence, True)
             return
         run = PublishRun(self, sequence, 1, 1)
-        persistent = flags & frames.PERSISTENT != 0
+        persistent = flags & line_frames.PERSISTENT != 0
         records = frame[payload_at : frames.end_of(frame)]
         queue.publish(records, frame[at + 4 : payload_at], count, persistent, run)
         if queue.congested() and not self._held and not self.closed:
@@ -279,7 +280,7 @@ class ServedQueue(Publisher, FlowControlled):
     def _answer(self, sequence: i64, refused: bool) -> None:
         stored = self._stored
         if stored is None:
-            stored = self.head(frames.STORED)
+            stored = self.head(line_frames.STORED)
             self._stored = stored
             self.line.remotes.answer_later(self)
         write_i64_le(stored, sequence)
@@ -299,7 +300,7 @@ class ServedQueue(Publisher, FlowControlled):
             self._hold(False)
 
     def _hold(self, held: bool) -> None:
-        writer = self.head(frames.HOLD)
+        writer = self.head(line_frames.HOLD)
         writer.append(1 if held else 0)
         self.line.send([writer.getvalue()])
 
@@ -336,7 +337,7 @@ class ServedQueue(Publisher, FlowControlled):
                 if opcode == commands.ATTACH or opcode == commands.ATTACH_AUTO:
                     if known:
                         raise CorruptRecord("a frame of a node", 0, "a consumer comes twice")
-                    exclusive = flags & frames.EXCLUSIVE != 0
+                    exclusive = flags & line_frames.EXCLUSIVE != 0
                     automatic = opcode == commands.ATTACH_AUTO
                     self._attach(consumer_id, first, last, exclusive, automatic, asked)
                 elif opcode == commands.RETURN:
@@ -352,7 +353,7 @@ class ServedQueue(Publisher, FlowControlled):
                         queue.discard(consumer_id, first, last)
                 else:
                     raise CorruptRecord("a frame of a node", 0, f"opcode {opcode}")
-        if flags & frames.WANTED and opcode not in ANSWERED_LATER:
+        if flags & line_frames.WANTED and opcode not in ANSWERED_LATER:
             # Only the counts are wanted, as of now.
             queue.seal()
             queue.hand_out()
@@ -390,7 +391,7 @@ class ServedQueue(Publisher, FlowControlled):
     def reply(self, sequence: i64, reply: Reply) -> BytesWriter:
         """The beginning of an answer."""
         queue = self.queue
-        writer = self.head(frames.REPLY)
+        writer = self.head(line_frames.REPLY)
         write_i64_le(writer, sequence)
         write_i64_le(writer, reply.code)
         write_i64_le(writer, reply.a)
@@ -559,7 +560,7 @@ class RemoteLink(Link):
                     served.queue.fetch(delivery.first, self)
                 return False
             count = _part(batch, delivery)
-            writer = served.head(frames.DELIVER)
+            writer = served.head(line_frames.DELIVER)
             position = delivery.first - batch.first
             size = batch.offset(position + count) - batch.offset(position)
             write_delivery(writer, self._consumer_id, delivery, batch, count)

@@ -24,17 +24,19 @@ from warren.metadata.permissions import Authority, first_commands
 from warren.metadata.tables import LIFE_SHIFT, ExchangeRecord, QueueRecord
 from warren.node import copies
 from warren.node.beginnings import Beginning
-from warren.node.member import Member
-from warren.node.revived import RAFT_SESSION, Memory, Revived
 from warren.protocols.broker import ALARM_DISK
 from warren.queues.classic import ClassicQueue
 from warren.queues.fifo.machine import Fifo
 from warren.queues.logged import LoggedQueue
 from warren.queues.queue import Queue
 from warren.queues.remote import RemoteQueue
-from warren.queues.replicated import Machine
 from warren.queues.transient import TransientQueue
 from warren.raft.members import Member as Copy
+from warren.replication.hard_state import HardState
+from warren.replication.machine import Machine
+from warren.replication.member import Member
+from warren.replication.raft_entries import RAFT_SESSION
+from warren.replication.recovered import Recovered
 from warren.vhost.pending import Resumable
 
 if TYPE_CHECKING:
@@ -134,19 +136,19 @@ class Tables(Machine):
             machine.apply(index, self._logged(index, payload))
         if node.settings.former_uid:
             self._begin_anew(replayer)
-        revived = replayer.groups.get(METADATA_GROUP)
-        fresh = revived is None
-        if revived is None:
-            revived = Revived(self._first_memory(), node.settings.node_name)
+        recovered = replayer.groups.get(METADATA_GROUP)
+        fresh = recovered is None
+        if recovered is None:
+            recovered = Recovered(self._first_hard_state(), node.settings.node_name)
         group = log.group(METADATA_GROUP)
-        member = node.cluster.add(group, self, revived)
+        member = node.cluster.add(group, self, recovered)
         member.give_in_lots(node.settings.changes_at_once)
         self._member = member
         self._replayer = replayer
         if fresh:
-            member.save_memory(None)
+            member.save_hard_state(None)
         node.cluster.watch_nodes()
-        self._know_pending(revived)
+        self._know_pending(recovered)
         for name, record in machine.vhosts.items():
             self.vhosts[name] = VirtualHost(name)
             for queue_record in record.queues.values():
@@ -160,32 +162,32 @@ class Tables(Machine):
         self.machine.restore(self.first_state())
         replayer.groups.pop(METADATA_GROUP, None)
         if self._node.log.has_group(METADATA_GROUP):
-            copies.empty(self._node.log.group(METADATA_GROUP), self._first_memory())
+            copies.empty(self._node.log.group(METADATA_GROUP), self._first_hard_state())
 
-    def _know_pending(self, revived: Revived) -> None:
+    def _know_pending(self, recovered: Recovered) -> None:
         """Heed what entries say of nodes that are not known to be committed.
 
         It takes those nodes to tell, and each life that was announced has begun.
         """
-        for batch in revived.pending:
+        for batch in recovered.pending:
             if batch.session != RAFT_SESSION:
                 command = self._logged(batch.index, batch.body())
                 if isinstance(command, (commands.AddNode, commands.NodeMoved)):
                     self._node.cluster.know(command.name, command.host, command.port)
                 self._node.membership.note_pending(command)
 
-    def _first_memory(self) -> Memory:
+    def _first_hard_state(self) -> HardState:
         """What an empty data directory begins with: a cluster of its own, or nothing yet."""
         settings = self._node.settings
         incarnation = int.from_bytes(self._node.random.bytes(7), "little") + 1
         if settings.join or settings.former_uid:
-            return Memory(incarnation, [])
-        return Memory(incarnation, [Copy(settings.node_name, incarnation, True)])
+            return HardState(incarnation, [])
+        return HardState(incarnation, [Copy(settings.node_name, incarnation, True)])
 
     @property
     def settled(self) -> bool:
         """Whether all that this node wanted changed is in force."""
-        return len(self.machine.vhosts) > 0 and len(self._tables_member().submissions) == 0
+        return len(self.machine.vhosts) > 0 and len(self._tables_member().proposals) == 0
 
     def has_majority_without(self, name: str) -> bool:
         """Whether the cluster works, as far as this node sees, and goes on doing so without one."""
@@ -217,12 +219,12 @@ class Tables(Machine):
 
     def submitted(self) -> list[Submitted]:
         """What this node wants changed and is not in force yet."""
-        origins = self._tables_member().submissions.origins()
+        origins = self._tables_member().proposals.origins()
         return [origin for origin in origins if isinstance(origin, Submitted)]
 
     def withdraw(self, submitted: Submitted) -> bool:
         """Give a change up; False if it may come into force yet."""
-        return self._tables_member().submissions.withdraw(submitted)
+        return self._tables_member().proposals.withdraw(submitted)
 
     def announce(self) -> None:
         """Until the cluster knows this life of the node: say that it has begun."""
@@ -235,15 +237,15 @@ class Tables(Machine):
         if member.raft.is_leader and not machine.cluster_id and not machine.nodes:
             if not member.raft.can_propose():
                 return
-            member.submit_plain(commands.encode(commands.BeginCluster(node.random.bytes(16))))
+            member.propose_plain(commands.encode(commands.BeginCluster(node.random.bytes(16))))
             add = commands.AddNode(
                 settings.node_name,
                 node.uid,
                 settings.cluster_host,
                 settings.cluster_port,
-                member.memory.incarnation,
+                member.hard_state.incarnation,
             )
-            member.submit_plain(commands.encode(add))
+            member.propose_plain(commands.encode(add))
         if member.raft.is_leader or settings.node_name in machine.nodes:
             up = commands.NodeUp(
                 settings.node_name, node.uid, node.nonce, settings.boot, int(node.first_round)
@@ -255,7 +257,7 @@ class Tables(Machine):
         member = self._tables_member()
         payload = commands.encode(command)
         if member.raft.is_leader:
-            return member.submit_plain(payload)
+            return member.propose_plain(payload)
         leader = member.raft.leader
         return leader != "" and self._node.cluster.send(leader, [COMMAND_KIND, payload])
 
@@ -344,10 +346,10 @@ class Tables(Machine):
 
     # The machine.
 
-    def check_submission(self, kind: i64, payload: bytes) -> None:
+    def check_proposal(self, kind: i64, payload: bytes) -> None:
         """Refuse what no node would submit to the tables."""
         if kind != KIND_COMMAND:
-            raise CorruptRecord("a submission to the tables", 0, "messages")
+            raise CorruptRecord("a proposal to the tables", 0, "messages")
         foreign_command(payload)
 
     def apply(self, batch: Batch, origin: object | None) -> None:

@@ -6,7 +6,7 @@ octet, the snapshot's index (i64), and
     READY   go on with the next part (receiver to sender)
     LIVE    whole message batches
     DONE    term i64, stamp i64, u32 CRC-32 of all before and behind it, the payload: a snapshot as
-            `revived.py` draws it
+            `replication/wrapping.py` draws it
     LOST    nothing more will come: the sender has given up its own log, the transfer, or its office
 
 One part is out at a time, and parts are paced, so a transfer takes little memory and yields to
@@ -26,14 +26,14 @@ from mypy_extensions import i64, u8
 from warren.errors import Compacted, CorruptRecord
 from warren.log.batch import write_checksum
 from warren.log.listener import RawReader
-from warren.node import frames
-from warren.node.member import Member
-from warren.node.pacing import READ_BYTES
-from warren.node.replication import BYTES_PER_MS
-from warren.node.revived import unwrap
 from warren.raft import wire
 from warren.raft.effects import AcceptSnapshot, SendSnapshot
 from warren.raft.messages import SnapshotOffer
+from warren.replication import frames
+from warren.replication.feeding import BYTES_PER_MS
+from warren.replication.member import Member
+from warren.replication.throttle import READ_BYTES
+from warren.replication.wrapping import unwrap
 
 if TYPE_CHECKING:
     from warren.node.cluster import Cluster
@@ -103,7 +103,7 @@ class PartReader(RawReader):
 
     def raw_read(self, data: bytes, next_message: int, error: BaseException | None) -> None:
         """Send it."""
-        self._outgoing.member.host.pacer().done(len(data))
+        self._outgoing.member.host.throttle().done(len(data))
         self._transfers.part_read(self._outgoing, data, next_message, error)
 
 
@@ -143,7 +143,7 @@ class Transfers:
             return
         if outgoing.runs:
             outgoing.asked_ms = -1
-            self._cluster.pacer().want(PartReader(self, outgoing).go)
+            self._cluster.throttle().want(PartReader(self, outgoing).go)
         else:
             writer = snapshot_frame(member.group_id, DONE, index)
             write_i64_le(writer, outgoing.offer.snapshot_term)

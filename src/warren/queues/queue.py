@@ -18,6 +18,7 @@ from warren.queues.fifo.consumers import Limiter
 from warren.queues.fifo.machine import UNLIMITED, Fifo
 from warren.queues.links import Delivery, Link, Waiter
 from warren.queues.publishing import PublishRun
+from warren.replication.proposals import Throttled
 
 SEAL_BYTES: Final = 262_144
 """A record batch is sealed when its records pass this size, whatever the turn still brings."""
@@ -27,17 +28,14 @@ ALL_IDS: Final = (1 << 62) - 1
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Host:
+class Host(Throttled):
     """The node around a queue.
 
     Attributes:
         disk_behind: Whether publishers have to wait for the node's disk.
-        submissions_behind: Whether publishers to quorum queues have to wait, because too much of
-            what the node submitted is not applied.
     """
 
     disk_behind: bool = False
-    submissions_behind: bool = False
 
     def queue_dirty(self, queue: Queue) -> None:
         """The queue has something to seal or to dispatch before the turn ends."""

@@ -26,7 +26,7 @@ from warren.queues.links import Delivery, Link, Reply, Waiter
 from warren.queues.logged import Gathered, LoggedQueue
 from warren.queues.numbers import Numbers
 from warren.queues.queue import Host
-from warren.queues.replicated import COUNTER_BITS, Machine, Proposer
+from warren.replication.machine import COUNTER_BITS, Machine, Proposer
 
 PREFETCH_UNLIMITED: Final = 2_000
 """Messages in flight to a consumer without a prefetch limit, as RabbitMQ has it (2.4)."""
@@ -116,7 +116,7 @@ class QuorumQueue(LoggedQueue, Machine):
 
     def congested(self) -> bool:
         """Whether the disk is behind, or who leads this queue or others of this node's clients."""
-        return super().congested() or self.host.submissions_behind
+        return super().congested() or self.host.proposals_behind
 
     def consumer_count(self) -> i64:
         """Consumers in the machine; one that was cancelled counts until it has settled all."""
@@ -251,12 +251,12 @@ class QuorumQueue(LoggedQueue, Machine):
 
     # --- the machine ----------------------------------------------------------------------------
 
-    def check_submission(self, kind: i64, payload: bytes) -> None:
+    def check_proposal(self, kind: i64, payload: bytes) -> None:
         """Refuse commands that no node would submit."""
         if kind == KIND_COMMAND:
             problem = commands.problem(payload)
             if problem:
-                raise CorruptRecord("a submission to a queue", 0, problem)
+                raise CorruptRecord("a proposal to a queue", 0, problem)
 
     def apply(self, batch: Batch, origin: object | None) -> None:
         """Apply a committed entry, and answer whoever waits for it here."""

@@ -281,7 +281,7 @@ class QueueOperators:
 
     def _has_room(self) -> bool:
         """Whether there are not too many changes under way."""
-        return len(self._node.tables.member().submissions) < CHANGES_AT_ONCE_MAX
+        return len(self._node.tables.member().proposals) < CHANGES_AT_ONCE_MAX
 
     def _attempt(
         self, queue: QueueRecord, command: Callable[[QueueRecord], SetMembers | None]

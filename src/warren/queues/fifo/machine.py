@@ -34,7 +34,7 @@ from warren.queues.fifo.returning import Return, Strand, decode_return
 from warren.queues.fifo.runs import Run, RunQueue, common, merge_pairs, pairs_of
 from warren.queues.fifo.snapshot import ACTIVE, AUTOMATIC, VERSION, DurableWriter, StateWriter
 from warren.queues.links import Delivery, Reply
-from warren.queues.replicated import COUNTER_BITS
+from warren.replication.machine import COUNTER_BITS
 
 UNLIMITED: Final = commands.CREDIT_MAX
 

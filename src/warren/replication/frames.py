@@ -2,26 +2,14 @@
 
     RAFT      u32 size, u32 CRC-32 of group and message, a message of `raft.wire`, then whole
               batches if it is an append; these have checksums of their own
-    SUBMIT    session i64, sequence i64, kind u8, count u32, lengths count x u32, payload
+    PROPOSE   session i64, sequence i64, kind u8, count u32, lengths count x u32, payload
     EXPECT    session i64, sequence i64
     SNAPSHOT  see `transfer.py`
-
-Those about classic queues of other nodes go on with the number of the line, i64 (see `remote.py`):
-
-    OPEN, OPENED, CLOSE, CLOSED   group 0, nothing more
-    MESSAGES  sequence i64, flags u8, count u32, lengths count x u32, payload
-    COMMANDS  sequence i64, flags u8, commands of `queues.fifo.commands`
-    STORED    as often as need be: sequence i64, refused u8
-    REPLY     sequence, code, a, ready, consumers: i64 each; for a polled message then what
-              DELIVER says
-    DELIVER   consumer, id, first, acquired: i64 each; count u32, lengths count x u32, payload
-    GRANT     consumer, messages, bytes: i64 each
-    HOLD      held u8
 
 All numbers are little-endian. Every frame begins with its kind (u8) and the group (i64).
 
 All messages between nodes but RAFT, also those without a group, end in the CRC-32 (u32) of what is
-before it. Those here but SNAPSHOT are read with it at their end.
+before it. Those of `node.line_frames` and these but SNAPSHOT are read with it at their end.
 """
 
 from __future__ import annotations
@@ -35,34 +23,16 @@ from mypy_extensions import i32, i64, u8
 from warren.errors import CorruptRecord
 from warren.log.batch import KIND_COMMAND, KIND_MESSAGES, write_checksum
 from warren.message.amqp091.record import RecordCheck
-from warren.node.submissions import Submission
+from warren.replication.proposals import Proposal
 
 RAFT: Final = 16
-SUBMIT: Final = 17
+PROPOSE: Final = 17
 EXPECT: Final = 18
 SNAPSHOT: Final = 19
 
-OPEN: Final = 32
-OPENED: Final = 33
-CLOSED: Final = 34
-MESSAGES: Final = 35
-COMMANDS: Final = 36
-STORED: Final = 37
-REPLY: Final = 38
-DELIVER: Final = 39
-GRANT: Final = 40
-HOLD: Final = 41
-CLOSE: Final = 42
-
-PERSISTENT: Final = 1
-CONFIRMS: Final = 2
-WANTED: Final = 1
-EXCLUSIVE: Final = 2
-
 HEAD_BYTES: Final = 9
 RAFT_BYTES: Final = HEAD_BYTES + 8
-LINE_BYTES: Final = 17
-SUBMIT_BYTES: Final = HEAD_BYTES + 21
+PROPOSE_BYTES: Final = HEAD_BYTES + 21
 SEAL_BYTES: Final = 4
 SEALED: Final = 0x2144_DF1C
 """The CRC-32 of anything with its own CRC-32 behind it."""
@@ -131,36 +101,36 @@ def raft_message(frame: bytes) -> bytes:
     return message
 
 
-def submit_frame(group_id: i64, session: i64, submission: Submission) -> list[bytes]:
-    """A submission, as buffers."""
-    writer = head(SUBMIT, group_id)
+def propose_frame(group_id: i64, session: i64, proposal: Proposal) -> list[bytes]:
+    """A proposal, as buffers."""
+    writer = head(PROPOSE, group_id)
     write_i64_le(writer, session)
-    write_i64_le(writer, submission.sequence)
-    writer.append(u8(submission.kind))
-    write_i32_le(writer, i32(submission.count))
-    return [writer.getvalue(), submission.lengths, submission.payload]
+    write_i64_le(writer, proposal.sequence)
+    writer.append(u8(proposal.kind))
+    write_i32_le(writer, i32(proposal.count))
+    return [writer.getvalue(), proposal.lengths, proposal.payload]
 
 
-def read_submit(frame: bytes) -> tuple[int, Submission]:
-    """Session and submission.
+def read_proposal(frame: bytes) -> tuple[int, Proposal]:
+    """Session and proposal.
 
     Raises:
         CorruptRecord: The frame is cut off, or no node would submit this.
     """
-    need(frame, SUBMIT_BYTES)
+    need(frame, PROPOSE_BYTES)
     session = read_i64_le(frame, HEAD_BYTES)
     kind: i64 = frame[HEAD_BYTES + 16]
-    count = i64(read_i32_le(frame, SUBMIT_BYTES - 4))
-    at = records_at(frame, SUBMIT_BYTES - 4)
+    count = i64(read_i32_le(frame, PROPOSE_BYTES - 4))
+    at = records_at(frame, PROPOSE_BYTES - 4)
     if session < 1 or not KIND_MESSAGES <= kind <= KIND_COMMAND:
-        raise CorruptRecord("a frame of a node", 0, "a submission that no session makes")
+        raise CorruptRecord("a frame of a node", 0, "a proposal that no session makes")
     if (count == 0) != (kind == KIND_COMMAND):
         raise CorruptRecord("a frame of a node", 0, "kind and count contradict each other")
     if count > 0:
-        check_records(frame, SUBMIT_BYTES, count, at)
+        check_records(frame, PROPOSE_BYTES, count, at)
     sequence = read_i64_le(frame, HEAD_BYTES + 8)
-    return session, Submission(
-        sequence, kind, count, frame[SUBMIT_BYTES:at], frame[at : end_of(frame)], None
+    return session, Proposal(
+        sequence, kind, count, frame[PROPOSE_BYTES:at], frame[at : end_of(frame)], None
     )
 
 
@@ -193,13 +163,6 @@ def expect_frame(group_id: i64, session: i64, sequence: i64) -> bytes:
     return writer.getvalue()
 
 
-def line_head(kind: i64, group_id: i64, number: i64) -> BytesWriter:
-    """The beginning of a frame of a line."""
-    writer = head(kind, group_id)
-    write_i64_le(writer, number)
-    return writer
-
-
 def need(frame: bytes, size: i64) -> None:
     """Check that a frame is so long, less its checksum.
 
@@ -222,8 +185,3 @@ def records_at(frame: bytes, at: i64) -> i64:
         raise CorruptRecord("a frame of a node", 0, "a negative count")
     need(frame, at + 4 + 4 * count)
     return at + 4 + 4 * count
-
-
-def number_at(frame: bytes, position: i64) -> i64:
-    """The number at a position behind the line's, which are all 64 bits wide."""
-    return read_i64_le(frame, LINE_BYTES + 8 * position)

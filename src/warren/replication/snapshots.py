@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, final
 from mypy_extensions import i64
 
 from warren.log.batch import Batch
-from warren.node.revived import unwrap, wrap_head
 from warren.raft.messages import SnapshotOffer
+from warren.replication.wrapping import unwrap, wrap_head
 
 if TYPE_CHECKING:
-    from warren.node.member import Member
+    from warren.replication.member import Member
 
 
 @final
@@ -108,8 +108,8 @@ class Snapshots:
         self._index = draft.index
         self._pending = payload
         self._laggards = {}
-        member.memory.members = draft.members
-        member.save_memory(None)
+        member.hard_state.members = draft.members
+        member.save_hard_state(None)
         return len(payload)
 
     def _may_be_taken(self, member: Member, at_once: bool) -> bool:
@@ -176,10 +176,10 @@ class Snapshots:
         """
         self._draft = None
         member.raft.give_up_log(offer.snapshot_term, offer.index)
-        member.memory.members = offer.members
-        member.memory.floor_term = member.raft.state.floor_term
-        member.memory.floor_index = member.raft.state.floor_index
-        member.save_memory(None)
+        member.hard_state.members = offer.members
+        member.hard_state.floor_term = member.raft.state.floor_term
+        member.hard_state.floor_index = member.raft.state.floor_index
+        member.save_hard_state(None)
         member.log.reset_for_install()
         # One that came before and is not durable yet is void, too.
         self._taken_over = None

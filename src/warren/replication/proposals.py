@@ -1,6 +1,6 @@
 """What a node submits to a group, and keeps until it has applied it.
 
-Submissions are numbered from 1 within a session of the node, without gaps, so that a leader can
+Proposals are numbered from 1 within a session of the node, without gaps, so that a leader can
 tell what it has from what it misses and nothing is doubled or overtaken when one is offered again.
 """
 
@@ -9,16 +9,27 @@ from __future__ import annotations
 from collections import deque
 from typing import Final, final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from warren.errors import ClusterError
-from warren.queues.queue import Host
 
 EPOCH_BITS: Final = 8
 """What the tables give a node has so many bits of sessions in one group; each closing takes the
 next."""
 EPOCHS_ENOUGH: Final = 128
 """Behind so many the node asks the tables for further ones."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Throttled:
+    """Whoever proposes on behalf of publishers.
+
+    Attributes:
+        proposals_behind: Whether publishers to quorum queues have to wait, because too much of what
+            the node proposed is not applied.
+    """
+
+    proposals_behind: bool = False
 
 
 @final
@@ -29,8 +40,8 @@ class Load:
     to all quorum queues wait until half of it is left.
     """
 
-    def __init__(self, host: Host, most: i64) -> None:
-        self._host = host
+    def __init__(self, throttled: Throttled, most: i64) -> None:
+        self._throttled = throttled
         self._most: i64 = most
         self._bytes: i64 = 0
 
@@ -38,17 +49,17 @@ class Load:
         """Something is kept."""
         self._bytes += size
         if self._bytes > self._most:
-            self._host.submissions_behind = True
+            self._throttled.proposals_behind = True
 
     def less(self, size: i64) -> None:
         """Something is applied, or given up."""
         self._bytes -= size
-        if self._host.submissions_behind and self._bytes <= self._most // 2:
-            self._host.submissions_behind = False
+        if self._throttled.proposals_behind and self._bytes <= self._most // 2:
+            self._throttled.proposals_behind = False
 
 
 @final
-class Submission:
+class Proposal:
     """One entry to be.
 
     Attributes:
@@ -75,7 +86,7 @@ class Submission:
 
 
 @final
-class Submissions:
+class Proposals:
     """Those of one node to one group that it has not applied yet.
 
     Attributes:
@@ -89,7 +100,7 @@ class Submissions:
         self.offered: i64 = 0
         self._furthest: i64 = 0
         """The newest one that any leader of this session was offered."""
-        self._waiting: deque[Submission] = deque()
+        self._waiting: deque[Proposal] = deque()
         self._last: i64 = 0
 
     def add(
@@ -97,10 +108,10 @@ class Submissions:
     ) -> None:
         """Number one."""
         self._last += 1
-        self._waiting.append(Submission(self._last, kind, count, lengths, payload, origin))
+        self._waiting.append(Proposal(self._last, kind, count, lengths, payload, origin))
         self._load.more(len(payload))
 
-    def next_offer(self) -> Submission | None:
+    def next_offer(self) -> Proposal | None:
         """The next one to offer, which then counts as offered; None if all are."""
         at = max(0, self.offered - (self._last - len(self._waiting)))
         if at >= len(self._waiting):
@@ -112,16 +123,16 @@ class Submissions:
 
     def origins(self) -> list[object | None]:
         """Of all that wait, in their order."""
-        return [submission.origin for submission in self._waiting]
+        return [proposal.origin for proposal in self._waiting]
 
     def withdraw(self, origin: object) -> bool:
         """Give one up that nobody was ever offered; False if it may be done yet, or was."""
-        for at, submission in enumerate(self._waiting):
-            if submission.origin is origin:
-                if submission.sequence <= self._furthest:
+        for at, proposal in enumerate(self._waiting):
+            if proposal.origin is origin:
+                if proposal.sequence <= self._furthest:
                     return False
                 del self._waiting[at]
-                self._load.less(len(submission.payload))
+                self._load.less(len(proposal.payload))
                 self._last -= 1
                 for behind in range(at, len(self._waiting)):
                     self._waiting[behind].sequence -= 1
@@ -137,7 +148,7 @@ class Submissions:
         if sequence < self.first():
             return None
         found = self._waiting.popleft()
-        assert found.sequence == sequence, "submissions are applied in their order"
+        assert found.sequence == sequence, "proposals are applied in their order"
         self._load.less(len(found.payload))
         return found.origin
 
@@ -147,9 +158,9 @@ class Submissions:
         self.offered = 0
         self._furthest = 0
         self._last = 0
-        for submission in self._waiting:
+        for proposal in self._waiting:
             self._last += 1
-            submission.sequence = self._last
+            proposal.sequence = self._last
 
     def next_epoch(self, newest: i64) -> None:
         """The session was closed: what is left goes into the next one of this node's life.
@@ -180,11 +191,11 @@ class Submissions:
         """The number of the oldest one, of the next if there is none."""
         return self._last + 1 - len(self._waiting)
 
-    def take_all(self) -> list[Submission]:
+    def take_all(self) -> list[Proposal]:
         """Give up what is left, because the group is gone."""
         left = list(self._waiting)
-        for submission in left:
-            self._load.less(len(submission.payload))
+        for proposal in left:
+            self._load.less(len(proposal.payload))
         self._waiting.clear()
         self.offered = self._last
         return left

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from warren.node.pacing import BURST_BYTES, BYTES_PER_MS, READ_BYTES, Pacer
+from warren.replication.throttle import BURST_BYTES, BYTES_PER_MS, READ_BYTES, Throttle
 
 TICK_MS = 50
 
@@ -12,8 +12,8 @@ TICK_MS = 50
 class Read:
     """Ends when it is told to."""
 
-    def __init__(self, pacer: Pacer, size: int, begun: list[Read]) -> None:
-        self.pacer = pacer
+    def __init__(self, throttle: Throttle, size: int, begun: list[Read]) -> None:
+        self.throttle = throttle
         self.size = size
         self.begun = begun
 
@@ -23,18 +23,18 @@ class Read:
 
 def read_all(sizes: list[int], seconds: int, written_per_ms: int = 0) -> list[int]:
     """Want all of it at once; gives the bytes read up to each second. Reads end at once."""
-    pacer = Pacer(0)
+    throttle = Throttle(0)
     begun: list[Read] = []
     for size in sizes:
-        pacer.want(Read(pacer, size, begun).go)
+        throttle.want(Read(throttle, size, begun).go)
     total = 0
     seen = []
     for now in range(0, 1_000 * seconds + 1, TICK_MS):
-        pacer.tick(now, now * written_per_ms)
+        throttle.tick(now, now * written_per_ms)
         while begun:
             read = begun.pop(0)
             total += read.size
-            pacer.done(read.size)
+            throttle.done(read.size)
         if now and now % 1_000 == 0:
             seen.append(total)
     return seen
@@ -59,27 +59,27 @@ def test_the_pace_is_above_that_of_what_is_new() -> None:
 def test_many_groups_with_little_to_read_do_not_wait() -> None:
     (total,) = read_all([1_000] * 5_000, 1)
     assert total == 5_000_000
-    pacer = Pacer(0)
+    throttle = Throttle(0)
     begun: list[Read] = []
     for _ in range(1_000):
-        pacer.want(Read(pacer, 100, begun).go)
+        throttle.want(Read(throttle, 100, begun).go)
     ended = 0
     while begun:
-        pacer.done(begun.pop().size)
+        throttle.done(begun.pop().size)
         ended += 1
     assert ended == 1_000, "without any time passing"
 
 
 def test_reads_begin_in_order_and_one_at_least() -> None:
-    pacer = Pacer(0)
+    throttle = Throttle(0)
     begun: list[Read] = []
-    reads = [Read(pacer, 50 * READ_BYTES, begun) for _ in range(4)]
+    reads = [Read(throttle, 50 * READ_BYTES, begun) for _ in range(4)]
     for read in reads:
-        pacer.want(read.go)
+        throttle.want(read.go)
     assert begun == reads[:2]
     # One that was far longer than it should be is paid for before the next begins.
-    pacer.done(50 * READ_BYTES)
-    pacer.tick(TICK_MS, 0)
+    throttle.done(50 * READ_BYTES)
+    throttle.tick(TICK_MS, 0)
     assert begun == reads[:2]
-    pacer.tick(1_300, 0)
+    throttle.tick(1_300, 0)
     assert begun == reads[:3]

@@ -18,7 +18,7 @@ COUNTER_BITS: Final = 24
 class Machine:
     """A deterministic machine behind a group's log."""
 
-    def check_submission(self, kind: i64, payload: bytes) -> None:
+    def check_proposal(self, kind: i64, payload: bytes) -> None:
         """Look at what another node wants appended, before it is; messages were looked at.
 
         Args:
@@ -27,7 +27,7 @@ class Machine:
         Raises:
             CorruptRecord: No node would submit this to such a group.
         """
-        raise AssertionError("a machine defines check_submission")
+        raise AssertionError("a machine defines check_proposal")
 
     def apply(self, batch: Batch, origin: object | None) -> None:
         """An entry is committed; `origin` is what this node submitted with it, if it did."""
@@ -83,7 +83,7 @@ class NoMachine(Machine):
     Python's collector looks at everything there is, which takes seconds where there are many.
     """
 
-    def check_submission(self, kind: i64, payload: bytes) -> None:
+    def check_proposal(self, kind: i64, payload: bytes) -> None:
         """Nothing is appended."""
 
     def apply(self, batch: Batch, origin: object | None) -> None:
@@ -152,7 +152,7 @@ class Proposer:
         raise AssertionError("a proposer defines whole")
 
     def busy(self) -> bool:
-        """Whether to gather more before the next submission; it is over when one is applied."""
+        """Whether to gather more before the next proposal; it is over when one is applied."""
         raise AssertionError("a proposer defines busy")
 
     def snapshot(self) -> i64:

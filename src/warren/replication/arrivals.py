@@ -13,10 +13,10 @@ from mypy_extensions import i64
 from warren.errors import CorruptRecord
 from warren.log.batch import Batch
 from warren.log.group import GroupLog
-from warren.node.revived import CLOSE, RAFT_SESSION, is_members
 from warren.raft import wire
 from warren.raft.messages import Append
 from warren.raft.raft import Raft
+from warren.replication.raft_entries import CLOSE, RAFT_SESSION, is_members
 
 
 def entries_of(raft: Raft, log: GroupLog, message: Append, frame: bytes, at: i64) -> list[Batch]:

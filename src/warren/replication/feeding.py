@@ -12,12 +12,12 @@ from mypy_extensions import i64
 from warren.errors import Compacted
 from warren.log.batch import Batch
 from warren.log.listener import BatchReader
-from warren.node import frames
-from warren.node.pacing import READ_BYTES
 from warren.raft import wire
+from warren.replication import frames
+from warren.replication.throttle import READ_BYTES
 
 if TYPE_CHECKING:
-    from warren.node.member import Member
+    from warren.replication.member import Member
 
 APPEND_BYTES: Final = 1_048_576
 """An append to a peer takes no further entry when it has this size."""
@@ -29,7 +29,7 @@ BYTES_PER_MS: Final = 32_768
 
 
 @final
-class Replication:
+class Feeding:
     """What one member sends to its peers while it leads.
 
     Methods are handed the member: nothing here refers to it.
@@ -87,7 +87,7 @@ class Replication:
                 raft.shorten(message, index - 1)
                 if index == message.prev_index + 1:
                     self._reading.append(node)
-                    member.host.pacer().want(Fetch(member, self, node, index, last).go)
+                    member.host.throttle().want(Fetch(member, self, node, index, last).go)
             parts[0] = frames.raft_frame(member.group_id, wire.encode(message))
             member.host.send(node, parts)
             if size > 2 * APPEND_BYTES:
@@ -125,13 +125,13 @@ class Fetch(BatchReader):
     def __init__(
         self,
         member: Member,
-        replication: Replication,
+        feeding: Feeding,
         node: str,
         first_index: i64,
         last_index: i64,
     ) -> None:
         self._member = member
-        self._replication = replication
+        self._feeding = feeding
         self._node = node
         self._first: i64 = first_index
         self._last: i64 = last_index
@@ -145,5 +145,5 @@ class Fetch(BatchReader):
         size: i64 = 0
         for batch in batches:
             size += batch.size()
-        self._member.host.pacer().done(size)
-        self._replication.fetched(self._member, self._node, batches, error)
+        self._member.host.throttle().done(size)
+        self._feeding.fetched(self._member, self._node, batches, error)

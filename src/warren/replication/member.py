@@ -16,25 +16,6 @@ from mypy_extensions import i64
 from warren.errors import CorruptRecord
 from warren.log.batch import KIND_COMMAND, KIND_SNAPSHOT, KIND_STATE, Batch
 from warren.log.group import GroupLog
-from warren.node import frames
-from warren.node.arrivals import entries_of
-from warren.node.member_host import MemberHost
-from warren.node.replication import BACKLOG_BYTES, Replication
-from warren.node.revived import (
-    MEMBERS,
-    RAFT_SESSION,
-    Memory,
-    Revived,
-    Wrapped,
-    closed_sessions,
-    is_alone,
-    note_session,
-    saved_state,
-)
-from warren.node.rows import Rows
-from warren.node.snapshots import Snapshots
-from warren.node.submissions import EPOCH_BITS, Submission, Submissions
-from warren.queues.replicated import NO_MACHINE, Machine, Proposer
 from warren.raft import wire
 from warren.raft.effects import (
     AcceptSnapshot,
@@ -57,6 +38,18 @@ from warren.raft.effects import (
 from warren.raft.messages import Append, Message, SnapshotOffer
 from warren.raft.raft import Raft
 from warren.raft.state import Options
+from warren.replication import frames
+from warren.replication.arrivals import entries_of
+from warren.replication.client_sessions import ClientSessions
+from warren.replication.feeding import BACKLOG_BYTES, Feeding
+from warren.replication.hard_state import HardState
+from warren.replication.host import MemberHost
+from warren.replication.machine import NO_MACHINE, Machine, Proposer
+from warren.replication.proposals import EPOCH_BITS, Proposal, Proposals
+from warren.replication.raft_entries import MEMBERS, RAFT_SESSION, closed_sessions, note_session
+from warren.replication.recovered import Recovered, is_alone, saved_state
+from warren.replication.snapshots import Snapshots
+from warren.replication.wrapping import Wrapped
 
 HINT_ENTRIES: Final = 4_096
 """The commit is noted on disk when it has moved by so much: a restart then has little to keep."""
@@ -79,8 +72,8 @@ class Member(Proposer):
         log, raft: The group's.
         applied_index: The last entry that the machine has.
         sessions: The last sequence applied, by session.
-        rows: What it takes while it leads.
-        replication: What it sends while it leads.
+        client_sessions: What it takes while it leads.
+        feeding: What it sends while it leads.
         snapshots: Those it takes, and a leader's.
         dirty: Whether `work` is due.
         lot: So many entries the machine is given in one turn; 0 for all that there are.
@@ -91,7 +84,7 @@ class Member(Proposer):
         host: MemberHost,
         log: GroupLog,
         machine: Machine,
-        revived: Revived,
+        recovered: Recovered,
         session: i64,
         options: Options,
         seed: i64,
@@ -100,18 +93,18 @@ class Member(Proposer):
         self.log = log
         self.machine = machine
         self.group_id: i64 = log.id
-        self.memory = revived.memory
-        self.applied_index: i64 = revived.applied
-        self.sessions = revived.sessions
-        self.submissions = Submissions(session << EPOCH_BITS, host.load())
+        self.hard_state = recovered.hard_state
+        self.applied_index: i64 = recovered.applied
+        self.sessions = recovered.sessions
+        self.proposals = Proposals(session << EPOCH_BITS, host.load())
         self.dirty = False
         self.stopped = False
         self.lot: i64 = 0
         self._room: i64 = 0
         """How many more it has before the next turn."""
-        self._entries: deque[Batch] = deque(revived.pending)
+        self._entries: deque[Batch] = deque(recovered.pending)
         """Appended and not applied."""
-        self._committed: i64 = revived.applied
+        self._committed: i64 = recovered.applied
         self._arrived: list[Batch] = []
         """The entries of the append that Raft is about to take."""
         self._slow_from_ms: i64 = 0
@@ -120,20 +113,22 @@ class Member(Proposer):
         """When that was, in monotonic time."""
         self._options = options
         self._seed: i64 = seed
-        self.rows = Rows()
-        self.snapshots = Snapshots(revived.snapshot_payload)
-        self.replication = Replication()
+        self.client_sessions = ClientSessions()
+        self.snapshots = Snapshots(recovered.snapshot_payload)
+        self.feeding = Feeding()
         if log.incomplete:
             # The snapshot that the log was given up for is not all here: begin with nothing.
             log.begin_empty()
-        self.raft = self._raft_as_of(revived)
+        self.raft = self._raft_as_of(recovered)
         log.owner = self
         self.keep_recent()
 
-    def _raft_as_of(self, revived: Revived) -> Raft:
+    def _raft_as_of(self, recovered: Recovered) -> Raft:
         """Raft as of what the disk holds."""
-        saved = saved_state(revived, self.log)
-        return Raft(self.host.name, revived.memory.incarnation, saved, self._options, self._seed)
+        saved = saved_state(recovered, self.log)
+        return Raft(
+            self.host.name, recovered.hard_state.incarnation, saved, self._options, self._seed
+        )
 
     def keep_recent(self) -> None:
         """Keep as much of the newest entries in memory as is granted now."""
@@ -156,83 +151,83 @@ class Member(Proposer):
         self, kind: i64, count: i64, lengths: bytes, payload: bytes, origin: object | None
     ) -> None:
         """Have an entry appended by whoever leads."""
-        self.submissions.add(kind, count, lengths, payload, origin)
+        self.proposals.add(kind, count, lengths, payload, origin)
         self._offer()
 
     def busy(self) -> bool:
-        """Whether a submission is under way: what comes meanwhile is better one entry than many."""
-        return len(self.submissions) > 0 and self.has_peers()
+        """Whether a proposal is under way: what comes meanwhile is better one entry than many."""
+        return len(self.proposals) > 0 and self.has_peers()
 
     def session(self) -> i64:
         """The session in force."""
-        return self.submissions.session
+        return self.proposals.session
 
     def set_session(self, session: i64) -> None:
         """This node's life has got its session."""
-        self.submissions.renew(session << EPOCH_BITS)
+        self.proposals.renew(session << EPOCH_BITS)
         self._offer()
 
     def offer_again(self) -> None:
         """A link to or from the leader is new: what was under way may be lost."""
-        self.submissions.offer_from(1)
+        self.proposals.offer_from(1)
         self._offer()
 
     def _offer(self) -> None:
         """Append or send on what was not offered yet."""
-        submissions = self.submissions
+        proposals = self.proposals
         raft = self.raft
-        session = submissions.session
+        session = proposals.session
         if session == 0 or self.stopped:
             return
         if raft.can_propose():
-            if self.rows.next(session) == 0:
+            if self.client_sessions.next(session) == 0:
                 # Closed by a leader before; what is left goes into the next one.
                 return
             self._align(session)
-            offered = submissions.next_offer()
+            offered = proposals.next_offer()
             while offered is not None:
                 self.append(session, offered)
-                offered = submissions.next_offer()
+                offered = proposals.next_offer()
         elif raft.leader != "" and raft.leader != self.host.name:
-            offered = submissions.next_offer()
+            offered = proposals.next_offer()
             while offered is not None:
                 if self.host.backlog_bytes(raft.leader) > BACKLOG_BYTES:
-                    submissions.offer_from(offered.sequence)
+                    proposals.offer_from(offered.sequence)
                     self.host.go_on_later(self)
                     return
-                parts = frames.submit_frame(self.group_id, submissions.session, offered)
+                parts = frames.propose_frame(self.group_id, proposals.session, offered)
                 if not self.host.send(raft.leader, parts):
-                    submissions.offer_from(offered.sequence)
+                    proposals.offer_from(offered.sequence)
                     return
-                offered = submissions.next_offer()
+                offered = proposals.next_offer()
 
     def go_on(self) -> None:
         """A moment has passed since too much was queued for a node."""
         if not self.stopped:
             self._offer()
-            self.replication.go_on(self)
+            self.feeding.go_on(self)
             self.work()
 
     def _align(self, session: i64) -> None:
-        """As leader, go on where this node's own submissions stand in the log."""
-        expected = self.rows.next(session)
-        if self.submissions.offered < expected - 1:
-            self.submissions.offer_from(expected)
+        """As leader, go on where this node's own proposals stand in the log."""
+        expected = self.client_sessions.next(session)
+        if self.proposals.offered < expected - 1:
+            self.proposals.offer_from(expected)
 
-    def append(self, session: i64, submission: Submission) -> None:
+    def append(self, session: i64, proposal: Proposal) -> None:
         """As leader, take the next entry of a session."""
         batch = self.log.append(
-            submission.kind,
+            proposal.kind,
             self.raft.term,
             self.stamp_ms(),
-            submission.count,
-            submission.lengths,
-            submission.payload,
+            proposal.count,
+            proposal.lengths,
+            proposal.payload,
             None,
             session,
-            submission.sequence,
+            proposal.sequence,
         )
-        self.rows.took(session, submission.sequence)
+        self.client_sessions.took(session, proposal.sequence)
         self._entries.append(batch)
         self.raft.appended(batch.index, self.host.monotonic_ms())
         self.mark()
@@ -272,11 +267,11 @@ class Member(Proposer):
         self.host.appended(True)
         return batch
 
-    def submit_plain(self, payload: bytes) -> bool:
+    def propose_plain(self, payload: bytes) -> bool:
         """As leader, append a command that belongs to no session; False if this is no leader."""
         if not self.raft.can_propose():
             return False
-        self.append(0, Submission(0, KIND_COMMAND, 0, b"", payload, None))
+        self.append(0, Proposal(0, KIND_COMMAND, 0, b"", payload, None))
         self.host.appended(True)
         return True
 
@@ -292,17 +287,17 @@ class Member(Proposer):
         if kind == frames.RAFT:
             said = frames.raft_message(frame)
             self._step(node, wire.decode(said), frame, frames.RAFT_BYTES + len(said))
-        elif kind == frames.SUBMIT:
-            session, submission = frames.read_submit(frame)
+        elif kind == frames.PROPOSE:
+            session, proposal = frames.read_proposal(frame)
             if self.host.session_of_another(session, node):
-                raise CorruptRecord("a submission", 0, f"session {session} is not of node {node}")
-            self.machine.check_submission(submission.kind, submission.payload)
-            self.rows.submitted(self, node, session, submission)
+                raise CorruptRecord("a proposal", 0, f"session {session} is not of node {node}")
+            self.machine.check_proposal(proposal.kind, proposal.payload)
+            self.client_sessions.proposed(self, node, session, proposal)
         elif kind == frames.EXPECT:
             frames.need(frame, frames.HEAD_BYTES + 16)
             session = read_i64_le(frame, frames.HEAD_BYTES)
-            if session == self.submissions.session:
-                self.submissions.offer_from(read_i64_le(frame, frames.HEAD_BYTES + 8))
+            if session == self.proposals.session:
+                self.proposals.offer_from(read_i64_le(frame, frames.HEAD_BYTES + 8))
                 self._offer()
 
     def _step(self, node: str, message: Message, frame: bytes, at: i64) -> None:
@@ -374,10 +369,10 @@ class Member(Proposer):
         """The number of the first message that the machine does not have."""
         return self._entries[0].first if self._entries else self.log.next_message
 
-    def save_memory(self, origin: StateSaved | None) -> None:
+    def save_hard_state(self, origin: StateSaved | None) -> None:
         """Write the STATE record."""
-        self.memory.commit = self._committed
-        self.log.save_state(self.memory.encode(), origin)
+        self.hard_state.commit = self._committed
+        self.log.save_state(self.hard_state.encode(), origin)
         self.host.appended(True)
 
     # --- what Raft asks for ---------------------------------------------------------------------
@@ -409,18 +404,18 @@ class Member(Proposer):
         if isinstance(effect, Committed):
             self.committed(effect.index)
         elif isinstance(effect, Replicate):
-            self.replication.feed(self, effect.node)
+            self.feeding.feed(self, effect.node)
         elif isinstance(effect, Send):
             message = effect.message
             self.host.send(message.target, [frames.raft_frame(self.group_id, wire.encode(message))])
         elif isinstance(effect, Store):
             self._store(effect)
         elif isinstance(effect, PersistState):
-            memory = self.memory
-            memory.term = effect.term
-            memory.voted_for = effect.voted_for
-            memory.voted_incarnation = effect.voted_incarnation
-            self.save_memory(StateSaved(self.raft, effect.sequence))
+            hard_state = self.hard_state
+            hard_state.term = effect.term
+            hard_state.voted_for = effect.voted_for
+            hard_state.voted_incarnation = effect.voted_incarnation
+            self.save_hard_state(StateSaved(self.raft, effect.sequence))
         elif isinstance(effect, Truncate):
             self.log.truncate_from(effect.from_index)
             while self._entries and self._entries[-1].index >= effect.from_index:
@@ -437,7 +432,7 @@ class Member(Proposer):
         elif isinstance(effect, BecameLeader):
             self._lead()
         elif isinstance(effect, BecameFollower):
-            self.submissions.offer_from(1)
+            self.proposals.offer_from(1)
             self.host.leadership(self)
             self._offer()
         elif isinstance(effect, SendSnapshot):
@@ -446,15 +441,15 @@ class Member(Proposer):
             self.host.accept_snapshot(self, effect)
         elif isinstance(effect, TransferDone) or isinstance(effect, TransferFailed):
             self._offer()
-            self.rows.ask_declined(self)
+            self.client_sessions.ask_declined(self)
             # Nodes may have gone meanwhile.
-            self.rows.close_sessions(self)
+            self.client_sessions.close_sessions(self)
 
     def _lead(self) -> None:
-        """Learn from the log which submissions it holds; all of them will be committed."""
-        self.rows.learn(self, self._entries)
-        self.replication.begin()
-        self.submissions.offer_from(self.rows.next(self.submissions.session))
+        """Learn from the log which proposals it holds; all of them will be committed."""
+        self.client_sessions.learn(self, self._entries)
+        self.feeding.begin()
+        self.proposals.offer_from(self.client_sessions.next(self.proposals.session))
         self.host.leadership(self)
         self.mark()
 
@@ -480,8 +475,8 @@ class Member(Proposer):
         """All entries up to `index` are committed: let the machine have them."""
         self._committed = max(self._committed, index)
         self._apply()
-        if self._committed - self.memory.commit > HINT_ENTRIES and self.has_peers():
-            self.save_memory(None)
+        if self._committed - self.hard_state.commit > HINT_ENTRIES and self.has_peers():
+            self.save_hard_state(None)
 
     def give_in_lots(self, lot: i64) -> None:
         """Let the machine have so many entries in one turn."""
@@ -515,8 +510,8 @@ class Member(Proposer):
             origin: object | None = None
             if session > 0:
                 self.sessions[session] = batch.sequence
-                if session == self.submissions.session:
-                    origin = self.submissions.applied(batch.sequence)
+                if session == self.proposals.session:
+                    origin = self.proposals.applied(batch.sequence)
             machine.apply(batch, origin)
 
     def _apply_own(self, batch: Batch) -> None:
@@ -524,20 +519,20 @@ class Member(Proposer):
         if closed:
             note_session(self.sessions, batch)
             self.machine.sessions_closed(closed)
-            own = self.submissions.session
+            own = self.proposals.session
             if own in closed:
-                self.submissions.next_epoch(self.host.session_closed(self))
+                self.proposals.next_epoch(self.host.session_closed(self))
                 self.machine.session_renewed()
                 self._offer()
         elif batch.payload_size == 0 and batch.term == self.raft.term and self.raft.is_leader:
             self._offer()
             self.machine.elected()
-            self.rows.close_sessions(self)
+            self.client_sessions.close_sessions(self)
             self.host.leadership(self)
 
     def is_alone(self) -> bool:
         """Whether this member is its group's only one, and so its own majority."""
-        return is_alone(self.raft.members, self.host.name, self.memory.incarnation)
+        return is_alone(self.raft.members, self.host.name, self.hard_state.incarnation)
 
     def has_peers(self) -> bool:
         """Whether the group has more members than this one."""
@@ -547,11 +542,11 @@ class Member(Proposer):
 
     def go_on_from(self, index: i64, snapshot: Wrapped) -> None:
         """A leader's snapshot is durable in this node's log: the machine goes on from it."""
-        self.memory.members = snapshot.members
+        self.hard_state.members = snapshot.members
         self._stand_at(index, snapshot.sessions, snapshot.state)
-        self._settle_submissions()
+        self._skip_proposals()
         self._offer()
-        self.save_memory(None)
+        self.save_hard_state(None)
         self.mark()
 
     def _stand_at(self, index: i64, sessions: dict[int, int], state: bytes) -> None:
@@ -562,28 +557,28 @@ class Member(Proposer):
         self._committed = index
         self.machine.restore(state)
 
-    def _settle_submissions(self) -> None:
-        """Tell those whose submissions are part of a snapshot."""
-        submissions = self.submissions
+    def _skip_proposals(self) -> None:
+        """Tell those whose proposals are part of a snapshot."""
+        proposals = self.proposals
         over = True
         while over:
-            known = self.sessions.get(submissions.session, 0)
+            known = self.sessions.get(proposals.session, 0)
             over = known < 0
             last = ~known if over else known
-            while len(submissions) > 0 and submissions.first() <= last:
-                self.machine.skipped(submissions.applied(submissions.first()))
+            while len(proposals) > 0 and proposals.first() <= last:
+                self.machine.skipped(proposals.applied(proposals.first()))
             if over:
                 # Closed meanwhile. What was not applied before that never was.
-                submissions.next_epoch(self.host.session_closed(self))
+                proposals.next_epoch(self.host.session_closed(self))
                 self.machine.session_renewed()
 
     def begin_as(self, incarnation: i64) -> None:
         """Drop all that is here, and begin as another copy, which others have to bring up."""
-        self.memory = Memory(incarnation, [])
+        self.hard_state = HardState(incarnation, [])
         self._committed = 0
         # Written before the log is dropped: entries under a new incarnation do no harm, but an old
         # one without what it acknowledged does (R-15).
-        self.save_memory(None)
+        self.save_hard_state(None)
         self.log.reset_for_install()
         self.begin_empty()
 
@@ -591,9 +586,9 @@ class Member(Proposer):
         """Go on without any entry."""
         self.log.begin_empty()
         self.snapshots.forget()
-        self.memory.commit = 0
+        self.hard_state.commit = 0
         self._stand_at(0, {}, self.machine.first_state())
-        self.raft = self._raft_as_of(Revived(self.memory, self.host.name))
+        self.raft = self._raft_as_of(Recovered(self.hard_state, self.host.name))
         # The Raft before this one may have waited for its term and vote still.
         self.raft.write_down()
         self.start()
@@ -604,7 +599,7 @@ class Member(Proposer):
         The machine is let go of, which has its way to this member: see `NoMachine`.
         """
         self.stopped = True
-        for submission in self.submissions.take_all():
-            self.machine.abandoned(submission.origin)
+        for proposal in self.proposals.take_all():
+            self.machine.abandoned(proposal.origin)
         self.machine = NO_MACHINE
         self._entries.clear()

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from mypy_extensions import i64, mypyc_attr
 
-from warren.node.pacing import Pacer
-from warren.node.submissions import Load
 from warren.raft.effects import AcceptSnapshot, SendSnapshot
+from warren.replication.proposals import Load
+from warren.replication.throttle import Throttle
 
 if TYPE_CHECKING:
-    from warren.node.member import Member
+    from warren.replication.member import Member
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -103,9 +103,9 @@ class MemberHost:
         """The rest of a snapshot that a member was to take over is of no use."""
         raise AssertionError("a host defines snapshot_given_up")
 
-    def pacer(self) -> Pacer:
+    def throttle(self) -> Throttle:
         """Who lets reads for peers begin."""
-        raise AssertionError("a host defines pacer")
+        raise AssertionError("a host defines throttle")
 
     def damaged(self, member: Member, error: BaseException) -> None:
         """What a peer needs cannot be read from the disk of this node."""

@@ -1,6 +1,6 @@
 """What a leader takes: the next number in the row of each session, until that is closed.
 
-A node numbers what it submits to a group (`submissions.py`). The leader takes only the next number
+A node numbers what it submits to a group (`proposals.py`). The leader takes only the next number
 of a session, by what its log holds, committed or not, and says which one it waits for otherwise.
 """
 
@@ -13,16 +13,16 @@ from librt.strings import BytesWriter, write_i64_le
 from mypy_extensions import i64, u8
 
 from warren.log.batch import Batch
-from warren.node import frames
-from warren.node.revived import CLOSE, RAFT_SESSION, closed_sessions
-from warren.node.submissions import Submission
+from warren.replication import frames
+from warren.replication.proposals import Proposal
+from warren.replication.raft_entries import CLOSE, RAFT_SESSION, closed_sessions
 
 if TYPE_CHECKING:
-    from warren.node.member import Member
+    from warren.replication.member import Member
 
 
 @final
-class Rows:
+class ClientSessions:
     """Those of all sessions of one member's group; of use while it leads.
 
     Methods are handed the member: what does not refer to it goes with it at once.
@@ -59,22 +59,22 @@ class Rows:
         """An entry is in the log."""
         self._next[session] = sequence + 1
 
-    def submitted(self, member: Member, node: str, session: i64, submission: Submission) -> None:
+    def proposed(self, member: Member, node: str, session: i64, proposal: Proposal) -> None:
         """Another node wants an entry appended."""
         if not member.raft.can_propose() or member.host.disk_behind:
             if member.raft.is_leader:
                 self._declined[node] = session
             return
         expected = self.next(session)
-        if submission.sequence == expected:
-            member.append(session, submission)
+        if proposal.sequence == expected:
+            member.append(session, proposal)
             member.host.appended(True)
-        elif submission.sequence > expected > 0:
+        elif proposal.sequence > expected > 0:
             # Asked once, although all that is under way behind it is out of order too; again if
             # the sender has begun again and there is still a hole.
             asked, instead = self._asked.get(session, (0, 0))
-            if asked != expected or submission.sequence <= instead:
-                self._asked[session] = (int(expected), int(submission.sequence))
+            if asked != expected or proposal.sequence <= instead:
+                self._asked[session] = (int(expected), int(proposal.sequence))
                 self._ask(member, node, session, expected)
 
     def ask_declined(self, member: Member) -> None:

@@ -20,7 +20,7 @@ BYTES_PER_MS: Final = 40_000
 
 
 @final
-class Pacer:
+class Throttle:
     """Lets reads begin, at once or when earlier ones are paid for."""
 
     def __init__(self, now_ms: i64) -> None:

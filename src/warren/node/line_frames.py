@@ -1,0 +1,54 @@
+"""Messages between nodes about queues of other nodes, by lines (see `remote.py`).
+
+Each begins as `replication.frames` says, and goes on with the number of the line, i64:
+
+    OPEN, OPENED, CLOSE, CLOSED   group 0, nothing more
+    MESSAGES  sequence i64, flags u8, count u32, lengths count x u32, payload
+    COMMANDS  sequence i64, flags u8, commands of `queues.fifo.commands`
+    STORED    as often as need be: sequence i64, refused u8
+    REPLY     sequence, code, a, ready, consumers: i64 each; for a polled message then what
+              DELIVER says
+    DELIVER   consumer, id, first, acquired: i64 each; count u32, lengths count x u32, payload
+    GRANT     consumer, messages, bytes: i64 each
+    HOLD      held u8
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from librt.strings import BytesWriter, read_i64_le, write_i64_le
+from mypy_extensions import i64
+
+from warren.replication.frames import head
+
+OPEN: Final = 32
+OPENED: Final = 33
+CLOSED: Final = 34
+MESSAGES: Final = 35
+COMMANDS: Final = 36
+STORED: Final = 37
+REPLY: Final = 38
+DELIVER: Final = 39
+GRANT: Final = 40
+HOLD: Final = 41
+CLOSE: Final = 42
+
+PERSISTENT: Final = 1
+CONFIRMS: Final = 2
+WANTED: Final = 1
+EXCLUSIVE: Final = 2
+
+LINE_BYTES: Final = 17
+
+
+def line_head(kind: i64, group_id: i64, number: i64) -> BytesWriter:
+    """The beginning of a frame of a line."""
+    writer = head(kind, group_id)
+    write_i64_le(writer, number)
+    return writer
+
+
+def number_at(frame: bytes, position: i64) -> i64:
+    """The number at a position behind the line's, which are all 64 bits wide."""
+    return read_i64_le(frame, LINE_BYTES + 8 * position)

@@ -1,0 +1,50 @@
+"""Entries that belong to Raft itself, not to a machine: those of session -1.
+
+An empty one is a leader's no-op, others begin with an octet:
+
+    MEMBERS   the members from here on, as `raft.wire` writes them
+    CLOSE     client sessions that are over, i64 each
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from librt.strings import read_i64_le
+
+from warren.log.batch import Batch
+
+RAFT_SESSION: Final = -1
+MEMBERS: Final = 1
+CLOSE: Final = 2
+CLOSED_MAX: Final = 1_024
+"""Closed sessions that are remembered; by then nothing of older ones can still be under way."""
+
+
+def is_members(batch: Batch) -> bool:
+    """Whether an entry of Raft's own changes the members."""
+    return batch.payload_size > 0 and batch.payload[batch.payload_at] == MEMBERS
+
+
+def closed_sessions(batch: Batch) -> list[int]:
+    """The sessions that an entry of Raft's own closes."""
+    if batch.payload_size == 0 or batch.payload[batch.payload_at] != CLOSE:
+        return []
+    body = batch.body()
+    return [int(read_i64_le(body, at)) for at in range(1, len(body), 8)]
+
+
+def note_session(sessions: dict[int, int], batch: Batch) -> None:
+    """Keep the last number of each session; of those closed last its complement."""
+    if batch.session > 0:
+        sessions[batch.session] = batch.sequence
+    elif batch.session == RAFT_SESSION:
+        closed = closed_sessions(batch)
+        for session in closed:
+            # Behind those closed before.
+            last = sessions.pop(session, 0)
+            sessions[session] = ~last if last >= 0 else last
+        if closed and len(sessions) > CLOSED_MAX:
+            over = [session for session in sessions if sessions[session] < 0]
+            for session in over[:-CLOSED_MAX]:
+                del sessions[session]
