@@ -106,6 +106,11 @@ class History:
         }
 
 
+def flavour_of(stamp_ms: int) -> int:
+    """What the batches of a time are said to be: the log keeps it, and asks no more."""
+    return stamp_ms * 7 % 256
+
+
 class Reader(BatchReader):
     """Keeps the answer to one read of batches."""
 
@@ -234,6 +239,7 @@ class World(LogListener):
         assert (batch.stamp_ms, batch.first) == (said.stamp_ms, said.first)
         if batch.count:
             assert batch.kind == KIND_MESSAGES and batch.payload == b""
+            assert batch.flavour == flavour_of(batch.stamp_ms)
             assert batch.lengths == pack_lengths(said.records)
             assert batch.payload_size == sum(map(len, said.records))
             machine.apply_messages(batch.first, batch.count)
@@ -331,8 +337,9 @@ class World(LogListener):
         ]
         self.now_ms += 1
         batch = group.append(
-            KIND_MESSAGES, 1, self.now_ms, len(records), pack_lengths(records), b"".join(records), 0
-        )
+            KIND_MESSAGES, 1, self.now_ms, len(records), pack_lengths(records), b"".join(records),
+            0, flavour=flavour_of(self.now_ms),
+        )  # fmt: skip
         self._appended(group_id, batch, Entry(self.now_ms, first, records, []))
         for at, body in enumerate(records):
             history.bodies[first + at] = body
@@ -432,6 +439,7 @@ class World(LogListener):
                 batches = self.fetch(group_id, first, max(missing), self.random.choice([1, 9_000]))
             found: set[int] = set()
             for batch in batches:
+                assert batch.flavour == flavour_of(batch.stamp_ms)
                 for at in range(batch.count):
                     number = batch.first + at
                     assert batch.record(at) == history.bodies[number], f"message {number} differs"

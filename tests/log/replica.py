@@ -61,6 +61,7 @@ class Item:
         self.settled = settled
         self.session = stamp * 7
         self.sequence = -stamp
+        self.flavour = stamp * 11 % 256 if records else 0
 
     @property
     def kind(self) -> int:
@@ -83,6 +84,7 @@ class Item:
         batch = Batch(
             None, self.kind, self.index, self.term, self.first + low, len(records), self.stamp,
             pack_lengths(records), 0, body, 0, len(body), None, self.session, self.sequence,
+            self.flavour,
         )  # fmt: skip
         batch.group_id = group_id
         return batch.encode_head() + body
@@ -92,6 +94,7 @@ class Item:
         assert (batch.index, batch.term) == (self.index, self.term), "a void or an invented entry"
         assert (batch.kind, batch.stamp_ms) == (self.kind, self.stamp), "a void entry"
         assert (batch.session, batch.sequence) == (self.session, self.sequence)
+        assert batch.flavour == self.flavour
         if not self.records:
             assert batch.first == self.first and batch.body() == self.body
         for at in range(batch.count):
@@ -360,7 +363,7 @@ class Replica:
             if not received:
                 batch = self.group.append(
                     item.kind, term, item.stamp, len(item.records), pack_lengths(item.records),
-                    item.body, None, item.session, item.sequence,
+                    item.body, None, item.session, item.sequence, item.flavour,
                 )  # fmt: skip
                 self._expect(batch)
         if received and items:

@@ -10,32 +10,42 @@ from warren.log.batch import HEADER_BYTES, KIND_MESSAGES, Batch, Header
 from warren.log.copying import narrowed
 
 NUMBERS = st.integers(0, 2**63 - 1)
+FLAVOURS = st.integers(0, 255)
 RECORDS = st.lists(st.binary(max_size=60), min_size=1, max_size=30)
 
 
-def build(records: list[bytes], index: int, term: int, first: int, stamp_ms: int) -> Batch:
+def build(
+    records: list[bytes], index: int, term: int, first: int, stamp_ms: int, flavour: int = 0
+) -> Batch:
     payload = b"".join(records)
     lengths = pack_lengths(records)
     count = len(records)
     batch = Batch(
         None, KIND_MESSAGES, index, term, first, count, stamp_ms, lengths, 0, payload, 0,
-        len(payload), None,
+        len(payload), None, 0, 0, flavour,
     )  # fmt: skip
     batch.group_id = 9
     return batch
 
 
-@given(RECORDS, NUMBERS, NUMBERS, st.integers(0, 2**62), NUMBERS, st.integers(0, 40))
+@given(RECORDS, NUMBERS, NUMBERS, st.integers(0, 2**62), NUMBERS, FLAVOURS, st.integers(0, 40))
 def test_round_trip(
-    records: list[bytes], index: int, term: int, first: int, stamp_ms: int, before: int
+    records: list[bytes],
+    index: int,
+    term: int,
+    first: int,
+    stamp_ms: int,
+    flavour: int,
+    before: int,
 ) -> None:
-    batch = build(records, index, term, first, stamp_ms)
+    batch = build(records, index, term, first, stamp_ms, flavour)
     data = bytes(before) + batch.encode_head() + batch.body()
     header = Header()
     assert header.load(data, before, len(data)) == ""
     assert header.checksum_holds(data, before)
     back = header.batch(None, data, before)
     assert (back.group_id, back.kind, back.index, back.term) == (9, KIND_MESSAGES, index, term)
+    assert back.flavour == flavour and data[before + 13] == flavour
     assert (back.first, back.count, back.stamp_ms) == (first, len(records), stamp_ms)
     assert [back.record(at) for at in range(back.count)] == records
     assert back.size() == len(data) - before == batch.size()
@@ -63,8 +73,8 @@ def test_any_bytes_are_told_or_decoded(data: bytes) -> None:
 def test_a_narrowed_batch_holds_its_part(records: list[bytes], data: st.DataObject) -> None:
     first = data.draw(st.integers(0, len(records) - 1))
     last = data.draw(st.integers(first, len(records) - 1))
-    part = narrowed(build(records, 1, 2, 100, 4), 100 + first, 100 + last)
-    assert (part.first, part.index) == (100 + first, 1)
+    part = narrowed(build(records, 1, 2, 100, 4, 3), 100 + first, 100 + last)
+    assert (part.first, part.index, part.flavour) == (100 + first, 1, 3)
     assert [part.record(at) for at in range(part.count)] == records[first : last + 1]
     raw = part.encode_head() + part.body()
     header = Header()

@@ -5,7 +5,7 @@ records back to back:
 
      0        4        8        12   13    14      16               24
      +--------+--------+--------+----+-----+-------+----------------+----------------+
-     | magic  | size   | crc    |kind|flags|version| group          | index          |
+     | magic  | size   | crc    |kind|flav.|version| group          | index          |
      +--------+--------+--------+----+-----+-------+----------------+----------------+
      32               40               48       52        56               64
      +----------------+----------------+--------+---------+----------------+
@@ -25,6 +25,8 @@ binds the content to its group and index. Lengths stand in front so that a reade
 record without touching one. `index` counts batches of a group, `first` is the number of the
 batch's first message in its group; control batches have `count` 0 and carry one opaque payload.
 `session` and `sequence` say which life of which node proposed an entry, and as the how manieth.
+`flav.` is the flavour of all records of the batch, as what protocol's bytes they lie there
+(`message.flavours`): the log keeps it, and asks no more. It is 0 where there are no records.
 
 A TRUNCATE makes every entry of its group from its `index` on void that lies before it in the log,
 and a RESET every entry and snapshot; `first` is the number the next message gets after it.
@@ -96,6 +98,7 @@ class Batch:
         stamp_ms: The leader's wall time.
         session: Which life of which node proposed the entry, 0 for none.
         sequence: Its number within that session and group.
+        flavour: What its records are, for `message`; 0 where there are none.
         void: Whether it was truncated before it was written; it then counts for nothing.
         as_stored: Whether the whole encoded batch lies in `payload`, around the records.
         origin: What the appender gave along, handed back when the batch is persisted.
@@ -120,6 +123,7 @@ class Batch:
         origin: object | None,
         session: i64 = 0,
         sequence: i64 = 0,
+        flavour: i64 = 0,
     ) -> None:
         self.group = group
         self.group_id: i64 = 0 if group is None else group.id
@@ -136,6 +140,7 @@ class Batch:
         self.payload_size: i64 = payload_size
         self.session: i64 = session
         self.sequence: i64 = sequence
+        self.flavour: i64 = flavour
         self.origin = origin
         self.void = False
         self.as_stored = False
@@ -181,7 +186,7 @@ class Batch:
         if self._head:
             return self._head
         writer = BytesWriter()
-        write_i32_le(writer, i32(self.kind | FORMAT_VERSION << 16))
+        write_i32_le(writer, i32(self.kind | self.flavour << 8 | FORMAT_VERSION << 16))
         write_i64_le(writer, self.group_id)
         write_i64_le(writer, self.index)
         write_i64_le(writer, self.term)
@@ -303,6 +308,7 @@ class Header:
     def __init__(self) -> None:
         self.size: i64 = 0
         self.kind: i64 = 0
+        self.flavour: i64 = 0
         self.group: i64 = 0
         self.index: i64 = 0
         self.term: i64 = 0
@@ -335,6 +341,7 @@ class Header:
             return "the size is impossible"
         word = i64(read_i32_le(data, at + 12))
         self.kind = word & 0xFF
+        self.flavour = word >> 8 & 0xFF
         if word >> 16 != FORMAT_VERSION or self.kind > KIND_RESET:
             return "the kind or version is unknown"
         self.group = read_i64_le(data, at + 16)
@@ -375,6 +382,7 @@ class Header:
             None,
             self.session,
             self.sequence,
+            self.flavour,
         )
         batch.group_id = self.group
         batch.as_stored = True

@@ -271,6 +271,7 @@ def narrowed(whole: Batch, first: i64, last: i64) -> Batch:
         None,
         whole.session,
         whole.sequence,
+        whole.flavour,
     )
     part.group_id = whole.group_id
     return part

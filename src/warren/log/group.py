@@ -97,6 +97,7 @@ class GroupLog:
         origin: object | None,
         session: i64 = 0,
         sequence: i64 = 0,
+        flavour: i64 = 0,
     ) -> Batch:
         """Add an entry; it is on its way to disk with the next `Log.flush`.
 
@@ -110,6 +111,7 @@ class GroupLog:
             origin: Handed back with the batch when it is persisted.
             session: Which life of which node proposed the entry, 0 for none.
             sequence: Its number within that session and group.
+            flavour: What the records are; the log keeps it, and asks no more.
 
         Returns:
             The batch, with its index and the number of its first message.
@@ -135,6 +137,7 @@ class GroupLog:
             origin,
             session,
             sequence,
+            flavour,
         )
         self._take(batch)
         return batch
