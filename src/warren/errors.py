@@ -79,6 +79,21 @@ class CorruptRecord(StorageError):
         self.lost: list[tuple[int, int]] = []
 
 
+class UnknownFlavour(StorageError):
+    """Messages are stored in a way that only a later release of Warren can read.
+
+    Attributes:
+        flavour: The number of that way.
+    """
+
+    def __init__(self, flavour: int, what: str = "these messages") -> None:
+        super().__init__(
+            f"{what} are of flavour {flavour}, which this release of Warren does not know: "
+            "a later one can read them"
+        )
+        self.flavour = flavour
+
+
 class Compacted(StorageError):
     """The messages asked for were settled and their place in the log is gone."""
 

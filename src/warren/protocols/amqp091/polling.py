@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, final
 
 from warren.message.amqp091.record import content_at
+from warren.message.flavours import envelope_of
 from warren.queues.links import Delivery, Link
 from warren.queues.queue import Queue
 from warren.wire.amqp091 import spec
@@ -52,8 +53,7 @@ class PollLink(Link):
         start = batch.offset(position)
         end = start + batch.length(position)
         content = content_at(record, start)
-        method = spec.decode_method(record, start + 7, content - 1)
-        assert isinstance(method, spec.BasicPublish)
+        envelope = envelope_of(batch.flavour, record, start, end)
         unsettled = channel.unsettled
         tag = unsettled.next_tag
         unsettled.next_tag = tag + 1
@@ -61,8 +61,8 @@ class PollLink(Link):
         answer = spec.BasicGetOk(
             int(tag),
             delivery.acquired > 0,
-            method.exchange,
-            method.routing_key,
+            envelope.exchange(),
+            envelope.routing_key(),
             int(queue.ready_count()),
         )
         output.buffer.write(method_frame(int(channel.number), answer.encode()))

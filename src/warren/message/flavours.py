@@ -1,0 +1,50 @@
+"""The flavours of records: as what protocol's bytes messages are stored.
+
+Messages are kept as they came, and converted where another protocol reads them. All records of a
+batch are of one flavour, which stands in the batch's header; numbers are given out here, once and
+for ever. A release meets flavours that it does not know where a later one wrote a disk or leads a
+queue: it keeps, replicates and removes such messages like others, and hands them to nobody.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from warren.errors import UnknownFlavour
+from warren.message.amqp091.envelope import PublishEnvelope
+from warren.message.amqp091.record import RecordCheck
+from warren.message.envelope import Envelope
+
+AMQP091: Final = 0
+"""The frames of an AMQP 0-9-1 publish; the number that was there before there were flavours."""
+FLAVOUR_MAX: Final = 15
+"""Messages between nodes have four bits for it."""
+
+
+def is_known(flavour: i64) -> bool:
+    """Whether this release can read records of a flavour."""
+    return flavour == AMQP091
+
+
+def check_of(flavour: i64) -> RecordCheck:
+    """What tells whether bytes from elsewhere are records of a flavour.
+
+    Raises:
+        UnknownFlavour: Only a later release can tell.
+    """
+    if flavour != AMQP091:
+        raise UnknownFlavour(int(flavour))
+    return RecordCheck()
+
+
+def envelope_of(flavour: i64, data: bytes, at: i64, end: i64) -> Envelope:
+    """The message in the record `data[at:end]`, which was checked when it came.
+
+    Raises:
+        UnknownFlavour: Only a later release can read it.
+    """
+    if flavour != AMQP091:
+        raise UnknownFlavour(int(flavour))
+    return PublishEnvelope(data, at, end)
