@@ -303,8 +303,8 @@ AMQP_KNOWN: dict[str, set[str]] = {
     # The errors' neutral base.
     "errors.py": {"ProtocolError"},
     "metadata/commands.py": {"ProtocolError"},
-    # Records are the frames of a publish, until a record has a flavour.
-    "replication/frames.py": {"warren.message.amqp091.record"},
+    # One of the flavours of records is AMQP 0-9-1's.
+    "message/flavours.py": {"warren.message.amqp091.envelope", "warren.message.amqp091.record"},
 }
 """What modules elsewhere may know of it, each for its reason; nothing is to be added."""
 

@@ -344,26 +344,39 @@ RECORDS = {
 def test_messages_that_are_none_end_their_link(kind: str, record: str) -> None:
     """Whoever was to deliver one failed."""
     assert RECORDS[record] != RECORD
+    assert_refused(kind, RECORDS[record], 0)
+
+
+@pytest.mark.parametrize("kind", ["quorum", "classic"])
+def test_messages_of_an_unknown_flavour_end_their_link(kind: str) -> None:
+    """A later release's publishers are refused, in words that say why; nothing is stored."""
+    assert "are of flavour 7, which this release of Warren does not know" in assert_refused(
+        kind, RECORD, 7
+    )
+
+
+def assert_refused(kind: str, payload: bytes, flavour: int) -> str:
+    """Have b publish to a queue that a leads; the link ends, and this is why."""
     pair = Pair()
     client = pair.a.client()
     assert isinstance(client.declare(QUEUE, kind=kind), spec.QueueDeclareOk)
     pair.until(lambda: QUEUE in pair.b.node.tables.vhosts["/"].queues)
-    payload = RECORDS[record]
     queue = pair.b.queue(QUEUE)
     lengths = len(payload).to_bytes(4, "little")
     if kind == "quorum":
         pair.until(lambda: leads(pair.a) and all_have(pair, b""))
         sequence = pair.a.queue(QUEUE).group.client_sessions.next(session_of(pair.b))
-        proposal = Proposal(sequence, KIND_MESSAGES, 1, lengths, payload, None)
+        proposal = Proposal(sequence, KIND_MESSAGES, 1, lengths, payload, None, flavour)
         frame = b"".join(propose_frame(int(queue.group_id), session_of(pair.b), proposal))
         pair.a.listener.received("b", sealed(frame))
     else:
         pair.b.node.remotes.line("a").send_messages(
-            queue.group_id, 1, 1, True, False, lengths, payload
+            queue.group_id, 1, 1, True, False, lengths, payload, flavour
         )
         pair.settle(2)
     assert [row[:2] for row in pair.refused] == [("b", "a")]
     assert pair.a.queue(QUEUE).ready_count() == 0
+    return pair.refused[0][2]
 
 
 def submit(pair: Pair, group: int, leader: GroupMember, session: int, payload: bytes) -> None:

@@ -3,7 +3,7 @@
 Messages are kept as they came, and converted where another protocol reads them. All records of a
 batch are of one flavour, which stands in the batch's header; numbers are given out here, once and
 for ever. A release meets flavours that it does not know where a later one wrote a disk or leads a
-queue: it keeps, replicates and removes such messages like others, and hands them to nobody.
+queue: it keeps, replicates and removes such messages like others, and hands out none of them.
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ Each begins as `replication.frames` says, and goes on with the number of the lin
     DELIVER   consumer, id, first, acquired: i64 each; count u32, lengths count x u32, payload
     GRANT     consumer, messages, bytes: i64 each
     HOLD      held u8
+
+The upper four bits of a count are the flavour of the messages, as in a PROPOSE.
 """
 
 from __future__ import annotations

@@ -13,12 +13,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, final
 
 from librt.strings import (
-    read_i32_le,
     read_i64_le,
-    write_i32_le,
     write_i64_le,
 )
-from mypy_extensions import i32, i64
+from mypy_extensions import i64
 
 from warren.errors import CorruptRecord
 from warren.log.batch import KIND_MESSAGES, Batch
@@ -237,6 +235,7 @@ class Front(Line):
         confirms: bool,
         lengths: bytes,
         payload: bytes,
+        flavour: i64 = 0,
     ) -> None:
         """Messages for a queue."""
         writer = line_frames.line_head(line_frames.MESSAGES, group_id, self.number)
@@ -245,7 +244,7 @@ class Front(Line):
             line_frames.CONFIRMS if confirms else 0
         )
         writer.append(flags)
-        write_i32_le(writer, i32(count))
+        frames.write_count(writer, count, flavour)
         self._send([writer.getvalue(), lengths, payload])
 
     def send_commands(
@@ -293,15 +292,17 @@ def _batch_in(frame: bytes, at: i64) -> Batch:
         CorruptRecord: The frame is cut off.
     """
     payload_at = frames.records_at(frame, at + 32)
-    count = i64(read_i32_le(frame, at + 32))
+    count = frames.count_at(frame, at + 32)
+    flavour = frames.flavour_at(frame, at + 32)
     first = read_i64_le(frame, at + 16)
     if count < 1:
         raise CorruptRecord("a frame of a node", 0, "a delivery of nothing")
-    frames.check_records(frame, at + 36, count, payload_at)
+    frames.check_records(frame, at + 32, payload_at)
     size = frames.end_of(frame) - payload_at
     return Batch(
-        None, KIND_MESSAGES, 0, 0, first, count, 0, frame, at + 36, frame, payload_at, size, None
-    )
+        None, KIND_MESSAGES, 0, 0, first, count, 0, frame, at + 36, frame, payload_at, size, None,
+        0, 0, flavour,
+    )  # fmt: skip
 
 
 # --- both ---------------------------------------------------------------------------------------

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Final, final
 
 from librt.strings import (
     BytesWriter,
-    read_i32_le,
     read_i64_be,
     read_i64_le,
-    write_i32_le,
     write_i64_le,
 )
-from mypy_extensions import i32, i64
+from mypy_extensions import i64
 
 from warren.errors import CorruptRecord
 from warren.log.batch import Batch
@@ -254,10 +252,10 @@ class ServedQueue(Publisher, FlowControlled):
 
     def _publish(self, frame: bytes, at: i64, sequence: i64, flags: i64) -> None:
         payload_at = frames.records_at(frame, at)
-        count = i64(read_i32_le(frame, at))
+        count = frames.count_at(frame, at)
         if count < 1:
             raise CorruptRecord("a frame of a node", 0, "messages without any")
-        frames.check_records(frame, at + 4, count, payload_at)
+        frames.check_records(frame, at, payload_at)
         node = self.line.remotes.node
         queue = self.queue
         if flags & line_frames.CONFIRMS and node.tables.refuses(queue.group_id):
@@ -409,7 +407,7 @@ def write_delivery(
     write_i64_le(writer, delivery.mid)
     write_i64_le(writer, delivery.first)
     write_i64_le(writer, delivery.acquired)
-    write_i32_le(writer, i32(count))
+    frames.write_count(writer, count, batch.flavour)
     lengths_at = batch.lengths_at + 4 * position
     writer.write(batch.lengths[lengths_at : lengths_at + 4 * count])
     writer.write(batch.payload[batch.offset(position) : batch.offset(position + count)])

@@ -3,6 +3,7 @@
     RAFT      u32 size, u32 CRC-32 of group and message, a message of `raft.wire`, then whole
               batches if it is an append; these have checksums of their own
     PROPOSE   session i64, sequence i64, kind u8, count u32, lengths count x u32, payload
+              the upper four bits of the count are the flavour of the records
     EXPECT    session i64, sequence i64
     SNAPSHOT  see `transfer.py`
 
@@ -20,9 +21,9 @@ from zlib import crc32
 from librt.strings import BytesWriter, read_i32_le, read_i64_le, write_i32_le, write_i64_le
 from mypy_extensions import i32, i64, u8
 
-from warren.errors import CorruptRecord
+from warren.errors import CorruptRecord, UnknownFlavour
 from warren.log.batch import KIND_COMMAND, KIND_MESSAGES, write_checksum
-from warren.message.amqp091.record import RecordCheck
+from warren.message.flavours import FLAVOUR_MAX, check_of
 from warren.replication.proposals import Proposal
 
 RAFT: Final = 16
@@ -33,6 +34,8 @@ SNAPSHOT: Final = 19
 HEAD_BYTES: Final = 9
 RAFT_BYTES: Final = HEAD_BYTES + 8
 PROPOSE_BYTES: Final = HEAD_BYTES + 21
+COUNT_BITS: Final = 28
+"""Of a count of records; above them is their flavour."""
 SEAL_BYTES: Final = 4
 SEALED: Final = 0x2144_DF1C
 """The CRC-32 of anything with its own CRC-32 behind it."""
@@ -107,7 +110,7 @@ def propose_frame(group_id: i64, session: i64, proposal: Proposal) -> list[bytes
     write_i64_le(writer, session)
     write_i64_le(writer, proposal.sequence)
     writer.append(u8(proposal.kind))
-    write_i32_le(writer, i32(proposal.count))
+    write_count(writer, proposal.count, proposal.flavour)
     return [writer.getvalue(), proposal.lengths, proposal.payload]
 
 
@@ -120,34 +123,54 @@ def read_proposal(frame: bytes) -> tuple[int, Proposal]:
     need(frame, PROPOSE_BYTES)
     session = read_i64_le(frame, HEAD_BYTES)
     kind: i64 = frame[HEAD_BYTES + 16]
-    count = i64(read_i32_le(frame, PROPOSE_BYTES - 4))
+    count = count_at(frame, PROPOSE_BYTES - 4)
+    flavour = flavour_at(frame, PROPOSE_BYTES - 4)
     at = records_at(frame, PROPOSE_BYTES - 4)
     if session < 1 or not KIND_MESSAGES <= kind <= KIND_COMMAND:
         raise CorruptRecord("a frame of a node", 0, "a proposal that no session makes")
-    if (count == 0) != (kind == KIND_COMMAND):
+    if (count == 0) != (kind == KIND_COMMAND) or (count == 0 and flavour != 0):
         raise CorruptRecord("a frame of a node", 0, "kind and count contradict each other")
     if count > 0:
-        check_records(frame, PROPOSE_BYTES, count, at)
+        check_records(frame, PROPOSE_BYTES - 4, at)
     sequence = read_i64_le(frame, HEAD_BYTES + 8)
     return session, Proposal(
-        sequence, kind, count, frame[PROPOSE_BYTES:at], frame[at : end_of(frame)], None
+        sequence, kind, count, frame[PROPOSE_BYTES:at], frame[at : end_of(frame)], None, flavour
     )
 
 
-def check_records(frame: bytes, lengths_at: i64, count: i64, at: i64) -> None:
-    """Check that a frame ends in so many records: frames of publishes, which clients will get.
+def write_count(writer: BytesWriter, count: i64, flavour: i64) -> None:
+    """Append how many records follow behind their lengths, and their flavour."""
+    assert 0 <= count < 1 << COUNT_BITS and 0 <= flavour <= FLAVOUR_MAX
+    write_checksum(writer, flavour << COUNT_BITS | count)
+
+
+def count_at(frame: bytes, at: i64) -> i64:
+    """The number of records that such a count says."""
+    return i64(read_i32_le(frame, at)) & ((1 << COUNT_BITS) - 1)
+
+
+def flavour_at(frame: bytes, at: i64) -> i64:
+    """The flavour that such a count says."""
+    return i64(read_i32_le(frame, at)) >> COUNT_BITS & FLAVOUR_MAX
+
+
+def check_records(frame: bytes, counted_at: i64, at: i64) -> None:
+    """Check that a frame ends in records of its flavour, as many as it says; clients get them.
 
     Args:
-        lengths_at: Where the lengths of the records stand.
+        counted_at: Where their count stands, and their lengths behind it.
         at: Where the records begin.
 
     Raises:
-        CorruptRecord: It does not.
+        CorruptRecord: It does not, or this release does not know the flavour.
     """
-    check = RecordCheck()
+    try:
+        check = check_of(flavour_at(frame, counted_at))
+    except UnknownFlavour as error:
+        raise CorruptRecord("a frame of a node", int(at), str(error)) from None
     end = end_of(frame)
-    for position in range(count):
-        length = i64(read_i32_le(frame, lengths_at + 4 * position))
+    for position in range(count_at(frame, counted_at)):
+        length = i64(read_i32_le(frame, counted_at + 4 + 4 * position))
         if length < 0 or length > end - at or not check.passes(frame, at, at + length):
             raise CorruptRecord("a frame of a node", int(at), "this is no message")
         at += length
@@ -180,8 +203,6 @@ def records_at(frame: bytes, at: i64) -> i64:
         CorruptRecord: The frame is cut off.
     """
     need(frame, at + 4)
-    count = i64(read_i32_le(frame, at))
-    if count < 0:
-        raise CorruptRecord("a frame of a node", 0, "a negative count")
+    count = count_at(frame, at)
     need(frame, at + 4 + 4 * count)
     return at + 4 + 4 * count

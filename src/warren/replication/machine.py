@@ -125,12 +125,18 @@ class Proposer:
     """The way into a group's log."""
 
     def submit(
-        self, kind: i64, count: i64, lengths: bytes, payload: bytes, origin: object | None
+        self,
+        kind: i64,
+        count: i64,
+        lengths: bytes,
+        payload: bytes,
+        origin: object | None,
+        flavour: i64 = 0,
     ) -> None:
         """Have an entry appended by whoever leads; `origin` comes back when it is applied here.
 
         Args:
-            kind, count, lengths, payload: As for `GroupLog.append`.
+            kind, count, lengths, payload, flavour: As for `GroupLog.append`.
             origin: Whoever waits.
         """
         raise AssertionError("a proposer defines submit")

@@ -148,10 +148,16 @@ class Member(Proposer):
     # --- what the node submits ------------------------------------------------------------------
 
     def submit(
-        self, kind: i64, count: i64, lengths: bytes, payload: bytes, origin: object | None
+        self,
+        kind: i64,
+        count: i64,
+        lengths: bytes,
+        payload: bytes,
+        origin: object | None,
+        flavour: i64 = 0,
     ) -> None:
         """Have an entry appended by whoever leads."""
-        self.proposals.add(kind, count, lengths, payload, origin)
+        self.proposals.add(kind, count, lengths, payload, origin, flavour)
         self._offer()
 
     def busy(self) -> bool:
@@ -226,6 +232,7 @@ class Member(Proposer):
             None,
             session,
             proposal.sequence,
+            proposal.flavour,
         )
         self.client_sessions.took(session, proposal.sequence)
         self._entries.append(batch)

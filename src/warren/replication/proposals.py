@@ -64,7 +64,7 @@ class Proposal:
 
     Attributes:
         sequence: Its number within the session.
-        kind, count, lengths, payload: As for `GroupLog.append`.
+        kind, count, lengths, payload, flavour: As for `GroupLog.append`.
         origin: Whoever waits; handed to the machine when it applies the entry here.
     """
 
@@ -76,6 +76,7 @@ class Proposal:
         lengths: bytes,
         payload: bytes,
         origin: object | None,
+        flavour: i64 = 0,
     ) -> None:
         self.sequence: i64 = sequence
         self.kind: i64 = kind
@@ -83,6 +84,7 @@ class Proposal:
         self.lengths = lengths
         self.payload = payload
         self.origin = origin
+        self.flavour: i64 = flavour
 
 
 @final
@@ -104,11 +106,17 @@ class Proposals:
         self._last: i64 = 0
 
     def add(
-        self, kind: i64, count: i64, lengths: bytes, payload: bytes, origin: object | None
+        self,
+        kind: i64,
+        count: i64,
+        lengths: bytes,
+        payload: bytes,
+        origin: object | None,
+        flavour: i64 = 0,
     ) -> None:
         """Number one."""
         self._last += 1
-        self._waiting.append(Proposal(self._last, kind, count, lengths, payload, origin))
+        self._waiting.append(Proposal(self._last, kind, count, lengths, payload, origin, flavour))
         self._load.more(len(payload))
 
     def next_offer(self) -> Proposal | None:
