@@ -3,7 +3,8 @@
 A line ends for its two nodes at different times. Once the queue's node has given one up, what
 consumers at the other end hold goes to others, although they may not know of it: nothing that they
 are given or settle counts until their node has noticed, and they have read what it had said before.
-See `warren.node.remote` for lines, and `ClusterWorld.closed` for the same with quorum queues.
+See `warren.node.remote.proxying` for lines, and `ClusterWorld.closed` for the same with quorum
+queues.
 """
 
 from __future__ import annotations

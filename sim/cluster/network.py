@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from sim.cluster.schedule import MS
 from sim.model import Violation
-from warren.node.cluster import PONG
+from warren.node.cluster.dispatch import PONG
 from warren.ports import PeerHello, PeerListener
 from warren.protocols.peer import refusal as codes
 from warren.replication.frames import HEAD_BYTES, RAFT

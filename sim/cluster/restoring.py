@@ -2,9 +2,9 @@
 
 Some time an operator copies a data directory under its running node. Later the node is ended, and
 the copy put in its place. Whoever starts it must be told so before it is up, and then begins anew;
-see `warren.node.membership`. Other nodes can tell only if they have heard that there was more: the
-disk is put back when nothing has stood in the way of that for a while, and until the node was told
-nothing else goes wrong with machines. From then on everything may.
+see `warren.node.cluster.membership`. Other nodes can tell only if they have heard that there was
+more: the disk is put back when nothing has stood in the way of that for a while, and until the node
+was told nothing else goes wrong with machines. From then on everything may.
 
 Its classic queues are what they were at the time of the copy: what was confirmed and waited then
 waits again, whatever became of it; what was published later never comes.

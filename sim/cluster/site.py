@@ -21,7 +21,7 @@ from warren import __version__
 from warren.errors import CorruptRecord, StorageError
 from warren.log.config import LogConfig
 from warren.log.manifest import DIRECTORY, MANIFEST_PATH
-from warren.node.cluster import ClusterListener
+from warren.node.cluster.dispatch import ClusterListener
 from warren.node.node import Node
 from warren.ports import PeerHello
 from warren.protocols.broker import Settings

@@ -21,7 +21,7 @@ from warren.metadata.policies import QUEUE_LEADER_LOCATOR, TARGET_GROUP_SIZE
 
 if TYPE_CHECKING:
     from sim.cluster.world import ClusterWorld
-    from warren.node.queue_members import QueueMembers
+    from warren.node.cluster.queue_members import QueueMembers
 
 OUTLIVE_MS: Final = 8_000
 """Longer than it takes to notice that a node is gone."""

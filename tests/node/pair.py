@@ -13,7 +13,7 @@ from sim.disk import SimDisk, SimExecutor
 from warren.limits import FRAME_BYTES_MAX
 from warren.log.config import LogConfig
 from warren.metadata.tables import QueueRecord
-from warren.node.cluster import ClusterListener
+from warren.node.cluster.dispatch import ClusterListener
 from warren.node.node import Node
 from warren.node.tables import METADATA_GROUP
 from warren.ports import PeerHello

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.node.pair import Client, Pair, Station
 from warren.metadata.commands import RemoveNode
-from warren.node.cluster import PARTING_MS
+from warren.node.cluster.dispatch import PARTING_MS
 from warren.wire.amqp091 import spec
 
 LIMIT_BYTES = 1_000

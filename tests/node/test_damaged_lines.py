@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.node.pair import Client, Pair, sealed
-from warren.node import line_frames
+from warren.node.remote import frames as line_frames
 from warren.replication import frames
 from warren.wire.amqp091 import spec
 

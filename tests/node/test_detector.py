@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from warren.node.detector import Detector, DetectorOptions
+from warren.node.cluster.detector import Detector, DetectorOptions
 from warren.ports import PeerHello
 
 OPTIONS = {

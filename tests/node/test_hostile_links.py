@@ -11,7 +11,7 @@ import pytest
 from tests.node.pair import Pair, Station, sealed
 from warren.errors import CorruptRecord
 from warren.log.batch import HEADER_BYTES, KIND_COMMAND, KIND_MESSAGES, Batch
-from warren.node.cluster import EARLY_BYTES_MAX
+from warren.node.cluster.dispatch import EARLY_BYTES_MAX
 from warren.node.tables import METADATA_GROUP
 from warren.queues.fifo import commands
 from warren.raft import messages as ms

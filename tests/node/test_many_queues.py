@@ -14,9 +14,10 @@ from warren.limits import (
 )
 from warren.log.batch import KIND_MESSAGES
 from warren.log.log import Log
-from warren.node import beginnings, cluster
+from warren.node import beginnings
 from warren.node import tables as tables_module
-from warren.node.disks import BEHIND, PING, PING_BYTES
+from warren.node.cluster import dispatch as cluster
+from warren.node.cluster.disks import BEHIND, PING, PING_BYTES
 from warren.protocols.amqp091.connection import Connection
 from warren.raft.raft import Raft
 from warren.replication import frames

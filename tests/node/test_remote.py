@@ -7,9 +7,9 @@ import struct
 import pytest
 
 from tests.node.pair import Client, Pair, sealed
-from warren.node import line_frames
 from warren.node.node import NodeLogListener
-from warren.node.serving import BACKLOG_BYTES
+from warren.node.remote import frames as line_frames
+from warren.node.remote.serving import BACKLOG_BYTES
 from warren.queues.remote import FLOW_BYTES, WINDOW_BYTES
 from warren.replication.feeding import BACKLOG_BYTES as SENT_BYTES
 from warren.wire.amqp091 import spec

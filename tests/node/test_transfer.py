@@ -13,7 +13,7 @@ from sim.cluster.world import ClusterWorld
 from warren.errors import CorruptRecord
 from warren.log.batch import write_checksum
 from warren.metadata.commands import DeclareVhost
-from warren.node import transfer
+from warren.node.cluster import transfer
 from warren.node.tables import METADATA_GROUP
 from warren.raft import wire
 from warren.raft.effects import AcceptSnapshot, SendSnapshot

@@ -27,14 +27,10 @@ from warren.log import reading
 from warren.log.batch import Header
 from warren.metadata import checks, machine, node_checks
 from warren.metadata.commands import AddNode, DeleteQueue
-from warren.node import (
-    cluster,
-    membership,
-    replay,
-    serving,
-    tables,
-    transfer,
-)
+from warren.node import replay, tables
+from warren.node.cluster import dispatch as cluster
+from warren.node.cluster import membership, transfer
+from warren.node.remote import serving
 from warren.protocols.amqp091 import channel
 from warren.protocols.amqp091 import tables as class_table
 from warren.protocols.peer import refusal

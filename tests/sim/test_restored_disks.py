@@ -14,7 +14,7 @@ from sim.model import Violation
 from tests.sim.planted import Mend, replace
 from warren.metadata import machine
 from warren.metadata.tables import NodeRecord
-from warren.node.membership import Membership
+from warren.node.cluster.membership import Membership
 
 pytestmark = pytest.mark.skipif(
     warren.COMPILED,

@@ -28,11 +28,11 @@ from warren.log.listener import LogListener
 from warren.log.log import Log
 from warren.log.runlist import LiveRuns
 from warren.metadata.tables import LIFE_SHIFT
-from warren.node.cluster import Cluster, NoPeers
-from warren.node.membership import Membership
-from warren.node.queue_members import QueueMembers
-from warren.node.reconcile import Reconciler
-from warren.node.remote import Remotes
+from warren.node.cluster.dispatch import Cluster, NoPeers
+from warren.node.cluster.membership import Membership
+from warren.node.cluster.queue_members import QueueMembers
+from warren.node.cluster.reconcile import Reconciler
+from warren.node.remote.proxying import Remotes
 from warren.node.repairs import Repairs
 from warren.node.replay import NodeReplayer
 from warren.node.tables import METADATA_GROUP, Tables

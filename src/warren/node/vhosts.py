@@ -9,7 +9,7 @@ from mypy_extensions import i64
 from warren.metadata.commands import Command, DeclareQueue
 from warren.metadata.outcome import Change
 from warren.metadata.tables import QueueRecord
-from warren.node.queue_members import QueueMembers
+from warren.node.cluster.queue_members import QueueMembers
 from warren.node.repairs import Repairs
 from warren.node.tables import Going, Tables
 from warren.ports import Random

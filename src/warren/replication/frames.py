@@ -5,7 +5,7 @@
     PROPOSE   session i64, sequence i64, kind u8, count u32, lengths count x u32, payload
               the upper four bits of the count are the flavour of the records
     EXPECT    session i64, sequence i64
-    SNAPSHOT  see `transfer.py`
+    SNAPSHOT  see `node/cluster/transfer.py`
 
 All numbers are little-endian. Every frame begins with its kind (u8) and the group (i64).
 

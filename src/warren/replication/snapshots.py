@@ -1,7 +1,7 @@
 """A member's snapshots: those it takes of its machine, and a leader's that replaces its log.
 
-Both are records of its own log, and count when they are durable. `transfer.py` brings a leader's
-from node to node.
+Both are records of its own log, and count when they are durable. `node/cluster/transfer.py` brings
+a leader's from node to node.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from warren.metadata.member_checks import (
 )
 from warren.metadata.outcome import Change, Outcome
 from warren.metadata.tables import QueueRecord
-from warren.node.queue_members import Standing
+from warren.node.cluster.queue_members import Standing
 
 if TYPE_CHECKING:
     from warren.node.node import Node

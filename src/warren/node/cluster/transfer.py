@@ -36,7 +36,7 @@ from warren.replication.throttle import READ_BYTES
 from warren.replication.wrapping import unwrap
 
 if TYPE_CHECKING:
-    from warren.node.cluster import Cluster
+    from warren.node.cluster.dispatch import Cluster
 
 READY: Final = 1
 LIVE: Final = 2

@@ -21,8 +21,8 @@ from mypy_extensions import i64
 from warren.errors import CorruptRecord
 from warren.log.batch import KIND_MESSAGES, Batch
 from warren.metadata.tables import LIFE_SHIFT
-from warren.node import line_frames
-from warren.node.serving import EARLY_MS, Served, ServedQueue
+from warren.node.remote import frames as line_frames
+from warren.node.remote.serving import EARLY_MS, Served, ServedQueue
 from warren.queues.fifo.consumers import Consumer
 from warren.queues.links import Delivery, Reply
 from warren.queues.queue import Queue

@@ -1,4 +1,4 @@
-"""Messages between nodes about queues of other nodes, by lines (see `remote.py`).
+"""Messages between nodes about queues of other nodes, by lines (see `proxying.py`).
 
 Each begins as `replication.frames` says, and goes on with the number of the line, i64:
 

@@ -11,13 +11,13 @@ from mypy_extensions import i64
 from warren.errors import CorruptRecord
 from warren.limits import TICK_GROUPS_MAX, TURN_ELECTIONS_MAX, TURN_MEMBERS_MAX
 from warren.log.group import GroupLog
-from warren.node import line_frames
 from warren.node.beginnings import Beginning
-from warren.node.detector import Detector, DetectorOptions, PeerChange
-from warren.node.disks import BEHIND, PING, PING_BYTES, Disks
-from warren.node.membership import DURABLE
-from warren.node.queue_members import TRANSFER
-from warren.node.transfer import Transfers
+from warren.node.cluster.detector import Detector, DetectorOptions, PeerChange
+from warren.node.cluster.disks import BEHIND, PING, PING_BYTES, Disks
+from warren.node.cluster.membership import DURABLE
+from warren.node.cluster.queue_members import TRANSFER
+from warren.node.cluster.transfer import Transfers
+from warren.node.remote import frames as line_frames
 from warren.ports import PeerHello, PeerListener, Peers
 from warren.protocols.peer import refusal
 from warren.raft.effects import AcceptSnapshot, SendSnapshot

@@ -17,7 +17,7 @@ from mypy_extensions import i64
 
 from warren.errors import CorruptRecord
 from warren.log.batch import Batch
-from warren.node import line_frames
+from warren.node.remote import frames as line_frames
 from warren.queues.fifo import commands
 from warren.queues.links import IN_EXCLUSIVE_USE, Delivery, Link, Reply, Waiter
 from warren.queues.publishing import Publisher, PublishRun
@@ -26,7 +26,7 @@ from warren.queues.remote import WINDOW_BYTES, WINDOW_MESSAGES
 from warren.replication import frames
 
 if TYPE_CHECKING:
-    from warren.node.remote import Remotes
+    from warren.node.remote.proxying import Remotes
 
 PART_BYTES: Final = 262_144
 """A frame of deliveries takes no further message when it has this size."""
