@@ -31,7 +31,7 @@ from warren.log.config import LogConfig
 from warren.node.node import Node
 from warren.protocols.broker import Settings
 from warren.queues.fifo.consumers import Consumer
-from warren.queues.queue import Queue
+from warren.queues.fifo_queue import FifoQueue
 
 STEPS_PER_OPERATION: Final = 40
 """More steps than this per operation and the run is stuck."""
@@ -352,11 +352,13 @@ class World(Stage):
         assert self.node is not None
         return self.node
 
-    def queue_of(self, queue: QueueState) -> Queue | None:
+    def queue_of(self, queue: QueueState) -> FifoQueue | None:
         """The node's queue, if it is there."""
         assert self.node is not None
         vhost = self.node.tables.vhosts.get("/")
-        return None if vhost is None else vhost.queues.get(queue.name)
+        found = None if vhost is None else vhost.queues.get(queue.name)
+        assert found is None or isinstance(found, FifoQueue), "one node has its queues itself"
+        return found
 
     def may_refuse(self, message: Message) -> bool:
         """The disk was full, now or since it was handed over."""

@@ -17,8 +17,7 @@ from sim.publisher import Publisher
 from sim.short_lived import Dealer, emptiers, sweepers
 from warren.metadata.tables import NO_OWNER
 from warren.node.tables import METADATA_GROUP
-from warren.queues.logged import LoggedQueue
-from warren.queues.transient import TransientQueue
+from warren.queues.fifo_queue import FifoQueue
 
 if TYPE_CHECKING:
     from sim.cluster.site import Site
@@ -211,7 +210,7 @@ class Healing:
         left = 0
         for name in self._world.incarnations.left(node):
             queue = None if vhost is None else vhost.queues.get(name)
-            if isinstance(queue, (LoggedQueue, TransientQueue)):
+            if isinstance(queue, FifoQueue):
                 left += int(queue.fifo.ready_count() + queue.fifo.held_count())
         return left
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, final
 
 from sim.model import SETTLED_MAYBE, WAITING, Message, QueueState
 from warren.queues.fifo.consumers import Consumer
+from warren.queues.fifo_queue import FifoQueue
 
 if TYPE_CHECKING:
     from sim.cluster.site import Site
@@ -51,6 +52,7 @@ class Lines:
             if self._homes.setdefault(queue.name, site.name) != site.name:
                 self._homes[queue.name] = site.name
                 self._moved[queue.name] = self._world.step_number
+            assert isinstance(queue, FifoQueue), "all that is served to other nodes"
             consumers = list(queue.fifo.consumers.values())
             if consumers != self._consumers.get(group_id):
                 self._consumers[group_id] = consumers

@@ -10,7 +10,7 @@ from tests.node.pair import Client, Pair, sealed
 from warren.node.node import NodeLogListener
 from warren.node.remote import frames as line_frames
 from warren.node.remote.serving import BACKLOG_BYTES
-from warren.queues.remote import FLOW_BYTES, WINDOW_BYTES
+from warren.queues.proxy import FLOW_BYTES, WINDOW_BYTES
 from warren.replication.feeding import BACKLOG_BYTES as SENT_BYTES
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.table import Table

@@ -11,10 +11,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from warren.protocols.amqp091.unsettled import TagRun, Unsettled, runs_of
 from warren.queues.fifo.consumers import Consumer, Limiter
-from warren.queues.fifo.machine import Fifo
 from warren.queues.fifo.pieces import CHUNK_PIECES, SHARES_MAX, UNCOUNTED_CHUNKS
 from warren.queues.fifo.runs import as_run
-from warren.queues.queue import Host, Queue
+from warren.queues.queue import Host
+from warren.queues.transient import TransientQueue
 
 
 class ConsumerMachine(RuleBasedStateMachine):
@@ -70,7 +70,7 @@ class NoHost(Host):
     """A host that is never asked for anything."""
 
 
-QUEUES = [Queue(NoHost(), "/", name, "classic", Fifo(-1, True)) for name in ("one", "two")]
+QUEUES = [TransientQueue(NoHost(), "/", name) for name in ("one", "two")]
 
 Owed = tuple[int, int, int]
 """Queue, consumer, message id."""

@@ -23,7 +23,9 @@ from warren.queues.fifo.live import Gathering
 from warren.queues.fifo.machine import FREED_MAX, Fifo
 from warren.queues.fifo.pieces import CHUNK_PIECES, SPENT_LISTS, LettingGo, Piece
 from warren.queues.fifo.runs import Run, RunQueue
-from warren.queues.queue import ALL_IDS, Host, Queue
+from warren.queues.gathering import ALL_IDS
+from warren.queues.queue import Host
+from warren.queues.transient import TransientQueue
 
 SIZES = (500, 5_000)
 PART = 100
@@ -319,7 +321,7 @@ class NoHost(Host):
 
 def test_tags_of_one_consumer_are_settled_together() -> None:
     """Every second tag was acked; an ack of all the others is one run of ids for its queue."""
-    queue = Queue(NoHost(), "/", "q", "classic", Fifo(-1, True))
+    queue = TransientQueue(NoHost(), "/", "q")
     found = []
     for size in SIZES:
         unsettled = Unsettled()
@@ -346,7 +348,7 @@ SPAN_LINES_MAX = 60
 def test_tags_of_consumers_that_take_turns_are_settled_for_the_cost_of_chunks(cut: int) -> None:
     """An ack of all, or up to a tag somewhere in a chunk, when every second one was acked."""
     consumers = 3
-    queue = Queue(NoHost(), "/", "q", "classic", Fifo(-1, True))
+    queue = TransientQueue(NoHost(), "/", "q")
     sizes = (20_000, 40_000)
     found = []
     for size in sizes:

@@ -34,7 +34,7 @@ from warren.node.remote import serving
 from warren.protocols.amqp091 import channel
 from warren.protocols.amqp091 import tables as class_table
 from warren.protocols.peer import refusal
-from warren.queues import quorum, remote
+from warren.queues import proxy, quorum
 from warren.queues.fifo import machine as fifo
 from warren.queues.fifo.runs import RunQueue
 from warren.queues.links import Reply
@@ -409,14 +409,14 @@ def confirms_what_it_sends() -> Mend:
         for run in runs:
             run.safe()
 
-    original = remote.RemoteQueue._seal_messages
-    return replace(remote.RemoteQueue, "_seal_messages", seal)
+    original = proxy.ProxyQueue._seal_messages
+    return replace(proxy.ProxyQueue, "_seal_messages", seal)
 
 
 def confirms_what_is_lost() -> Mend:
     """What was under way over a line when it broke is confirmed."""
-    original = remote.RemoteQueue._answer_all
-    return replace(remote.RemoteQueue, "_answer_all", lambda queue, _: original(queue, False))
+    original = proxy.ProxyQueue._answer_all
+    return replace(proxy.ProxyQueue, "_answer_all", lambda queue, _: original(queue, False))
 
 
 def returns_out_of_order() -> Mend:

@@ -28,8 +28,8 @@ from warren.protocols.broker import ALARM_DISK
 from warren.queues.classic import ClassicQueue
 from warren.queues.fifo.machine import Fifo
 from warren.queues.logged import LoggedQueue
+from warren.queues.proxy import ProxyQueue
 from warren.queues.queue import Queue
-from warren.queues.remote import RemoteQueue
 from warren.queues.transient import TransientQueue
 from warren.raft.members import Member as Copy
 from warren.replication.hard_state import HardState
@@ -699,7 +699,7 @@ class Tables(Machine):
     def _lacks(self, vhost: VirtualHost, record: QueueRecord) -> bool:
         """Whether a queue is not here, or a quorum queue only as one that has no member here."""
         queue = vhost.queues.get(record.name)
-        if queue is None or record.kind != "quorum" or not isinstance(queue, RemoteQueue):
+        if queue is None or record.kind != "quorum" or not isinstance(queue, ProxyQueue):
             return queue is None
         return copies.copy_here(self._node, record) is not None
 
@@ -745,9 +745,7 @@ class Tables(Machine):
         # classic queue of this node whose log is damaged.
         classic = record.kind != "quorum" and record.node != self._node.settings.node_name
         line = remotes.line(record.node) if classic else remotes.no_line(record.node)
-        queue = RemoteQueue(
-            self._node, record.vhost, record.name, record.kind, record.durable, line
-        )
+        queue = ProxyQueue(self._node, record.vhost, record.name, record.kind, record.durable, line)
         queue.group_id = record.group_id
         return queue
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64, mypyc_attr
@@ -14,24 +15,28 @@ IN_EXCLUSIVE_USE: Final = 16
 """The code of a reply: a consumer was not attached, because of an exclusive one."""
 
 
-class Link:
-    """The way from a consumer in a machine to the client that consumes."""
+class Fetching:
+    """Waits for a message that its queue is reading from the log."""
 
-    def delivered(self, delivery: Delivery) -> None:
-        """Pass messages on now, or keep the delivery until there is room."""
-        raise AssertionError("a link defines delivered")
-
+    @abstractmethod
     def resume(self) -> None:
         """Messages that were not in memory are there now; go on."""
-        raise AssertionError("a link defines resume")
 
+
+class Link(Fetching):
+    """The way from a consumer in a machine to the client that consumes."""
+
+    @abstractmethod
+    def delivered(self, delivery: Delivery) -> None:
+        """Pass messages on now, or keep the delivery until there is room."""
+
+    @abstractmethod
     def renumbered(self, consumer_id: i64) -> None:
         """The consumer was attached anew under another id; what it holds by the old one is void."""
-        raise AssertionError("a link defines renumbered")
 
+    @abstractmethod
     def cancelled(self) -> None:
         """The queue is gone; tell the client."""
-        raise AssertionError("a link defines cancelled")
 
 
 @final
@@ -68,10 +73,12 @@ class Reply:
 class Waiter:
     """Someone who waits for a command's answer."""
 
+    @abstractmethod
     def answered(self, reply: Reply) -> None:
         """The command was applied; called once, unless the queue is deleted first."""
         raise AssertionError("a waiter defines answered")
 
+    @abstractmethod
     def abandoned(self) -> None:
         """The queue went away before the command was applied."""
         raise AssertionError("a waiter defines abandoned")

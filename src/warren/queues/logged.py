@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Final, final
 
 from mypy_extensions import i64
@@ -14,9 +15,10 @@ from warren.log.runlist import LiveRuns
 from warren.log.salvage import gaps
 from warren.queues.fifo.machine import Fifo
 from warren.queues.fifo.runs import common, merge_pairs, without
-from warren.queues.links import Delivery, Link
+from warren.queues.fifo_queue import FifoQueue
+from warren.queues.links import Delivery, Fetching
 from warren.queues.publishing import PublishRun
-from warren.queues.queue import Host, Queue
+from warren.queues.queue import Host
 
 FLOW_BYTES: Final = 33_554_432
 """With more than this on its way to disk, a queue's publishers wait for the disk."""
@@ -28,7 +30,7 @@ READ_AHEAD_BYTES_MIN: Final = 65_536
 """How much it does at first, and when what was read before was gone before it was used."""
 
 
-class LoggedQueue(Queue):
+class LoggedQueue(FifoQueue):
     """A queue with a group in the log; see `quorum` and `classic` for when things apply."""
 
     def __init__(
@@ -40,7 +42,7 @@ class LoggedQueue(Queue):
         self.unwritten_bytes: i64 = 0
         self.seen_bytes: i64 = 0
         self.seen_messages: i64 = 0
-        self._readers: list[Link] = []
+        self._readers: list[Fetching] = []
         self._wanted: i64 = 0
         self._reading: bool = False
         self._window: i64 = READ_AHEAD_BYTES_MIN
@@ -58,7 +60,7 @@ class LoggedQueue(Queue):
         """The batch that holds a message, if the log has it in memory."""
         return self.log.cached(number)
 
-    def fetch(self, number: i64, link: Link) -> None:
+    def fetch(self, number: i64, link: Fetching) -> None:
         """Read ahead from a message on; every link that waits is resumed after each read."""
         if not self._readers or number < self._wanted:
             self._wanted = number
@@ -146,21 +148,17 @@ class LoggedQueue(Queue):
         for link in links:
             link.resume()
 
+    @abstractmethod
     def snapshot(self) -> i64:
         """Write the machine's state into the log, so that older entries can go; gives its size."""
-        raise AssertionError("a logged queue type defines snapshot")
 
+    @abstractmethod
     def snapshot_part(self) -> i64:
         """The same in parts, of the state at the first; -1 if there is more to do."""
-        raise AssertionError("a logged queue type defines snapshot_part")
 
     def gather_live(self) -> LiveRuns:
         """Finds out the messages whose bodies the log must keep, as of now."""
         return self.fifo.gather_live([], [])
-
-    def recovered(self, clean: bool) -> None:
-        """The log was replayed; `clean` if it ended with an orderly stop's snapshot."""
-        raise AssertionError("a logged queue type defines recovered")
 
     def mind_leases(self) -> None:
         """Tell the host where there are groups of readers, or more to hand out in a while."""

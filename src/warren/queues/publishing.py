@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import final
 
 from mypy_extensions import i64, mypyc_attr
@@ -11,6 +12,7 @@ from mypy_extensions import i64, mypyc_attr
 class Publisher:
     """Whoever published and wants to know when all queues have it."""
 
+    @abstractmethod
     def settled(self, run: PublishRun) -> None:
         """The last queue that a run went to has it safe, or refused it (`run.refused`)."""
         raise AssertionError("a publisher defines settled")

@@ -1,30 +1,22 @@
-"""One queue on the node that leads it: gathers publishes and commands, hands out deliveries.
+"""What a queue of any type is to its vhost, its protocols, and the turn of its node.
 
-What differs between the types, when a message counts as enqueued and where its body stays, is in
-`quorum`, `classic` and `transient`. Within a turn of the node everything for a queue is gathered;
-`seal` makes record batches of it, once.
+Nothing here says how a queue keeps its messages. `gathering` is for types that gather what a turn
+brings, `fifo_queue` for those of them that have a FIFO machine, and `proxy` stands for a queue that
+is on another node.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from abc import abstractmethod
+from typing import final
 
-from librt.strings import BytesWriter
 from mypy_extensions import i64, mypyc_attr, trait
 
 from warren.log.batch import Batch
-from warren.queues.fifo import commands
 from warren.queues.fifo.consumers import Limiter
-from warren.queues.fifo.machine import UNLIMITED, Fifo
-from warren.queues.links import Delivery, Link, Waiter
+from warren.queues.links import Delivery, Fetching, Link, Waiter
 from warren.queues.publishing import PublishRun
 from warren.replication.proposals import Throttled
-
-SEAL_BYTES: Final = 262_144
-"""A record batch is sealed when its records pass this size, whatever the turn still brings."""
-
-NOT_SETTLED: Final = -1
-ALL_IDS: Final = (1 << 62) - 1
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -37,38 +29,47 @@ class Host(Throttled):
 
     disk_behind: bool = False
 
+    @abstractmethod
     def queue_dirty(self, queue: Queue) -> None:
         """The queue has something to seal or to dispatch before the turn ends."""
         raise AssertionError("a host defines queue_dirty")
 
+    @abstractmethod
     def now_ms(self) -> int:
         """Wall time for the log, in milliseconds since the epoch."""
         raise AssertionError("a host defines now_ms")
 
+    @abstractmethod
     def appended(self, urgent: bool) -> None:
         """The queue appended to the log; somebody waits for that to be durable, if urgent."""
         raise AssertionError("a host defines appended")
 
+    @abstractmethod
     def queue_lingers(self, queue: Queue) -> None:
         """The queue keeps settles that nobody waits for; call `hurry` a moment later."""
         raise AssertionError("a host defines queue_lingers")
 
+    @abstractmethod
     def queue_congested(self, queue: Queue) -> None:
         """Publishers wait for this queue; look after it at each turn and tick."""
         raise AssertionError("a host defines queue_congested")
 
+    @abstractmethod
     def queue_leased(self, queue: Queue) -> None:
         """Something of the queue is for its leader to mind: call `expire_groups` now and then."""
         raise AssertionError("a host defines queue_leased")
 
+    @abstractmethod
     def queue_unused(self, queue: Queue) -> None:
         """The last consumer of an auto-delete queue left."""
         raise AssertionError("a host defines queue_unused")
 
+    @abstractmethod
     def queue_damaged(self, queue: Queue, error: BaseException) -> None:
         """Messages of the queue cannot be read from the disk of this node; `error` says which."""
         raise AssertionError("a host defines queue_damaged")
 
+    @abstractmethod
     def queue_stalled(self, queue: Queue) -> None:
         """Consumers wait for what cannot be read now: call the queue's `retry` a while later."""
         raise AssertionError("a host defines queue_stalled")
@@ -78,67 +79,65 @@ class Host(Throttled):
 class FlowControlled:
     """A connection whose publishes can be held back."""
 
+    @abstractmethod
     def flow_on(self) -> None:
         """A queue that held it back is congested no more."""
-        raise AssertionError("a flow-controlled publisher defines flow_on")
+
+
+@final
+class Counts:
+    """What a queue holds.
+
+    Attributes:
+        ready: Messages that are ready for delivery.
+        held: Messages handed out and not settled.
+        consumers: How many there are, as far as the queue counts them.
+    """
+
+    def __init__(self, ready: i64, held: i64, consumers: i64) -> None:
+        self.ready: i64 = ready
+        self.held: i64 = held
+        self.consumers: i64 = consumers
 
 
 class Queue:
-    """What all queue types share.
+    """One queue, as channels and the node use it; a type defines what is abstract here.
+
+    Within a turn of the node, what channels want of a queue is gathered. At the end of the turn the
+    node calls `seal` and then `dispatch` of each queue that asked for it (`Host.queue_dirty`).
 
     Attributes:
         name, vhost: As declared; `str(queue)` is how reply texts name it.
         kind: `quorum` or `classic`.
         auto_delete: Whether it goes with its last consumer.
-        fifo: The machine.
-        links: Consumers of this node by id.
-        exclusive_consumer: Whether its only consumer asked to be the only one.
+        group_id: Its incarnation: a queue deleted and declared again has another one.
+        dirty: Whether the node is going to call `seal` and `dispatch`.
         published, delivered: Messages so far, for metrics.
         held_back: Publishers that wait until this queue is congested no more.
         lingers: Whether the node is going to call `hurry`.
     """
 
-    def __init__(self, host: Host, vhost: str, name: str, kind: str, fifo: Fifo) -> None:
+    def __init__(self, host: Host, vhost: str, name: str, kind: str) -> None:
         self.host: Host = host
         self.vhost: str = vhost
         self.name: str = name
         self.kind: str = kind
         self.auto_delete: bool = False
         self.group_id: i64 = 0
-        self.fifo: Fifo = fifo
-        self.links: dict[int, Link] = {}
-        self.exclusive_consumer: bool = False
         self.deleted: bool = False
         self.dirty: bool = False
         self.published: i64 = 0
         self.delivered: i64 = 0
         self.held_back: list[FlowControlled] = []
         self.lingers: bool = False
-        self._next_consumer: i64 = 1
-        self._automatic: dict[int, bool] = {}
-        """Consumers of this node whose acks are automatic."""
-        self._parts: list[bytes] = []
-        self._lengths: list[bytes] = []
-        self._runs: list[PublishRun] = []
-        self._pending: i64 = 0
-        self._pending_bytes: i64 = 0
-        self._persistent: bool = True
-        self._commands: BytesWriter = BytesWriter()
-        self._pending_commands: bool = False
-        self._urgent: bool = False
-        """Whether somebody waits for the pending commands."""
-        self._run_consumer: i64 = 0
-        self._run_first: i64 = 0
-        self._run_behind: i64 = 0
-        self._run_end: i64 = NOT_SETTLED
-        """Where among the pending commands the newest settle ends, which may yet grow."""
 
-    # For channels.
+    # For publishers.
 
+    @abstractmethod
     def publish(
         self, records: bytes, lengths: bytes, count: i64, persistent: bool, run: PublishRun | None
     ) -> None:
-        """Gather `count` message records, back to back, with their sizes as u32 each.
+        """Take `count` message records, back to back, with their sizes as u32 each.
 
         Args:
             records: The frames of each publish as they came.
@@ -149,25 +148,42 @@ class Queue:
 
         A deleted queue, to which a transaction may still hold a route, takes nothing.
         """
-        if self.deleted:
-            if run is not None:
-                run.safe()
-            return
-        if self._pending > 0 and (
-            persistent != self._persistent or self._pending_bytes > SEAL_BYTES
-        ):
-            self._seal_messages()
-        self._persistent = persistent
-        self._parts.append(records)
-        self._lengths.append(lengths)
-        self._pending += count
-        self._pending_bytes += len(records)
-        if run is not None:
-            self._runs.append(run)
-        if not self.dirty:
-            self.dirty = True
-            self.host.queue_dirty(self)
 
+    @abstractmethod
+    def congested(self) -> bool:
+        """Whether publishers should wait a moment, because what they sent is not done with."""
+
+    def hold_back(self, publisher: FlowControlled) -> None:
+        """Tell a publisher when the congestion is over."""
+        if publisher not in self.held_back:
+            self.held_back.append(publisher)
+            self.host.queue_congested(self)
+
+    def let_go(self) -> None:
+        """The congestion is over."""
+        publishers = self.held_back
+        self.held_back = []
+        for publisher in publishers:
+            publisher.flow_on()
+
+    # For consumers.
+
+    @abstractmethod
+    def new_consumer(self) -> i64:
+        """An id for a consumer or for a channel that polls."""
+
+    def current(self, consumer_id: i64) -> bool:
+        """Whether a consumer's id is still good; else its channel has to take a new one."""
+        return True
+
+    @abstractmethod
+    def admit(self, exclusive: bool) -> bool:
+        """Let one more consumer of this node come, as the only one if `exclusive`.
+
+        False where there is one that wants to be alone, or this one does and is not.
+        """
+
+    @abstractmethod
     def subscribe(
         self,
         link: Link,
@@ -187,242 +203,112 @@ class Queue:
             limiter: Shared limit of its channel, where the type honours one.
             automatic: Whether what it was handed is settled, not returned, if its node is gone.
         """
-        self._before_asking()
-        self.links[consumer_id] = link
-        if credit <= 0:
-            credit = self.unlimited_credit()
-        commands.attach(self._commands, consumer_id, credit, priority, automatic)
-        if automatic:
-            self._automatic[int(consumer_id)] = True
-        self._ask(waiter)
-        self._adopt(consumer_id, limiter)
 
-    def current(self, consumer_id: i64) -> bool:
-        """Whether a consumer's id is still good; else its channel has to take a new one."""
-        return True
-
-    def unlimited_credit(self) -> i64:
-        """Credit of a consumer without a prefetch limit."""
-        return UNLIMITED
-
+    @abstractmethod
     def settle(self, consumer_id: i64, first: i64, last: i64) -> None:
         """Message ids of a consumer are done with."""
-        out = self._commands
-        if (
-            len(out) == self._run_end
-            and consumer_id == self._run_consumer
-            and first == self._run_behind
-        ):
-            out.truncate(self._run_end - commands.SETTLE_BYTES)
-        else:
-            self._run_consumer = consumer_id
-            self._run_first = first
-        commands.settle(out, consumer_id, self._run_first, last)
-        self._run_behind = last + 1
-        self._run_end = len(out)
-        self._pending_commands = True
-        self._mark()
 
+    @abstractmethod
     def return_(self, consumer_id: i64, first: i64, last: i64, failed: bool) -> None:
         """Message ids of a consumer go back to the queue."""
-        commands.return_(self._commands, consumer_id, first, last, failed)
-        self._command()
 
+    @abstractmethod
     def discard(self, consumer_id: i64, first: i64, last: i64) -> None:
         """Message ids of a consumer were rejected for good."""
-        commands.discard(self._commands, consumer_id, first, last)
-        self._command()
 
+    @abstractmethod
     def cancel(self, consumer_id: i64) -> None:
         """A consumer wants no more; it may still settle what it holds."""
-        commands.cancel(self._commands, consumer_id)
-        self._command()
-        self._unlink(consumer_id)
 
+    @abstractmethod
     def down(self, consumer_id: i64) -> None:
         """A consumer's channel is gone; what it was not sent is for others."""
-        if self._automatic.pop(int(consumer_id), False):
-            # What it was sent it has settled before.
-            commands.return_(self._commands, consumer_id, 0, ALL_IDS, True)
-        commands.down(self._commands, consumer_id)
-        self._command()
-        self._unlink(consumer_id)
 
     def vanished(self, consumer_id: i64) -> None:
         """A consumer is gone, and nobody knows what it has seen of what it was handed."""
-        self._automatic.pop(int(consumer_id), None)
         self.down(consumer_id)
 
+    @abstractmethod
+    def pause(self, consumer_id: i64) -> None:
+        """Hand a consumer nothing more until `resume`: its link cannot pass on what it has.
+
+        A type that cannot do that goes on, and the link keeps what comes.
+        """
+
+    @abstractmethod
+    def resume(self, consumer_id: i64) -> None:
+        """Go on with a consumer, if it was paused."""
+
+    @abstractmethod
+    def wake(self, consumer_id: i64) -> None:
+        """A consumer's shared limit has room again."""
+
+    @abstractmethod
     def get(self, consumer_id: i64, waiter: Waiter) -> None:
         """Ask for one message; the reply's delivery is None if there is none."""
-        self._before_asking()
-        commands.get(self._commands, consumer_id)
-        self._ask(waiter)
 
+    @abstractmethod
     def purge(self, waiter: Waiter) -> None:
         """Drop all ready messages; the reply's `a` is how many."""
-        self._before_asking()
-        commands.purge(self._commands)
-        self._ask(waiter)
-
-    def ask(self, command: bytes, waiter: Waiter) -> None:
-        """Submit an encoded command that wants an answer."""
-        self._before_asking()
-        self._commands.write(command)
-        self._ask(waiter)
-
-    def congested(self) -> bool:
-        """Whether publishers should wait a moment, because what they sent is not done with."""
-        raise AssertionError("a queue type defines congested")
-
-    def hold_back(self, publisher: FlowControlled) -> None:
-        """Tell a publisher when the congestion is over."""
-        if publisher not in self.held_back:
-            self.held_back.append(publisher)
-            self.host.queue_congested(self)
-
-    def let_go(self) -> None:
-        """The congestion is over."""
-        publishers = self.held_back
-        self.held_back = []
-        for publisher in publishers:
-            publisher.flow_on()
-
-    def new_consumer(self) -> i64:
-        """An id for a consumer or for a channel that polls."""
-        consumer_id = self._next_consumer
-        self._next_consumer += 1
-        return consumer_id
 
     # For links.
 
+    @abstractmethod
     def batch_of(self, number: i64) -> Batch | None:
         """The batch that holds a message, if it is in memory."""
-        raise AssertionError("a queue type defines batch_of")
 
-    def fetch(self, number: i64, link: Link) -> None:
+    @abstractmethod
+    def fetch(self, number: i64, link: Fetching) -> None:
         """Read ahead from a message on; `link.resume` is called when it is in memory."""
-        raise AssertionError("a queue type defines fetch")
 
     def pass_over(self, delivery: Delivery) -> bool:
         """Settle what is lost of a delivery's next messages; whether there was such."""
         return False
+
+    # Counts.
+
+    @abstractmethod
+    def ready_count(self) -> i64:
+        """Messages ready for delivery, as declare-ok reports them (MET-05)."""
+
+    @abstractmethod
+    def consumer_count(self) -> i64:
+        """Consumers attached now."""
+
+    @abstractmethod
+    def counts(self) -> Counts | None:
+        """What it holds, for operators; None where only another node knows."""
 
     def hand_out(self) -> None:
         """Have those who wait get what is ready, before it is counted; what can be done at once."""
 
     # For the node.
 
+    @abstractmethod
     def seal(self) -> None:
         """Make batches of what was gathered, and submit or apply them."""
-        if self._pending > 0:
-            self._seal_messages()
-        if self._pending_commands:
-            self._seal_commands(None)
 
+    @abstractmethod
+    def dispatch(self) -> None:
+        """Hand deliveries to the links of consumers."""
+
+    @abstractmethod
     def hurry(self) -> None:
         """Seal in this turn what was kept for a moment."""
-        if self._pending_commands and not self.deleted:
-            self._urgent = True
-            self._mark()
-
-    def dispatch(self) -> None:
-        """Pass on what the machine handed out."""
-        fifo = self.fifo
-        if fifo.deliveries:
-            deliveries = fifo.deliveries
-            fifo.deliveries = []
-            for delivery in deliveries:
-                self.delivered += delivery.count
-                link = self.links.get(delivery.consumer.id)
-                if link is not None:
-                    link.delivered(delivery)
-                elif not self.deleted:
-                    # Cancelled meanwhile: nobody will see these, so nobody can settle them.
-                    last = delivery.mid + delivery.count - 1
-                    self.return_(delivery.consumer.id, delivery.mid, last, False)
-        if fifo.unfinished() and not self.deleted:
-            # The next turn goes on: this one has cost enough.
-            self._mark()
-
-    def persisted(self, batch: Batch) -> None:
-        """A batch of this queue is durable."""
-        raise AssertionError("a queue type defines persisted")
-
-    def live(self) -> list[tuple[int, int]]:
-        """Message numbers whose bodies the log must keep."""
-        return self.fifo.live()
 
     def close(self) -> None:
         """The queue was deleted: consumers are told, and whoever waits is let go."""
         self.deleted = True
         self.let_go()
-        links = self.links
-        self.links = {}
-        for link in links.values():
-            link.cancelled()
 
     def absence(self) -> str:
         """What whoever asks is told when the queue cannot be used any more."""
         return f"no {self}"
 
-    def ready_count(self) -> i64:
-        """Messages ready for delivery, as declare-ok reports them (MET-05)."""
-        return self.fifo.ready_count()
-
-    def consumer_count(self) -> i64:
-        """Consumers attached now."""
-        return len(self.links)
-
-    def wake(self, consumer_id: i64) -> None:
-        """A consumer's shared limit has room again."""
-        consumer = self.fifo.consumers.get(consumer_id)
-        if consumer is not None:
-            self.fifo.wake(consumer)
-            self._mark()
-
-    def _seal_messages(self) -> None:
-        raise AssertionError("a queue type defines _seal_messages")
-
-    def _seal_commands(self, waiter: Waiter | None) -> None:
-        raise AssertionError("a queue type defines _seal_commands")
-
-    def _adopt(self, consumer_id: i64, limiter: Limiter | None) -> None:
-        """Give a new consumer its channel's shared limit; types without one ignore it."""
-
     def _mark(self) -> None:
         if not self.dirty:
             self.dirty = True
             self.host.queue_dirty(self)
-
-    def _command(self) -> None:
-        self._pending_commands = True
-        self._urgent = True
-        self._mark()
-
-    def _before_asking(self) -> None:
-        """A command that somebody waits for is about to be written."""
-
-    def _ask(self, waiter: Waiter) -> None:
-        """Seal everything so far with the command just written, which `waiter` waits for."""
-        if self._pending > 0:
-            self._seal_messages()
-        self._seal_commands(waiter)
-        self._mark()
-
-    def _take_commands(self) -> bytes:
-        payload = self._commands.getvalue()
-        self._commands = BytesWriter()
-        self._run_end = NOT_SETTLED
-        self._pending_commands = False
-        self._urgent = False
-        return payload
-
-    def _unlink(self, consumer_id: i64) -> None:
-        if self.links.pop(consumer_id, None) is not None and not self.links:
-            self.exclusive_consumer = False
-            if self.auto_delete and not self.deleted:
-                self.host.queue_unused(self)
 
     def __str__(self) -> str:
         return f"queue '{self.name}' in vhost '{self.vhost}'"

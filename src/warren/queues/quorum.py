@@ -114,6 +114,9 @@ class QuorumQueue(LoggedQueue, Machine):
             commands.config(self._commands, False, self._delivery_limit)
             self._command()
 
+    def pause(self, consumer_id: i64) -> None:
+        """Go on: what a consumer is handed is for all members to say, and its link keeps it."""
+
     def congested(self) -> bool:
         """Whether the disk is behind, or who leads this queue or others of this node's clients."""
         return super().congested() or self.host.proposals_behind

@@ -9,8 +9,9 @@ from mypy_extensions import i64
 from warren.log.batch import KIND_MESSAGES, Batch
 from warren.queues.fifo.consumers import Limiter
 from warren.queues.fifo.machine import Fifo
-from warren.queues.links import Link, Waiter
-from warren.queues.queue import Host, Queue
+from warren.queues.fifo_queue import FifoQueue
+from warren.queues.links import Fetching, Waiter
+from warren.queues.queue import Host
 
 FLOW_BYTES: Final = 4_194_304
 """With more than this in a queue that is being consumed, its publishers wait for the consumers."""
@@ -26,7 +27,7 @@ class Shelf:
 
 
 @final
-class TransientQueue(Queue):
+class TransientQueue(FifoQueue):
     """A non-durable or exclusive classic queue.
 
     Attributes:
@@ -49,7 +50,7 @@ class TransientQueue(Queue):
         shelf = self._shelf(number)
         return None if shelf is None else shelf.batch
 
-    def fetch(self, number: i64, link: Link) -> None:
+    def fetch(self, number: i64, link: Fetching) -> None:
         """Never needed: a message that is in the queue is in memory."""
         raise AssertionError(f"message {number} of {self} is not in memory")
 
@@ -79,10 +80,6 @@ class TransientQueue(Queue):
         """Note whether messages leave; called about once a second."""
         self.draining = self.delivered != self._delivered_before
         self._delivered_before = self.delivered
-
-    def persisted(self, batch: Batch) -> None:
-        """Nothing of this queue is ever written."""
-        raise AssertionError(f"a batch of {self} was written")
 
     def _before_asking(self) -> None:
         """What was published before is there before."""

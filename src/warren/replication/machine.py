@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Final, final
 
 from librt.strings import BytesWriter
-from mypy_extensions import i64, mypyc_attr, trait
+from mypy_extensions import i64, trait
 
 from warren.log.batch import Batch
 from warren.ports import NoWork, Work
@@ -18,6 +19,7 @@ COUNTER_BITS: Final = 24
 class Machine:
     """A deterministic machine behind a group's log."""
 
+    @abstractmethod
     def check_proposal(self, kind: i64, payload: bytes) -> None:
         """Look at what another node wants appended, before it is; messages were looked at.
 
@@ -27,52 +29,51 @@ class Machine:
         Raises:
             CorruptRecord: No node would submit this to such a group.
         """
-        raise AssertionError("a machine defines check_proposal")
 
+    @abstractmethod
     def apply(self, batch: Batch, origin: object | None) -> None:
         """An entry is committed; `origin` is what this node submitted with it, if it did."""
-        raise AssertionError("a machine defines apply")
 
+    @abstractmethod
     def state(self) -> bytes:
         """Its state as of the last entry applied."""
-        raise AssertionError("a machine defines state")
 
     def write_state(self, out: BytesWriter) -> Work:
         """Have that appended in parts; the machine may go on, and nothing else is appended."""
         out.write(self.state())
         return NoWork()
 
+    @abstractmethod
     def first_state(self) -> bytes:
         """The state before the first entry."""
-        raise AssertionError("a machine defines first_state")
 
+    @abstractmethod
     def restore(self, state: bytes) -> None:
         """Go on from a state that a leader sent; what was there before is void."""
-        raise AssertionError("a machine defines restore")
 
+    @abstractmethod
     def live_in(self, state: bytes) -> list[tuple[int, int]]:
         """The messages that live in a state: ascending pairs (first, last)."""
-        raise AssertionError("a machine defines live_in")
 
+    @abstractmethod
     def sessions_closed(self, sessions: list[int]) -> None:
         """These sessions are over, in the order of the log."""
-        raise AssertionError("a machine defines sessions_closed")
 
+    @abstractmethod
     def elected(self) -> None:
         """This node leads the group, and has applied all that earlier leaders committed."""
-        raise AssertionError("a machine defines elected")
 
+    @abstractmethod
     def session_renewed(self) -> None:
         """This node's own session was closed, and another one has begun."""
-        raise AssertionError("a machine defines session_renewed")
 
+    @abstractmethod
     def skipped(self, origin: object | None) -> None:
         """What this node submitted was applied within a leader's snapshot: no more is known."""
-        raise AssertionError("a machine defines skipped")
 
+    @abstractmethod
     def abandoned(self, origin: object | None) -> None:
         """The group is gone before what this node submitted was applied."""
-        raise AssertionError("a machine defines abandoned")
 
 
 @final
@@ -107,6 +108,9 @@ class NoMachine(Machine):
     def sessions_closed(self, sessions: list[int]) -> None:
         """Nobody has consumers."""
 
+    def elected(self) -> None:
+        """Nothing is set up."""
+
     def session_renewed(self) -> None:
         """Nobody has."""
 
@@ -120,10 +124,10 @@ class NoMachine(Machine):
 NO_MACHINE: Final = NoMachine()
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class Proposer:
     """The way into a group's log."""
 
+    @abstractmethod
     def submit(
         self,
         kind: i64,
@@ -139,32 +143,31 @@ class Proposer:
             kind, count, lengths, payload, flavour: As for `GroupLog.append`.
             origin: Whoever waits.
         """
-        raise AssertionError("a proposer defines submit")
 
+    @abstractmethod
     def session(self) -> i64:
         """The session in force; 0 before the node has one."""
-        raise AssertionError("a proposer defines session")
 
+    @abstractmethod
     def leads(self) -> bool:
         """Whether this node is where the group's decisions are made."""
-        raise AssertionError("a proposer defines leads")
 
+    @abstractmethod
     def stamp_ms(self) -> i64:
         """The group's time, which entries have from now on if this node leads; never goes back."""
-        raise AssertionError("a proposer defines stamp_ms")
 
+    @abstractmethod
     def whole(self) -> bool:
         """Whether the log here has all that it ever had, less what is settled."""
-        raise AssertionError("a proposer defines whole")
 
+    @abstractmethod
     def busy(self) -> bool:
         """Whether to gather more before the next proposal; it is over when one is applied."""
-        raise AssertionError("a proposer defines busy")
 
+    @abstractmethod
     def snapshot(self) -> i64:
         """Write the machine's state into the log; gives its size in bytes, 0 if it has to wait."""
-        raise AssertionError("a proposer defines snapshot")
 
+    @abstractmethod
     def snapshot_part(self) -> i64:
         """The same in parts, of the state at the first; -1 if there is more to do."""
-        raise AssertionError("a proposer defines snapshot_part")

@@ -20,8 +20,8 @@ from warren.metadata.machine import MetadataMachine
 from warren.metadata.names import SERVER_NAME_RANDOM_BYTES, clean_name, server_name
 from warren.metadata.outcome import Change, Outcome
 from warren.queues.links import Reply, Waiter
+from warren.queues.proxy import ProxyQueue
 from warren.queues.queue import Queue
-from warren.queues.remote import RemoteQueue
 from warren.routing.router import Router, routing_keys
 from warren.vhost.host import VhostHost
 from warren.vhost.pending import DONE, PendingRequest, QueueDeclared, QueueDeleted, Resumable
@@ -82,8 +82,8 @@ class TopologyChange(Change):
 class DeclaredRemote(Waiter):
     """Waits for the counts of another node's queue, for a declare."""
 
-    def __init__(self, queue: RemoteQueue, pending: PendingRequest) -> None:
-        self._queue: RemoteQueue = queue
+    def __init__(self, queue: ProxyQueue, pending: PendingRequest) -> None:
+        self._queue: ProxyQueue = queue
         self._pending: PendingRequest = pending
 
     def answered(self, reply: Reply) -> None:
@@ -106,13 +106,13 @@ class DeletingRemote(Waiter):
         self,
         vhost: VhostHandle,
         request: DeleteQueueRequest,
-        queue: RemoteQueue,
+        queue: ProxyQueue,
         command: Command | None,
         change: TopologyChange,
     ) -> None:
         self._vhost: VhostHandle = vhost
         self._request: DeleteQueueRequest = request
-        self._queue: RemoteQueue = queue
+        self._queue: ProxyQueue = queue
         self._command: Command | None = command
         self._change: TopologyChange = change
 
@@ -361,7 +361,7 @@ class VhostHandle:
             # Nobody knows what it holds, and it is to go whatever that is.
             queue = None
         if queue is not None:
-            if isinstance(queue, RemoteQueue):
+            if isinstance(queue, ProxyQueue):
                 queue.check()
                 queue.count(DeletingRemote(self, request, queue, command, change))
                 return
@@ -402,7 +402,7 @@ class VhostHandle:
         self._permit(permission, "queue", name)
         checks.use_queue(self._tables, self.name, name, self.identity)
         queue = self._queues[name]
-        if isinstance(queue, RemoteQueue):
+        if isinstance(queue, ProxyQueue):
             queue.check()
         return queue
 
@@ -537,7 +537,7 @@ class VhostHandle:
 
     def _declared(self, name: str, pending: PendingRequest) -> None:
         queue = self._queues[name]
-        if isinstance(queue, RemoteQueue):
+        if isinstance(queue, ProxyQueue):
             queue.check()
             queue.count(DeclaredRemote(queue, pending))
             return

@@ -17,7 +17,6 @@ from warren.admin.service.slices import Slices
 from warren.errors import ClusterError
 from warren.metadata.policies import names_of
 from warren.metadata.tables import QueueRecord, VhostRecord
-from warren.queues.remote import RemoteQueue
 
 if TYPE_CHECKING:
     from warren.node.node import Node
@@ -100,10 +99,11 @@ class QueueList:
         }
         vhost = node.tables.vhosts.get(record.vhost)
         queue = None if vhost is None else vhost.queues.get(record.name)
-        if queue is not None and not isinstance(queue, RemoteQueue):
-            row["ready"] = int(queue.ready_count())
-            row["unacked"] = int(queue.fifo.held_count())
-            row["consumers"] = int(queue.consumer_count())
+        counts = None if queue is None else queue.counts()
+        if counts is not None:
+            row["ready"] = int(counts.ready)
+            row["unacked"] = int(counts.held)
+            row["consumers"] = int(counts.consumers)
         return row
 
     def _home(self, record: QueueRecord) -> str:

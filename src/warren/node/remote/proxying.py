@@ -3,7 +3,7 @@
 A *line* goes from a node with clients, its front, to a node with queues. It uses the links of both
 directions and lives until one of them breaks or either node believes the other one to be down; then
 each side drops what was under way, and the front opens another line with a higher number. Frames of
-a line that is no more are ignored. `queues.remote` has what that means to channels; here are the
+a line that is no more are ignored. `queues.proxy` has what that means to channels; here are the
 lines, and what the queue's node does: it is a publisher and a consumer like those of its own
 clients.
 """
@@ -25,8 +25,8 @@ from warren.node.remote import frames as line_frames
 from warren.node.remote.serving import EARLY_MS, Served, ServedQueue
 from warren.queues.fifo.consumers import Consumer
 from warren.queues.links import Delivery, Reply
+from warren.queues.proxy import Line, ProxyQueue
 from warren.queues.queue import Queue
-from warren.queues.remote import Line, RemoteQueue
 from warren.replication import frames
 from warren.replication.feeding import BACKLOG_BYTES
 
@@ -66,13 +66,13 @@ class Front(Line):
 
     def __init__(self, remotes: Remotes, owner: str, used: bool) -> None:
         super().__init__(owner)
-        self.queues: dict[int, RemoteQueue] = {}
+        self.queues: dict[int, ProxyQueue] = {}
         self._remotes: Remotes = remotes
         self._used: bool = used
         """Whether there is ever to be a line."""
         self._missed_ms: i64 = remotes.node.monotonic_ms()
         """When there was none first, while the other node is up."""
-        self._waiting: dict[int, RemoteQueue] = {}
+        self._waiting: dict[int, ProxyQueue] = {}
         """Queues that keep what they have to send, by group."""
         self._opening: i64 = 0
         self._asked_ms: i64 = 0
@@ -117,7 +117,7 @@ class Front(Line):
         """Whether too much is queued for the other node."""
         return self._remotes.node.cluster.peers.backlog_bytes(self.owner) > BACKLOG_BYTES
 
-    def go_on_later(self, queue: RemoteQueue) -> None:
+    def go_on_later(self, queue: ProxyQueue) -> None:
         """Let a queue try again with the next tick, or as soon as there is a line."""
         self._waiting[int(queue.group_id)] = queue
 
@@ -186,7 +186,7 @@ class Front(Line):
             frames.need(frame, line_frames.LINE_BYTES + 1)
             queue.hold(frame[line_frames.LINE_BYTES] != 0)
 
-    def _arrived(self, queue: RemoteQueue, frame: bytes) -> None:
+    def _arrived(self, queue: ProxyQueue, frame: bytes) -> None:
         batch = _batch_in(frame, line_frames.LINE_BYTES)
         queue.arrived(
             line_frames.number_at(frame, 0),
@@ -196,7 +196,7 @@ class Front(Line):
             batch.payload_size,
         )
 
-    def _replied(self, queue: RemoteQueue, frame: bytes) -> None:
+    def _replied(self, queue: ProxyQueue, frame: bytes) -> None:
         at: i64 = line_frames.LINE_BYTES + 40
         frames.need(frame, at)
         reply = Reply(line_frames.number_at(frame, 1), line_frames.number_at(frame, 2))
@@ -362,7 +362,7 @@ class Remotes:
 
     def started(self, queue: Queue) -> None:
         """A classic queue is here, or known to be elsewhere."""
-        if isinstance(queue, RemoteQueue):
+        if isinstance(queue, ProxyQueue):
             front = self.line(queue.line.owner)
             front.queues[int(queue.group_id)] = queue
         else:
@@ -377,7 +377,7 @@ class Remotes:
     def stopped(self, queue: Queue) -> None:
         """It is deleted."""
         group_id = int(queue.group_id)
-        if isinstance(queue, RemoteQueue):
+        if isinstance(queue, ProxyQueue):
             self.line(queue.line.owner).dismiss(group_id)
         elif self.owned.pop(group_id, None) is not None:
             self.gone[group_id] = self.node.monotonic_ms() + 6 * EARLY_MS

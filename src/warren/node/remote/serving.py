@@ -19,10 +19,10 @@ from warren.errors import CorruptRecord
 from warren.log.batch import Batch
 from warren.node.remote import frames as line_frames
 from warren.queues.fifo import commands
-from warren.queues.links import IN_EXCLUSIVE_USE, Delivery, Link, Reply, Waiter
+from warren.queues.links import IN_EXCLUSIVE_USE, Delivery, Fetching, Link, Reply, Waiter
+from warren.queues.proxy import WINDOW_BYTES, WINDOW_MESSAGES
 from warren.queues.publishing import Publisher, PublishRun
 from warren.queues.queue import FlowControlled, Queue
-from warren.queues.remote import WINDOW_BYTES, WINDOW_MESSAGES
 from warren.replication import frames
 
 if TYPE_CHECKING:
@@ -367,10 +367,9 @@ class ServedQueue(Publisher, FlowControlled):
         asked: RemoteWaiter,
     ) -> None:
         queue = self.queue
-        if queue.exclusive_consumer or (exclusive and queue.links):
+        if not queue.admit(exclusive):
             asked.answered(Reply(IN_EXCLUSIVE_USE))
             return
-        queue.exclusive_consumer = exclusive
         link = RemoteLink(self, consumer_id)
         self._consumers[consumer_id] = link
         queue.subscribe(link, consumer_id, credit, priority, None, asked, automatic)
@@ -437,7 +436,7 @@ class RemoteWaiter(Waiter):
 
 
 @final
-class Polled(Link):
+class Polled(Fetching):
     """One polled message on its way to a front."""
 
     def __init__(
@@ -466,13 +465,6 @@ class Polled(Link):
         write_delivery(writer, self._delivery.consumer.id, self._delivery, batch, 1)
         served.line.send([writer.getvalue()])
 
-    def delivered(self, delivery: Delivery) -> None:
-        """Never pushed to."""
-        raise AssertionError("a polled message is not pushed")
-
-    def cancelled(self) -> None:
-        """The queue was deleted; the front finds out by itself."""
-
 
 @final
 class RemoteLink(Link):
@@ -491,7 +483,7 @@ class RemoteLink(Link):
         """Send messages on, or keep the delivery until there is room."""
         if self._parked or not self._send(delivery):
             self._parked.append(delivery)
-            delivery.consumer.paused = True
+            self._served.queue.pause(self._consumer_id)
 
     def resume(self) -> None:
         """What was not in memory is there now."""
@@ -517,11 +509,11 @@ class RemoteLink(Link):
             del self._parked[:done]
         if self._parked:
             return
-        queue = self._served.queue
-        consumer = queue.fifo.consumers.get(self._consumer_id)
-        if consumer is not None and consumer.paused:
-            consumer.paused = False
-            queue.wake(self._consumer_id)
+        self._served.queue.resume(self._consumer_id)
+
+    def renumbered(self, consumer_id: i64) -> None:
+        """Classic queues, which are all that is served so, keep the ids of consumers."""
+        raise AssertionError(f"consumer {self._consumer_id} of a classic queue was renumbered")
 
     def cancelled(self) -> None:
         """The queue was deleted; the front finds out by itself."""

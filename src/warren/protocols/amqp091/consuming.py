@@ -32,7 +32,7 @@ FRAME_END: Final = 0xCE
 FLUSH_BYTES: Final = 262_144
 """Output of one connection is handed to its transport when it passes this size."""
 PAUSE_MESSAGES: Final = 4_096
-"""A consumer with this much waiting for its socket is handed nothing more (classic queues)."""
+"""A consumer with this much waiting for its socket is handed nothing more, where its queue can."""
 
 
 @final
@@ -159,10 +159,7 @@ class ConsumerLink(Link):
 
     def output_ready(self) -> None:
         """Nothing waits any more; a paused consumer takes part again."""
-        consumer = self.queue.fifo.consumers.get(self.consumer_id)
-        if consumer is not None and consumer.paused:
-            consumer.paused = False
-            self.queue.wake(self.consumer_id)
+        self.queue.resume(self.consumer_id)
 
     def renumbered(self, consumer_id: i64) -> None:
         """What waits for the socket was given to others meanwhile."""
@@ -195,8 +192,8 @@ class ConsumerLink(Link):
     def _park(self, delivery: Delivery) -> None:
         self._parked.append(delivery)
         self.waiting += delivery.count
-        if self.waiting > PAUSE_MESSAGES and self.queue.kind == "classic":
-            delivery.consumer.paused = True
+        if self.waiting > PAUSE_MESSAGES:
+            self.queue.pause(self.consumer_id)
 
     def _write(self, delivery: Delivery) -> bool:
         """Write what can be written; True if that was all of it."""

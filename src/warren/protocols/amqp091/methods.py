@@ -262,9 +262,8 @@ def _consume(channel: Channel, method: spec.BasicConsume) -> None:
     if limiter is not None and limiter.limit > 0 and queue.kind == "quorum":
         raise ConnectionException(540, f"{queue} does not support global qos")
     if queue.kind == "classic":
-        if queue.exclusive_consumer or (method.exclusive and queue.links):
+        if not queue.admit(method.exclusive):
             raise ChannelException(403, f"{queue} in exclusive use")
-        queue.exclusive_consumer = method.exclusive
     link = ConsumerLink(queue, tag, method.no_ack, channel.frames, channel.unsettled)
     link.on_cancelled = channel
     pending = channel.wait(method)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, final
 
 from warren.message.amqp091.record import content_at
 from warren.message.flavours import envelope_of
-from warren.queues.links import Delivery, Link
+from warren.queues.links import Delivery, Fetching
 from warren.queues.queue import Queue
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.errors import ChannelException
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @final
-class PollLink(Link):
+class PollLink(Fetching):
     """One polled message on its way to the client; the channel waits until it is written."""
 
     def __init__(
@@ -78,10 +78,3 @@ class PollLink(Link):
         else:
             unsettled.add(1, queue, consumer_id, delivery.mid)
         channel.go_on()
-
-    def delivered(self, delivery: Delivery) -> None:
-        """Never pushed to."""
-        raise AssertionError("a polled message is not pushed")
-
-    def cancelled(self) -> None:
-        """The queue was deleted; there is nothing to tell."""

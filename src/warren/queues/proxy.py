@@ -1,9 +1,9 @@
 """A classic queue of another node, as this node's channels see it.
 
-It looks like any other queue. What channels want of it goes over the line to its node, messages
-and commands in one row with numbers; what that node hands to consumers comes back with the bodies,
-which stay here until they are written to a client. At most a window of them is under way for each
-consumer.
+It looks like any other queue, and has no machine. What channels want of it goes over the line to
+its node, messages and commands in one row with numbers; what that node hands to consumers comes
+back with the bodies, which stay here until they are written to a client. At most a window of them
+is under way for each consumer.
 
 A line is either whole or gone: when it goes, everything that was under way over it is void. Then
 publishes are nacked, whoever waits gets a 404, and consumers are cancelled, as where the node of a
@@ -17,18 +17,19 @@ Source: MIR-22, B-07.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import deque
 from typing import Final, final
 
-from mypy_extensions import i64, mypyc_attr
+from mypy_extensions import i64
 
 from warren.errors import NOT_FOUND, Refusal
 from warren.log.batch import Batch
 from warren.queues.fifo.consumers import Consumer, Limiter
-from warren.queues.fifo.machine import Fifo
-from warren.queues.links import Delivery, Link, Reply, Waiter
+from warren.queues.gathering import GatheringQueue
+from warren.queues.links import Delivery, Fetching, Link, Reply, Waiter
 from warren.queues.publishing import PublishRun
-from warren.queues.queue import Host, Queue
+from warren.queues.queue import Counts, Host
 
 FLOW_BYTES: Final = 4_194_304
 """With more than this sent and not answered, publishers wait."""
@@ -38,7 +39,6 @@ WINDOW_MESSAGES: Final = 16_384
 """So much may be under way to one consumer, handed out and not written to its client."""
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class Line:
     """The way from this node to another one that has queues.
 
@@ -51,22 +51,23 @@ class Line:
         self.owner: str = owner
         self.number: i64 = 0
 
+    @abstractmethod
     def coming(self) -> bool:
         """Whether there may be a line in a moment, where there is none."""
-        raise AssertionError("a line defines coming")
 
+    @abstractmethod
     def clogged(self) -> bool:
         """Whether so much is on its way over it that more is to wait."""
-        raise AssertionError("a line defines clogged")
 
-    def go_on_later(self, queue: RemoteQueue) -> None:
+    @abstractmethod
+    def go_on_later(self, queue: ProxyQueue) -> None:
         """Call `go_on` when there is a line with little on its way; `give_up` if none comes."""
-        raise AssertionError("a line defines go_on_later")
 
+    @abstractmethod
     def new_consumer(self) -> i64:
         """An id that no other consumer in the cluster has."""
-        raise AssertionError("a line defines new_consumer")
 
+    @abstractmethod
     def send_messages(
         self,
         group_id: i64,
@@ -77,22 +78,21 @@ class Line:
         lengths: bytes,
         payload: bytes,
     ) -> None:
-        """Messages for a queue; answered with `RemoteQueue.stored`."""
-        raise AssertionError("a line defines send_messages")
+        """Messages for a queue; answered with `ProxyQueue.stored`."""
 
+    @abstractmethod
     def send_commands(
         self, group_id: i64, sequence: i64, wanted: bool, exclusive: bool, payload: bytes
     ) -> None:
-        """Commands for a queue; if `wanted`, answered with `RemoteQueue.replied`."""
-        raise AssertionError("a line defines send_commands")
+        """Commands for a queue; if `wanted`, answered with `ProxyQueue.replied`."""
 
+    @abstractmethod
     def send_grant(self, group_id: i64, consumer_id: i64, count: i64, size: i64) -> None:
         """So much of what came for a consumer is out of the way."""
-        raise AssertionError("a line defines send_grant")
 
+    @abstractmethod
     def dropped(self, count: i64) -> None:
         """Messages that nobody waits for are lost, because there is no line."""
-        raise AssertionError("a line defines dropped")
 
 
 @final
@@ -150,11 +150,16 @@ class Piece:
 
 @final
 class Inbox:
-    """What came for one consumer and is not written to its client."""
+    """What came for one consumer and is not written to its client.
+
+    Attributes:
+        paused: Whether the link has as much as it can pass on.
+    """
 
     def __init__(self, consumer: Consumer, link: Link) -> None:
         self.consumer: Consumer = consumer
         self.link: Link = link
+        self.paused: bool = False
         self.pieces: deque[Piece] = deque()
         self.current: Piece | None = None
         """What the link has and did not write to the end."""
@@ -163,13 +168,13 @@ class Inbox:
 
 
 @final
-class RemoteQueue(Queue):
-    """See the module's head."""
+class ProxyQueue(GatheringQueue):
+    """A queue of another node: passes on what channels want of it, and what comes for them."""
 
     def __init__(
         self, host: Host, vhost: str, name: str, kind: str, durable: bool, line: Line
     ) -> None:
-        super().__init__(host, vhost, name, kind, Fifo(-1, True))
+        super().__init__(host, vhost, name, kind)
         self.durable: bool = durable
         self.line: Line = line
         self.unsafe_bytes: i64 = 0
@@ -182,6 +187,8 @@ class RemoteQueue(Queue):
         self._asked: dict[int, Asked] = {}
         self._attaching: i64 = -1
         self._inboxes: dict[int, Inbox] = {}
+        self._holders: dict[int, Consumer] = {}
+        """Consumers of this node that may hold messages, for their channels' shared limits."""
         self._at_hand: Batch | None = None
         self._pollers: dict[int, i64] = {}
         """By a channel's id for polling, the id over this line."""
@@ -268,9 +275,9 @@ class RemoteQueue(Queue):
         for asked in self._asked.values():
             # Its client learns from the answer.
             self.links.pop(asked.consumer_id, None)
-        for consumer in self.fifo.consumers.values():
+        for consumer in self._holders.values():
             consumer.release(0, consumer.next_mid)
-        self.fifo.consumers.clear()
+        self._holders = {}
         self._inboxes = {}
         self._pollers = {}
         self._automatic = {}
@@ -344,7 +351,7 @@ class RemoteQueue(Queue):
             return
         consumer = Consumer(consumer_id, 0, priority)
         consumer.limiter = limiter
-        self.fifo.consumers[consumer_id] = consumer
+        self._holders[consumer_id] = consumer
         self._inboxes[consumer_id] = Inbox(consumer, link)
         self._attaching = consumer_id
         super().subscribe(link, consumer_id, credit, priority, None, waiter, automatic)
@@ -376,7 +383,7 @@ class RemoteQueue(Queue):
                 delivery = piece.delivery
                 self.return_(consumer_id, delivery.mid, delivery.mid + delivery.count - 1, False)
             if inbox.consumer.limiter is None:
-                self.fifo.consumers.pop(consumer_id, None)
+                self._holders.pop(consumer_id, None)
         if self.line.number:
             super().cancel(consumer_id)
         else:
@@ -385,7 +392,7 @@ class RemoteQueue(Queue):
     def down(self, consumer_id: i64) -> None:
         """A consumer's channel is gone."""
         self._inboxes.pop(consumer_id, None)
-        consumer = self.fifo.consumers.pop(consumer_id, None)
+        consumer = self._holders.pop(consumer_id, None)
         if consumer is not None:
             consumer.release(0, consumer.next_mid)
         polling = self._pollers.pop(consumer_id, None)
@@ -426,15 +433,35 @@ class RemoteQueue(Queue):
         """As of the last answer."""
         return self._consumers
 
+    def counts(self) -> Counts | None:
+        """What it holds, its node knows."""
+        return None
+
     def congested(self) -> bool:
         """Whether the queue's node is behind, or the way there."""
         return self._held or self.unsafe_bytes > FLOW_BYTES
 
+    def pause(self, consumer_id: i64) -> None:
+        """Hand a consumer nothing more until `resume`."""
+        inbox = self._inboxes.get(consumer_id)
+        if inbox is not None:
+            inbox.paused = True
+
+    def resume(self, consumer_id: i64) -> None:
+        """Go on with a consumer, if it was paused: its client reads again."""
+        inbox = self._inboxes.get(consumer_id)
+        if inbox is not None and inbox.paused:
+            inbox.paused = False
+            self._hand_on(inbox)
+
     def wake(self, consumer_id: i64) -> None:
-        """A consumer's client reads again, or its shared limit has room."""
+        """A consumer's shared limit has room again."""
         inbox = self._inboxes.get(consumer_id)
         if inbox is not None:
             self._hand_on(inbox)
+
+    def dispatch(self) -> None:
+        """Nothing waits for the end of a turn: what comes is handed on at once."""
 
     # --- for links ------------------------------------------------------------------------------
 
@@ -451,7 +478,7 @@ class RemoteQueue(Queue):
                     return batch
         return None
 
-    def fetch(self, number: i64, link: Link) -> None:
+    def fetch(self, number: i64, link: Fetching) -> None:
         """Never needed: what a link was handed is here."""
         raise AssertionError(f"message {number} of {self} is not here")
 
@@ -510,7 +537,7 @@ class RemoteQueue(Queue):
                 inbox.current = None
                 inbox.owed_count += piece.count
                 inbox.owed_bytes += piece.size
-            if consumer.paused or not inbox.pieces:
+            if inbox.paused or not inbox.pieces:
                 break
             piece = self._next_piece(inbox)
             if piece is None:
@@ -522,7 +549,7 @@ class RemoteQueue(Queue):
             inbox.link.delivered(delivery)
             self._at_hand = None
             if delivery.count > 0:
-                consumer.paused = True
+                inbox.paused = True
         if inbox.owed_bytes * 4 >= WINDOW_BYTES or inbox.owed_count * 4 >= WINDOW_MESSAGES:
             if self.line.number:
                 self.line.send_grant(self.group_id, consumer.id, inbox.owed_count, inbox.owed_bytes)
@@ -555,7 +582,7 @@ class RemoteQueue(Queue):
 
     def _release(self, consumer_id: i64, first: i64, last: i64) -> None:
         """Give room back to a channel's shared limit."""
-        consumer = self.fifo.consumers.get(consumer_id)
+        consumer = self._holders.get(consumer_id)
         if consumer is not None and consumer.limiter is not None:
             consumer.release(first, last)
 

@@ -1,0 +1,77 @@
+"""The base of queues with a FIFO machine on this node: it hands out what the machine says.
+
+What differs between the types, when a message counts as enqueued and where its body stays, is in
+`quorum`, `classic` and `transient`.
+"""
+
+from __future__ import annotations
+
+from mypy_extensions import i64
+
+from warren.queues.fifo.machine import Fifo
+from warren.queues.gathering import GatheringQueue
+from warren.queues.queue import Counts, Host
+
+
+class FifoQueue(GatheringQueue):
+    """A queue whose messages, consumers and groups of readers are kept by a `Fifo`.
+
+    Attributes:
+        fifo: The machine.
+    """
+
+    def __init__(self, host: Host, vhost: str, name: str, kind: str, fifo: Fifo) -> None:
+        super().__init__(host, vhost, name, kind)
+        self.fifo: Fifo = fifo
+
+    def ready_count(self) -> i64:
+        """Messages ready for delivery, as declare-ok reports them (MET-05)."""
+        return self.fifo.ready_count()
+
+    def counts(self) -> Counts | None:
+        """What it holds, for operators."""
+        return Counts(self.ready_count(), self.fifo.held_count(), self.consumer_count())
+
+    def pause(self, consumer_id: i64) -> None:
+        """Hand a consumer nothing more until `resume`."""
+        consumer = self.fifo.consumers.get(consumer_id)
+        if consumer is not None:
+            consumer.paused = True
+
+    def resume(self, consumer_id: i64) -> None:
+        """Go on with a consumer, if it was paused."""
+        consumer = self.fifo.consumers.get(consumer_id)
+        if consumer is not None and consumer.paused:
+            consumer.paused = False
+            self.fifo.wake(consumer)
+            self._mark()
+
+    def wake(self, consumer_id: i64) -> None:
+        """A consumer's shared limit has room again."""
+        consumer = self.fifo.consumers.get(consumer_id)
+        if consumer is not None:
+            self.fifo.wake(consumer)
+            self._mark()
+
+    def dispatch(self) -> None:
+        """Pass on what the machine handed out."""
+        fifo = self.fifo
+        if fifo.deliveries:
+            deliveries = fifo.deliveries
+            fifo.deliveries = []
+            for delivery in deliveries:
+                self.delivered += delivery.count
+                link = self.links.get(delivery.consumer.id)
+                if link is not None:
+                    link.delivered(delivery)
+                elif not self.deleted:
+                    # Cancelled meanwhile: nobody will see these, so nobody can settle them.
+                    last = delivery.mid + delivery.count - 1
+                    self.return_(delivery.consumer.id, delivery.mid, last, False)
+        if fifo.unfinished() and not self.deleted:
+            # The next turn goes on: this one has cost enough.
+            self._mark()
+
+    def live(self) -> list[tuple[int, int]]:
+        """Message numbers whose bodies the log must keep."""
+        return self.fifo.live()

@@ -1,0 +1,257 @@
+"""Queues that gather what a turn of the node brings, and pass it on as batches.
+
+Publishes become record batches, and what consumers want becomes encoded commands, whether a machine
+of this node takes them or they are sent to another node. `seal` makes batches of both, once a turn;
+a type says what becomes of those (`_seal_messages`, `_seal_commands`).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Final
+
+from librt.strings import BytesWriter
+from mypy_extensions import i64
+
+from warren.queues.fifo import commands
+from warren.queues.fifo.consumers import Limiter
+from warren.queues.fifo.machine import UNLIMITED
+from warren.queues.links import Link, Waiter
+from warren.queues.publishing import PublishRun
+from warren.queues.queue import Host, Queue
+
+SEAL_BYTES: Final = 262_144
+"""A record batch is sealed when its records pass this size, whatever the turn still brings."""
+
+NOT_SETTLED: Final = -1
+ALL_IDS: Final = (1 << 62) - 1
+
+
+class GatheringQueue(Queue):
+    """A queue that keeps publishes and commands until the turn ends.
+
+    Attributes:
+        links: Consumers of this node by id.
+        exclusive_consumer: Whether its only consumer asked to be the only one.
+    """
+
+    def __init__(self, host: Host, vhost: str, name: str, kind: str) -> None:
+        super().__init__(host, vhost, name, kind)
+        self.links: dict[int, Link] = {}
+        self.exclusive_consumer: bool = False
+        self._next_consumer: i64 = 1
+        self._automatic: dict[int, bool] = {}
+        """Consumers of this node whose acks are automatic."""
+        self._parts: list[bytes] = []
+        self._lengths: list[bytes] = []
+        self._runs: list[PublishRun] = []
+        self._pending: i64 = 0
+        self._pending_bytes: i64 = 0
+        self._persistent: bool = True
+        self._commands: BytesWriter = BytesWriter()
+        self._pending_commands: bool = False
+        self._urgent: bool = False
+        """Whether somebody waits for the pending commands."""
+        self._run_consumer: i64 = 0
+        self._run_first: i64 = 0
+        self._run_behind: i64 = 0
+        self._run_end: i64 = NOT_SETTLED
+        """Where among the pending commands the newest settle ends, which may yet grow."""
+
+    # For publishers and consumers.
+
+    def publish(
+        self, records: bytes, lengths: bytes, count: i64, persistent: bool, run: PublishRun | None
+    ) -> None:
+        """Gather message records for the batch that the end of the turn makes."""
+        if self.deleted:
+            if run is not None:
+                run.safe()
+            return
+        if self._pending > 0 and (
+            persistent != self._persistent or self._pending_bytes > SEAL_BYTES
+        ):
+            self._seal_messages()
+        self._persistent = persistent
+        self._parts.append(records)
+        self._lengths.append(lengths)
+        self._pending += count
+        self._pending_bytes += len(records)
+        if run is not None:
+            self._runs.append(run)
+        if not self.dirty:
+            self.dirty = True
+            self.host.queue_dirty(self)
+
+    def new_consumer(self) -> i64:
+        """An id for a consumer or for a channel that polls."""
+        consumer_id = self._next_consumer
+        self._next_consumer += 1
+        return consumer_id
+
+    def admit(self, exclusive: bool) -> bool:
+        """Let one more consumer of this node come, as the only one if `exclusive`."""
+        if self.exclusive_consumer or (exclusive and self.links):
+            return False
+        self.exclusive_consumer = exclusive
+        return True
+
+    def subscribe(
+        self,
+        link: Link,
+        consumer_id: i64,
+        credit: i64,
+        priority: i64,
+        limiter: Limiter | None,
+        waiter: Waiter,
+        automatic: bool = False,
+    ) -> None:
+        """Attach a consumer. `waiter` is answered before its first delivery."""
+        self._before_asking()
+        self.links[consumer_id] = link
+        if credit <= 0:
+            credit = self.unlimited_credit()
+        commands.attach(self._commands, consumer_id, credit, priority, automatic)
+        if automatic:
+            self._automatic[int(consumer_id)] = True
+        self._ask(waiter)
+        self._adopt(consumer_id, limiter)
+
+    def unlimited_credit(self) -> i64:
+        """Credit of a consumer without a prefetch limit."""
+        return UNLIMITED
+
+    def settle(self, consumer_id: i64, first: i64, last: i64) -> None:
+        """Message ids of a consumer are done with."""
+        out = self._commands
+        if (
+            len(out) == self._run_end
+            and consumer_id == self._run_consumer
+            and first == self._run_behind
+        ):
+            out.truncate(self._run_end - commands.SETTLE_BYTES)
+        else:
+            self._run_consumer = consumer_id
+            self._run_first = first
+        commands.settle(out, consumer_id, self._run_first, last)
+        self._run_behind = last + 1
+        self._run_end = len(out)
+        self._pending_commands = True
+        self._mark()
+
+    def return_(self, consumer_id: i64, first: i64, last: i64, failed: bool) -> None:
+        """Message ids of a consumer go back to the queue."""
+        commands.return_(self._commands, consumer_id, first, last, failed)
+        self._command()
+
+    def discard(self, consumer_id: i64, first: i64, last: i64) -> None:
+        """Message ids of a consumer were rejected for good."""
+        commands.discard(self._commands, consumer_id, first, last)
+        self._command()
+
+    def cancel(self, consumer_id: i64) -> None:
+        """A consumer wants no more; it may still settle what it holds."""
+        commands.cancel(self._commands, consumer_id)
+        self._command()
+        self._unlink(consumer_id)
+
+    def down(self, consumer_id: i64) -> None:
+        """A consumer's channel is gone; what it was not sent is for others."""
+        if self._automatic.pop(int(consumer_id), False):
+            # What it was sent it has settled before.
+            commands.return_(self._commands, consumer_id, 0, ALL_IDS, True)
+        commands.down(self._commands, consumer_id)
+        self._command()
+        self._unlink(consumer_id)
+
+    def vanished(self, consumer_id: i64) -> None:
+        """A consumer is gone, and nobody knows what it has seen of what it was handed."""
+        self._automatic.pop(int(consumer_id), None)
+        self.down(consumer_id)
+
+    def get(self, consumer_id: i64, waiter: Waiter) -> None:
+        """Ask for one message; the reply's delivery is None if there is none."""
+        self._before_asking()
+        commands.get(self._commands, consumer_id)
+        self._ask(waiter)
+
+    def purge(self, waiter: Waiter) -> None:
+        """Drop all ready messages; the reply's `a` is how many."""
+        self._before_asking()
+        commands.purge(self._commands)
+        self._ask(waiter)
+
+    def ask(self, command: bytes, waiter: Waiter) -> None:
+        """Submit an encoded command that wants an answer."""
+        self._before_asking()
+        self._commands.write(command)
+        self._ask(waiter)
+
+    # For the node.
+
+    def seal(self) -> None:
+        """Make batches of what was gathered, and submit or apply them."""
+        if self._pending > 0:
+            self._seal_messages()
+        if self._pending_commands:
+            self._seal_commands(None)
+
+    def hurry(self) -> None:
+        """Seal in this turn what was kept for a moment."""
+        if self._pending_commands and not self.deleted:
+            self._urgent = True
+            self._mark()
+
+    def close(self) -> None:
+        """The queue was deleted: consumers are told, and whoever waits is let go."""
+        super().close()
+        links = self.links
+        self.links = {}
+        for link in links.values():
+            link.cancelled()
+
+    def consumer_count(self) -> i64:
+        """Consumers of this node."""
+        return len(self.links)
+
+    # For types.
+
+    @abstractmethod
+    def _seal_messages(self) -> None:
+        """Make a record batch of what was published, and pass it on."""
+
+    @abstractmethod
+    def _seal_commands(self, waiter: Waiter | None) -> None:
+        """Pass on the commands; a waiter gets the reply to the last of them."""
+
+    def _adopt(self, consumer_id: i64, limiter: Limiter | None) -> None:
+        """Give a new consumer its channel's shared limit; types without one ignore it."""
+
+    def _before_asking(self) -> None:
+        """A command that somebody waits for is about to be written."""
+
+    def _command(self) -> None:
+        self._pending_commands = True
+        self._urgent = True
+        self._mark()
+
+    def _ask(self, waiter: Waiter) -> None:
+        """Seal everything so far with the command just written, which `waiter` waits for."""
+        if self._pending > 0:
+            self._seal_messages()
+        self._seal_commands(waiter)
+        self._mark()
+
+    def _take_commands(self) -> bytes:
+        payload = self._commands.getvalue()
+        self._commands = BytesWriter()
+        self._run_end = NOT_SETTLED
+        self._pending_commands = False
+        self._urgent = False
+        return payload
+
+    def _unlink(self, consumer_id: i64) -> None:
+        if self.links.pop(consumer_id, None) is not None and not self.links:
+            self.exclusive_consumer = False
+            if self.auto_delete and not self.deleted:
+                self.host.queue_unused(self)
