@@ -294,6 +294,13 @@ def test_a_damaged_snapshot_is_written_anew(kind: str) -> None:
     assert drained(pair, client, 1) == [COUNT]
 
 
+def copy_on(station: Station, name: str) -> int:
+    """Which copy of the queue a node's tables name for a node."""
+    row = station.record(QUEUE).member_on(name)
+    assert row is not None
+    return int(row.incarnation)
+
+
 def rolled(pair: Pair, client: Client, station: Station, what: str) -> tuple[str, int]:
     """Where a queue's newest state or snapshot is, once it lies in a closed file of a node."""
     log = station.queue(QUEUE).log
@@ -336,6 +343,48 @@ def test_a_copy_that_cannot_be_started_is_brought_up_anew(what: str) -> None:
     station.start()
     pair.until(lambda: station.node.ready)
     assert int(member(station).hard_state.incarnation) != before
+
+
+@pytest.mark.parametrize("told", ["entries", "snapshot"])
+def test_a_copy_that_cannot_be_started_is_replaced_while_its_node_is_down(told: str) -> None:
+    """The tables name another one before they know the life that is to begin it."""
+    pair, client = filled(3, "quorum")
+    station = pair.stations["c"]
+    before = copy_on(station, "c")
+    client.declare("another", kind="quorum")
+    while not is_closed(station, COUNT):
+        client.publish("another", bytes(4_000))
+        pair.until(lambda: len(client.acked) == client.published)
+        pair.settle(3)
+    # Behind the snapshot; what says which copy this is can be read.
+    damage(station, COUNT)
+    station.kill()
+    station.start()
+
+    def granted() -> bool:
+        # It hears no more of the tables once they know this life of it, and asks all the same.
+        if station.node.cluster.session:
+            for name in "ab":
+                pair.withheld.setdefault((name, "c"), [])
+        return copy_on(pair.a, "c") != before
+
+    pair.until(granted)
+    assert any("is not started" in text for text in station.warnings)
+    assert copy_on(station, "c") == before
+    station.kill()
+    pair.withheld = {}
+    if told == "snapshot":
+        for name in "ab":
+            tables = pair.stations[name].node.tables
+            tables.snapshot()
+            tables.member().log.keep_recent(0)
+    station.start()
+    group_id = int(pair.a.queue(QUEUE).group_id)
+    pair.until(lambda: group_id in station.node.cluster.members)
+    assert int(member(station).hard_state.incarnation) == copy_on(pair.a, "c") != before
+    raft = member(station).raft
+    pair.until(lambda: raft.state.is_voter() and raft.commit_index == raft.last_index > 0)
+    assert drained(pair, station.client(), COUNT) == list(range(1, COUNT + 1))
 
 
 def test_a_copy_that_cannot_be_started_never_votes_under_its_old_name() -> None:

@@ -389,7 +389,12 @@ class Repairs:
         if record is None or record.group_id != group_id or record.kind != "quorum":
             return
         own = record.member_on(node.settings.node_name)
-        if not node.cluster.session or own is None or not self.spent(record, own.incarnation):
+        if not node.cluster.session or own is None:
+            return
+        if not self.spent(record, own.incarnation):
+            # Another one was named before the tables knew this life of the node, which is to begin
+            # it all the same.
+            node.tables.furnish(record)
             return
         why = self._why_not(record, own.voter)
         if why and why != damage.said:

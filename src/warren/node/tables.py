@@ -210,6 +210,13 @@ class Tables(Machine):
                 return False
         return True
 
+    def furnish(self, record: QueueRecord) -> bool:
+        """Begin a quorum queue's copy that is to be on this node and is not; whether it was not."""
+        lacking = self._lacks(self.vhosts[record.vhost], record)
+        if lacking:
+            self._start(record)
+        return lacking
+
     def submit(self, command: commands.Command, change: Change | None) -> None:
         """Have a change logged; `change` is told when it is in force here."""
         payload = commands.encode(command)
@@ -682,10 +689,7 @@ class Tables(Machine):
         """A queue's members should be others."""
         self._node.membership.unsettle(int(record.group_id))
         self._node.membership.placed(record)
-        vhost = self.vhosts[record.vhost]
-        if self._lacks(vhost, record):
-            self._start(record)
-        else:
+        if not self.furnish(record):
             copies.replace(self._node, record)
             self._note_copy(record)
 
