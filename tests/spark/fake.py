@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 import zlib
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from warren.client.messages import Returned
 from warren.client.table import Acquired, Batches, Checkout, OpenCheckout, Status
@@ -37,13 +38,29 @@ def record(
 
 
 def batch(
-    first: int, records: list[bytes], stamp_ms: int = 1_700_000_000_000, kind: int = 1
+    first: int,
+    records: list[bytes],
+    stamp_ms: int = 1_700_000_000_000,
+    kind: int = 1,
+    flavour: int = 0,
 ) -> bytes:
     """A record batch, drawn in docs/formats/record-batch.md."""
     lengths = b"".join(struct.pack("<I", len(r)) for r in records)
     payload = b"".join(records)
     head = struct.pack(
-        "<BBHQQQQIIqqq", kind, 0, FORMAT_VERSION, 7, 3, 1, first, len(records), 0, stamp_ms, 0, 0
+        "<BBHQQQQIIqqq",
+        kind,
+        flavour,
+        FORMAT_VERSION,
+        7,
+        3,
+        1,
+        first,
+        len(records),
+        0,
+        stamp_ms,
+        0,
+        0,
     )
     tail = head + lengths + payload
     return struct.pack("<III", 0x31425257, 12 + len(tail), zlib.crc32(tail)) + tail
@@ -66,12 +83,17 @@ class FakeQueue:
     groups: dict[str, FakeGroup] = field(default_factory=dict)
     next: int = 0
     batch_rows: int = 3
+    flavours: dict[int, int] = field(default_factory=dict)
 
     def put(self, *records: bytes) -> None:
         for one in records:
             self.messages[self.next] = one
             self.ready.append(self.next)
             self.next += 1
+
+    def flavour_of(self, number: int) -> int:
+        """As what a message is stored."""
+        return self.flavours.get(number, 0)
 
     def lose(self, number: int) -> None:
         """What should not happen: a message leaves without being settled."""
@@ -182,7 +204,9 @@ class FakeConnection:
             span = range(number, number + q.batch_rows)
             held = [n for n in span if n in q.messages]
             for low, high in runs_of(held):
-                out += batch(low, [q.messages[n] for n in range(low, high + 1)])
+                for flavour, run in groupby(range(low, high + 1), q.flavour_of):
+                    span = list(run)
+                    out += batch(span[0], [q.messages[n] for n in span], flavour=flavour)
             number += q.batch_rows
         return Batches(number, out)
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.spark.fake import NOTHING, batch, record
-from warren.errors import CorruptRecord
+from warren.errors import CorruptRecord, UnknownFlavour
 from warren.spark.columns import header_bytes, to_arrow
 from warren.spark.records import parse
 from warren.spark.schema import COLUMNS, arrow_schema, spark_schema
@@ -21,10 +21,12 @@ ALL = arrow_schema(COLUMNS)
 
 
 def rows(data: bytes, schema: pa.Schema = ALL) -> list[dict[str, object]]:
-    decoded = to_arrow(parse(data), "q", schema)
-    decoded.validate(full=True)
-    assert decoded.schema.equals(schema)
-    result: list[dict[str, object]] = decoded.to_pylist()
+    result: list[dict[str, object]] = []
+    for stored in parse(data):
+        decoded = to_arrow(stored, "q", schema)
+        decoded.validate(full=True)
+        assert decoded.schema.equals(schema)
+        result += decoded.to_pylist()
     return result
 
 
@@ -103,6 +105,18 @@ def test_rows_of_batches_that_hold_no_messages_are_skipped() -> None:
 
 def test_no_batches_are_no_rows() -> None:
     assert rows(b"") == []
+
+
+def test_batches_of_one_flavour_that_follow_each_other_are_decoded_together() -> None:
+    one, other = record(b"a"), b"of a later release"
+    data = batch(1, [one]) + batch(2, [one, one]) + batch(4, [other], flavour=7) + batch(5, [one])
+    assert [(stored.flavour, list(stored.numbers)) for stored in parse(data)] == [
+        (0, [1, 2, 3]),
+        (7, [4]),
+        (0, [5]),
+    ]
+    with pytest.raises(UnknownFlavour, match="messages 4 to 4 of queue 'q' are of flavour 7"):
+        rows(data)
 
 
 def test_a_body_larger_than_a_frame_is_joined() -> None:

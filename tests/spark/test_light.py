@@ -26,7 +26,7 @@ rich = Properties(
     content_type="a", delivery_mode=2, priority=1, message_id="m", timestamp=1, app_id="a"
 )
 columns = [name for name in COLUMNS if name != "headers"]
-rows = to_arrow(parse(batch(1, [record(b"x"), record(b"y", properties=rich)])), "q",
+rows = to_arrow(parse(batch(1, [record(b"x"), record(b"y", properties=rich)]))[0], "q",
                 arrow_schema(columns))
 print(rows.num_rows, "pandas" in sys.modules)
 """

@@ -70,7 +70,7 @@ def test_targets() -> None:
 def test_what_was_browsed_can_be_published_again_unchanged() -> None:
     properties = Properties(headers={"n": 5}, message_id="m", timestamp=1 << 60, cluster_id="c")
     data = batch(1, [record(b"body", "key", "ex", properties)])
-    browsed = to_arrow(parse(data), "origin", arrow_schema(COLUMNS))
+    browsed = to_arrow(parse(data)[0], "origin", arrow_schema(COLUMNS))
     check_columns(browsed.schema.names, ANYWHERE)
     (one,) = messages(browsed, ANYWHERE, "p", 0)
     assert one == Outgoing("ex", "key", properties.encode(), b"body")

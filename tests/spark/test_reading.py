@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.spark.fake import FakeBroker, record, runs_of
 from warren.client.table import Batches
-from warren.errors import CorruptRecord
+from warren.errors import CorruptRecord, UnknownFlavour
 from warren.spark import reading
 from warren.spark.broker import RowsLost
 from warren.spark.reading import count_rows, read_rows, spans, split_runs
@@ -71,6 +71,15 @@ def test_no_messages_are_no_parts() -> None:
 
 def test_runs_far_apart_are_read_around_not_through() -> None:
     assert list(spans([(1, 5), (7, 9), (5_000, 5_001)])) == [[(1, 5), (7, 9)], [(5_000, 5_001)]]
+
+
+def test_rows_of_an_unknown_flavour_fail_the_task_that_wants_them() -> None:
+    """Others read on, though they lie between."""
+    broker = fake(12)
+    broker.queue("q").flavours = {4: 7, 5: 7}
+    assert read(broker, [(0, 3), (6, 11)]) == [0, 1, 2, 3, 6, 7, 8, 9, 10, 11]
+    with pytest.raises(UnknownFlavour, match="messages 5 to 5 of queue 'q' are of flavour 7"):
+        read(broker, [(0, 3), (5, 8)])
 
 
 def test_a_row_that_is_gone_fails_the_task() -> None:

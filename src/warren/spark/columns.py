@@ -16,8 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from warren.client import ConnectionException
-from warren.errors import CorruptRecord
-from warren.spark.records import Block, Positions
+from warren.errors import CorruptRecord, UnknownFlavour
+from warren.message.flavours import AMQP091
+from warren.spark.records import Block, Positions, Stored
 from warren.spark.schema import arrow_type
 from warren.wire.amqp091.table import Value, decode_table
 
@@ -60,18 +61,23 @@ _PROPERTIES: Final = (
 )
 
 
-def to_arrow(block: Block, queue: str, schema: pa.Schema) -> pa.RecordBatch:
-    """Decode all rows of a block.
+def to_arrow(stored: Stored, queue: str, schema: pa.Schema) -> pa.RecordBatch:
+    """Decode records.
 
     Args:
-        block: What to decode.
+        stored: What to decode.
         queue: The queue's name, for the column `topic`.
         schema: Says which columns are wanted; from `warren.spark.schema.arrow_schema`.
 
     Raises:
         CorruptRecord: A record is not a well-formed publish.
+        UnknownFlavour: The records are of a flavour that this release cannot decode.
     """
-    rows = len(block)
+    if stored.flavour != AMQP091:
+        which = f"messages {stored.numbers[0]} to {stored.numbers[-1]} of queue {queue!r}"
+        raise UnknownFlavour(stored.flavour, which)
+    block = Block(stored)
+    rows = len(stored)
     wanted = set(schema.names)
     exchanges, exchanges_end, keys, keys_end = block.routing()
     columns = _properties(block, wanted)

@@ -16,7 +16,7 @@ import pyarrow as pa
 from warren.errors import CorruptRecord
 from warren.spark.broker import RowsLost, Runs, TableCalls
 from warren.spark.columns import to_arrow
-from warren.spark.records import Block, Positions, parse
+from warren.spark.records import Positions, Stored, parse
 
 #: Bytes asked for at once. An Arrow batch comes out about as large; at 1 KB a row that is 8,000
 #: rows, where Spark's cost per batch hardly shows. With twice that, buffers fall to the system at
@@ -93,13 +93,14 @@ def read_rows(
     Raises:
         RowsLost: `complete`, and some are gone.
         CorruptRecord: The bytes that came are not what they should be.
+        UnknownFlavour: Some were stored by a later release, in a way that this one cannot read.
     """
     for span in spans(runs):
         found = 0
-        for block in _read_span(tables, queue, span):
-            found += len(block)
-            for first in range(0, len(block), rows_max):
-                part = block.part(first, min(first + rows_max, len(block)))
+        for stored in _read_span(tables, queue, span):
+            found += len(stored)
+            for first in range(0, len(stored), rows_max):
+                part = stored.part(first, min(first + rows_max, len(stored)))
                 yield to_arrow(part, queue, schema)
         if complete and found != count_rows(span):
             raise RowsLost(
@@ -108,8 +109,8 @@ def read_rows(
             )
 
 
-def _read_span(tables: TableCalls, queue: str, span: list[tuple[int, int]]) -> Iterator[Block]:
-    """The blocks that hold a span's messages, cut down to them."""
+def _read_span(tables: TableCalls, queue: str, span: list[tuple[int, int]]) -> Iterator[Stored]:
+    """The records of a span's messages, and no others."""
     firsts = np.array([first for first, _ in span], np.int64)
     lasts = np.array([last for _, last in span], np.int64)
     at, end = span[0][0], span[-1][1]
@@ -117,14 +118,16 @@ def _read_span(tables: TableCalls, queue: str, span: list[tuple[int, int]]) -> I
         following, data = tables.read(queue, at, end, READ_BYTES)
         if following <= at:
             raise CorruptRecord("table.read", 0, f"no way on from message {at}")
-        block = parse(data)
-        numbers: Positions = block.numbers
-        if (numbers[1:] <= numbers[:-1]).any():
-            raise CorruptRecord("table.read", 0, f"messages from {at} on are out of order")
-        run = np.searchsorted(firsts, numbers, side="right") - 1
-        # What lies before `at` was in the blocks before; what lies before the span has run -1.
-        wanted = (numbers >= at) & (numbers < following) & (numbers <= lasts[run])
-        block = block.select(wanted)
-        if len(block):
-            yield block
+        before = -1
+        for stored in parse(data):
+            numbers: Positions = stored.numbers
+            if numbers[0] <= before or (numbers[1:] <= numbers[:-1]).any():
+                raise CorruptRecord("table.read", 0, f"messages from {at} on are out of order")
+            before = int(numbers[-1])
+            run = np.searchsorted(firsts, numbers, side="right") - 1
+            # What lies before `at` came with earlier reads; what lies before the span has run -1.
+            wanted = (numbers >= at) & (numbers < following) & (numbers <= lasts[run])
+            stored = stored.select(wanted)
+            if len(stored):
+                yield stored
         at = following

@@ -4,7 +4,9 @@
 
     header, 80 bytes   lengths, u32 LE x count   records, back to back
 
-and a message's record is the frames of its publish, as they came::
+`parse` checks each batch's checksum and finds its records, whatever flavour they are of. A `Block`
+holds records of flavour 0, of many batches: the frames of publishes, as they came
+(`warren.message.amqp091.record` has a diagram)::
 
     method frame                        header frame                       body frames, 0 or more
     01 channel size                     02 channel size                    03 channel size
@@ -14,12 +16,9 @@ and a message's record is the frames of its publish, as they came::
       bits u8                           CE
     CE
 
-    frame = u8 type, u16 channel, u32 size, payload of that size, u8 CE; AMQP numbers are big-endian
-
-A `Block` holds many batches and all their records as numpy columns: every step of decoding is one
-operation on a whole column, so a row costs nanoseconds and rows of different shapes need no case
-of their own. The broker checked the frames when they came; here each batch's checksum is checked,
-and afterwards that every part of every record ends where the next begins.
+All is numpy columns: every step of decoding is one operation on a whole column, so a row costs
+nanoseconds and rows of different shapes need no case of their own. The broker checked the frames
+when they came; here it is checked that every part of every record ends where the next begins.
 """
 
 from __future__ import annotations
@@ -32,37 +31,80 @@ import numpy as np
 import numpy.typing as npt
 
 from warren.errors import CorruptRecord
+from warren.limits import FRAME_OVERHEAD_BYTES
 from warren.log.batch import FORMAT_VERSION, HEADER_BYTES, KIND_MESSAGES, KIND_TRANSIENT, MAGIC
+from warren.message.amqp091.record import (
+    BODY_SIZE_AT,
+    FRAME_HEAD_BYTES,
+    HEADER_PROPERTIES_AT,
+    NAMES_AT,
+    NAMES_TAIL_BYTES,
+)
 
 Positions = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
-#: magic, size, checksum, kind, flags, version, group, index, term, first, count, reserved, stamp,
+#: magic, size, checksum, kind, flavour, version, group, index, term, first, count, reserved, stamp,
 #: session, sequence
 HEADER: Final = struct.Struct("<IIIBBHQQQQIIqqq")
 
 #: The checksum covers everything behind its own field.
 CHECKED_FROM: Final = 12
 
-_FRAME_HEADER: Final = 7
-_FRAME_OVERHEAD: Final = 8
-#: From the start of the header frame to its body size, its flags and its properties.
-_BODY_SIZE_AT: Final = 11
-_FLAGS_AT: Final = 19
-_PROPERTIES_AT: Final = 21
-#: From the start of the method frame to the exchange's length.
-_EXCHANGE_AT: Final = 13
+_FLAGS_BYTES: Final = 2
 
 
-class Block:
-    """Messages of one `table.read`, as columns; all positions are offsets into `data`.
+class Stored:
+    """Records of one flavour, of one `table.read`; positions are offsets into `data`.
 
     Attributes:
+        flavour: What the records are (`warren.message.flavours`).
         data: The raw bytes the positions point into.
-        view: The same as numpy bytes.
         numbers: Message numbers in the queue, ascending.
         stamps_ms: When the broker took each message, milliseconds since the epoch.
         starts, ends: Each record.
+    """
+
+    def __init__(
+        self, flavour: int, data: bytes, numbers: Positions, stamps_ms: Positions,
+        starts: Positions, ends: Positions,
+    ) -> None:  # fmt: skip
+        self.flavour = flavour
+        self.data = data
+        self.numbers = numbers
+        self.stamps_ms = stamps_ms
+        self.starts = starts
+        self.ends = ends
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def select(self, rows: npt.NDArray[np.bool_]) -> Stored:
+        """Some of the records, sharing the bytes."""
+        if rows.all():
+            return self
+        return Stored(
+            self.flavour, self.data, self.numbers[rows], self.stamps_ms[rows], self.starts[rows],
+            self.ends[rows],
+        )  # fmt: skip
+
+    def part(self, first: int, last: int) -> Stored:
+        """The records in the rows `first` to `last - 1`, sharing the bytes."""
+        if first == 0 and last == len(self):
+            return self
+        cut = slice(first, last)
+        return Stored(
+            self.flavour, self.data, self.numbers[cut], self.stamps_ms[cut], self.starts[cut],
+            self.ends[cut],
+        )  # fmt: skip
+
+
+class Block:
+    """Messages that are frames of AMQP 0-9-1, as columns; positions are offsets into `data`.
+
+    Attributes:
+        data, numbers, stamps_ms, starts, ends: As in `Stored`.
+        view: The data as numpy bytes.
         headers: Each content header frame.
         bodies: The first byte of each message's first body frame's payload.
         body_sizes: Bytes of each body.
@@ -71,16 +113,13 @@ class Block:
         properties, properties_end: The encoded properties after the flags.
     """
 
-    def __init__(
-        self, data: bytes, numbers: Positions, stamps_ms: Positions, starts: Positions,
-        ends: Positions,
-    ) -> None:  # fmt: skip
-        self.data = data
-        self.view: Bytes = np.frombuffer(data, np.uint8)
-        self.numbers = numbers
-        self.stamps_ms = stamps_ms
-        self.starts = starts
-        self.ends = ends
+    def __init__(self, stored: Stored) -> None:
+        self.data = stored.data
+        self.view: Bytes = np.frombuffer(stored.data, np.uint8)
+        self.numbers = stored.numbers
+        self.stamps_ms = stored.stamps_ms
+        self.starts = stored.starts
+        self.ends = stored.ends
         with np.errstate(over="ignore"):
             self._walk()
 
@@ -89,14 +128,14 @@ class Block:
 
     def _walk(self) -> None:
         """Follow the frames of all records at once."""
-        self.headers = self.starts + self.u32(self.starts + 3) + _FRAME_OVERHEAD
-        after = self.headers + self.u32(self.headers + 3) + _FRAME_OVERHEAD
-        self.flags = self.u16(self.headers + _FLAGS_AT)
-        self.properties = self.headers + _PROPERTIES_AT
+        self.headers = self.starts + self.u32(self.starts + 3) + FRAME_OVERHEAD_BYTES
+        after = self.headers + self.u32(self.headers + 3) + FRAME_OVERHEAD_BYTES
+        self.flags = self.u16(self.headers + HEADER_PROPERTIES_AT)
+        self.properties = self.headers + HEADER_PROPERTIES_AT + _FLAGS_BYTES
         self.properties_end = after - 1
-        self.body_sizes = self.u64(self.headers + _BODY_SIZE_AT)
-        self.bodies = after + _FRAME_HEADER
-        one_frame = after + self.body_sizes + _FRAME_OVERHEAD == self.ends
+        self.body_sizes = self.u64(self.headers + BODY_SIZE_AT)
+        self.bodies = after + FRAME_HEAD_BYTES
+        one_frame = after + self.body_sizes + FRAME_OVERHEAD_BYTES == self.ends
         self.whole: npt.NDArray[np.bool_] = one_frame | (self.body_sizes == 0)
         sound = (
             (self.view_at(self.starts) == 1)
@@ -144,10 +183,10 @@ class Block:
         Raises:
             CorruptRecord: The names do not fill the method frame.
         """
-        exchanges, exchanges_end = self.strings(self.starts + _EXCHANGE_AT)
+        exchanges, exchanges_end = self.strings(self.starts + NAMES_AT)
         keys, keys_end = self.strings(exchanges_end)
-        if not (keys_end + 2 == self.headers).all():
-            bad = int(np.argmin(keys_end + 2 == self.headers))
+        if not (keys_end + NAMES_TAIL_BYTES == self.headers).all():
+            bad = int(np.argmin(keys_end + NAMES_TAIL_BYTES == self.headers))
             raise CorruptRecord(
                 "table.read", int(self.starts[bad]), f"message {self.numbers[bad]}: bad publish"
             )
@@ -159,54 +198,60 @@ class Block:
         Raises:
             CorruptRecord: The body frames do not add up to the announced size.
         """
-        at = int(self.bodies[row]) - _FRAME_HEADER
+        at = int(self.bodies[row]) - FRAME_HEAD_BYTES
         end = int(self.ends[row])
         pieces = []
-        while at + _FRAME_OVERHEAD <= end and self.data[at] == 3:
+        while at + FRAME_OVERHEAD_BYTES <= end and self.data[at] == 3:
             size = int.from_bytes(self.data[at + 3 : at + 7], "big")
-            pieces.append(self.data[at + _FRAME_HEADER : at + _FRAME_HEADER + size])
-            at += size + _FRAME_OVERHEAD
+            pieces.append(self.data[at + FRAME_HEAD_BYTES : at + FRAME_HEAD_BYTES + size])
+            at += size + FRAME_OVERHEAD_BYTES
         body = b"".join(pieces)
         if at != end or len(body) != self.body_sizes[row]:
             raise CorruptRecord("table.read", at, f"message {self.numbers[row]} has a bad body")
         return body
 
-    def select(self, rows: npt.NDArray[np.bool_]) -> Block:
-        """The block with some rows only, sharing the bytes."""
-        if rows.all():
-            return self
-        return Block(
-            self.data, self.numbers[rows], self.stamps_ms[rows], self.starts[rows], self.ends[rows]
-        )
 
-    def part(self, first: int, last: int) -> Block:
-        """The block with the rows `first` to `last - 1`, sharing the bytes."""
-        if first == 0 and last == len(self):
-            return self
-        cut = slice(first, last)
-        return Block(
-            self.data, self.numbers[cut], self.stamps_ms[cut], self.starts[cut], self.ends[cut]
-        )
+class _Stretch:
+    """Batches of one flavour that follow each other."""
+
+    def __init__(self, flavour: int) -> None:
+        self.flavour = flavour
+        self.firsts: list[int] = []
+        self.counts: list[int] = []
+        self.stamps: list[int] = []
+        self.payloads: list[int] = []
+        self.lengths: list[npt.NDArray[np.uint32]] = []
+
+    def stored(self, data: bytes) -> Stored:
+        """The records of these batches, in their order."""
+        sizes = np.concatenate(self.lengths).astype(np.int64)
+        per_batch = np.array(self.counts, np.int64)
+        batch_rows = np.cumsum(per_batch) - per_batch  # the row each batch starts with
+        ends = np.cumsum(sizes)
+        # Ends counted as if the payloads were back to back, moved to where each payload lies.
+        ends += np.repeat(np.array(self.payloads) - (ends - sizes)[batch_rows], per_batch)
+        rows = np.arange(len(sizes))
+        numbers = rows + np.repeat(np.array(self.firsts, np.int64) - batch_rows, per_batch)
+        stamps_ms = np.repeat(np.array(self.stamps, np.int64), per_batch)
+        return Stored(self.flavour, data, numbers, stamps_ms, ends - sizes, ends)
 
 
-def parse(data: bytes) -> Block:
-    """Find all messages in the bytes of whole record batches; batches of other kinds are skipped.
+def parse(data: bytes) -> list[Stored]:
+    """Find all records in the bytes of whole record batches; batches of other kinds are skipped.
+
+    Returns:
+        The records in their order, those of batches of one flavour that follow each other together.
 
     Raises:
-        CorruptRecord: The bytes are not record batches of a known version, a checksum is wrong, or
-            a record is not a publish.
+        CorruptRecord: The bytes are not record batches of a known version, or a checksum is wrong.
     """
     at = 0
-    firsts: list[int] = []
-    counts: list[int] = []
-    stamps: list[int] = []
-    payloads: list[int] = []
-    lengths: list[npt.NDArray[np.uint32]] = []
+    stretches: list[_Stretch] = []
     view = memoryview(data)
     while at < len(data):
         if len(data) - at < HEADER_BYTES:
             raise CorruptRecord("table.read", at, "the last record batch is cut")
-        (magic, size, checksum, kind, _, version, _, _, _, first, count, _, stamp, _, _) = (
+        (magic, size, checksum, kind, flavour, version, _, _, _, first, count, _, stamp, _, _) = (
             HEADER.unpack_from(data, at)
         )
         if magic != MAGIC or version != FORMAT_VERSION:
@@ -216,22 +261,13 @@ def parse(data: bytes) -> Block:
         if zlib.crc32(view[at + CHECKED_FROM : at + size]) != checksum:
             raise CorruptRecord("table.read", at, "wrong checksum")
         if count and kind in (KIND_MESSAGES, KIND_TRANSIENT):
-            firsts.append(first)
-            counts.append(count)
-            stamps.append(stamp)
-            payloads.append(at + HEADER_BYTES + 4 * count)
-            lengths.append(np.frombuffer(data, "<u4", count, at + HEADER_BYTES))
+            if not stretches or stretches[-1].flavour != flavour:
+                stretches.append(_Stretch(flavour))
+            stretch = stretches[-1]
+            stretch.firsts.append(first)
+            stretch.counts.append(count)
+            stretch.stamps.append(stamp)
+            stretch.payloads.append(at + HEADER_BYTES + 4 * count)
+            stretch.lengths.append(np.frombuffer(data, "<u4", count, at + HEADER_BYTES))
         at += size
-    if not firsts:
-        nothing: Positions = np.empty(0, np.int64)
-        return Block(data, nothing, nothing, nothing, nothing)
-    sizes = np.concatenate(lengths).astype(np.int64)
-    per_batch = np.array(counts, np.int64)
-    batch_rows = np.cumsum(per_batch) - per_batch  # the row each batch starts with
-    ends = np.cumsum(sizes)
-    # Ends counted as if the payloads were back to back, moved to where each payload lies.
-    ends += np.repeat(np.array(payloads) - (ends - sizes)[batch_rows], per_batch)
-    rows = np.arange(len(sizes))
-    numbers = rows + np.repeat(np.array(firsts, np.int64) - batch_rows, per_batch)
-    stamps_ms = np.repeat(np.array(stamps, np.int64), per_batch)
-    return Block(data, numbers, stamps_ms, ends - sizes, ends)
+    return [stretch.stored(data) for stretch in stretches]
