@@ -12,9 +12,12 @@ from queue import SimpleQueue
 from warren.ports import Job
 
 SLOW_NS = 2_000_000
-"""A brief job that took longer than this shows that the disk is busy, or failing."""
+"""What a brief job takes at most where the disk is prompt; the rest of a longer one is delay."""
+DELAY_NS_MAX = 25_000_000
+"""Delay of brief jobs within `PROBATION_NS`, all told, that shows a disk which is busy or fails.
+Where other work keeps the processors busy, single jobs seem slow now and then."""
 PROBATION_NS = 250_000_000
-"""For so long after such a job all go to their threads, so that a bad disk stops the loop once."""
+"""For so long after that all go to their threads, so that a bad disk stops the loop once."""
 
 
 def no_hook() -> None:
@@ -64,6 +67,9 @@ class ThreadExecutor:
         self._kept_since_ns = 0
         """Since when a brief job has kept the loop; 0 while none does."""
         self._slow_until_ns = 0
+        self._delay_ns = 0
+        """Delay of brief jobs since `_delay_since_ns`."""
+        self._delay_since_ns = 0
         self._lock = threading.Lock()
         self._woken = False
         self._unreported = 0
@@ -106,9 +112,19 @@ class ThreadExecutor:
             self._kept_since_ns = 0
         ended = time.monotonic_ns()
         if ended - started_ns > SLOW_NS:
-            self._slow_until_ns = ended + PROBATION_NS
+            self._delayed(ended - started_ns - SLOW_NS, ended)
         job.done(error)
         self._here = False
+
+    def _delayed(self, delay_ns: int, now_ns: int) -> None:
+        """Count what a brief job took too long; if it is much, the next ones go to threads."""
+        if now_ns - self._delay_since_ns > PROBATION_NS:
+            self._delay_since_ns = now_ns
+            self._delay_ns = 0
+        self._delay_ns += delay_ns
+        if self._delay_ns > DELAY_NS_MAX:
+            self._slow_until_ns = now_ns + PROBATION_NS
+            self._delay_ns = 0
 
     def kept_ms(self) -> int:
         """How long a brief job has kept the loop by now; 0 while none does. For any thread."""
