@@ -434,6 +434,67 @@ def test_a_classic_queue_that_cannot_be_started_leaves_the_others_alone() -> Non
     pair.until(lambda: not pair.a.disk.exists(path))
 
 
+def halted() -> tuple[Pair, Client]:
+    """A classic queue that its node cannot start, and a client of another node."""
+    pair, client = filled(2, "classic")
+    path, offset = rolled(pair, client, pair.a, "snapshot")
+    pair.a.kill()
+    pair.a.disk.flip(path, offset + HEADER_BYTES + 1, 1)
+    pair.a.start()
+    far = pair.stations["b"]
+    pair.until(lambda: pair.a.node.ready and far.node.remotes.line("a").number > 0)
+    return pair, far.client()
+
+
+def test_who_uses_a_queue_that_cannot_be_started_from_another_node_is_answered() -> None:
+    """Nobody waits for ever, and other queues of that node go on over the same line."""
+    pair, client = halted()
+    assert isinstance(pair.a.client().declare("whole"), spec.QueueDeclareOk)
+    other = pair.stations["b"].client()
+    pair.until(lambda: "whole" in pair.stations["b"].node.tables.vhosts["/"].queues)
+    other.consume("whole")
+    asked: list[spec.Method] = [
+        spec.QueueDeclare(0, QUEUE, True),
+        spec.QueuePurge(0, QUEUE, False),
+        spec.BasicGet(0, QUEUE, False),
+        spec.BasicConsume(0, QUEUE),
+        spec.QueueDelete(0, QUEUE, True, False, False),
+    ]
+    for method in asked:
+        answer = client.call(method)
+        assert isinstance(answer, spec.ChannelClose) and answer.reply_code == 404, method
+        assert "home node 'a' of durable queue 'orders'" in answer.reply_text
+    client.call(spec.ConfirmSelect(False))
+    client.published = 0
+    client.publish(QUEUE, b"lost")
+    pair.until(lambda: client.nacked == {1})
+    client.publish("whole", b"kept")
+    pair.until(lambda: other.bodies() == [b"kept"] and client.acked == {2})
+
+
+@pytest.mark.parametrize("node", "ab")
+def test_a_queue_that_cannot_be_started_can_be_deleted_through_any_node(node: str) -> None:
+    pair, _ = halted()
+    client = pair.stations[node].client()
+    answer = client.call(spec.QueueDelete(0, QUEUE, False, False, False))
+    assert isinstance(answer, spec.QueueDeleteOk)
+    pair.until(lambda: QUEUE not in pair.a.node.tables.vhosts["/"].queues)
+    assert isinstance(client.declare(QUEUE), spec.QueueDeclareOk)
+    client.publish(QUEUE, b"new")
+    far = pair.stations["b"].client()
+    pair.until(lambda: QUEUE in pair.stations["b"].node.tables.vhosts["/"].queues)
+    got: list[bytes] = []
+
+    def came() -> bool:
+        found = far.get(QUEUE)
+        if found is not None:
+            got.append(found.body)
+        return len(got) > 0
+
+    pair.until(came)
+    assert got == [b"new"]
+
+
 def test_what_a_start_found_gone_is_said_once_the_queue_is_named() -> None:
     """A cluster's node reads its log before the others tell it which queues there are."""
     pair = Pair(file_bytes=FILE_BYTES)

@@ -739,7 +739,7 @@ class Tables(Machine):
         vhost.queues[record.name] = queue
         if record.kind != "quorum":
             if self._node.repairs.halts(int(record.group_id)):
-                self._node.remotes.halted(queue)
+                self._node.remotes.halt(queue)
             else:
                 self._node.remotes.started(queue)
 
@@ -787,8 +787,7 @@ class Tables(Machine):
         queue.seal()
         queue.close()
         unfit = self._node.repairs.begun(int(queue.group_id))
-        if not unfit:
-            self._node.remotes.stopped(queue)
+        self._node.remotes.stopped(queue)
         if self.logged.pop(int(queue.group_id), None) is not None or unfit:
             self._node.cluster.remove(queue.group_id)
             self._node.log.drop(int(queue.group_id))

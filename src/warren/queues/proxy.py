@@ -169,7 +169,11 @@ class Inbox:
 
 @final
 class ProxyQueue(GatheringQueue):
-    """A queue of another node: passes on what channels want of it, and what comes for them."""
+    """A queue of another node: passes on what channels want of it, and what comes for them.
+
+    Attributes:
+        halted: Whether its node has said over this line that it cannot start it.
+    """
 
     def __init__(
         self, host: Host, vhost: str, name: str, kind: str, durable: bool, line: Line
@@ -177,6 +181,7 @@ class ProxyQueue(GatheringQueue):
         super().__init__(host, vhost, name, kind)
         self.durable: bool = durable
         self.line: Line = line
+        self.halted: bool = False
         self.unsafe_bytes: i64 = 0
         self._held: bool = False
         self._sequence: i64 = 0
@@ -217,6 +222,15 @@ class ProxyQueue(GatheringQueue):
 
     def lost(self) -> None:
         """The line is gone, and with it all that was under way."""
+        self.halted = False
+        self._end()
+
+    def halt(self) -> None:
+        """Its node cannot start it: what was asked of it is refused, but it may be deleted."""
+        self.halted = True
+        self._end()
+
+    def _end(self) -> None:
         links = self._abandon()
         self.links = {}
         self.exclusive_consumer = False

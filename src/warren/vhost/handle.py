@@ -127,9 +127,13 @@ class DeletingRemote(Waiter):
         self._vhost.finish_delete(self._command, self._change)
 
     def abandoned(self) -> None:
-        """Another client deleted it, which is no error; or its node went down."""
+        """Another client deleted it, which is no error; or its node went down, or cannot use it."""
+        request = self._request
         if self._queue.deleted:
             self._change.pending.succeeded(QueueDeleted(0))
+        elif self._queue.halted and not request.if_unused and not request.if_empty:
+            # Nobody knows what it holds, and it is to go whatever that is.
+            self._vhost.finish_delete(self._command, self._change)
         else:
             self._change.pending.refused(Refusal(NOT_FOUND, self._queue.absence()))
 

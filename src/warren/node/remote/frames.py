@@ -2,7 +2,8 @@
 
 Each begins as `replication.frames` says, and goes on with the number of the line, i64:
 
-    OPEN, OPENED, CLOSE, CLOSED   group 0, nothing more
+    OPEN, OPENED, CLOSE   group 0, nothing more
+    CLOSED    nothing more; group 0, or that of a queue that its node cannot start
     MESSAGES  sequence i64, flags u8, count u32, lengths count x u32, payload
     COMMANDS  sequence i64, flags u8, commands of `queues.fifo.commands`
     STORED    as often as need be: sequence i64, refused u8

@@ -44,7 +44,6 @@ FOR_QUEUES_NODE: Final = (
 
 WARN_MS: Final = 60_000
 """Lost messages that nobody waits for are told of at most so often for each node."""
-NEVER_MS: Final = 1 << 62
 OPEN_AGAIN_MS: Final = 1_000
 """A line that was not answered for so long is opened under another number."""
 COMING_MS: Final = 5_000
@@ -165,14 +164,17 @@ class Front(Line):
                 self.number = number
                 self._go_on()
             return
-        if kind == line_frames.CLOSED:
+        group_id = int(frames.group_of(frame))
+        if kind == line_frames.CLOSED and group_id == 0:
             if number == self._opening or number == self.number:
                 self.close()
             return
-        queue = self.queues.get(int(frames.group_of(frame)))
+        queue = self.queues.get(group_id)
         if number != self.number or queue is None:
             return
-        if kind == line_frames.DELIVER:
+        if kind == line_frames.CLOSED:
+            queue.halt()
+        elif kind == line_frames.DELIVER:
             self._arrived(queue, frame)
         elif kind == line_frames.STORED:
             at: i64 = line_frames.LINE_BYTES
@@ -314,6 +316,7 @@ class Remotes:
 
     Attributes:
         owned: The classic queues of this node, by group.
+        halted: Groups of those that cannot be used, since their log is damaged.
         gone: Groups of those that were deleted, so that what comes for them late is no riddle.
         stopping: Whether this node serves nobody any more.
     """
@@ -321,6 +324,7 @@ class Remotes:
     def __init__(self, node: Node) -> None:
         self.node: Node = node
         self.owned: dict[int, Queue] = {}
+        self.halted: dict[int, None] = {}
         self.gone: dict[int, i64] = {}
         self.stopping: bool = False
         self._fronts: dict[str, Front] = {}
@@ -370,16 +374,21 @@ class Remotes:
             for served in self._served.values():
                 served.started(queue.group_id)
 
-    def halted(self, queue: Queue) -> None:
-        """A classic queue of this node cannot be used: what comes for it is no riddle."""
-        self.gone[int(queue.group_id)] = NEVER_MS
+    def halt(self, queue: Queue) -> None:
+        """A classic queue of this node cannot be used: whoever asks for it is told so."""
+        self.halted[int(queue.group_id)] = None
+        for served in self._served.values():
+            served.started(queue.group_id)
 
     def stopped(self, queue: Queue) -> None:
         """It is deleted."""
         group_id = int(queue.group_id)
-        if isinstance(queue, ProxyQueue):
+        halted = group_id in self.halted
+        if halted:
+            del self.halted[group_id]
+        elif isinstance(queue, ProxyQueue):
             self.line(queue.line.owner).dismiss(group_id)
-        elif self.owned.pop(group_id, None) is not None:
+        if halted or self.owned.pop(group_id, None) is not None:
             self.gone[group_id] = self.node.monotonic_ms() + 6 * EARLY_MS
             for served in self._served.values():
                 served.stopped(group_id)

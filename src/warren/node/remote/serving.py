@@ -105,7 +105,10 @@ class Served:
 
     def say_closed(self, number: i64) -> None:
         """Tell the front that a line is gone."""
-        closed = line_frames.line_head(line_frames.CLOSED, 0, number).getvalue()
+        self._say_closed(0, number)
+
+    def _say_closed(self, group_id: i64, number: i64) -> None:
+        closed = line_frames.line_head(line_frames.CLOSED, group_id, number).getvalue()
         self.remotes.node.cluster.send(self.front, [closed])
 
     def received(self, frame: bytes, kind: i64) -> None:
@@ -131,7 +134,10 @@ class Served:
         if served is None:
             queue = self.remotes.owned.get(group_id)
             if queue is None:
-                if group_id not in self.remotes.gone:
+                if group_id in self.remotes.halted:
+                    # Nobody else tells the front, and its clients wait.
+                    self._say_closed(group_id, self.number)
+                elif group_id not in self.remotes.gone:
                     until = self.remotes.node.monotonic_ms() + EARLY_MS
                     many = self._early_bytes > EARLY_BYTES_MAX
                     self._early.append(EarlyFrame(frame, until))
