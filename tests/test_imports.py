@@ -38,7 +38,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "protocols": VHOST,
     "node": NODE - {"node"},
     "config": BASE | {"log", "protocols"},
-    "admin": NODE | {"client", "config"},
+    "admin": BASE | {"client", "config", "metadata", "node", "protocols", "queues", "vhost"},
     "server": NODE | {"admin", "config"},
     "client": WIRE,
     "spark": WIRE | {"client", "log", "message"},
@@ -89,6 +89,49 @@ def test_imports_go_downwards(path: Path) -> None:
         if other != room and other not in MAY_IMPORT[room]
     ]
     assert not wrong, "\n".join(wrong)
+
+
+SERVICE = BASE | {"metadata", "node", "protocols", "queues", "vhost", "admin.service"}
+
+ADMIN_MAY_IMPORT: dict[str, set[str]] = {
+    "service": SERVICE,
+    "control": SERVICE,
+    "cli": BASE | {"client", "config", "protocols", "admin.cli", "admin.service.rows"},
+}
+"""For each part of `admin`, what its modules may import: the command knows rows, and no node."""
+
+
+def outside_of(part: str, tree: ast.Module) -> list[str]:
+    """What a module of a part of `admin` imports and may not."""
+    wrong = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("warren."):
+            module = str(node.module).removeprefix("warren.")
+            names = [f"{module}.{alias.name}" for alias in node.names]
+            allowed = tuple(f"{name}." for name in ADMIN_MAY_IMPORT[part])
+            wrong += [name for name in names if not f"{name}.".startswith(allowed)]
+    return wrong
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in FILES if room_of(path) == "admin" and path.name != "__init__.py"],
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
+def test_ways_in_go_through_the_service(path: Path) -> None:
+    part = path.relative_to(SOURCE / "warren" / "admin").with_suffix("").parts[0]
+    assert not outside_of(part, ast.parse(path.read_text(encoding="utf-8")))
+
+
+def test_a_way_around_the_service_is_found() -> None:
+    text = (
+        "from warren.admin.service import cluster, rows\n"
+        "from warren.admin.service.rows import Row\n"
+        "def f() -> None:\n    from warren.node.node import Node\n"
+    )
+    found = outside_of("cli", ast.parse(text))
+    assert found == ["admin.service.cluster", "node.node.Node"]
+    assert outside_of("service", ast.parse("from warren.config import config\n"))
 
 
 def test_directions_have_no_cycle() -> None:

@@ -30,7 +30,9 @@ MAY_TOUCH: dict[str, set[str]] = {
     "client": {"selectors", "socket", "ssl", "threading", "time"},
 }
 
-CLEAR_ROOMS = {"client", "log", "message", "metadata", "raft", "routing", "spark", "vhost", "wire"}
+CLEAR_ROOMS = {
+    *("admin", "client", "log", "message", "metadata", "raft", "routing", "spark", "vhost", "wire"),
+}
 """Rooms whose docstrings all say who does what; others join when theirs do."""
 
 UNCLEAR = re.compile(r"\b([Ww]hoever|[Ss]omebody|[Ss]omeone|[Nn]obody)\b|^See `")

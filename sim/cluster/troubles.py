@@ -13,7 +13,7 @@ from sim.cluster.site import Site
 from sim.cluster.spoiling import Spoiling
 from sim.cuts import deafen_one, garble_one, have_all_read, lose_one
 from sim.troubles import HOUR_MS, WIDE_BYTES
-from warren.errors import ClusterError
+from warren.errors import Refusal
 from warren.metadata.commands import ClearPolicy, Command, SetPolicy
 from warren.metadata.member_checks import add_member, delete_member, voters
 from warren.metadata.placement import BALANCED, CLIENT_LOCAL
@@ -262,8 +262,8 @@ class ClusterTroubles:
             word = "loses"
             try:
                 command = delete_member(queue, name, members.running(), False)
-            except ClusterError as error:
-                world.say("%s: %s", site.name, error)
+            except Refusal as error:
+                world.say("%s: %s", site.name, error.text)
                 return
         if command is not None:
             world.say("%s: %s %s a vote in %s", site.name, name, word, queue.name)

@@ -43,7 +43,7 @@ from sim.model import (
 )
 from sim.short_lived import add_renewers
 from sim.stage import Stage
-from warren.errors import ClusterError
+from warren.errors import Refusal
 from warren.metadata.commands import Command
 from warren.metadata.node_checks import check_remove_node
 from warren.metadata.tables import LIFE_SHIFT
@@ -364,8 +364,8 @@ class ClusterWorld(Stage):
             running = not node.cluster.detector.suspected(name)
             try:
                 command = check_remove_node(node.tables.machine, name, running)
-            except ClusterError as error:
-                self.say("%s: %s", other.name, error)
+            except Refusal as error:
+                self.say("%s: %s", other.name, error.text)
                 continue
             self.submit(other, command)
             break

@@ -27,6 +27,8 @@ EXHAUSTED: Final = "EXHAUSTED"
 """There is a bound to how many there may be, and it is reached."""
 TIMED_OUT: Final = "TIMED_OUT"
 """It was not done in time, for want of a majority; it may yet come about."""
+NO_MAJORITY: Final = "NO_MAJORITY"
+"""It takes a majority of nodes, which is not there; nothing was done."""
 
 
 class BrokerError(Exception):

@@ -20,6 +20,7 @@ from tests.support.broker import HOST, Broker, free_port
 from tests.support.patience import patient
 from warren.__main__ import main
 from warren.admin.cli import asking
+from warren.admin.service.rows import MemberChange
 
 SECONDS_MAX = patient(30)
 
@@ -176,8 +177,8 @@ def test_the_first_user_and_vhost_are_as_configured(make_broker: Callable[..., B
 
 
 ROWS = [
-    {"vhost": "/", "name": "q1", "size": 1, "result": "error: no majority", "ok": False},
-    {"vhost": "/", "name": "q2", "size": 2, "result": "ok", "ok": True},
+    MemberChange(vhost="/", name="q1", size=1, result="refused", problem="no majority"),
+    MemberChange(vhost="/", name="q2", size=2, result="ok", problem=""),
 ]
 
 
@@ -187,8 +188,9 @@ def test_a_queue_that_fails_is_one_row_of_many(
 ) -> None:
     """Wherever it stands; the table and the JSON have RabbitMQ's columns."""
 
-    def answered(words: Any, asked: Any, seconds: float) -> tuple[int, Any]:
-        return 0, [dict(row) for row in ROWS]
+    def answered(words: Any, operation: Any, asked: Any, shape: Any, _: float) -> tuple[int, Any]:
+        assert (operation, shape) == (action.split()[0], list[MemberChange])
+        return 0, ROWS
 
     monkeypatch.setattr(asking, "put", answered)
     done = warren("queues", *action.split())
@@ -200,7 +202,9 @@ def test_a_queue_that_fails_is_one_row_of_many(
     ]
     done = warren("queues", *action.split(), "--json")
     assert done.returncode == 1
-    columns = ("vhost", "name", "size", "result")
-    assert json.loads(done.stdout) == [{key: row[key] for key in columns} for row in ROWS]
+    assert json.loads(done.stdout) == [
+        {"vhost": "/", "name": "q1", "size": 1, "result": "error: no majority"},
+        {"vhost": "/", "name": "q2", "size": 2, "result": "ok"},
+    ]
     done = warren("queues", *action.split(), "--json", "--errors-only")
     assert [row["name"] for row in json.loads(done.stdout)] == ["q1"]

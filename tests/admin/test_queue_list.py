@@ -3,37 +3,59 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
 
+from tests.admin.host import service_of
 from tests.node.pair import Pair
+from warren.admin.control import UNKNOWN_REQUEST, UNREAD_BYTES_MAX, ControlSocket
 from warren.admin.service import queues, slices
-from warren.admin.service.queues import UNREAD_BYTES_MAX, QueueList
-from warren.errors import ClusterError
+from warren.admin.service.caller import LOCAL
+from warren.admin.service.host import OperatorLink
+from warren.admin.service.queues import list_queues
+from warren.admin.service.service import AdminService
 
 QUEUES = 45
 
 
-class Reader:
+class Reader(OperatorLink):
     """Looks like an operator's link."""
+
+    backlog_bytes = 0
 
     def __init__(self) -> None:
         self.parts: list[list[dict[str, Any]]] = []
-        self.backlog_bytes = 0
+        self.over: list[Any] = []
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def answer(self, message: bytes) -> None:
-        """A part came."""
-        kind, rows = msgspec.msgpack.decode(message)
-        assert kind == "more"
-        self.parts.append(rows)
+        kind, content = msgspec.msgpack.decode(message)
+        if kind == "more":
+            self.parts.append(content)
+        else:
+            self.over.append([kind, content])
+
+
+def put(service: AdminService, reader: Reader, arguments: Any) -> None:
+    """Ask as the command does."""
+    ControlSocket(service).asked(reader, msgspec.msgpack.encode(["list_queues", arguments]))
+
+
+async def until(done: Callable[[], object]) -> None:
+    """Let others go on until something is so."""
+    for _ in range(100_000):
+        if done():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("it has not come about")
 
 
 @pytest.fixture
-def listing(monkeypatch: pytest.MonkeyPatch) -> QueueList:
-    """The list of a node with some queues, made of small parts and slices."""
+def service(monkeypatch: pytest.MonkeyPatch) -> AdminService:
+    """The service of a node with some queues, whose list is made of small parts and slices."""
     monkeypatch.setattr(queues, "PART_ROWS", 10)
     monkeypatch.setattr(slices, "STEPS_AT_ONCE", 1)
     monkeypatch.setattr(slices, "SLICE_SECONDS", 0.0)
@@ -42,12 +64,12 @@ def listing(monkeypatch: pytest.MonkeyPatch) -> QueueList:
     for number in range(QUEUES):
         client.declare(f"q{number:02}", kind="classic" if number % 2 else "quorum")
     pair.until(lambda: len(pair.a.node.tables.vhosts["/"].queues) == QUEUES)
-    return QueueList(pair.a.node)
+    return service_of(pair)
 
 
-def test_clients_are_served_between_slices(listing: QueueList) -> None:
+def test_clients_are_served_between_slices(service: AdminService) -> None:
     async def run() -> None:
-        reader, turns, over = Reader(), 0, False
+        turns, over = 0, False
 
         async def others() -> None:
             nonlocal turns
@@ -56,44 +78,54 @@ def test_clients_are_served_between_slices(listing: QueueList) -> None:
                 await asyncio.sleep(0)
 
         task = asyncio.create_task(others())
-        last = await listing.answer(reader, {})
+        parts = [part async for part in list_queues(service, LOCAL)]
         over = True
         await task
-        assert [len(part) for part in [*reader.parts, last]] == [10, 10, 10, 10, 5]
-        names = [row["name"] for part in [*reader.parts, last] for row in part]
-        assert names == [f"q{number:02}" for number in range(QUEUES)]
+        assert [len(part) for part in parts] == [10, 10, 10, 10, 5]
+        assert [row.name for part in parts for row in part] == [
+            f"q{number:02}" for number in range(QUEUES)
+        ]
         assert turns >= QUEUES
 
     asyncio.run(run())
 
 
-def test_a_reader_that_stops_reading_is_waited_for(listing: QueueList) -> None:
+def test_a_reader_that_stops_reading_is_waited_for(service: AdminService) -> None:
     async def run() -> None:
         reader = Reader()
         reader.backlog_bytes = UNREAD_BYTES_MAX + 1
-        task = asyncio.create_task(listing.answer(reader, {}))
-        while not reader.parts:
-            await asyncio.sleep(0)
+        put(service, reader, {})
+        await until(lambda: reader.parts)
         for _ in range(100):
             await asyncio.sleep(0)
         assert len(reader.parts) == 1
         reader.backlog_bytes = 0
-        assert len(await task) == 5
+        await until(lambda: reader.over)
+        assert [len(part) for part in reader.parts] == [10, 10, 10, 10, 5]
+        assert reader.over == [["ok", []]]
         # One that goes away ends the list.
         reader = Reader()
         reader.closed.set_result(None)
-        assert await listing.answer(reader, {}) == []
-        assert len(reader.parts) == 1
+        control = ControlSocket(service)
+        control.asked(reader, msgspec.msgpack.encode(["list_queues", {}]))
+        await until(lambda: not control.busy)
+        assert (len(reader.parts), reader.over) == (1, [])
 
     asyncio.run(run())
 
 
-def test_what_can_be_asked(listing: QueueList) -> None:
+def test_what_can_be_asked(service: AdminService) -> None:
     async def run() -> None:
-        with pytest.raises(ClusterError, match="vhost 'none' does not exist"):
-            await listing.answer(Reader(), {"vhost": "none"})
-        with pytest.raises(ValueError):
-            await listing.answer(Reader(), {"vhost": 5})
-        assert len(await listing.answer(Reader(), {"vhost": "/", "own": True})) == 5
+        for words, refusal in (
+            ({"vhost": "none"}, "vhost 'none' does not exist"),
+            ({"vhost": 5}, UNKNOWN_REQUEST),
+            ([], UNKNOWN_REQUEST),
+        ):
+            reader = Reader()
+            put(service, reader, words)
+            await until(lambda reader=reader: reader.over)
+            assert (reader.parts, reader.over) == ([], [["error", refusal]])
+        parts = [part async for part in list_queues(service, LOCAL, vhost="/", own=True)]
+        assert len(parts[-1]) == 5
 
     asyncio.run(run())

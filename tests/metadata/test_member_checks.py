@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.metadata.cluster import Cluster, shown
-from warren.errors import ClusterError
+from warren.errors import Refusal
 from warren.metadata import member_checks
 from warren.metadata.commands import Command
 
@@ -48,7 +48,7 @@ def test_a_member_becomes_a_learner() -> None:
 
 def test_the_last_member_stays_even_by_force() -> None:
     made = cluster("Abc")
-    with pytest.raises(ClusterError, match="the last node cannot be removed"):
+    with pytest.raises(Refusal, match="the last node cannot be removed"):
         member_checks.delete_member(made.queue("q"), "a", ALL, True)
 
 
@@ -56,7 +56,7 @@ def test_the_last_member_stays_even_by_force() -> None:
 def test_a_quorum_is_lost_by_force_only() -> None:
     made = cluster("ABC")
     refused = "of a, c, a would be running; start the nodes that are down, or say --force"
-    with pytest.raises(ClusterError, match=refused):
+    with pytest.raises(Refusal, match=refused):
         member_checks.delete_member(made.queue("q"), "b", ["a", "b"], False)
     assert applied(made, member_checks.delete_member(made.queue("q"), "b", ["a"], True)) == "AbC"
     # The one that is down may go.
@@ -69,11 +69,11 @@ def test_only_quorum_queues_have_members() -> None:
     made.declare("classic", "a")
     machine = made.machine
     assert member_checks.quorum_queue(machine, "/", "q") is made.queue("q")
-    with pytest.raises(ClusterError, match="queue 'x' in vhost '/' does not exist"):
+    with pytest.raises(Refusal, match="queue 'x' in vhost '/' does not exist"):
         member_checks.quorum_queue(machine, "/", "x")
-    with pytest.raises(ClusterError, match="vhost 'v' does not exist"):
+    with pytest.raises(Refusal, match="vhost 'v' does not exist"):
         member_checks.quorum_queue(machine, "v", "q")
-    with pytest.raises(ClusterError, match="'classic' in vhost '/' is of type classic"):
+    with pytest.raises(Refusal, match="'classic' in vhost '/' is of type classic"):
         member_checks.quorum_queue(machine, "/", "classic")
-    with pytest.raises(ClusterError, match="'z' is not in the cluster, whose nodes are a, b, c, d"):
+    with pytest.raises(Refusal, match="'z' is not in the cluster, whose nodes are a, b, c, d"):
         member_checks.check_node(machine, "z")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.metadata.cluster import Cluster
-from warren.errors import ClusterError
+from warren.errors import Refusal
 from warren.metadata import policies
 from warren.metadata.commands import DeleteVhost
 from warren.metadata.machine import MetadataMachine
@@ -171,9 +171,9 @@ def test_one_that_came_too_late_changes_nothing() -> None:
 )
 def test_a_definition_that_is_not_taken(definition: str, complaint: str) -> None:
     machine = Cluster("a").machine
-    with pytest.raises(ClusterError) as refused:
+    with pytest.raises(Refusal) as refused:
         check_set_policy(machine, False, "/", "p", ".*", definition, 0, "all")
-    assert str(refused.value).startswith(complaint)
+    assert refused.value.text.startswith(complaint)
 
 
 def test_what_else_is_not_taken() -> None:
@@ -188,11 +188,11 @@ def test_what_else_is_not_taken() -> None:
         operator: bool = False,
         definition: str = target(3),
     ) -> str:
-        with pytest.raises(ClusterError) as refused:
+        with pytest.raises(Refusal) as refused:
             check_set_policy(
                 machine, operator, vhost, name, pattern, definition, priority, apply_to
             )
-        return str(refused.value)
+        return refused.value.text
 
     assert refusal(vhost="no") == "vhost 'no' does not exist"
     assert refusal(name="") == "a policy has a name"
@@ -209,7 +209,7 @@ def test_what_else_is_not_taken() -> None:
         "'queue-leader-locator' is not a recognised setting of operator policies"
     )
     for operator, what in ((False, "policy"), (True, "operator policy")):
-        with pytest.raises(ClusterError, match=f"there is no {what} 'p' in vhost '/'"):
+        with pytest.raises(Refusal, match=f"there is no {what} 'p' in vhost '/'"):
             check_clear_policy(machine, operator, "/", "p")
 
 

@@ -7,7 +7,7 @@ import pytest
 from sim.disk import SimDisk
 from tests.node.pair import Client, Pair
 from tests.node.test_minority import WAIT_MS, pass_time, refusal
-from warren.errors import ClusterError
+from warren.errors import Refusal
 from warren.metadata.commands import RemoveNode
 from warren.metadata.member_checks import voters
 from warren.metadata.node_checks import check_majorities, check_remove_node
@@ -66,7 +66,7 @@ def test_a_queue_whose_only_member_is_forgotten_is_gone() -> None:
     pair.a.kill()
     machine = pair.b.node.tables.machine
     pair.until(lambda: "a" not in pair.b.node.queue_members.running())
-    with pytest.raises(ClusterError, match="by force, which deletes them with their messages"):
+    with pytest.raises(Refusal, match="by force, which deletes them with their messages"):
         check_remove_node(machine, "a", False)
     forget(pair, "a")
     pair.until(lambda: any(isinstance(one, spec.BasicCancel) for one in client.methods))
@@ -82,7 +82,7 @@ def test_a_queue_that_loses_its_majority_by_force_says_so_and_can_be_deleted() -
     running = pair.a.node.queue_members.running
     pair.until(lambda: gone not in running())
     machine = pair.a.node.tables.machine
-    with pytest.raises(ClusterError, match="1 quorum queue.s. have no majority of running .*541"):
+    with pytest.raises(Refusal, match="1 quorum queue.s. have no majority of running .*541"):
         check_majorities(machine, gone, running())
     forget(pair, gone)
     answer = refusal(pair, pair.a.client(), spec.BasicGet(0, QUEUE, False))

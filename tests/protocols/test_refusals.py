@@ -32,4 +32,5 @@ def test_codes_are_those_of_rabbitmq() -> None:
         "NOT_ALLOWED": 530,
         "NOT_IMPLEMENTED": 540,
         "TIMED_OUT": 541,
+        "NO_MAJORITY": 541,
     }

@@ -11,7 +11,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from warren.errors import ClusterError, CorruptRecord, Refusal, StorageError
+from warren.errors import CorruptRecord, Refusal, StorageError
 from warren.limits import SHORTSTR_BYTES_MAX
 from warren.metadata.arguments import check_queue_arguments
 from warren.metadata.commands import (
@@ -61,7 +61,7 @@ def _problem(command: Command) -> str:
     """Why no node would submit it; empty if one would."""
     try:
         return _problem_of(command)
-    except (Refusal, ClusterError, re.error) as error:
+    except (Refusal, re.error) as error:
         return str(error)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from mypy_extensions import i64
 
-from warren.errors import ClusterError
+from warren.errors import NOT_FOUND, NOT_IMPLEMENTED, PRECONDITION_FAILED, Refusal
 from warren.metadata.commands import SetMembers
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.placement import GROUP_SIZE
@@ -23,17 +23,18 @@ def quorum_queue(machine: MetadataMachine, vhost: str, name: str) -> QueueRecord
     """The quorum queue of this name.
 
     Raises:
-        ClusterError: There is none of this name, or it is of another type.
+        Refusal: There is none of this name, or it is of another type.
     """
     if vhost not in machine.vhosts:
-        raise ClusterError(f"vhost '{vhost}' does not exist")
+        raise Refusal(NOT_FOUND, f"vhost '{vhost}' does not exist")
     queue = machine.queue(vhost, name)
     if queue is None:
-        raise ClusterError(f"queue '{name}' in vhost '{vhost}' does not exist")
+        raise Refusal(NOT_FOUND, f"queue '{name}' in vhost '{vhost}' does not exist")
     if queue.kind != "quorum":
-        raise ClusterError(
+        raise Refusal(
+            NOT_IMPLEMENTED,
             f"queue '{name}' in vhost '{vhost}' is of type {queue.kind}: only quorum queues have "
-            "members"
+            "members",
         )
     return queue
 
@@ -42,11 +43,12 @@ def check_node(machine: MetadataMachine, node: str) -> None:
     """Refuse the name of a node that is not in the cluster.
 
     Raises:
-        ClusterError: It is not.
+        Refusal: `NOT_FOUND`.
     """
     if node not in machine.nodes:
-        raise ClusterError(
-            f"node '{node}' is not in the cluster, whose nodes are {', '.join(machine.nodes)}"
+        raise Refusal(
+            NOT_FOUND,
+            f"node '{node}' is not in the cluster, whose nodes are {', '.join(machine.nodes)}",
         )
 
 
@@ -81,18 +83,19 @@ def delete_member(
         force: Even if the queue has no majority of running members then.
 
     Raises:
-        ClusterError: It is the last one, or the queue would lose its quorum.
+        Refusal: It is the last one, or the queue would lose its quorum.
     """
     present = queue.member_on(node)
     if present is None or not present.voter:
         return None
     if len(voters(queue)) == 1:
-        raise ClusterError(LAST_NODE)
+        raise Refusal(PRECONDITION_FAILED, LAST_NODE)
     lost = majority_lost(queue, node, running)
     if lost and not force:
-        raise ClusterError(
+        raise Refusal(
+            PRECONDITION_FAILED,
             f"without the member on node '{node}' the queue loses its quorum: {lost}; start the "
-            "nodes that are down, or say --force"
+            "nodes that are down, or say --force",
         )
     return _set_voter(queue, node, False)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mypy_extensions import i64
 
-from warren.errors import ClusterError
+from warren.errors import NOT_FOUND, PRECONDITION_FAILED, ClusterError, Refusal
 from warren.metadata.commands import AddNode, RemoveNode, ReplaceNode
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.member_checks import majority_lost, voters
@@ -65,7 +65,7 @@ def check_majorities(machine: MetadataMachine, name: str, running: list[str]) ->
         running: The nodes that are up.
 
     Raises:
-        ClusterError: Quorum queues would have no majority of voters that are up.
+        Refusal: Quorum queues would have no majority of voters that are up.
     """
     lost = ""
     count = 0
@@ -79,10 +79,11 @@ def check_majorities(machine: MetadataMachine, name: str, running: list[str]) ->
                 count += 1
                 lost = lost or f"'{queue.name}' in vhost '{queue.vhost}'"
     if count:
-        raise ClusterError(
+        raise Refusal(
+            PRECONDITION_FAILED,
             f"to go on without node '{name}', {count} quorum queue(s) have no majority of running "
             f"nodes, among them {lost}: start the nodes that are down; by force the node goes all "
-            "the same, and these queues answer with 541 until they are deleted"
+            "the same, and these queues answer with 541 until they are deleted",
         )
 
 
@@ -97,21 +98,27 @@ def check_remove_node(
         force: Delete quorum queues that have their last voter there.
 
     Raises:
-        ClusterError: It is not in the cluster, the last one, needed, or running and not leaving.
+        Refusal: It is not in the cluster, the last one, needed, or running and not leaving.
     """
     if name not in machine.nodes:
-        raise ClusterError(f"node '{name}' is not in the cluster")
+        raise Refusal(NOT_FOUND, f"node '{name}' is not in the cluster")
     if len(machine.nodes) == 1:
-        raise ClusterError(f"node '{name}' is the only one of the cluster and cannot be removed")
+        raise Refusal(
+            PRECONDITION_FAILED,
+            f"node '{name}' is the only one of the cluster and cannot be removed",
+        )
     if running and not leaving:
-        raise ClusterError(f"node '{name}' is running: stop it before it is forgotten")
+        raise Refusal(
+            PRECONDITION_FAILED, f"node '{name}' is running: stop it before it is forgotten"
+        )
     if not force:
         needed = last_voters(machine.vhosts, name)
         if needed:
             first = needed[0]
-            raise ClusterError(
+            raise Refusal(
+                PRECONDITION_FAILED,
                 f"node '{name}' has the only voting member of {len(needed)} quorum queue(s), among "
                 f"them '{first.name}' in vhost '{first.vhost}': give them other members first, or "
-                "remove the node by force, which deletes them with their messages"
+                "remove the node by force, which deletes them with their messages",
             )
     return RemoveNode(name, force, machine.nodes[name].uid)

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 from mypy_extensions import i64
 
-from warren.errors import ClusterError
+from warren.errors import NOT_FOUND, PRECONDITION_FAILED, Refusal
 from warren.metadata.commands import ClearPolicy, SetPolicy
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.policies import (
@@ -73,24 +73,26 @@ def check_set_policy(
         definition: A JSON object.
 
     Raises:
-        ClusterError: Something of it is wrong.
+        Refusal: Something of it is wrong.
     """
     _check_vhost(machine, vhost)
     if not name:
-        raise ClusterError("a policy has a name")
+        raise Refusal(PRECONDITION_FAILED, "a policy has a name")
     try:
         re.compile(pattern)
     except re.error as error:
-        raise ClusterError(
-            f"pattern should be regular expression but is invalid: '{pattern}': {error}"
+        raise Refusal(
+            PRECONDITION_FAILED,
+            f"pattern should be regular expression but is invalid: '{pattern}': {error}",
         ) from None
     if apply_to not in APPLY_TO:
         allowed = ", ".join(f"'{word}'" for word in APPLY_TO[:-1])
-        raise ClusterError(
-            f"apply-to '{apply_to}' unrecognised; should be one of: {allowed}, or '{APPLY_TO[-1]}'"
+        raise Refusal(
+            PRECONDITION_FAILED,
+            f"apply-to '{apply_to}' unrecognised; should be one of: {allowed}, or '{APPLY_TO[-1]}'",
         )
     if abs(priority) > PRIORITY_MAX:
-        raise ClusterError(f"priority {priority} is beyond {PRIORITY_MAX}")
+        raise Refusal(PRECONDITION_FAILED, f"priority {priority} is beyond {PRIORITY_MAX}")
     settings = _parsed(definition)
     for key, value in settings.items():
         check_setting(operator, key, value)
@@ -103,29 +105,31 @@ def check_clear_policy(
     """A policy to be removed.
 
     Raises:
-        ClusterError: There is none of that name.
+        Refusal: There is none of that name.
     """
     _check_vhost(machine, vhost)
     if name not in machine.vhosts[vhost].policies_of(operator):
         what = "operator policy" if operator else "policy"
-        raise ClusterError(f"there is no {what} '{name}' in vhost '{vhost}'")
+        raise Refusal(NOT_FOUND, f"there is no {what} '{name}' in vhost '{vhost}'")
     return ClearPolicy(vhost, name, operator)
 
 
 def _check_vhost(machine: MetadataMachine, vhost: str) -> None:
     if vhost not in machine.vhosts:
-        raise ClusterError(f"vhost '{vhost}' does not exist")
+        raise Refusal(NOT_FOUND, f"vhost '{vhost}' does not exist")
 
 
 def _parsed(definition: str) -> dict[str, Any]:
     try:
         settings = msgspec.json.decode(definition)
     except msgspec.DecodeError as error:
-        raise ClusterError(f"could not parse JSON document: {error}: {definition}") from None
+        raise Refusal(
+            PRECONDITION_FAILED, f"could not parse JSON document: {error}: {definition}"
+        ) from None
     if not isinstance(settings, dict):
-        raise ClusterError(f"definition must be a JSON object: {definition}")
+        raise Refusal(PRECONDITION_FAILED, f"definition must be a JSON object: {definition}")
     if not settings:
-        raise ClusterError("no policy provided: the definition is empty")
+        raise Refusal(PRECONDITION_FAILED, "no policy provided: the definition is empty")
     return settings
 
 
@@ -133,21 +137,29 @@ def check_setting(operator: bool, key: str, value: Any) -> None:
     """Refuse a setting of a policy that this version does not honour as it stands.
 
     Raises:
-        ClusterError: It does not.
+        Refusal: It does not.
     """
     if key in NOT_YET:
-        raise ClusterError(f"policy key '{key}' is not supported yet by this version of Warren")
+        raise Refusal(
+            PRECONDITION_FAILED,
+            f"policy key '{key}' is not supported yet by this version of Warren",
+        )
     if key not in (TARGET_GROUP_SIZE, QUEUE_LEADER_LOCATOR):
-        raise ClusterError(f"'{key}' is not a recognised policy setting")
+        raise Refusal(PRECONDITION_FAILED, f"'{key}' is not a recognised policy setting")
     if operator and key not in OPERATOR_KEYS:
-        raise ClusterError(f"'{key}' is not a recognised setting of operator policies")
+        raise Refusal(
+            PRECONDITION_FAILED, f"'{key}' is not a recognised setting of operator policies"
+        )
     shown = msgspec.json.encode(value).decode()
     if key == TARGET_GROUP_SIZE:
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise ClusterError(
-                f"{shown} is not a valid qq target count value: {key} is a number above zero"
+            raise Refusal(
+                PRECONDITION_FAILED,
+                f"{shown} is not a valid qq target count value: {key} is a number above zero",
             )
     elif value not in LOCATORS:
-        raise ClusterError(
-            f"{shown} is not a valid queue leader locator value: it is one of {', '.join(LOCATORS)}"
+        raise Refusal(
+            PRECONDITION_FAILED,
+            f"{shown} is not a valid queue leader locator value: it is one of "
+            f"{', '.join(LOCATORS)}",
         )

@@ -18,13 +18,15 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import uvloop
 
 from warren import __version__
-from warren.admin.control import NodeOperators
+from warren.admin.control import ControlSocket
 from warren.admin.service.host import OperatorHost
+from warren.admin.service.rows import ProcessState
+from warren.admin.service.service import AdminService
 from warren.config.config import CLUSTER_PORT_DEFAULT, ServerConfig
 from warren.config.identity import begin_life, find_secret
 from warren.errors import BrokerError, ClusterError, ConfigError, CorruptRecord, StorageError
@@ -329,7 +331,7 @@ class Server(OperatorHost):
         self.network.hand_to(NodeLinks(self))
         # The node asks for a turn whenever it sends, and its turns end with a flush.
         self.network.flushed_by_turns = True
-        self.network.operators = NodeOperators(node, self)
+        self.network.operators = ControlSocket(AdminService(node, self))
 
     def _dial_others(self) -> None:
         """Dial the nodes that this one's log, or the lack of it, does not name."""
@@ -578,16 +580,16 @@ class Server(OperatorHost):
         self._identity.has_left()
         self.stop(0)
 
-    def state(self) -> dict[str, Any]:
-        """What `warren status` shows of this process."""
-        return {
-            "version": __version__,
-            "process": os.getpid(),
-            "uptime_seconds": int(time.monotonic() - self._started),
-            "listeners": self._addresses(),
-            "data_dir": self.config.data_dir,
-            "memory_bytes": resident_bytes(),
-        }
+    def state(self) -> ProcessState:
+        """What a status shows of this process."""
+        return ProcessState(
+            version=__version__,
+            process=os.getpid(),
+            uptime_seconds=int(time.monotonic() - self._started),
+            listeners=self._addresses(),
+            data_dir=self.config.data_dir,
+            memory_bytes=resident_bytes(),
+        )
 
     def _addresses(self) -> list[str]:
         return [f"{host or '0.0.0.0'}:{port}" for host, port in self.config.listeners]

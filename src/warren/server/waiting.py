@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from warren.admin.service.service import what_it_waits_for
 from warren.config.config import ServerConfig
 from warren.node.node import Node
 
@@ -19,7 +20,7 @@ def waits_for(node: Node, config: ServerConfig) -> str:
         return f"to be taken into the cluster of {', '.join(where)}"
     raft = node.tables.member().raft
     if not raft.leader:
-        return node.queue_members.no_majority().removeprefix("waits ")
+        return what_it_waits_for(node.queue_members.tables_majority())
     if not node.cluster.session:
         return f"for node {raft.leader}, which leads the cluster, to hear of this start"
     if not node.tables.furnished():

@@ -8,6 +8,7 @@ from typing import Final, final
 from mypy_extensions import i64, mypyc_attr, trait
 
 from warren.errors import Refusal
+from warren.metadata.outcome import Outcome
 from warren.queues.links import Waiter
 
 
@@ -41,6 +42,18 @@ class QueueDeleted(Result):
 
     def __init__(self, messages: i64) -> None:
         self.messages: i64 = messages
+
+
+@final
+class TablesChanged(Result):
+    """A change of the tables is in force on this node.
+
+    Attributes:
+        outcome: What it did.
+    """
+
+    def __init__(self, outcome: Outcome) -> None:
+        self.outcome: Outcome = outcome
 
 
 DONE: Final = Result()

@@ -41,11 +41,17 @@ class Contact(NamedTuple):
 
 
 def put(
-    words: argparse.Namespace, asked: list[Any], seconds: float = WAIT_SECONDS
+    words: argparse.Namespace,
+    operation: str,
+    arguments: dict[str, Any],
+    shape: Any,
+    seconds: float = WAIT_SECONDS,
 ) -> tuple[int, Any]:
     """Ask the node that the words name; exit status and answer, complaints being printed.
 
     Args:
+        operation: What is asked of it, one of `service.catalogue`.
+        shape: The type of the answer.
         seconds: How long the node may take.
     """
     try:
@@ -53,14 +59,20 @@ def put(
     except BrokerError as error:
         print(f"warren: {error}", file=sys.stderr)
         return 2, None
-    return put_to(contact, asked, seconds)
+    return put_to(contact, operation, arguments, shape, seconds)
 
 
-def put_to(contact: Contact, asked: list[Any], seconds: float = WAIT_SECONDS) -> tuple[int, Any]:
-    """Ask a node that was found; the same."""
+def put_to(
+    contact: Contact,
+    operation: str,
+    arguments: dict[str, Any],
+    shape: Any,
+    seconds: float = WAIT_SECONDS,
+) -> tuple[int, Any]:
+    """Ask a node that was found; the rest is as in `put`."""
     where = f"node at {contact.host}:{contact.port}"
     try:
-        answer = ask(*contact, asked, seconds)
+        answer = ask(*contact, [operation, arguments], seconds)
     except BrokerError as error:
         print(f"warren: {error}", file=sys.stderr)
         return 2, None
@@ -70,7 +82,11 @@ def put_to(contact: Contact, asked: list[Any], seconds: float = WAIT_SECONDS) ->
     if answer[0] != "ok":
         print(f"warren: {answer[1]}", file=sys.stderr)
         return 1, None
-    return 0, answer[1]
+    try:
+        return 0, msgspec.convert(answer[1], shape)
+    except msgspec.ValidationError as error:
+        print(f"warren: {where}: this is the answer of another version: {error}", file=sys.stderr)
+        return 1, None
 
 
 def show(words: argparse.Namespace, answer: Any, text: str) -> None:
@@ -79,6 +95,11 @@ def show(words: argparse.Namespace, answer: Any, text: str) -> None:
         print(json.dumps(answer, indent=1))
     elif text:
         print(text)
+
+
+def builtins(answer: Any) -> Any:
+    """An answer as maps, lists and plain values, for JSON and for tables."""
+    return msgspec.to_builtins(answer)
 
 
 def find_node(words: argparse.Namespace) -> Contact:

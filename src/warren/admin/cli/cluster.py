@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from warren.admin.cli.words import Parser, checked, examples
+from warren.admin.service.rows import QueueRow, Status
 from warren.config import config
 
 LEAVE_SECONDS = 60.0
@@ -48,48 +48,47 @@ def add_actions(command: Parser) -> list[Parser]:
 
 def run(words: argparse.Namespace) -> int:
     """Do what the words say; returns the exit status: 0 done, 1 refused, 2 wrong words."""
-    from warren.admin.cli.asking import WAIT_SECONDS, put, show
+    from warren.admin.cli.asking import builtins, put, show
+    from warren.admin.cli.queues import for_programs
 
-    seconds = LEAVE_SECONDS if words.action == "leave" else WAIT_SECONDS
-    state, answer = put(words, request(words), seconds)
-    if state or words.action != "status":
+    if words.action == "forget":
+        state, _ = put(words, "forget_node", {"node": words.name, "force": words.force}, None)
         return state
-    state, answer["queues"] = put(words, ["queues", "list", {}])
+    if words.action == "leave":
+        state, _ = put(words, "leave", {"force": words.force}, None, LEAVE_SECONDS)
+        return state
+    state, status = put(words, "status", {}, Status)
+    if state:
+        return state
+    state, queues = put(words, "list_queues", {}, list[QueueRow])
     if state == 0:
-        show(words, answer, describe(answer))
+        answer = {**builtins(status), "queues": [for_programs(row) for row in queues]}
+        show(words, answer, describe(status, queues))
     return state
 
 
-def request(words: argparse.Namespace) -> list[Any]:
-    """What is asked of the node."""
-    if words.action == "forget":
-        return ["forget", words.name, words.force]
-    if words.action == "leave":
-        return ["leave", words.force]
-    return ["status"]
-
-
-def describe(status: dict[str, Any]) -> str:
+def describe(status: Status, queues: list[QueueRow]) -> str:
     """A status in words: a line for each node and each queue."""
-    lines = [f"cluster {status['cluster']}, as node {status['node']} sees it", *nodes(status)]
-    for queue in status["queues"]:
-        where = f"leader {queue['leader'] or '-'}"
-        if queue["voters"]:
-            where += f"  voters {' '.join(queue['voters'])}"
-        if queue["learners"]:
-            where += f"  learners {' '.join(queue['learners'])}"
-        for word in ("policy", "operator_policy"):
-            if queue[word]:
-                where += f"  {word} {queue[word]}"
-        lines.append(f"queue  {queue['vhost']}  {queue['name']}  {queue['type']}  {where}")
+    lines = [f"cluster {status.cluster}, as node {status.node} sees it", *nodes(status)]
+    for queue in queues:
+        where = f"leader {queue.leader or '-'}"
+        if queue.members:
+            where += f"  voters {' '.join(queue.members)}"
+        if queue.learners:
+            where += f"  learners {' '.join(queue.learners)}"
+        if queue.policy:
+            where += f"  policy {queue.policy}"
+        if queue.operator_policy:
+            where += f"  operator_policy {queue.operator_policy}"
+        lines.append(f"queue  {queue.vhost}  {queue.name}  {queue.type}  {where}")
     return "\n".join(lines)
 
 
-def nodes(status: dict[str, Any]) -> list[str]:
+def nodes(status: Status) -> list[str]:
     """The nodes of a status, a line each, and before them whether the cluster works."""
-    lines = [f"NO MAJORITY  {status['problem']}"] if status["problem"] else []
-    for node in status["nodes"]:
-        state = "running" if node["running"] else "down"
-        leads = " leads" if node["name"] == status["leader"] else ""
-        lines.append(f"node  {node['name']}  {node['address']}  {state}{leads}")
+    lines = [f"NO MAJORITY  {status.problem}"] if status.problem else []
+    for node in status.nodes:
+        state = "running" if node.running else "down"
+        leads = " leads" if node.name == status.leader else ""
+        lines.append(f"node  {node.name}  {node.address}  {state}{leads}")
     return lines

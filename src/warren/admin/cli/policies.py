@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import Any
 
 from warren.admin.cli.queues import table
 from warren.admin.cli.words import Parser, examples
+from warren.admin.service.rows import PolicyRow
 
 EXAMPLES = examples(
     "warren policies list_policies --data-dir data",
@@ -52,12 +52,13 @@ def add_actions(command: Parser) -> list[Parser]:
 
 def run(words: argparse.Namespace) -> int:
     """Do what the words say; returns the exit status: 0 done, 1 refused, 2 wrong words."""
-    from warren.admin.cli.asking import put, show
+    from warren.admin.cli.asking import builtins, put, show
 
     asked = {name: value for name, value in vars(words).items() if name in ASKED}
-    state, answer = put(words, ["policies", words.action, asked])
-    if state == 0 and answer is not None:
-        show(words, answer, listed(answer))
+    listing = words.action.startswith("list")
+    state, rows = put(words, words.action, asked, list[PolicyRow] if listing else None)
+    if state == 0 and listing:
+        show(words, builtins(rows), listed(rows))
     return state
 
 
@@ -65,8 +66,8 @@ ASKED = ("vhost", "name", "pattern", "definition", "priority", "apply_to")
 """Words of the command that go to the node as they are."""
 
 
-def listed(rows: list[dict[str, Any]]) -> str:
+def listed(rows: list[PolicyRow]) -> str:
     """Policies as a table."""
     if not rows:
         return "no policies"
-    return table([{**row, "definition": json.dumps(row["definition"])} for row in rows])
+    return table([{**row.cells(), "definition": json.dumps(row.definition)} for row in rows])

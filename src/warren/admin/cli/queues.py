@@ -12,6 +12,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from warren.admin.cli.words import Parser, checked, examples
+from warren.admin.service.rows import (
+    LeaderCount,
+    MemberChange,
+    MemberState,
+    MemberStatus,
+    QueueRow,
+    Status,
+)
 from warren.config import config
 from warren.errors import BrokerError
 
@@ -105,22 +113,63 @@ def run(words: argparse.Namespace) -> int:
 
     Where many queues are asked for, 1 says that one of them at least went wrong.
     """
-    from warren.admin.cli.asking import put, show
+    from warren.admin.cli.asking import builtins, put, show
 
     asked = {name: value for name, value in vars(words).items() if name in ASKED and value}
     if words.action == "list":
         return list_queues(words, asked)
-    state, answer = put(words, ["queues", words.action, asked], WAIT_SECONDS)
+    shape = SHAPES[words.action]
+    state, answer = put(words, words.action, asked, shape, WAIT_SECONDS)
     if state:
         return state
-    if isinstance(answer, str):
-        show(words, answer, answer)
+    if shape in (None, MemberState):
+        text = told(words, answer)
+        show(words, text, text)
         return 0
-    rows = [{key: value for key, value in row.items() if key != "ok"} for row in answer]
-    if "errors_only" in words and words.errors_only:
-        rows = [row for row in rows if row["result"].startswith("error")]
+    rows = [builtins(row) for row in answer]
+    done = True
+    if shape == list[MemberChange]:
+        done = all(row.ok for row in answer)
+        rows = [changed(row) for row in answer if not words.errors_only or not row.ok]
+    rows = [{name: "" if value is None else value for name, value in row.items()} for row in rows]
     show(words, rows, table(rows))
-    return int(not all(row.get("ok", True) for row in answer))
+    return int(not done)
+
+
+SHAPES: dict[str, Any] = {
+    "add_member": MemberState,
+    "delete_member": MemberState,
+    "transfer_leadership": None,
+    "grow": list[MemberChange],
+    "grow_to_count": list[MemberChange],
+    "shrink": list[MemberChange],
+    "rebalance": list[LeaderCount],
+    "quorum_status": list[MemberStatus],
+}
+"""What each action is answered with."""
+
+LATER = "and it votes once it has caught up"
+
+
+def told(words: argparse.Namespace, state: MemberState | None) -> str:
+    """What became of one queue, in a sentence."""
+    queue, node = f"queue '{words.queue}' in vhost '{words.vhost}'", f"node '{words.node}'"
+    if state is None:
+        return f"{queue} is led by {node}"
+    if words.action == "delete_member":
+        return f"{queue} has no member on {node}{' any more' if state.changed else ''}"
+    if state.changed:
+        return f"{queue} has a member on {node}{f', {LATER}' if state.later else ''}"
+    kind = "member" if state.votes else "copy that does not vote"
+    return f"{queue} has a {kind} on {node} already"
+
+
+def changed(row: MemberChange) -> dict[str, Any]:
+    """What became of one queue of many, as RabbitMQ's `grow` and `shrink` list it."""
+    problem = f"error: {row.problem}"
+    result = {"ok": "ok", "later": LATER}.get(row.result, problem)
+    size = "?" if row.size is None else row.size
+    return {"vhost": row.vhost, "name": row.name, "size": size, "result": result}
 
 
 ASKED = (
@@ -147,40 +196,52 @@ def list_queues(words: argparse.Namespace, asked: dict[str, Any]) -> int:
     except BrokerError as error:
         print(f"warren: {error}", file=sys.stderr)
         return 2
-    state, rows = put_to(contact, ["queues", "list", asked], WAIT_SECONDS)
+    state, rows = put_to(contact, "list_queues", asked, list[QueueRow], WAIT_SECONDS)
     if state:
         return state
-    unknown = {row["leader"] for row in rows if row["ready"] is None and row["leader"]}
+    unknown = {row.leader for row in rows if row.messages_ready is None and row.leader}
     if unknown:
-        state, status = put_to(contact, ["status"])
+        state, status = put_to(contact, "status", {}, Status)
         if state:
             return state
-        addresses = {row["name"]: row["address"] for row in status["nodes"] if row["running"]}
-        counts: dict[tuple[str, str], dict[str, Any]] = {}
+        addresses = {row.name: row.address for row in status.nodes if row.running}
+        counts: dict[tuple[str, str], QueueRow] = {}
         for name in sorted(unknown & addresses.keys()):
             host, _, port = addresses[name].rpartition(":")
             there = Contact(host, int(port), contact.secret, contact.tls)
-            state, own = put_to(there, ["queues", "list", {**asked, "own": True}], WAIT_SECONDS)
-            counts.update({(row["vhost"], row["name"]): row for row in own or []})
-        rows = [counts.get((row["vhost"], row["name"]), row) for row in rows]
-    show(words, rows, table([in_columns(row) for row in rows]))
+            own = {**asked, "own": True}
+            state, found = put_to(there, "list_queues", own, list[QueueRow], WAIT_SECONDS)
+            counts.update({(row.vhost, row.name): row for row in found or []})
+        rows = [counts.get((row.vhost, row.name), row) for row in rows]
+    show(words, [for_programs(row) for row in rows], table([in_columns(row) for row in rows]))
     return 0
 
 
-def in_columns(row: dict[str, Any]) -> dict[str, Any]:
+SHOWN = {"messages_ready": "ready", "messages_unacknowledged": "unacked", "members": "voters"}
+"""What columns are called here where that is another name than the column's own."""
+
+
+def for_programs(row: QueueRow) -> dict[str, Any]:
+    """A queue as `--json` shows it."""
+    return {SHOWN.get(name, name): value for name, value in row.cells().items()}
+
+
+LISTED = (
+    *("vhost", "name", "type", "messages_ready", "messages_unacknowledged", "consumers"),
+    *("leader", "members"),
+)
+"""Columns of the table."""
+
+
+def in_columns(row: QueueRow) -> dict[str, Any]:
     """A queue as a line of the table; what is not known is a dash."""
-    counts = {name: "-" if row[name] is None else row[name] for name in COUNTS}
+    cells = row.cells()
+    shown = {name: cells[name] for name in LISTED}
+    shown["members"] = " ".join(row.members)
     return {
-        "vhost": row["vhost"],
-        "name": row["name"],
-        "type": row["type"],
-        **counts,
-        "leader": row["leader"] or "-",
-        "members": " ".join(row["voters"]) or "-",
+        SHOWN.get(name, name) if name != "members" else name: "-" if value in (None, "") else value
+        for name, value in shown.items()
     }
-
-
-COUNTS = ("ready", "unacked", "consumers")
 
 
 def table(rows: Sequence[dict[str, Any]]) -> str:

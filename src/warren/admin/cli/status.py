@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from warren.admin.cli.cluster import nodes
 from warren.admin.cli.words import examples
+from warren.admin.service.rows import Status
 
 EXAMPLES = examples(
     "warren status --data-dir data",
@@ -16,30 +16,29 @@ EXAMPLES = examples(
 
 def run(words: argparse.Namespace) -> int:
     """Ask and show; returns the exit status: 0 done, 1 refused, 2 wrong words."""
-    from warren.admin.cli.asking import put, show
+    from warren.admin.cli.asking import builtins, put, show
 
-    state, status = put(words, ["status"])
+    state, status = put(words, "status", {}, Status)
     if state == 0:
-        show(words, status, describe(status))
+        show(words, builtins(status), describe(status))
     return state
 
 
-def describe(status: dict[str, Any]) -> str:
+def describe(status: Status) -> str:
     """A status in words."""
-    up = duration(status["uptime_seconds"])
-    memory = size(status["memory_bytes"])
-    limit = size(status["memory_limit_bytes"])
-    free = size(status["disk_free_bytes"]) if status["disk_free_bytes"] >= 0 else "unknown"
-    floor = size(status["disk_free_limit_bytes"])
-    count = status["connections"]
+    up = duration(status.uptime_seconds)
+    memory = size(status.memory_bytes)
+    limit = size(status.memory_limit_bytes)
+    free = size(status.disk_free_bytes) if status.disk_free_bytes >= 0 else "unknown"
+    floor = size(status.disk_free_limit_bytes)
     rows = [
-        ("node", f"{status['node']}, Warren {status['version']}, up {up}"),
-        ("process", f"{status['process']}, data in {status['data_dir']}"),
-        ("clients", f"{count} connected, on {', '.join(status['listeners'])}"),
-        ("queues", str(status["queues_count"])),
+        ("node", f"{status.node}, Warren {status.version}, up {up}"),
+        ("process", f"{status.process}, data in {status.data_dir}"),
+        ("clients", f"{status.connections} connected, on {', '.join(status.listeners)}"),
+        ("queues", str(status.queues_count)),
         ("memory", f"{memory}; above {limit} publishers are blocked"),
         ("disk", f"{free} free; below {floor} publishers are blocked"),
-        ("alarms", ", ".join(status["alarms"]) or "none"),
+        ("alarms", ", ".join(status.alarms) or "none"),
     ]
     return "\n".join([*(f"{name:<8} {text}" for name, text in rows), *nodes(status)])
 

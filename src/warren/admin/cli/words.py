@@ -36,7 +36,7 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        """Parse; what nobody knows is refused here, where the options are known that there are."""
+        """Parse; an unknown word is refused here, where the options are known that there are."""
         if self._subparsers is not None:
             self._look_ahead(sys.argv[1:] if args is None else args)
         words, rest = super().parse_known_args(args, namespace)
@@ -73,7 +73,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def meant(word: str, known: Iterable[str]) -> str:
-    """What somebody may have meant by a wrong word, as the end of a sentence; may be empty."""
+    """What was probably meant by a wrong word, as the end of a sentence; may be empty."""
     names = list(known)
     near = [name for name in names if len(word) > 2 and name.startswith(word)]
     near = near or difflib.get_close_matches(word, names, 1, 0.6)

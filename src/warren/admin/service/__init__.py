@@ -1,4 +1,4 @@
-"""The operations of a node: whoever asks, and over whatever way, each is one function here.
+"""The operations of a node: each is one function, over whatever way it is asked for.
 
 An operation has typed arguments, is authorised once, and answers with rows or refuses with an error
 of `warren.errors`. What many queues cost is cut into slices. No sockets, no text for terminals, and

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+
+from warren.admin.service.rows import ProcessState
 
 
 class OperatorHost(ABC):
@@ -28,8 +29,8 @@ class OperatorHost(ABC):
         """End the process: the node is in its cluster no more."""
 
     @abstractmethod
-    def state(self) -> dict[str, Any]:
-        """The facts of the process that a status shows, such as its version and its memory."""
+    def state(self) -> ProcessState:
+        """What a status shows of the process."""
 
 
 class OperatorLink(ABC):

@@ -1,110 +1,141 @@
-"""What a node answers operators about policies: `warren policies`.
+"""Settings of queues by their names: policies of users, and those of operators above them.
 
-A request is `["policies", action, {...}]`, with the words of the command by name; see `Asked`. What
-changes a policy is answered when the change is in force on this node.
+What changes a policy is done when the change is in force on this node.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
-
-import msgspec
-
-from warren.errors import ClusterError
-from warren.metadata.commands import Command
-from warren.metadata.outcome import Change, Outcome
+from warren.admin.service.caller import POLICYMAKER, Caller
+from warren.admin.service.operation import operation
+from warren.admin.service.rows import PolicyRow
+from warren.admin.service.service import AdminService
+from warren.errors import NOT_FOUND, Refusal
 from warren.metadata.policy_checks import check_clear_policy, check_set_policy
 
-if TYPE_CHECKING:
-    from warren.node.node import Node
+
+@operation(POLICYMAKER, of_vhost=True)
+async def set_policy(
+    service: AdminService,
+    caller: Caller,
+    *,
+    vhost: str,
+    name: str,
+    pattern: str,
+    definition: str,
+    priority: int = 0,
+    apply_to: str = "all",
+) -> None:
+    """Create or replace a policy.
+
+    Args:
+        definition: Settings by key, a JSON object.
+
+    Raises:
+        Refusal: Something of it is wrong, or there is no majority.
+    """
+    await _set(service, False, vhost, name, pattern, definition, priority, apply_to)
 
 
-class Asked(msgspec.Struct, kw_only=True):
-    """The words of any command; each action uses some."""
+@operation(POLICYMAKER, of_vhost=True)
+async def clear_policy(service: AdminService, caller: Caller, *, vhost: str, name: str) -> None:
+    """Remove a policy.
 
-    vhost: str = "/"
-    name: str = ""
-    pattern: str = ""
-    definition: str = ""
-    priority: int = 0
-    apply_to: str = "all"
-
-
-Action = Literal[
-    "set_policy",
-    "clear_policy",
-    "list_policies",
-    "set_operator_policy",
-    "clear_operator_policy",
-    "list_operator_policies",
-]
+    Raises:
+        Refusal: There is none of that name, or no majority.
+    """
+    await _clear(service, False, vhost, name)
 
 
-class PolicyOperators:
-    """Answers for one node."""
+@operation(POLICYMAKER, of_vhost=True)
+async def list_policies(service: AdminService, caller: Caller, *, vhost: str) -> list[PolicyRow]:
+    """List the policies of a vhost as RabbitMQ does, those of low priority first.
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    Raises:
+        Refusal: There is no such vhost.
+    """
+    return _listed(service, False, vhost)
 
-    def answer(self, action: str, words: dict[str, Any], reply: Callable[[Any], None]) -> None:
-        """Do what is asked, and reply when it is done.
 
-        Raises:
-            ClusterError: It cannot be done; says why.
-            ValueError: There is no such action, or it has no such words.
-        """
-        kind = msgspec.convert(action, Action)
-        asked = msgspec.convert(words, Asked)
-        operator = "operator" in kind
-        if kind.startswith("list"):
-            reply(self._list(asked.vhost, operator))
-            return
-        if not self._node.queue_members.tables_leader():
-            raise ClusterError(f"{self._node.queue_members.no_majority()}: nothing can be changed")
-        command = self._command(kind, asked, operator)
-        self._node.tables.submit(command, InForce(reply))
+@operation()
+async def set_operator_policy(
+    service: AdminService,
+    caller: Caller,
+    *,
+    vhost: str,
+    name: str,
+    pattern: str,
+    definition: str,
+    priority: int = 0,
+    apply_to: str = "all",
+) -> None:
+    """Create or replace an operator policy; see `set_policy`.
 
-    def _command(self, kind: str, asked: Asked, operator: bool) -> Command:
-        machine = self._node.tables.machine
-        if kind.startswith("clear"):
-            return check_clear_policy(machine, operator, asked.vhost, asked.name)
-        return check_set_policy(
-            machine,
-            operator,
-            asked.vhost,
-            asked.name,
-            asked.pattern,
-            asked.definition,
-            asked.priority,
-            asked.apply_to,
+    Raises:
+        Refusal: Something of it is wrong, or there is no majority.
+    """
+    await _set(service, True, vhost, name, pattern, definition, priority, apply_to)
+
+
+@operation()
+async def clear_operator_policy(
+    service: AdminService, caller: Caller, *, vhost: str, name: str
+) -> None:
+    """Remove an operator policy.
+
+    Raises:
+        Refusal: There is none of that name, or no majority.
+    """
+    await _clear(service, True, vhost, name)
+
+
+@operation()
+async def list_operator_policies(
+    service: AdminService, caller: Caller, *, vhost: str
+) -> list[PolicyRow]:
+    """List the operator policies of a vhost, those of low priority first.
+
+    Raises:
+        Refusal: There is no such vhost.
+    """
+    return _listed(service, True, vhost)
+
+
+async def _set(
+    service: AdminService,
+    operator: bool,
+    vhost: str,
+    name: str,
+    pattern: str,
+    definition: str,
+    priority: int,
+    apply_to: str,
+) -> None:
+    service.check_majority()
+    await service.change(
+        check_set_policy(
+            service.machine, operator, vhost, name, pattern, definition, priority, apply_to
         )
-
-    def _list(self, vhost: str, operator: bool) -> list[dict[str, Any]]:
-        """Policies as RabbitMQ lists them, those of low priority first."""
-        tables = self._node.tables.machine.vhosts.get(vhost)
-        if tables is None:
-            raise ClusterError(f"vhost '{vhost}' does not exist")
-        policies = tables.policies_of(operator).values()
-        return [
-            {
-                "vhost": vhost,
-                "name": row.name,
-                "pattern": row.pattern,
-                "apply-to": row.apply_to,
-                "definition": row.definition,
-                "priority": int(row.priority),
-            }
-            for row in sorted(policies, key=lambda row: (row.priority, row.name))
-        ]
+    )
 
 
-class InForce(Change):
-    """An operator waits for a policy to be in force."""
+async def _clear(service: AdminService, operator: bool, vhost: str, name: str) -> None:
+    service.check_majority()
+    await service.change(check_clear_policy(service.machine, operator, vhost, name))
 
-    def __init__(self, reply: Callable[[Any], None]) -> None:
-        self._reply = reply
 
-    def applied(self, outcome: Outcome) -> None:
-        """It is."""
-        self._reply(None)
+def _listed(service: AdminService, operator: bool, vhost: str) -> list[PolicyRow]:
+    tables = service.machine.vhosts.get(vhost)
+    if tables is None:
+        raise Refusal(NOT_FOUND, f"vhost '{vhost}' does not exist")
+    policies = tables.policies_of(operator).values()
+    return [
+        PolicyRow(
+            vhost=vhost,
+            name=row.name,
+            pattern=row.pattern,
+            apply_to=row.apply_to,
+            definition=row.definition,
+            priority=int(row.priority),
+        )
+        for row in sorted(policies, key=lambda row: (row.priority, row.name))
+    ]

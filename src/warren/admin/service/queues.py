@@ -1,114 +1,86 @@
-"""What a node answers operators who want to see queues: `warren queues list`, in parts.
+"""What queues there are, as one node knows them.
 
-A request is `["queues", "list", {...}]`; its answer is `["more", rows]` as often as it takes, and
-`["ok", rows]` with the last ones. However many queues there are, clients wait for a slice of a few
-milliseconds only, and what the operator has not read yet is bounded.
+However many there are, clients wait for a slice of a few milliseconds only, and no more than a part
+of the list is in memory: who asks takes the next part when there is room for it.
 """
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncGenerator
 
-import msgspec
-
-from warren.admin.service.host import OperatorLink
+from warren.admin.service.caller import MONITORING, Caller
+from warren.admin.service.operation import operation
+from warren.admin.service.rows import QueueRow
+from warren.admin.service.service import AdminService
 from warren.admin.service.slices import Slices
-from warren.errors import ClusterError
+from warren.errors import NOT_FOUND, Refusal
 from warren.metadata.policies import names_of
 from warren.metadata.tables import QueueRecord, VhostRecord
 
-if TYPE_CHECKING:
-    from warren.node.node import Node
-
 PART_ROWS = 1_000
-"""Rows of a part of the answer: some 200 KB."""
-UNREAD_BYTES_MAX = 1_048_576
-"""What may wait for the operator to read it."""
-POLL_SECONDS = 0.01
+"""Rows of a part of the list: some 200 KB."""
 
 
-class Asked(msgspec.Struct, kw_only=True):
-    """Which queues an operator wants to see.
+@operation(MONITORING)
+async def list_queues(
+    service: AdminService, caller: Caller, *, vhost: str = "", own: bool = False
+) -> AsyncGenerator[list[QueueRow], None]:
+    """List queues, in parts; the last may be empty.
 
-    Attributes:
+    Args:
         vhost: Only those of this one; empty for all.
         own: Only those whose messages this node can count.
+
+    Raises:
+        Refusal: There is no such vhost.
     """
-
-    vhost: str = ""
-    own: bool = False
-
-
-class QueueList:
-    """Lists the queues that one node knows."""
-
-    def __init__(self, node: Node) -> None:
-        self._node = node
-
-    async def answer(self, link: OperatorLink, words: dict[str, Any]) -> list[dict[str, Any]]:
-        """Send all parts of a list but the last, and return that one.
-
-        Raises:
-            ClusterError: There is no such vhost.
-            ValueError: These are not the words of a list.
-        """
-        asked = msgspec.convert(words, Asked)
-        machine = self._node.tables.machine
-        if asked.vhost and asked.vhost not in machine.vhosts:
-            raise ClusterError(f"vhost '{asked.vhost}' does not exist")
-        rows: list[dict[str, Any]] = []
-        slices = Slices()
-        for vhost, tables in list(machine.vhosts.items()):
-            if asked.vhost not in ("", vhost):
+    machine = service.machine
+    if vhost and vhost not in machine.vhosts:
+        raise Refusal(NOT_FOUND, f"vhost '{vhost}' does not exist")
+    rows: list[QueueRow] = []
+    slices = Slices()
+    for name, tables in list(machine.vhosts.items()):
+        if vhost not in ("", name):
+            continue
+        # Queues may come and go between two slices.
+        for queue in list(tables.queues.values()):
+            await slices.breathe()
+            if tables.queues.get(queue.name) is not queue:
                 continue
-            # Queues may come and go between two slices.
-            for queue in list(tables.queues.values()):
-                await slices.breathe()
-                if tables.queues.get(queue.name) is not queue:
-                    continue
-                row = self._row(tables, queue)
-                if not asked.own or row["ready"] is not None:
-                    rows.append(row)
-                if len(rows) >= PART_ROWS:
-                    link.answer(msgspec.msgpack.encode(["more", rows]))
-                    rows = []
-                    while link.backlog_bytes > UNREAD_BYTES_MAX and not link.closed.done():
-                        await asyncio.sleep(POLL_SECONDS)
-                    if link.closed.done():
-                        return []
-        return rows
+            row = queue_row(service, tables, queue)
+            if not own or row.messages_ready is not None:
+                rows.append(row)
+            if len(rows) >= PART_ROWS:
+                yield rows
+                rows = []
+    yield rows
 
-    def _row(self, tables: VhostRecord, record: QueueRecord) -> dict[str, Any]:
-        """One queue; what it holds is None where only another node knows it."""
-        node = self._node
-        replicated = record.kind == "quorum"
-        policy, operator_policy = names_of(tables, record)
-        row: dict[str, Any] = {
-            "vhost": record.vhost,
-            "name": record.name,
-            "type": record.kind,
-            "ready": None,
-            "unacked": None,
-            "consumers": None,
-            "leader": node.queue_members.leader(record) if replicated else self._home(record),
-            "voters": [member.node for member in record.members if member.voter],
-            "learners": [member.node for member in record.members if not member.voter],
-            "policy": policy,
-            "operator_policy": operator_policy,
-        }
-        vhost = node.tables.vhosts.get(record.vhost)
-        queue = None if vhost is None else vhost.queues.get(record.name)
-        counts = None if queue is None else queue.counts()
-        if counts is not None:
-            row["ready"] = int(counts.ready)
-            row["unacked"] = int(counts.held)
-            row["consumers"] = int(counts.consumers)
-        return row
 
-    def _home(self, record: QueueRecord) -> str:
-        """The node that a classic queue is on, if that runs."""
-        down = record.node != self._node.settings.node_name and (
-            self._node.cluster.detector.suspected(record.node)
-        )
-        return "" if down else record.node
+def queue_row(service: AdminService, tables: VhostRecord, record: QueueRecord) -> QueueRow:
+    """The row of one queue; what it holds is None where only another node knows it."""
+    replicated = record.kind == "quorum"
+    policy, operator_policy = names_of(tables, record)
+    vhost = service.node.tables.vhosts.get(record.vhost)
+    queue = None if vhost is None else vhost.queues.get(record.name)
+    counts = None if queue is None else queue.counts()
+    return QueueRow(
+        vhost=record.vhost,
+        name=record.name,
+        type=record.kind,
+        messages_ready=None if counts is None else int(counts.ready),
+        messages_unacknowledged=None if counts is None else int(counts.held),
+        consumers=None if counts is None else int(counts.consumers),
+        leader=service.members.leader(record) if replicated else home(service, record),
+        members=[member.node for member in record.members if member.voter],
+        learners=[member.node for member in record.members if not member.voter],
+        policy=policy,
+        operator_policy=operator_policy,
+    )
+
+
+def home(service: AdminService, record: QueueRecord) -> str:
+    """The node that a classic queue is on, if that runs."""
+    down = record.node != service.own_name and (
+        service.node.cluster.detector.suspected(record.node)
+    )
+    return "" if down else record.node

@@ -52,6 +52,20 @@ class Standing:
 
 
 @final
+class Majority:
+    """The nodes of which a group needs a majority.
+
+    Attributes:
+        voters: Those that vote, by name.
+        missing: Those of them that this node does not reach.
+    """
+
+    def __init__(self, voters: list[str], missing: list[str]) -> None:
+        self.voters: list[str] = voters
+        self.missing: list[str] = missing
+
+
+@final
 class QueueMembers:
     """See the module's head."""
 
@@ -87,14 +101,13 @@ class QueueMembers:
         )
         return "" if down else leader
 
-    def no_majority(self) -> str:
-        """That the tables have no leader, in words."""
+    def tables_majority(self) -> Majority:
+        """The nodes of which the tables need a majority."""
         node = self._node
         own = node.settings.node_name
         names = sorted(copy.node for copy in node.tables.member().raft.members if copy.voter)
         missing = [name for name in names if name != own and node.cluster.detector.suspected(name)]
-        text = f"waits for a majority of {', '.join(names)}"
-        return f"{text}; not reached: {', '.join(missing)}" if missing else text
+        return Majority(names, missing)
 
     def majority_missing(self, queue: QueueRecord | None) -> str:
         """That a queue, or the tables, have no leader, in few words; empty if they have."""
@@ -123,6 +136,11 @@ class QueueMembers:
             self._node.cluster.detector.suspected(leader)
         )
         return "" if down else leader
+
+    def voting(self, queue: QueueRecord) -> list[str]:
+        """The nodes that vote in a queue by the word of this node's copy; none without one."""
+        member = self._member(queue)
+        return [] if member is None else [copy.node for copy in member.raft.members if copy.voter]
 
     def settled(self, queue: QueueRecord, without: str = "") -> bool:
         """Whether those vote that the tables say, and that is committed.

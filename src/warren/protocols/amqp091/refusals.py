@@ -13,6 +13,7 @@ from typing import Final
 from warren.errors import (
     ACCESS_REFUSED,
     EXHAUSTED,
+    NO_MAJORITY,
     NOT_ALLOWED,
     NOT_FOUND,
     NOT_IMPLEMENTED,
@@ -36,6 +37,7 @@ CONNECTION_CODES: Final[dict[str, int]] = {
     NOT_ALLOWED: 530,
     NOT_IMPLEMENTED: 540,
     TIMED_OUT: 541,
+    NO_MAJORITY: 541,
 }
 """Refusals that end the connection."""
 

@@ -1,0 +1,112 @@
+"""Nodes that go: one that will not come back, and the one that is asked."""
+
+from __future__ import annotations
+
+import logging
+
+from warren.admin.service.caller import Caller
+from warren.admin.service.changes import give_up_votes
+from warren.admin.service.operation import operation
+from warren.admin.service.service import AdminService
+from warren.admin.service.waiting import Awaited, until
+from warren.errors import PRECONDITION_FAILED, TIMED_OUT, Refusal
+from warren.metadata.commands import RemoveNode
+from warren.metadata.node_checks import check_majorities, check_remove_node
+
+log = logging.getLogger("warren")
+
+LEAVE_SECONDS = 5.0
+"""How long a node that leaves waits to hear that it is out of the tables."""
+
+
+@operation()
+async def forget_node(
+    service: AdminService, caller: Caller, *, node: str, force: bool = False
+) -> None:
+    """Remove a node that will not come back from the cluster.
+
+    Args:
+        force: Even where quorum queues lose their last voting member or their majority.
+
+    Raises:
+        Refusal: It cannot go, or is needed.
+    """
+    if node == service.own_name:
+        raise Refusal(
+            PRECONDITION_FAILED, f"node '{node}' is this one, which runs: it may leave instead"
+        )
+    command = removal(service, node, force, leaving=False)
+    say_removed(node)
+    await service.change(command)
+    if node in service.machine.nodes:
+        raise needed_again(node)
+
+
+@operation()
+async def leave(service: AdminService, caller: Caller, *, force: bool = False) -> None:
+    """Hand the lead over, give up all votes, have this node removed, and end its process.
+
+    A group that counts this node when it ends could be left without a majority.
+
+    Args:
+        force: Even where quorum queues lose their last voting member or their majority.
+
+    Raises:
+        Refusal: It cannot go, or is needed.
+    """
+    own = service.own_name
+    members = service.members
+
+    def led() -> bool:
+        return members.tables_leader() != ""
+
+    removal(service, own, force, leaving=True)
+    await service.host.hand_over()
+    # The next leader of the tables may not be known yet; each step needs one.
+    await until(led, LEAVE_SECONDS)
+    await give_up_votes(service, own, force)
+    await until(led, LEAVE_SECONDS)
+    command = removal(service, own, force, leaving=True)
+    say_removed(own)
+    pending = Awaited()
+    service.submit(command, pending)
+    nodes = service.machine.nodes
+    await until(lambda: own not in nodes or pending.result is not None, LEAVE_SECONDS)
+    if own in service.machine.nodes:
+        if pending.result is not None:
+            raise needed_again(own)
+        raise Refusal(TIMED_OUT, f"the cluster has not let node '{own}' go yet; ask once more")
+    service.host.left()
+
+
+def removal(service: AdminService, name: str, force: bool, leaving: bool) -> RemoveNode:
+    """The command that removes a node.
+
+    Raises:
+        Refusal: It cannot go, or is needed.
+    """
+    machine = service.machine
+    up = service.members.running()
+    command = check_remove_node(machine, name, name in up, leaving, force)
+    left = [other for other in machine.nodes if other != name]
+    still_up = [other for other in left if other in up]
+    service.check_majority()
+    if 2 * len(still_up) <= len(left):
+        raise Refusal(
+            PRECONDITION_FAILED,
+            f"without node '{name}' the cluster has no majority of running nodes "
+            f"({', '.join(still_up)} of {', '.join(left)}): start the others first",
+        )
+    if not force:
+        check_majorities(machine, name, up)
+    return command
+
+
+def say_removed(name: str) -> None:
+    """Say in the log what is about to be done."""
+    log.warning("node %s is removed from the cluster, as an operator asked", name)
+
+
+def needed_again(name: str) -> Refusal:
+    """The refusal where something came between the check and the removal."""
+    return Refusal(PRECONDITION_FAILED, f"node '{name}' is needed again; ask once more")

@@ -1,0 +1,94 @@
+"""What an operation is: a function that is authorised whenever it is called.
+
+    @operation(MONITORING)
+    async def quorum_status(
+        service: AdminService, caller: Caller, *, vhost: str, queue: str
+    ) -> list[MemberStatus]:
+
+Who calls it as it stands there passes by `authorise` first, in the same call. Its keywords are its
+arguments, and their types are what a way in may check a request against.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, get_type_hints
+
+import msgspec
+
+from warren.admin.service import caller as callers
+from warren.admin.service.caller import ADMINISTRATOR, Caller
+
+if TYPE_CHECKING:
+    from warren.admin.service.service import AdminService
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Done = Callable[Concatenate["AdminService", Caller, P], R]
+
+
+class Operation(Generic[P, R]):
+    """One operation.
+
+    Attributes:
+        name: What requests call it.
+        tag: The least tag that a caller needs.
+        of_vhost: Whether a caller who is no administrator needs permissions in the vhost that the
+            argument `vhost` names.
+    """
+
+    def __init__(self, function: Done[P, R], tag: str, of_vhost: bool) -> None:
+        self.name = function.__name__
+        self.tag = tag
+        self.of_vhost = of_vhost
+        self.__doc__ = function.__doc__
+        self._function = function
+
+    def __call__(
+        self, service: AdminService, caller: Caller, *args: P.args, **arguments: P.kwargs
+    ) -> R:
+        """Carry it out, if the caller may have that.
+
+        Raises:
+            Refusal: `ACCESS_REFUSED`; or another one, perhaps only when the answer is awaited.
+        """
+        vhost = str(arguments["vhost"]) if self.of_vhost else None
+        callers.authorise(service.machine, caller, self.name, self.tag, vhost)
+        return self._function(service, caller, *args, **arguments)
+
+    @cached_property
+    def arguments(self) -> type[msgspec.Struct]:
+        """The arguments as a struct, whose fields have the names, types and defaults of them."""
+        hints = get_type_hints(self._function)
+        fields: list[Any] = []
+        for parameter in inspect.signature(self._function).parameters.values():
+            if parameter.kind == inspect.Parameter.KEYWORD_ONLY:
+                field = (parameter.name, hints[parameter.name])
+                without = parameter.default is inspect.Parameter.empty
+                fields.append(field if without else (*field, parameter.default))
+        return msgspec.defstruct(self.name, fields, kw_only=True)
+
+    def asked(self, service: AdminService, caller: Caller, words: Mapping[str, Any]) -> Any:
+        """Carry it out with the arguments of a request, which may be of any types.
+
+        Raises:
+            Refusal: As `__call__` does.
+            ValueError: These are not its arguments.
+        """
+        read = msgspec.structs.asdict(msgspec.convert(words, self.arguments))
+        call: Callable[..., Any] = self
+        return call(service, caller, **read)
+
+
+def operation(
+    tag: str = ADMINISTRATOR, of_vhost: bool = False
+) -> Callable[[Done[P, R]], Operation[P, R]]:
+    """Make an operation of a function; see `Operation`."""
+
+    def made(function: Done[P, R]) -> Operation[P, R]:
+        return Operation(function, tag, of_vhost)
+
+    return made

@@ -1,0 +1,89 @@
+"""What all operations of one node share: the node, the process around it, and a few checks."""
+
+from __future__ import annotations
+
+from warren.admin.service.host import OperatorHost
+from warren.admin.service.waiting import Awaited, TableChange
+from warren.errors import NO_MAJORITY, PRECONDITION_FAILED, Refusal
+from warren.metadata.commands import Command
+from warren.metadata.machine import MetadataMachine
+from warren.metadata.outcome import Outcome
+from warren.node.cluster.queue_members import Majority, QueueMembers
+from warren.node.node import Node
+from warren.vhost.pending import PendingRequest, TablesChanged
+
+CHANGE_SECONDS = 20.0
+"""For a change of the tables to be in force."""
+
+
+class AdminService:
+    """The service of one node. Belongs to the loop's thread.
+
+    Attributes:
+        node: It.
+        host: The process around it.
+        rebalancing: Whether leaders are being moved, which is done once at a time.
+    """
+
+    def __init__(self, node: Node, host: OperatorHost) -> None:
+        self.node = node
+        self.host = host
+        self.rebalancing = False
+
+    @property
+    def machine(self) -> MetadataMachine:
+        """The tables, to read."""
+        return self.node.tables.machine
+
+    @property
+    def members(self) -> QueueMembers:
+        """Members and leaders of quorum queues."""
+        return self.node.queue_members
+
+    @property
+    def own_name(self) -> str:
+        """The name of this node."""
+        return self.node.settings.node_name
+
+    def check_majority(self) -> None:
+        """Refuse what changes the tables while they cannot be changed.
+
+        Raises:
+            Refusal: `NO_MAJORITY`.
+        """
+        if not self.members.tables_leader():
+            text = what_it_waits_for(self.members.tables_majority())
+            raise Refusal(NO_MAJORITY, f"waits {text}: nothing can be changed")
+
+    def check_running(self, node: str) -> None:
+        """Refuse to count on a node that is down.
+
+        Raises:
+            Refusal: `PRECONDITION_FAILED`.
+        """
+        if node not in self.members.running():
+            raise Refusal(PRECONDITION_FAILED, f"node '{node}' is not running: start it first")
+
+    def submit(self, command: Command, pending: PendingRequest) -> None:
+        """Have a change of the tables logged; the request is told when it is in force here."""
+        self.host.guarded(lambda: self.node.tables.submit(command, TableChange(pending)))
+        self.host.after_event()
+
+    async def change(self, command: Command) -> Outcome:
+        """Change the tables, and say what that did once it is in force here.
+
+        Raises:
+            Refusal: `TIMED_OUT`.
+        """
+        pending = Awaited()
+        self.submit(command, pending)
+        result = await pending.wait(CHANGE_SECONDS)
+        assert isinstance(result, TablesChanged), "a change of the tables changes them"
+        return result.outcome
+
+
+def what_it_waits_for(majority: Majority) -> str:
+    """What the tables wait for while they have no leader; stands after 'waits' or 'waiting'."""
+    text = f"for a majority of {', '.join(majority.voters)}"
+    missing = ", ".join(majority.missing)
+    return f"{text}; not reached: {missing}" if missing else text

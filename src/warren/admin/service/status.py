@@ -1,0 +1,53 @@
+"""What a node is doing, and who else is in its cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+
+import msgspec
+
+from warren.admin.service.caller import MONITORING, Caller
+from warren.admin.service.operation import operation
+from warren.admin.service.rows import NodeRow, Status
+from warren.admin.service.service import AdminService, what_it_waits_for
+from warren.protocols.broker import ALARM_DISK, ALARM_MEMORY
+
+ALARMS = ((ALARM_MEMORY, "memory"), (ALARM_DISK, "disk"))
+
+
+@operation(MONITORING)
+async def status(service: AdminService, caller: Caller) -> Status:
+    """Show the cluster as this node sees it, and what this node is doing."""
+    node, machine, members = service.node, service.machine, service.members
+    process = service.host.state()
+    # A disk may take its time, which clients do not wait for.
+    free = await asyncio.to_thread(free_bytes, process.data_dir)
+    up = members.running()
+    leader = members.tables_leader()
+    raised = int(node.alarms())
+    return Status(
+        cluster=machine.cluster_id.hex(),
+        node=service.own_name,
+        leader=leader,
+        problem="" if leader else f"waits {what_it_waits_for(members.tables_majority())}",
+        nodes=[
+            NodeRow(name=row.name, address=f"{row.host}:{row.port}", running=row.name in up)
+            for row in machine.nodes.values()
+        ],
+        connections=len(node.connections),
+        queues_count=sum(len(tables.queues) for tables in machine.vhosts.values()),
+        alarms=[name for bit, name in ALARMS if raised & bit],
+        memory_limit_bytes=int(node.settings.memory_limit_bytes),
+        disk_free_limit_bytes=int(node.settings.log.disk_free_limit_bytes),
+        **msgspec.structs.asdict(process),
+        disk_free_bytes=free,
+    )
+
+
+def free_bytes(folder: str) -> int:
+    """Free space of the disk that a directory is on; -1 if that cannot be told."""
+    try:
+        return shutil.disk_usage(folder).free
+    except OSError:
+        return -1

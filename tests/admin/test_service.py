@@ -1,0 +1,366 @@
+"""Every operation, called as a way in without a socket would: by who may, and by who may not."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+import pkgutil
+from collections.abc import AsyncGenerator, Callable, Mapping
+from typing import Any
+
+import pytest
+
+import warren.admin.service
+from tests.admin.host import Host, answered, service_of
+from tests.node.pair import Pair
+from warren.admin.service import caller as callers
+from warren.admin.service import changes, leaders, rows, waiting
+from warren.admin.service.caller import ADMINISTRATOR, LOCAL, MONITORING, POLICYMAKER, Caller
+from warren.admin.service.catalogue import OPERATIONS
+from warren.admin.service.operation import Operation
+from warren.admin.service.service import AdminService
+from warren.errors import (
+    ACCESS_REFUSED,
+    NO_MAJORITY,
+    NOT_FOUND,
+    NOT_IMPLEMENTED,
+    PRECONDITION_FAILED,
+    TIMED_OUT,
+    Refusal,
+)
+
+QUEUE = {"vhost": "/", "queue": "orders"}
+POLICY = {"vhost": "/", "name": "five"}
+FIVE = '{"target-group-size": 5}'
+
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "status": {},
+    "list_queues": {},
+    "quorum_status": QUEUE,
+    "add_member": {**QUEUE, "node": "b"},
+    "transfer_leadership": {**QUEUE, "node": "b"},
+    "rebalance": {},
+    "delete_member": {**QUEUE, "node": "a"},
+    "grow": {"node": "a"},
+    "shrink": {"node": "a"},
+    "grow_to_count": {"count": 2},
+    "set_policy": {**POLICY, "pattern": "^orders", "definition": FIVE},
+    "list_policies": {"vhost": "/"},
+    "clear_policy": POLICY,
+    "set_operator_policy": {**POLICY, "pattern": "^orders", "definition": FIVE},
+    "list_operator_policies": {"vhost": "/"},
+    "clear_operator_policy": POLICY,
+    "forget_node": {"node": "c"},
+    "leave": {},
+}
+"""A request for each operation, in an order in which all can be done."""
+
+
+def user(*tags: str, name: str = "u") -> Caller:
+    return Caller(name, frozenset(tags))
+
+
+ADMIN = user(ADMINISTRATOR, name="root")
+
+
+async def whole(done: Any) -> Any:
+    """What an operation answered; of parts all rows."""
+    if isinstance(done, AsyncGenerator):
+        return [row async for part in done for row in part]
+    return await done
+
+
+def call(
+    pair: Pair,
+    service: AdminService,
+    caller: Caller,
+    name: str,
+    arguments: Mapping[str, Any] | None = None,
+) -> Any:
+    """The answer of an operation, as a handler of requests has it."""
+
+    async def asked() -> Any:
+        return await whole(OPERATIONS[name].asked(service, caller, arguments or {}))
+
+    return answered(pair, asked)
+
+
+def refusal(
+    pair: Pair,
+    service: AdminService,
+    caller: Caller,
+    name: str,
+    arguments: Mapping[str, Any] | None = None,
+) -> Refusal:
+    """Why an operation is refused, which it has to be."""
+    with pytest.raises(Refusal) as refused:
+        call(pair, service, caller, name, arguments)
+    return refused.value
+
+
+@pytest.fixture
+def pair() -> Pair:
+    """Two nodes; a leads quorum queue `orders`, which has no member on b, and has classic `log`."""
+    pair = Pair()
+    client = pair.a.client()
+    client.declare("orders", kind="quorum", size=1)
+    client.declare("log", kind="classic")
+    pair.settle()
+    return pair
+
+
+@pytest.fixture
+def service(pair: Pair) -> AdminService:
+    return service_of(pair)
+
+
+def test_the_requests_here_are_for_all_operations() -> None:
+    assert ARGUMENTS.keys() == OPERATIONS.keys()
+
+
+def test_an_administrator_may_do_everything_without_a_socket(
+    pair: Pair, service: AdminService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each operation once, authorised once, and what it did."""
+    passed: list[str] = []
+    authorise = callers.authorise
+
+    def counted(machine: Any, caller: Caller, name: str, tag: str, vhost: str | None) -> None:
+        passed.append(name)
+        authorise(machine, caller, name, tag, vhost)
+
+    monkeypatch.setattr(callers, "authorise", counted)
+    given: dict[str, Any] = {}
+
+    def policies() -> int:
+        tables = service.machine.vhosts["/"]
+        return len(tables.policies) + 10 * len(tables.operator_policies)
+
+    seen: dict[str, Any] = {}
+    for name, arguments in ARGUMENTS.items():
+        asked = service
+        if name == "leave":
+            asked = service_of(pair, "b")
+        if name == "forget_node":
+            pair.add("c").kill()
+            pair.until(lambda: "c" not in service.members.running())
+        given[name] = call(pair, asked, ADMIN, name, arguments)
+        seen[name] = (
+            [row.node for row in pair.a.record("orders").members if row.voter],
+            service.members.leader(pair.a.record("orders")),
+            policies(),
+        )
+        if name == "leave":
+            host = asked.host
+            assert isinstance(host, Host) and (host.over, host.handed_over) == (True, 1)
+    assert passed == list(ARGUMENTS)
+
+    status = given["status"]
+    assert (status.node, status.leader, status.problem) == ("a", "a", "")
+    assert [(row.name, row.running) for row in status.nodes] == [("a", True), ("b", True)]
+    queues = {row.name: row for row in given["list_queues"]}
+    assert (queues["orders"].type, queues["orders"].members) == ("quorum", ["a"])
+    assert (queues["log"].type, queues["log"].leader, queues["log"].consumers) == (
+        "classic",
+        "a",
+        0,
+    )
+    (own,) = [row for row in given["quorum_status"] if row.membership == "voter"]
+    assert (own.node_name, own.raft_state) == ("a", "leader")
+    assert own.last_log_index == own.commit_index > 0
+    assert given["add_member"].changed and given["delete_member"].changed
+    assert [row.queues for row in given["rebalance"]] == [0, 1]
+    assert seen["add_member"] == (["a", "b"], "a", 0)
+    assert seen["transfer_leadership"] == (["a", "b"], "b", 0)
+    assert seen["delete_member"] == (["b"], "b", 0)
+    for name, voting in (("grow", ["a", "b"]), ("shrink", ["b"]), ("grow_to_count", ["a", "b"])):
+        assert [(row.name, row.ok) for row in given[name]] == [("orders", True)]
+        assert seen[name][0] == voting
+    assert [seen[name][2] for name in list(ARGUMENTS)[10:16]] == [1, 1, 0, 10, 10, 0]
+    for name in ("list_policies", "list_operator_policies"):
+        (row,) = given[name]
+        assert (row.name, row.definition, row.apply_to) == ("five", {"target-group-size": 5}, "all")
+    assert list(service.machine.nodes) == ["a"]
+    assert pair.a.record("orders").members[0].node == "a"
+
+
+@pytest.mark.parametrize("tags", [(), ("management",), (MONITORING,), (POLICYMAKER,)])
+def test_who_lacks_the_tag_is_refused_and_changes_nothing(
+    pair: Pair, service: AdminService, tags: tuple[str, ...]
+) -> None:
+    """Whatever is asked for; and the tag alone opens no vhost."""
+    may = {MONITORING: {"status", "list_queues", "quorum_status"}}.get("".join(tags), set())
+    before = service.machine.snapshot()
+    for name, arguments in ARGUMENTS.items():
+        if name in may:
+            assert call(pair, service, user(*tags), name, arguments)
+            continue
+        refused = refusal(pair, service, user(*tags), name, arguments)
+        assert refused.kind == ACCESS_REFUSED
+        assert f"operation '{name}' refused for user 'u'" in refused.text
+    pair.settle()
+    assert service.machine.snapshot() == before
+    assert isinstance(service.host, Host)
+    assert (service.host.over, service.host.handed_over) == (False, 0)
+    assert service.members.leader(pair.a.record("orders")) == "a"
+
+
+def test_a_policymaker_changes_policies_of_vhosts_they_may_enter(
+    pair: Pair, service: AdminService
+) -> None:
+    """User guest may; operator policies are not theirs."""
+    guest = user(POLICYMAKER, name="guest")
+    words = {"name": "p", "pattern": ".*", "definition": FIVE}
+    here, elsewhere = {"vhost": "/", **words}, {"vhost": "none", **words}
+    call(pair, service, guest, "set_policy", here)
+    assert list(service.machine.vhosts["/"].policies) == ["p"]
+    refused = refusal(pair, service, guest, "set_policy", elsewhere)
+    assert refused.kind == ACCESS_REFUSED and "in vhost 'none'" in refused.text
+    refused = refusal(pair, service, guest, "set_operator_policy", here)
+    assert refused.kind == ACCESS_REFUSED
+
+
+def modules() -> list[Any]:
+    package = warren.admin.service
+    return [
+        importlib.import_module(f"{package.__name__}.{info.name}")
+        for info in pkgutil.iter_modules(package.__path__)
+    ]
+
+
+def test_nothing_that_a_caller_may_ask_for_goes_around_the_check() -> None:
+    """A function of the service that takes a caller is an operation, and is in the catalogue."""
+    found: list[str] = []
+    for module in modules():
+        if module is callers:
+            continue
+        for name, value in vars(module).items():
+            if isinstance(value, Operation) and value._function.__module__ == module.__name__:
+                found.append(value.name)
+                assert name == value.name and OPERATIONS[name] is value
+            elif inspect.isfunction(value) and value.__module__ == module.__name__:
+                assert "caller" not in inspect.signature(value).parameters, name
+    assert sorted(found) == sorted(OPERATIONS)
+
+
+def test_arguments_are_checked_before_anything_is_done(pair: Pair, service: AdminService) -> None:
+    wrong: list[tuple[str, Mapping[str, Any]]] = [
+        ("forget_node", {}),
+        ("forget_node", {"node": 5}),
+        ("add_member", {**QUEUE, "node": "b", "membership": "observer"}),
+        ("grow_to_count", {"count": "2"}),
+        ("set_policy", {**POLICY, "pattern": ".*", "definition": {}}),
+    ]
+    for name, words in wrong:
+        with pytest.raises(ValueError):
+            OPERATIONS[name].asked(service, LOCAL, words)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "kind", "text"),
+    [
+        ("list_queues", {"vhost": "v"}, NOT_FOUND, "vhost 'v' does not exist"),
+        ("list_policies", {"vhost": "v"}, NOT_FOUND, "vhost 'v' does not exist"),
+        ("clear_policy", POLICY, NOT_FOUND, "there is no policy 'five' in vhost '/'"),
+        ("set_policy", {**POLICY, "pattern": "*", "definition": FIVE}, PRECONDITION_FAILED, "'*'"),
+        ("set_policy", {**POLICY, "pattern": "", "definition": "{"}, PRECONDITION_FAILED, "JSON"),
+        ("quorum_status", {**QUEUE, "queue": "q"}, NOT_FOUND, "queue 'q' in vhost '/' does not"),
+        ("quorum_status", {**QUEUE, "queue": "log"}, NOT_IMPLEMENTED, "is of type classic"),
+        ("add_member", {**QUEUE, "node": "z"}, NOT_FOUND, "node 'z' is not in the cluster"),
+        ("delete_member", {**QUEUE, "node": "a"}, PRECONDITION_FAILED, "the last node cannot be"),
+        ("grow", {"node": "b", "queue_pattern": "*"}, PRECONDITION_FAILED, "no regular expression"),
+        ("grow_to_count", {"count": 0}, PRECONDITION_FAILED, "one member at least"),
+        ("transfer_leadership", {**QUEUE, "node": "b"}, PRECONDITION_FAILED, "has no member on"),
+        ("transfer_leadership", {**QUEUE, "node": "a"}, PRECONDITION_FAILED, "already the leader"),
+        ("rebalance", {"type": "stream"}, NOT_IMPLEMENTED, "type stream is not supported"),
+        ("forget_node", {"node": "z"}, NOT_FOUND, "node 'z' is not in the cluster"),
+        ("forget_node", {"node": "a"}, PRECONDITION_FAILED, "node 'a' is this one, which runs"),
+        ("forget_node", {"node": "b"}, PRECONDITION_FAILED, "node 'b' is running: stop it before"),
+        ("leave", {}, PRECONDITION_FAILED, "has the only voting member of 1 quorum queue"),
+    ],
+)
+def test_refusals_say_of_which_kind_they_are(
+    pair: Pair,
+    service: AdminService,
+    name: str,
+    arguments: dict[str, Any],
+    kind: str,
+    text: str,
+) -> None:
+    refused = refusal(pair, service, ADMIN, name, arguments)
+    assert (refused.kind, text in refused.text) == (kind, True), refused.text
+
+
+def test_without_a_majority_nothing_is_changed(pair: Pair, service: AdminService) -> None:
+    """What only reads is answered, and says so."""
+    pair.b.kill()
+    pair.until(lambda: service.members.tables_leader() == "")
+    waits = "waits for a majority of a, b; not reached: b"
+    for name in ("grow", "shrink", "set_policy", "clear_operator_policy"):
+        refused = refusal(pair, service, ADMIN, name, ARGUMENTS[name])
+        assert (refused.kind, refused.text) == (NO_MAJORITY, f"{waits}: nothing can be changed")
+    status = call(pair, service, ADMIN, "status")
+    assert (status.leader, status.problem) == ("", waits)
+
+
+def test_no_operation_waits_for_ever(
+    pair: Pair, service: AdminService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cluster stands still while a change is under way."""
+    monkeypatch.setattr("warren.admin.service.service.CHANGE_SECONDS", 0.05)
+    monkeypatch.setattr("warren.admin.service.cluster.LEAVE_SECONDS", 0.05)
+    monkeypatch.setattr(changes, "WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(leaders, "TRANSFER_SECONDS", 0.05)
+    call(pair, service, ADMIN, "add_member", ARGUMENTS["add_member"])
+
+    def still(asked: Callable[[], Any]) -> Any:
+        return asyncio.run(whole(asked()))
+
+    for name in ("set_policy", "delete_member", "transfer_leadership", "leave"):
+        with pytest.raises(Refusal) as refused:
+            still(lambda name=name: OPERATIONS[name].asked(service, ADMIN, ARGUMENTS[name]))
+        assert refused.value.kind == (PRECONDITION_FAILED if name == "leave" else TIMED_OUT)
+    (row,) = still(lambda: OPERATIONS["shrink"].asked(service, ADMIN, {"node": "b"}))
+    assert (row.result, row.size, row.ok) == ("unknown", None, False)
+
+
+def test_a_pending_request_may_be_refused() -> None:
+    async def run() -> None:
+        pending = waiting.Awaited()
+        pending.refused(Refusal(NOT_FOUND, "gone"))
+        with pytest.raises(Refusal, match="gone"):
+            await pending.wait(1.0)
+
+    asyncio.run(run())
+
+
+def test_one_rebalance_at_a_time(pair: Pair, service: AdminService) -> None:
+    service.rebalancing = True
+    refused = refusal(pair, service, ADMIN, "rebalance")
+    assert refused.text == "a rebalance is in progress; wait for its end"
+
+
+KINDS = [value for value in vars(rows).values() if inspect.isclass(value)]
+ROWS = [kind for kind in KINDS if issubclass(kind, rows.Row) and kind is not rows.Row]
+
+
+@pytest.mark.parametrize("kind", ROWS, ids=lambda kind: kind.__name__)
+def test_each_column_says_where_it_comes_from(kind: type[rows.Row]) -> None:
+    found = list(rows.columns(kind))
+    assert len({column.name for column in found}) == len(found) > 1
+    assert all(column.source and column.type is not None for column in found)
+
+
+def test_columns_have_rabbitmqs_names() -> None:
+    """Those of `rabbitmqctl list_queues`, `list_policies` and `rabbitmq-queues quorum_status`."""
+    names = [[column.name for column in rows.columns(kind)] for kind in ROWS]
+    assert {"messages_ready", "messages_unacknowledged", "leader", "members"} <= set(names[0])
+    assert names[1] == ["vhost", "name", "pattern", "apply-to", "definition", "priority"]
+    assert names[2][:5] == [
+        "Node Name",
+        "Raft State",
+        "Membership",
+        "Last Log Index",
+        "Last Written",
+    ]
