@@ -916,7 +916,9 @@ def test_a_quorum_queue_without_a_member_here_refuses() -> None:
     record = tables.machine.queue("/", "three")
     assert record is not None
     real = tables.vhosts["/"].queues["three"]
-    tables.vhosts["/"].queues["three"] = tables._start_remote(record)
+    tables.vhosts["/"].queues["three"] = tables._proxy(
+        record, pair.b.node.remotes.no_line(record.node)
+    )
     client = pair.b.client()
     closed(client.consume("three"), 404, "queue 'three' in vhost '/' has no member on this node")
     confirming(client)

@@ -25,7 +25,7 @@ from warren.log.cache import Share
 from warren.log.entries import EntriesJob
 from warren.log.extents import NOWHERE, Extents, Mark
 from warren.log.files import LogFile
-from warren.log.listener import BatchReader, RawReader
+from warren.log.listener import BatchReader, GroupOwner, RawReader
 from warren.log.live import LiveJob
 from warren.log.reading import ReadJob
 from warren.log.store import Store
@@ -61,7 +61,7 @@ class GroupLog:
 
     def __init__(self, store: Store, wal: Wal, group_id: i64) -> None:
         self.id: i64 = group_id
-        self.owner: object | None = None
+        self.owner: GroupOwner | None = None
         self.last_index: i64 = 0
         self.persisted_index: i64 = 0
         self.snapshot_index: i64 = -1

@@ -5,7 +5,9 @@ All calls come on the node's thread. None may raise.
 
 from __future__ import annotations
 
-from mypy_extensions import mypyc_attr
+from abc import abstractmethod
+
+from mypy_extensions import mypyc_attr, trait
 
 from warren.errors import CorruptRecord
 from warren.log.batch import Batch
@@ -54,6 +56,15 @@ class LogListener:
     def failed(self, error: BaseException) -> None:
         """Fatal: nothing appended and not yet persisted will ever be. Stop the node."""
         raise AssertionError("a listener defines failed")
+
+
+@trait
+class GroupOwner:
+    """The node's own object for a group, which appends to it."""
+
+    @abstractmethod
+    def persisted(self, batch: Batch) -> None:
+        """A batch of the group survives a crash of the machine from now on."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

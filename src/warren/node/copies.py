@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from warren.log.group import GroupLog
 from warren.metadata.tables import MemberRecord, QueueRecord
 from warren.queues.fifo.machine import NOT_SET_UP, Fifo
-from warren.queues.queue import Queue
+from warren.queues.logged import LoggedQueue
 from warren.queues.quorum import QuorumQueue
 from warren.raft.members import Member as Copy
 from warren.replication.hard_state import HardState
@@ -40,7 +40,7 @@ def copy_here(node: Node, record: QueueRecord) -> MemberRecord | None:
     return row
 
 
-def start(node: Node, record: QueueRecord, replayer: NodeReplayer | None) -> Queue:
+def start(node: Node, record: QueueRecord, replayer: NodeReplayer | None) -> LoggedQueue:
     """Create a node's copy, with what the log replayed of it if there was one."""
     group_id = int(record.group_id)
     fifo: Fifo | None = None

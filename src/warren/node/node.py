@@ -48,12 +48,8 @@ from warren.protocols.broker import (
 )
 from warren.protocols.client import ClientConnection, EndOfTurn
 from warren.protocols.output import Output
-from warren.queues.classic import ClassicQueue
-from warren.queues.logged import LoggedQueue
 from warren.queues.queue import Queue
-from warren.queues.transient import TransientQueue
 from warren.raft.state import Options
-from warren.replication.member import Member
 from warren.vhost.handle import VhostHandle
 from warren.vhost.pending import Resumable
 
@@ -298,8 +294,7 @@ class Node(Broker):
             self._tick_connections()
         self.tables.tick(now)
         for queue in list(self._congested):
-            if isinstance(queue, TransientQueue):
-                queue.look_after()
+            queue.look_after()
         self.needs_turn = True
 
     def _tick_connections(self) -> None:
@@ -363,7 +358,6 @@ class Node(Broker):
 
     def queue_leased(self, queue: Queue) -> None:
         """Mind the leases of readers."""
-        assert isinstance(queue, LoggedQueue), "readers read queues in the log"
         self.tables.leased(queue)
 
     def queue_unused(self, queue: Queue) -> None:
@@ -512,9 +506,7 @@ class Node(Broker):
             group = batch.group
             assert group is not None
             owner = group.owner
-            if isinstance(owner, Member):
-                owner.persisted(batch)
-            elif isinstance(owner, ClassicQueue):
+            if owner is not None:
                 owner.persisted(batch)
         self.cluster.work()
         self.needs_turn = True

@@ -33,7 +33,6 @@ from warren.node.tables import METADATA_GROUP
 from warren.queues.fifo.runs import merge_pairs, without
 from warren.queues.logged import LoggedQueue
 from warren.queues.queue import Queue
-from warren.queues.quorum import QuorumQueue
 from warren.replication.member import Member
 from warren.replication.throttle import READ_BYTES
 
@@ -267,8 +266,7 @@ class Repairs:
         stalled = self.stalled
         self.stalled = []
         for queue in stalled:
-            if isinstance(queue, LoggedQueue):
-                queue.retry()
+            queue.retry()
         for group_id, damage in list(self._damaged.items()):
             if not self._renew(group_id, damage):
                 del self._damaged[group_id]
@@ -359,17 +357,12 @@ class Repairs:
         node = self._node
         raft = member.raft
         queue = node.tables.logged.get(int(record.group_id))
-        if (
-            not isinstance(queue, QuorumQueue)
-            or not raft.is_leader
-            or not raft.can_propose()
-            or not node.queue_members.settled(record)
-        ):
+        if not raft.is_leader or not raft.can_propose() or not node.queue_members.settled(record):
             return True
         others = [row.node for row in record.members if row.node != node.settings.node_name]
         if not others:
-            gone = queue.go_without(damage.lost)
-            if gone and damage.error is not None:
+            gone = member.machine.go_without(damage.lost)
+            if gone and queue is not None and damage.error is not None:
                 self._say_gone(queue, gone, damage.error)
             return False
         running = node.queue_members.running()

@@ -28,7 +28,7 @@ from warren.protocols.broker import ALARM_DISK
 from warren.queues.classic import ClassicQueue
 from warren.queues.fifo.machine import Fifo
 from warren.queues.logged import LoggedQueue
-from warren.queues.proxy import ProxyQueue
+from warren.queues.proxy import Line, ProxyQueue
 from warren.queues.queue import Queue
 from warren.queues.transient import TransientQueue
 from warren.raft.members import Member as Copy
@@ -110,7 +110,7 @@ class Tables(Machine):
         """How many are under way."""
         self._lacking: dict[int, None] = {}
         """Quorum queues without a copy here, by group."""
-        self._leased: dict[LoggedQueue, None] = {}
+        self._leased: dict[Queue, None] = {}
         """Queues with groups of readers, whose leases may run out."""
         self._node: Node = node
         self._member: Member | None = None
@@ -327,7 +327,7 @@ class Tables(Machine):
     def write_clean_snapshots(self) -> None:
         """At an orderly stop, note what only this process knows."""
         for queue in self.logged.values():
-            if isinstance(queue, ClassicQueue) and not queue.deleted:
+            if not queue.deleted:
                 queue.snapshot_clean()
 
     def tick(self, now_ms: int) -> None:
@@ -337,17 +337,13 @@ class Tables(Machine):
             now_ms: Monotonic time.
         """
         for queue in list(self._leased):
-            if queue.deleted:
+            if queue.deleted or not queue.expire_leases(now_ms):
                 del self._leased[queue]
-            else:
-                queue.expire_groups(now_ms)
-                if not queue.fifo.groups and not queue.fifo.unfinished():
-                    del self._leased[queue]
         self._announcing = False
         self.announce()
         self._ask_for_sessions()
 
-    def leased(self, queue: LoggedQueue) -> None:
+    def leased(self, queue: Queue) -> None:
         """Readers have taken over a group of a queue: mind their leases."""
         self._leased[queue] = None
 
@@ -703,32 +699,41 @@ class Tables(Machine):
     def _lacks(self, vhost: VirtualHost, record: QueueRecord) -> bool:
         """Whether a queue is not here, or a quorum queue only as one that has no member here."""
         queue = vhost.queues.get(record.name)
-        if queue is None or record.kind != "quorum" or not isinstance(queue, ProxyQueue):
-            return queue is None
+        if queue is None:
+            return True
+        if record.kind != "quorum" or int(queue.group_id) in self.logged:
+            return False
         return copies.copy_here(self._node, record) is not None
 
     def _start(self, record: QueueRecord) -> None:
         """Create a queue's object, with the machine that the log replayed if there was one."""
         queue: Queue
-        replayer = self._replayer
-        name = self._node.settings.node_name
+        remotes = self._node.remotes
+        halted = self._node.repairs.halts(int(record.group_id))
+        served = False
         if record.kind == "quorum":
             if copies.copy_here(self._node, record) is None:
-                queue = self._start_remote(record)
+                # It is used by its member here, and refuses until there is one.
+                queue = self._proxy(record, remotes.no_line(record.node))
             else:
-                queue = copies.start(self._node, record, replayer)
+                queue = self._started(copies.start(self._node, record, self._replayer))
             self._note_copy(record)
-        elif record.node != name or self._node.repairs.halts(int(record.group_id)):
-            queue = self._start_remote(record)
+        elif record.node != self._node.settings.node_name:
+            proxy = self._proxy(record, remotes.line(record.node))
+            if not halted:
+                remotes.fronts(proxy)
+            queue = proxy
+        elif halted:
+            # It refuses, too: its log is damaged.
+            queue = self._proxy(record, remotes.no_line(record.node))
         elif not record.durable:
             queue = TransientQueue(self._node, record.vhost, record.name)
             queue.group_id = record.group_id
+            served = True
         else:
-            queue = self._start_classic(record, replayer)
+            queue = self._started(self._start_classic(record, self._replayer))
+            served = True
         queue.auto_delete = record.auto_delete
-        if isinstance(queue, LoggedQueue):
-            queue.mind_leases()
-            self._node.repairs.started(queue)
         vhost = self.vhosts.get(record.vhost)
         if vhost is None:
             vhost = VirtualHost(record.vhost)
@@ -737,23 +742,24 @@ class Tables(Machine):
             # A quorum queue came to this node: what routes remember is not it.
             self.machine.vhosts[record.vhost].router.generation += 1
         vhost.queues[record.name] = queue
-        if record.kind != "quorum":
-            if self._node.repairs.halts(int(record.group_id)):
-                self._node.remotes.halt(queue)
-            else:
-                self._node.remotes.started(queue)
+        if served:
+            remotes.started(queue)
+        elif halted and record.kind != "quorum":
+            remotes.halt(queue)
 
-    def _start_remote(self, record: QueueRecord) -> Queue:
-        remotes = self._node.remotes
-        # A quorum queue is used by its member here, and refuses until there is one. So does a
-        # classic queue of this node whose log is damaged.
-        classic = record.kind != "quorum" and record.node != self._node.settings.node_name
-        line = remotes.line(record.node) if classic else remotes.no_line(record.node)
+    def _started(self, queue: LoggedQueue) -> LoggedQueue:
+        """See to a queue that has a group in the log, and may have been there before."""
+        queue.mind_leases()
+        self._node.repairs.started(queue)
+        return queue
+
+    def _proxy(self, record: QueueRecord, line: Line) -> ProxyQueue:
+        """Stands for a queue that is not here."""
         queue = ProxyQueue(self._node, record.vhost, record.name, record.kind, record.durable, line)
         queue.group_id = record.group_id
         return queue
 
-    def _start_classic(self, record: QueueRecord, replayer: NodeReplayer | None) -> Queue:
+    def _start_classic(self, record: QueueRecord, replayer: NodeReplayer | None) -> LoggedQueue:
         node = self._node
         group_id = int(record.group_id)
         fifo = None if replayer is None else replayer.machines.get(group_id)

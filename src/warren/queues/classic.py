@@ -19,6 +19,7 @@ from mypy_extensions import i64
 from warren.errors import CorruptRecord
 from warren.log.batch import KIND_COMMAND, KIND_MESSAGES, Batch
 from warren.log.group import GroupLog
+from warren.log.listener import GroupOwner
 from warren.log.runlist import LiveRuns
 from warren.ports import Work
 from warren.queues.fifo import commands
@@ -58,7 +59,7 @@ class Draft:
 
 
 @final
-class ClassicQueue(LoggedQueue):
+class ClassicQueue(LoggedQueue, GroupOwner):
     """A durable classic queue on this node."""
 
     def __init__(self, host: Host, vhost: str, name: str, log: GroupLog, fifo: Fifo) -> None:

@@ -10,6 +10,7 @@ from mypy_extensions import i64
 
 from warren.queues.fifo.machine import Fifo
 from warren.queues.gathering import GatheringQueue
+from warren.queues.links import Reply, Waiter
 from warren.queues.queue import Counts, Host
 
 
@@ -23,6 +24,15 @@ class FifoQueue(GatheringQueue):
     def __init__(self, host: Host, vhost: str, name: str, kind: str, fifo: Fifo) -> None:
         super().__init__(host, vhost, name, kind)
         self.fifo: Fifo = fifo
+
+    def count(self, waiter: Waiter) -> None:
+        """Take in what was gathered, and have those who wait get what is ready."""
+        self.seal()
+        self.hand_out()
+        waiter.answered(Reply())
+
+    def hand_out(self) -> None:
+        """Have those who wait get what is ready, before it is counted; what can be done at once."""
 
     def ready_count(self) -> i64:
         """Messages ready for delivery, as declare-ok reports them (MET-05)."""

@@ -160,10 +160,25 @@ class LoggedQueue(FifoQueue):
         """Finds out the messages whose bodies the log must keep, as of now."""
         return self.fifo.gather_live([], [])
 
+    def snapshot_clean(self) -> None:
+        """Write down, at an orderly stop, what only this process knows; most know nothing."""
+
     def mind_leases(self) -> None:
         """Tell the host where there are groups of readers, or more to hand out in a while."""
-        if self.fifo.groups or self.fifo.unfinished():
+        if self._leased():
             self.host.queue_leased(self)
+
+    def _leased(self) -> bool:
+        return len(self.fifo.groups) > 0 or self.fifo.unfinished()
+
+    def expire_leases(self, now_ms: i64) -> bool:
+        """Give back what is held beyond its lease; whether there are leases still, or more to do.
+
+        Args:
+            now_ms: Monotonic time.
+        """
+        self.expire_groups(now_ms)
+        return self._leased()
 
     def expire_groups(self, now_ms: i64) -> None:
         """Give back what readers hold beyond their leases; only quorum queues have readers.

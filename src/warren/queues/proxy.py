@@ -64,6 +64,10 @@ class Line:
         """Call `go_on` when there is a line with little on its way; `give_up` if none comes."""
 
     @abstractmethod
+    def dismiss(self, group_id: i64) -> None:
+        """A queue was deleted."""
+
+    @abstractmethod
     def new_consumer(self) -> i64:
         """An id that no other consumer in the cluster has."""
 
@@ -169,11 +173,7 @@ class Inbox:
 
 @final
 class ProxyQueue(GatheringQueue):
-    """A queue of another node: passes on what channels want of it, and what comes for them.
-
-    Attributes:
-        halted: Whether its node has said over this line that it cannot start it.
-    """
+    """A queue of another node: passes on what channels want of it, and what comes for them."""
 
     def __init__(
         self, host: Host, vhost: str, name: str, kind: str, durable: bool, line: Line
@@ -181,7 +181,6 @@ class ProxyQueue(GatheringQueue):
         super().__init__(host, vhost, name, kind)
         self.durable: bool = durable
         self.line: Line = line
-        self.halted: bool = False
         self.unsafe_bytes: i64 = 0
         self._held: bool = False
         self._sequence: i64 = 0
@@ -202,8 +201,8 @@ class ProxyQueue(GatheringQueue):
 
     # --- while there is no line -----------------------------------------------------------------
 
-    def check(self) -> None:
-        """Refuse to be used while there is no way to it.
+    def check_usable(self) -> None:
+        """Refuse to be used while there is no line.
 
         Raises:
             Refusal: `NOT_FOUND`.
@@ -283,6 +282,7 @@ class ProxyQueue(GatheringQueue):
         self._abandon()
         super().close()
         self._answer_all(False)
+        self.line.dismiss(self.group_id)
 
     def _abandon(self) -> list[Link]:
         """Forget the consumers; returns the links of those that are attached."""

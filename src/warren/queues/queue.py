@@ -8,7 +8,7 @@ is on another node.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import final
+from typing import TYPE_CHECKING, final
 
 from mypy_extensions import i64, mypyc_attr, trait
 
@@ -17,6 +17,9 @@ from warren.queues.fifo.consumers import Limiter
 from warren.queues.links import Delivery, Fetching, Link, Waiter
 from warren.queues.publishing import PublishRun
 from warren.replication.proposals import Throttled
+
+if TYPE_CHECKING:
+    from warren.queues.table_queue import TableQueue
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -56,7 +59,7 @@ class Host(Throttled):
 
     @abstractmethod
     def queue_leased(self, queue: Queue) -> None:
-        """Something of the queue is for its leader to mind: call `expire_groups` now and then."""
+        """Something of the queue is for its leader to mind: call `expire_leases` now and then."""
         raise AssertionError("a host defines queue_leased")
 
     @abstractmethod
@@ -111,6 +114,7 @@ class Queue:
         kind: `quorum` or `classic`.
         auto_delete: Whether it goes with its last consumer.
         group_id: Its incarnation: a queue deleted and declared again has another one.
+        halted: Whether it is known that its node cannot start it, so that it can only be deleted.
         dirty: Whether the node is going to call `seal` and `dispatch`.
         published, delivered: Messages so far, for metrics.
         held_back: Publishers that wait until this queue is congested no more.
@@ -125,6 +129,7 @@ class Queue:
         self.auto_delete: bool = False
         self.group_id: i64 = 0
         self.deleted: bool = False
+        self.halted: bool = False
         self.dirty: bool = False
         self.published: i64 = 0
         self.delivered: i64 = 0
@@ -268,6 +273,10 @@ class Queue:
     # Counts.
 
     @abstractmethod
+    def count(self, waiter: Waiter) -> None:
+        """Have the two counts below be true when `waiter` is answered, which may be at once."""
+
+    @abstractmethod
     def ready_count(self) -> i64:
         """Messages ready for delivery, as declare-ok reports them (MET-05)."""
 
@@ -279,8 +288,9 @@ class Queue:
     def counts(self) -> Counts | None:
         """What it holds, for operators; None where only another node knows."""
 
-    def hand_out(self) -> None:
-        """Have those who wait get what is ready, before it is counted; what can be done at once."""
+    def as_table(self) -> TableQueue | None:
+        """The queue as class `table` reads it; None if it cannot be read so on this node."""
+        return None
 
     # For the node.
 
@@ -296,10 +306,33 @@ class Queue:
     def hurry(self) -> None:
         """Seal in this turn what was kept for a moment."""
 
+    def look_after(self) -> None:
+        """Note whether messages leave; called about once a second while publishers wait."""
+
+    def expire_leases(self, now_ms: i64) -> bool:
+        """Give back what is held beyond its lease; whether there is more to mind later on.
+
+        Called now and then, once the queue has told its host that it has such (`queue_leased`).
+
+        Args:
+            now_ms: Monotonic time.
+        """
+        return False
+
+    def retry(self) -> None:
+        """Read again what could not be read, which the host was told of (`queue_stalled`)."""
+
     def close(self) -> None:
         """The queue was deleted: consumers are told, and whoever waits is let go."""
         self.deleted = True
         self.let_go()
+
+    def check_usable(self) -> None:
+        """Refuse to be used while there is no way to what it holds.
+
+        Raises:
+            Refusal: `NOT_FOUND`, with the text of `absence`.
+        """
 
     def absence(self) -> str:
         """What whoever asks is told when the queue cannot be used any more."""

@@ -23,9 +23,10 @@ from warren.queues.fifo import commands
 from warren.queues.fifo.consumers import Limiter
 from warren.queues.fifo.machine import NOT_SET_UP, Fifo
 from warren.queues.links import Delivery, Link, Reply, Waiter
-from warren.queues.logged import Gathered, LoggedQueue
+from warren.queues.logged import Gathered
 from warren.queues.numbers import Numbers
 from warren.queues.queue import Host
+from warren.queues.table_queue import TableQueue
 from warren.replication.machine import COUNTER_BITS, Machine, Proposer
 
 PREFETCH_UNLIMITED: Final = 2_000
@@ -38,7 +39,7 @@ GATHER_BYTES: Final = 16_384
 
 
 @final
-class QuorumQueue(LoggedQueue, Machine):
+class QuorumQueue(TableQueue, Machine):
     """This node's copy of a quorum queue.
 
     Attributes:

@@ -59,6 +59,10 @@ class Machine:
     def sessions_closed(self, sessions: list[int]) -> None:
         """These sessions are over, in the order of the log."""
 
+    def go_without(self, lost: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Drop messages that cannot be read here, on the only copy; gives those that were live."""
+        return []
+
     @abstractmethod
     def elected(self) -> None:
         """This node leads the group, and has applied all that earlier leaders committed."""

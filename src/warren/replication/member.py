@@ -16,6 +16,7 @@ from mypy_extensions import i64
 from warren.errors import CorruptRecord
 from warren.log.batch import KIND_COMMAND, KIND_SNAPSHOT, KIND_STATE, Batch
 from warren.log.group import GroupLog
+from warren.log.listener import GroupOwner
 from warren.raft import wire
 from warren.raft.effects import (
     AcceptSnapshot,
@@ -65,7 +66,7 @@ class StateSaved:
 
 
 @final
-class Member(Proposer):
+class Member(Proposer, GroupOwner):
     """See the module's head.
 
     Attributes:

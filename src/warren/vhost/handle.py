@@ -20,7 +20,6 @@ from warren.metadata.machine import MetadataMachine
 from warren.metadata.names import SERVER_NAME_RANDOM_BYTES, clean_name, server_name
 from warren.metadata.outcome import Change, Outcome
 from warren.queues.links import Reply, Waiter
-from warren.queues.proxy import ProxyQueue
 from warren.queues.queue import Queue
 from warren.routing.router import Router, routing_keys
 from warren.vhost.host import VhostHost
@@ -79,11 +78,11 @@ class TopologyChange(Change):
 
 
 @final
-class DeclaredRemote(Waiter):
-    """Waits for the counts of another node's queue, for a declare."""
+class Declaring(Waiter):
+    """Waits for the counts of a queue, for a declare."""
 
-    def __init__(self, queue: ProxyQueue, pending: PendingRequest) -> None:
-        self._queue: ProxyQueue = queue
+    def __init__(self, queue: Queue, pending: PendingRequest) -> None:
+        self._queue: Queue = queue
         self._pending: PendingRequest = pending
 
     def answered(self, reply: Reply) -> None:
@@ -99,21 +98,21 @@ class DeclaredRemote(Waiter):
 
 
 @final
-class DeletingRemote(Waiter):
-    """Waits for the counts of another node's queue, to delete it."""
+class Deleting(Waiter):
+    """Waits for the counts of a queue, to delete it."""
 
     def __init__(
         self,
         vhost: VhostHandle,
         request: DeleteQueueRequest,
-        queue: ProxyQueue,
-        command: Command | None,
+        queue: Queue,
+        command: Command,
         change: TopologyChange,
     ) -> None:
         self._vhost: VhostHandle = vhost
         self._request: DeleteQueueRequest = request
-        self._queue: ProxyQueue = queue
-        self._command: Command | None = command
+        self._queue: Queue = queue
+        self._command: Command = command
         self._change: TopologyChange = change
 
     def answered(self, reply: Reply) -> None:
@@ -358,29 +357,23 @@ class VhostHandle:
         command = checks.delete_queue(
             self._tables, self.name, name, request.if_unused, request.if_empty, self.identity
         )
+        if command is None:
+            pending.succeeded(QueueDeleted(0))
+            return
         change = TopologyChange(self, request, pending)
         queue = self._queues.get(name)
         halted = queue is not None and self._host.halts(queue.group_id)
         if halted and not request.if_unused and not request.if_empty:
             # Nobody knows what it holds, and it is to go whatever that is.
             queue = None
-        if queue is not None:
-            if isinstance(queue, ProxyQueue):
-                queue.check()
-                queue.count(DeletingRemote(self, request, queue, command, change))
-                return
-            queue.seal()
-            queue.hand_out()
-            self.check_deletable(request, queue)
-            change.messages = queue.ready_count()
-        if command is None:
-            pending.succeeded(QueueDeleted(0))
-        else:
+        if queue is None:
             self._host.submit(command, change)
+        else:
+            queue.check_usable()
+            queue.count(Deleting(self, request, queue, command, change))
 
-    def finish_delete(self, command: Command | None, change: TopologyChange) -> None:
-        """Delete a queue of another node, which may go."""
-        assert command is not None, "there is something to delete"
+    def finish_delete(self, command: Command, change: TopologyChange) -> None:
+        """Delete a queue that was counted, and may go."""
         self._host.submit(command, change)
 
     def check_deletable(self, request: DeleteQueueRequest, queue: Queue) -> None:
@@ -406,8 +399,7 @@ class VhostHandle:
         self._permit(permission, "queue", name)
         checks.use_queue(self._tables, self.name, name, self.identity)
         queue = self._queues[name]
-        if isinstance(queue, ProxyQueue):
-            queue.check()
+        queue.check_usable()
         return queue
 
     # Names and replies.
@@ -541,13 +533,8 @@ class VhostHandle:
 
     def _declared(self, name: str, pending: PendingRequest) -> None:
         queue = self._queues[name]
-        if isinstance(queue, ProxyQueue):
-            queue.check()
-            queue.count(DeclaredRemote(queue, pending))
-            return
-        queue.seal()
-        queue.hand_out()
-        pending.succeeded(QueueDeclared(name, queue.ready_count(), queue.consumer_count()))
+        queue.check_usable()
+        queue.count(Declaring(queue, pending))
 
     def _submit(
         self, command: Command | None, request: VhostRequest, pending: PendingRequest

@@ -217,12 +217,12 @@ class Front(Line):
             batch,
         )
 
-    def dismiss(self, group_id: int) -> None:
-        """A queue is deleted."""
-        self.queues.pop(group_id, None)
-        self._waiting.pop(group_id, None)
-
     # For its queues.
+
+    def dismiss(self, group_id: i64) -> None:
+        """A queue is deleted."""
+        self.queues.pop(int(group_id), None)
+        self._waiting.pop(int(group_id), None)
 
     def new_consumer(self) -> i64:
         """The node's."""
@@ -364,15 +364,15 @@ class Remotes:
 
     # Queues.
 
+    def fronts(self, queue: ProxyQueue) -> None:
+        """A classic queue is known to be on another node."""
+        self.line(queue.line.owner).queues[int(queue.group_id)] = queue
+
     def started(self, queue: Queue) -> None:
-        """A classic queue is here, or known to be elsewhere."""
-        if isinstance(queue, ProxyQueue):
-            front = self.line(queue.line.owner)
-            front.queues[int(queue.group_id)] = queue
-        else:
-            self.owned[int(queue.group_id)] = queue
-            for served in self._served.values():
-                served.started(queue.group_id)
+        """A classic queue is here."""
+        self.owned[int(queue.group_id)] = queue
+        for served in self._served.values():
+            served.started(queue.group_id)
 
     def halt(self, queue: Queue) -> None:
         """A classic queue of this node cannot be used: whoever asks for it is told so."""
@@ -381,13 +381,11 @@ class Remotes:
             served.started(queue.group_id)
 
     def stopped(self, queue: Queue) -> None:
-        """It is deleted."""
+        """A queue is deleted; other nodes that use it over lines may not know yet."""
         group_id = int(queue.group_id)
         halted = group_id in self.halted
         if halted:
             del self.halted[group_id]
-        elif isinstance(queue, ProxyQueue):
-            self.line(queue.line.owner).dismiss(group_id)
         if halted or self.owned.pop(group_id, None) is not None:
             self.gone[group_id] = self.node.monotonic_ms() + 6 * EARLY_MS
             for served in self._served.values():

@@ -359,9 +359,7 @@ class ServedQueue(Publisher, FlowControlled):
                     raise CorruptRecord("a frame of a node", 0, f"opcode {opcode}")
         if flags & line_frames.WANTED and opcode not in ANSWERED_LATER:
             # Only the counts are wanted, as of now.
-            queue.seal()
-            queue.hand_out()
-            asked.answered(Reply())
+            queue.count(asked)
 
     def _attach(
         self,

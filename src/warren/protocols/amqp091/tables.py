@@ -20,14 +20,13 @@ from warren.errors import Compacted
 from warren.limits import TABLE_READ_BYTES_MAX
 from warren.log.listener import RawReader
 from warren.ports import Work
-from warren.queues.fifo import commands
 from warren.queues.fifo.groups import Checkout
 from warren.queues.fifo.live import Gathering
-from warren.queues.fifo.machine import FENCED, UNKNOWN_GROUP, Fifo
+from warren.queues.fifo.machine import FENCED, UNKNOWN_GROUP
 from warren.queues.fifo.pieces import Piece, count_of
 from warren.queues.fifo.runs import as_run
 from warren.queues.links import Reply
-from warren.queues.quorum import QuorumQueue
+from warren.queues.table_queue import TableQueue
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.errors import ChannelException, ConnectionException
 from warren.wire.amqp091.frame import (
@@ -62,12 +61,11 @@ def handle(channel: Channel, method: spec.Method) -> None:
     """
     if isinstance(method, spec.TableRead):
         queue = _queue(channel, method.queue)
-        if bounded(method.last) < queue.fifo.next_message:
+        if bounded(method.last) < queue.next_message():
             _read(channel, queue, method)
         else:
-            # Another node may have told of rows that this one has yet to hear of. An empty command
-            # is answered when it has everything that was there before.
-            _ask(channel, queue, method, BytesWriter())
+            # Another node may have told of rows that this one has yet to hear of.
+            queue.catch_up(_wait(channel, queue, method))
     elif isinstance(method, spec.TableStatus):
         _status(channel, _queue(channel, method.queue), method)
     elif isinstance(method, spec.TableCheckouts):
@@ -76,36 +74,29 @@ def handle(channel: Channel, method: spec.Method) -> None:
         queue = _queue(channel, method.queue)
         if not method.group:
             raise ChannelException(406, "a group needs a name")
-        out = BytesWriter()
-        commands.acquire(out, method.group, bounded(method.lease_ms))
-        _ask(channel, queue, method, out)
+        queue.acquire(method.group, bounded(method.lease_ms), _wait(channel, queue, method))
     elif isinstance(method, spec.TableCheckout):
         queue = _queue(channel, method.queue)
-        out = BytesWriter()
         # The machine counts messages; a bound in bytes becomes one in messages of mean size.
         by_bytes = bounded(method.max_bytes) // max(1, queue.mean_message_bytes())
         rows = ROWS_MAX if method.max_rows <= 0 else min(method.max_rows, ROWS_MAX)
         if method.max_bytes > 0:
             rows = min(rows, max(1, int(by_bytes)))
-        commands.checkout(
-            out,
+        queue.checkout(
             method.group,
             bounded(method.epoch),
             bounded(method.after),
             rows,
             bounded(method.up_to),
+            _wait(channel, queue, method),
         )
-        _ask(channel, queue, method, out)
     elif isinstance(method, spec.TableSettle):
         queue = _queue(channel, method.queue)
-        out = BytesWriter()
-        commands.group_settle(out, method.group, bounded(method.epoch), bounded(method.up_to))
-        _ask(channel, queue, method, out)
+        epoch, up_to = bounded(method.epoch), bounded(method.up_to)
+        queue.settle_leases(method.group, epoch, up_to, _wait(channel, queue, method))
     elif isinstance(method, spec.TableRelease):
         queue = _queue(channel, method.queue)
-        out = BytesWriter()
-        commands.group_release(out, method.group, bounded(method.epoch))
-        _ask(channel, queue, method, out)
+        queue.release_leases(method.group, bounded(method.epoch), _wait(channel, queue, method))
     else:
         raise ConnectionException(503, "unimplemented method")
 
@@ -123,8 +114,8 @@ def answer(channel: Channel, request: spec.Method, reply: Reply, pending: Pendin
         raise ChannelException(
             406, f"fenced: another reader acquired this group (its epoch is {reply.a})"
         )
-    queue = pending.queue
-    assert isinstance(queue, QuorumQueue)
+    queue = None if pending.queue is None else pending.queue.as_table()
+    assert queue is not None, "the queue was asked as a table"
     if isinstance(request, spec.TableRead):
         _read(channel, queue, request)
     elif isinstance(request, spec.TableAcquire):
@@ -150,10 +141,10 @@ def answer(channel: Channel, request: spec.Method, reply: Reply, pending: Pendin
 class TableReader(RawReader):
     """Waits for the batches that a `table.read` asked for."""
 
-    def __init__(self, channel: Channel, pending: Pending, queue: QuorumQueue) -> None:
+    def __init__(self, channel: Channel, pending: Pending, queue: TableQueue) -> None:
         self._channel: Channel = channel
         self._pending: Pending = pending
-        self._queue: QuorumQueue = queue
+        self._queue: TableQueue = queue
         pending.queue = queue
 
     def raw_read(self, data: bytes, next_message: int, error: BaseException | None) -> None:
@@ -174,45 +165,43 @@ class TableReader(RawReader):
         channel.go_on()
 
 
-def _queue(channel: Channel, name: str) -> QuorumQueue:
+def _queue(channel: Channel, name: str) -> TableQueue:
     queue = channel.vhost.queue_for(name, "read")
-    if not isinstance(queue, QuorumQueue):
+    table = queue.as_table()
+    if table is None:
         raise ChannelException(406, f"{queue} is no quorum queue and cannot be read as a table")
-    return queue
+    return table
 
 
-def _read(channel: Channel, queue: QuorumQueue, method: spec.TableRead) -> None:
+def _read(channel: Channel, queue: TableQueue, method: spec.TableRead) -> None:
     if not queue.whole():
         raise _copied(queue)
     limit = min(max(method.max_bytes, 1), TABLE_READ_BYTES_MAX)
     reader = TableReader(channel, channel.wait(method), queue)
-    queue.log.read_raw(bounded(method.first), bounded(method.last), limit, reader)
+    queue.read_raw(bounded(method.first), bounded(method.last), limit, reader)
 
 
-def _copied(queue: QuorumQueue) -> ConnectionException:
+def _copied(queue: TableQueue) -> ConnectionException:
     """What a read is told whose copy of the queue is not whole, or was given up under it."""
     return ConnectionException(541, f"{queue} is being copied to this node: read again")
 
 
-def _ask(channel: Channel, queue: QuorumQueue, method: spec.Method, out: BytesWriter) -> None:
+def _wait(channel: Channel, queue: TableQueue, method: spec.Method) -> Pending:
     pending = channel.wait(method)
     pending.queue = queue
-    queue.ask(out.getvalue(), pending)
+    return pending
 
 
-def _status(channel: Channel, queue: QuorumQueue, method: spec.TableStatus) -> None:
-    status = Status(channel, queue.fifo, method.group)
+def _status(channel: Channel, queue: TableQueue, method: spec.TableStatus) -> None:
+    status = Status(channel, queue, method.group)
     if not status.go_on():
         channel.wait(method)
         channel.connection.broker.do_in_parts(status)
 
 
-def _checkouts(channel: Channel, queue: QuorumQueue, method: spec.TableCheckouts) -> None:
-    group = queue.fifo.groups.get(method.group)
-    checkouts: list[Checkout] = []
-    if group is not None:
-        checkouts = group.between(bounded(method.after), bounded(method.up_to))
-    listing = Listing(channel, checkouts, queue.fifo.part_runs)
+def _checkouts(channel: Channel, queue: TableQueue, method: spec.TableCheckouts) -> None:
+    checkouts = queue.leases(method.group, bounded(method.after), bounded(method.up_to))
+    listing = Listing(channel, checkouts, queue.part_runs())
     if not listing.go_on():
         channel.wait(method)
         channel.connection.broker.do_in_parts(listing)
@@ -253,13 +242,12 @@ class Content(Work):
 class Status(Work):
     """Answers `table.status`, as of when it came."""
 
-    def __init__(self, channel: Channel, fifo: Fifo, group_name: str) -> None:
-        group = fifo.groups.get(group_name)
+    def __init__(self, channel: Channel, queue: TableQueue, group: str) -> None:
         self._channel: Channel = channel
-        self._next: i64 = fifo.next_message
-        self._ready: i64 = fifo.ready_count()
-        self._settled: i64 = 0 if group is None else group.settled
-        self._gathering: Gathering = fifo.gather_ready()
+        self._next: i64 = queue.next_message()
+        self._ready: i64 = queue.ready_count()
+        self._settled: i64 = queue.settled_lease(group)
+        self._gathering: Gathering = queue.gather_ready()
         self._content: Content | None = None
         self._waited: bool = False
 

@@ -1,0 +1,90 @@
+"""Queues that class `table` reads: as tables, and by groups of readers that take out leases.
+
+A group is independent of connections, so what it does are commands of the machine, in the log like
+those of consumers. Rows are read as record batches, as they lie in the log.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from mypy_extensions import i64
+
+from warren.log.listener import RawReader
+from warren.queues.fifo import commands
+from warren.queues.fifo.groups import Checkout
+from warren.queues.fifo.live import Gathering
+from warren.queues.links import Waiter
+from warren.queues.logged import LoggedQueue
+
+
+class TableQueue(LoggedQueue):
+    """A queue that can be read as a table."""
+
+    def as_table(self) -> TableQueue | None:
+        """The queue itself."""
+        return self
+
+    @abstractmethod
+    def whole(self) -> bool:
+        """Whether what is not found in the log here is gone, and not only on its way."""
+
+    # Rows.
+
+    def next_message(self) -> i64:
+        """The number that the next message will have."""
+        return self.fifo.next_message
+
+    def read_raw(self, first: i64, last: i64, size_bytes: i64, reader: RawReader) -> None:
+        """Read record batches as they lie in the log; arguments as for `GroupLog.read_raw`."""
+        self.log.read_raw(first, last, size_bytes, reader)
+
+    def gather_ready(self) -> Gathering:
+        """Finds out the messages that are ready, as of now, in parts."""
+        return self.fifo.gather_ready()
+
+    def part_runs(self) -> i64:
+        """How many runs of messages one part of a long answer goes through."""
+        return self.fifo.part_runs
+
+    def catch_up(self, waiter: Waiter) -> None:
+        """Answer when this node has everything that was there before, on whatever node."""
+        self.ask(b"", waiter)
+
+    # Groups of readers.
+
+    def acquire(self, group: str, lease_ms: i64, waiter: Waiter) -> None:
+        """Have a reader take a group over; the reply has its epoch and its newest lease."""
+        self._before_asking()
+        commands.acquire(self._commands, group, lease_ms)
+        self._ask(waiter)
+
+    def checkout(
+        self, group: str, epoch: i64, after: i64, rows: i64, up_to: i64, waiter: Waiter
+    ) -> None:
+        """Have a group take out a lease; arguments as for `Fifo.checkout`."""
+        self._before_asking()
+        commands.checkout(self._commands, group, epoch, after, rows, up_to)
+        self._ask(waiter)
+
+    def settle_leases(self, group: str, epoch: i64, up_to: i64, waiter: Waiter) -> None:
+        """Have the leases of a group up to a number be done with."""
+        self._before_asking()
+        commands.group_settle(self._commands, group, epoch, up_to)
+        self._ask(waiter)
+
+    def release_leases(self, group: str, epoch: i64, waiter: Waiter) -> None:
+        """Have what a group holds go back."""
+        self._before_asking()
+        commands.group_release(self._commands, group, epoch)
+        self._ask(waiter)
+
+    def settled_lease(self, group: str) -> i64:
+        """The newest lease that a group has settled; 0 if there is no such group."""
+        known = self.fifo.groups.get(group)
+        return 0 if known is None else known.settled
+
+    def leases(self, group: str, after: i64, up_to: i64) -> list[Checkout]:
+        """The leases of a group behind one number and up to another."""
+        known = self.fifo.groups.get(group)
+        return [] if known is None else known.between(after, up_to)
