@@ -11,7 +11,7 @@ import pytest
 
 from tests.admin.host import service_of
 from tests.node.pair import Pair
-from warren.admin.control import UNKNOWN_REQUEST, UNREAD_BYTES_MAX, ControlSocket
+from warren.admin.control import FAILED, UNKNOWN_REQUEST, UNREAD_BYTES_MAX, ControlSocket
 from warren.admin.service import queues, slices
 from warren.admin.service.caller import LOCAL
 from warren.admin.service.host import OperatorLink
@@ -114,6 +114,26 @@ def test_a_reader_that_stops_reading_is_waited_for(service: AdminService) -> Non
     asyncio.run(run())
 
 
+def test_a_failure_is_told_and_logged(
+    service: AdminService, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who asks does not wait for an answer that never comes."""
+
+    def broken(*_: object) -> None:
+        raise KeyError("a queue of no vhost")
+
+    monkeypatch.setattr(queues, "queue_row", broken)
+
+    async def run() -> None:
+        reader = Reader()
+        put(service, reader, {})
+        await until(lambda: reader.over)
+        assert (reader.parts, reader.over) == ([], [["error", FAILED]])
+
+    asyncio.run(run())
+    assert "operation list_queues failed" in caplog.text and "of no vhost" in caplog.text
+
+
 def test_what_can_be_asked(service: AdminService) -> None:
     async def run() -> None:
         for words, refusal in (
@@ -125,6 +145,10 @@ def test_what_can_be_asked(service: AdminService) -> None:
             put(service, reader, words)
             await until(lambda reader=reader: reader.over)
             assert (reader.parts, reader.over) == ([], [["error", refusal]])
+        reader = Reader()
+        ControlSocket(service).asked(reader, msgspec.msgpack.encode(["queues", {}]))
+        await until(lambda: reader.over)
+        assert reader.over == [["error", UNKNOWN_REQUEST]]
         parts = [part async for part in list_queues(service, LOCAL, vhost="/", own=True)]
         assert len(parts[-1]) == 5
 

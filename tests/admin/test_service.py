@@ -14,6 +14,7 @@ import pytest
 import warren.admin.service
 from tests.admin.host import Host, answered, service_of
 from tests.node.pair import Pair
+from tools.columns import PAGE, kinds_of_rows, page
 from warren.admin.service import caller as callers
 from warren.admin.service import changes, leaders, rows, waiting
 from warren.admin.service.caller import ADMINISTRATOR, LOCAL, MONITORING, POLICYMAKER, Caller
@@ -341,8 +342,7 @@ def test_one_rebalance_at_a_time(pair: Pair, service: AdminService) -> None:
     assert refused.text == "a rebalance is in progress; wait for its end"
 
 
-KINDS = [value for value in vars(rows).values() if inspect.isclass(value)]
-ROWS = [kind for kind in KINDS if issubclass(kind, rows.Row) and kind is not rows.Row]
+ROWS = kinds_of_rows()
 
 
 @pytest.mark.parametrize("kind", ROWS, ids=lambda kind: kind.__name__)
@@ -350,6 +350,11 @@ def test_each_column_says_where_it_comes_from(kind: type[rows.Row]) -> None:
     found = list(rows.columns(kind))
     assert len({column.name for column in found}) == len(found) > 1
     assert all(column.source and column.type is not None for column in found)
+
+
+def test_the_page_about_columns_is_up_to_date() -> None:
+    """Else `python tools/columns.py` writes it anew."""
+    assert PAGE.read_text(encoding="utf-8") == page()
 
 
 def test_columns_have_rabbitmqs_names() -> None:

@@ -69,9 +69,9 @@ class QueueRow(Row):
         str,
         Meta(description="the node that leads it, or that a classic queue is on; empty if down"),
     ]
-    members: Annotated[list[str], Meta(description="nodes whose members vote, by the tables")]
+    members: Annotated[list[str], Meta(description="nodes whose members vote, by the metadata")]
     learners: Annotated[list[str], Meta(description="nodes with a copy that does not vote")]
-    policy: Annotated[str, Meta(description="the policy in force for it, by the tables")]
+    policy: Annotated[str, Meta(description="the policy in force for it, by the metadata")]
     operator_policy: Annotated[str, Meta(description="the operator policy in force for it")]
 
 
@@ -103,13 +103,13 @@ class MemberStatus(
 ):
     """One copy of a quorum queue, as `quorum_status` lists it; numbers as its node says them."""
 
-    node_name: Annotated[str, Meta(description="the node that has the copy, by the tables")]
+    node_name: Annotated[str, Meta(description="the node that has the copy, by the metadata")]
     raft_state: Annotated[
         str, Meta(description="its role; noproc, nodedown or timeout if its node did not say")
     ]
     membership: Annotated[
         Membership,
-        Meta(description="whether it votes, by this node's copy, or is to, by the tables"),
+        Meta(description="whether it votes, by this node's copy, or is to, by the metadata"),
     ]
     last_log_index: Annotated[int | None, Meta(description="the last entry it has")]
     last_written: Annotated[int | None, Meta(description="the last entry that is durable there")]
@@ -126,7 +126,7 @@ class MemberChange(Row):
     vhost: Vhost
     name: QueueName
     size: Annotated[
-        int | None, Meta(description="members that vote then, by the tables; None if not known")
+        int | None, Meta(description="members that vote then, by the metadata; None if not known")
     ]
     result: Annotated[
         ChangeResult,
@@ -150,8 +150,8 @@ class LeaderCount(Row):
 class NodeRow(Row):
     """One node of the cluster."""
 
-    name: Annotated[str, Meta(description="the node's name, by the tables")]
-    address: Annotated[str, Meta(description="host:port of its cluster listener, by the tables")]
+    name: Annotated[str, Meta(description="the node's name, by the metadata")]
+    address: Annotated[str, Meta(description="host:port of its cluster listener, by the metadata")]
     running: Annotated[bool, Meta(description="whether it is up, as far as this node knows")]
 
 
