@@ -17,7 +17,15 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from librt.strings import BytesWriter
 
 from warren.queues.fifo import commands
-from warren.queues.fifo.machine import FENCED, HAND_OUT_MAX, OK, RETURN_MAX, UNKNOWN_GROUP, Fifo
+from warren.queues.fifo.machine import (
+    FENCED,
+    HAND_OUT_MAX,
+    OK,
+    RETURN_MAX,
+    SHARE_MAX,
+    UNKNOWN_GROUP,
+    Fifo,
+)
 from warren.queues.links import Reply
 
 Message = tuple[int, int, int]
@@ -486,6 +494,26 @@ def test_equal_consumers_take_turns(messages: int, consumers: int) -> None:
     shares = [int(consumer.held) for consumer in fifo.consumers.values()]
     assert sum(shares) == messages
     assert max(shares) - min(shares) <= 1
+
+
+@pytest.mark.parametrize(("keeps_place", "most"), [(True, SHARE_MAX), (False, 1)])
+def test_shares_of_a_long_backlog_are_equal(keeps_place: bool, most: int) -> None:
+    """Consumers of a classic queue take some messages at a time while a great many are ready."""
+    fifo = Fifo(20, keeps_place)
+    for consumer_id in range(1, 4):
+        fifo.attach(consumer_id, 100_000, 0)
+    fifo.enqueue(0, 12_288)
+    while fifo.unfinished():
+        fifo.dispatch()
+    taken = fifo.deliveries
+    assert [delivery.first for delivery in taken] == sorted(delivery.first for delivery in taken)
+    assert sum(delivery.count for delivery in taken) == 12_288
+    assert max(delivery.count for delivery in taken) == most and taken[-1].count == 1
+    counts = [0, 0, 0, 0]
+    for at, delivery in enumerate(taken):
+        assert delivery.consumer.id == at % 3 + 1
+        counts[delivery.consumer.id] += int(delivery.count)
+        assert max(counts[1:]) - min(counts[1:]) <= most
 
 
 def test_a_snapshot_leaves_out_who_has_gone() -> None:

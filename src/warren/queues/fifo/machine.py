@@ -45,6 +45,12 @@ HAND_OUT_MAX: Final = 4_096
 """Deliveries that one `dispatch` makes: about 4 ms. All members have to stop at the same one, so
 another number is another version of the machine."""
 
+SHARE_MAX: Final = 32
+"""Messages that a consumer of a classic queue gets at a time, where a great many are ready."""
+
+SHARE_BITS: Final = 8
+"""So that consumers still get equal shares: a turn is this power of two's part of what is ready."""
+
 RETURN_MAX: Final = 4_096
 """Runs that one entry makes ready again: about 4 ms. All members stop at the same, as above."""
 
@@ -389,9 +395,10 @@ class Fifo:
     def dispatch(self) -> None:
         """Hand ready messages to consumers with room, one at a time in turn.
 
-        A consumer that is alone at the highest priority takes whole runs. However many messages and
-        consumers there are, one call stops behind so many deliveries; `unfinished` then says that
-        another one is called for. Before, some of what is on its way back is made ready.
+        A consumer that is alone at the highest priority takes whole runs, and where hundreds wait
+        in a classic queue each takes some at a time. However many messages and consumers there are,
+        one call stops behind so many deliveries; `unfinished` then says that another one is called
+        for. Before, some of what is on its way back is made ready.
         """
         if self._coming_count > 0:
             self._bring_back()
@@ -420,6 +427,8 @@ class Fifo:
             count: i64 = 1
             if turns.alone():
                 count = min(run.count, room)
+            elif self.keeps_place and source.count >> SHARE_BITS > 1:
+                count = min(run.count, room, SHARE_MAX, source.count >> SHARE_BITS)
             source.take(count)
             mid = consumer.hold(number, count, acquired, failed)
             self.deliveries.append(Delivery(consumer, mid, number, count, acquired))
