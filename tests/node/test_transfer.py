@@ -10,6 +10,7 @@ from librt.strings import write_i64_le
 from sim.cluster.ledger import batch_of
 from sim.cluster.site import Site
 from sim.cluster.world import ClusterWorld
+from tests.node.pair import sealed
 from warren.errors import CorruptRecord
 from warren.log.batch import write_checksum
 from warren.metadata.commands import DeclareVhost
@@ -73,10 +74,11 @@ def test_who_gives_up_its_log_sends_no_snapshot_of_it() -> None:
     last = site.peers.links["n3"].queue[-1]
     assert (last[0], last[HEAD_BYTES]) == (SNAPSHOT, transfer.LOST)
     assert int.from_bytes(last[HEAD_BYTES + 1 : -SEAL_BYTES], "little") == index
-    # An answer that comes late has nothing sent.
+    # An answer that comes late has nothing else sent.
+    site.peers.links["n3"].queue.clear()
     late = transfer.snapshot_frame(METADATA_GROUP, transfer.READY, index).getvalue()
     transfers.received("n3", member, late)
-    assert site.peers.links["n3"].queue[-1] is last
+    assert site.peers.links["n3"].queue == [last]
 
 
 @pytest.mark.rule("QQ-27")
@@ -101,6 +103,27 @@ def test_who_gets_no_more_of_a_snapshot_begins_with_nothing() -> None:
     world.until(5_000, "no start", lambda: site.node is not None and world.serves(site))
     state = tables_of(site).raft.state
     assert (state.floor_term, state.floor_index) == (given.snapshot_term, given.index)
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_an_offer_that_is_no_more_is_not_waited_for(told: bool) -> None:
+    """It came before this node knew of the group, and its sender has given up since."""
+    world = formed()
+    site = world.sites["n3"]
+    assert site.node is not None
+    cluster = site.node.cluster
+    member = cluster.members.pop(METADATA_GROUP)
+    late = offer(member, "n2", "n3", int(member.log.last_index) + 9)
+    late.term += 1
+    cluster.received("n2", raft_frame(METADATA_GROUP, wire.encode(late)))
+    if told:
+        lost = transfer.snapshot_frame(METADATA_GROUP, transfer.LOST, late.index).getvalue()
+        cluster.received("n2", sealed(lost))
+    cluster.members[METADATA_GROUP] = member
+    cluster.start(member)
+    assert member.log.incomplete is not told
+    # Else it would neither send nor vote for half a minute.
+    world.until(1_000, "it waits", lambda: not member.log.incomplete)
 
 
 @pytest.mark.rule("QQ-27")

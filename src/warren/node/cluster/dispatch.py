@@ -194,7 +194,7 @@ class Cluster(MemberHost):
                 self._early_bytes -= len(entry.frame)
             for entry in early:
                 try:
-                    member.received(entry.node, entry.frame)
+                    self._about_group(entry.node, entry.frame, entry.frame[0])
                 except CorruptRecord as error:
                     self.peers.refuse(entry.node, str(error))
         self._watch(member)

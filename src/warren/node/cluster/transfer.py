@@ -137,6 +137,8 @@ class Transfers:
         key = (int(member.group_id), peer)
         outgoing = self._outgoing.get(key)
         if outgoing is None or outgoing.offer.index != index:
+            # The peer has taken up an offer that is no more, and waits.
+            self._say_lost(int(member.group_id), peer, index)
             return
         if outgoing.asked_ms < 0:
             # An answer to an earlier offer of the same; the part that is being read answers both.
@@ -164,8 +166,7 @@ class Transfers:
         if error is not None:
             if not isinstance(error, Compacted):
                 # Another member has to lead and to send: the receiver is free to hear from it.
-                frame = snapshot_frame(outgoing.member.group_id, LOST, offer.index)
-                self._cluster.send(offer.target, [frame.getvalue()])
+                self._say_lost(int(outgoing.member.group_id), offer.target, offer.index)
                 self._cluster.damaged(outgoing.member, error)
             self._end(int(outgoing.member.group_id), offer.target, False)
             return
@@ -185,10 +186,13 @@ class Transfers:
             outgoing.over = True
             member = outgoing.member
             if not done:
-                lost = snapshot_frame(group_id, LOST, outgoing.offer.index)
-                self._cluster.send(peer, [lost.getvalue()])
+                self._say_lost(group_id, peer, outgoing.offer.index)
             member.raft.snapshot_sent(outgoing.offer, done, self._cluster.monotonic_ms())
             self._cluster.member_dirty(member)
+
+    def _say_lost(self, group_id: int, peer: str, index: i64) -> None:
+        frame = snapshot_frame(group_id, LOST, index)
+        self._cluster.send(peer, [frame.getvalue()])
 
     def tick(self, now_ms: i64) -> None:
         """Time has passed: give up what no answer came to."""
