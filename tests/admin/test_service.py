@@ -14,6 +14,7 @@ import pytest
 import warren.admin.service
 from tests.admin.host import Host, answered, service_of
 from tests.node.pair import Pair
+from tests.support.patience import patient
 from tools.columns import PAGE, kinds_of_rows, page
 from warren.admin.service import caller as callers
 from warren.admin.service import changes, leaders, rows, waiting
@@ -30,6 +31,9 @@ from warren.errors import (
     TIMED_OUT,
     Refusal,
 )
+from warren.protocols.broker import Login
+from warren.vhost.pending import QueueDeclared, Result
+from warren.vhost.requests import DeclareQueueRequest
 
 QUEUE = {"vhost": "/", "queue": "orders"}
 POLICY = {"vhost": "/", "name": "five"}
@@ -326,12 +330,30 @@ def test_no_operation_waits_for_ever(
     assert (row.result, row.size, row.ok) == ("unknown", None, False)
 
 
-def test_a_pending_request_may_be_refused() -> None:
+def test_what_a_vhost_does_is_waited_for_in_the_same_way(pair: Pair) -> None:
+    """A request of a user, as an HTTP handler makes it: its result, or why it is refused."""
+    handle = pair.a.node.open_vhost(Login("guest", ""), "/")
+
+    async def declared(kind: str) -> Result:
+        pending = waiting.Awaited()
+        request = DeclareQueueRequest("made", True, False, False, {"x-queue-type": kind})
+        handle.declare_queue(request, pending)
+        return await pending.wait(patient(20.0))
+
+    for _ in range(2):
+        result = answered(pair, lambda: declared("quorum"))
+        assert isinstance(result, QueueDeclared) and result.name == "made"
+    with pytest.raises(Refusal, match="inequivalent arg 'x-queue-type'"):
+        answered(pair, lambda: declared("classic"))
+    assert pair.a.record("made").kind == "quorum"
+
+
+def test_a_pending_request_may_be_refused_later() -> None:
     async def run() -> None:
         pending = waiting.Awaited()
-        pending.refused(Refusal(NOT_FOUND, "gone"))
+        asyncio.get_running_loop().call_soon(pending.refused, Refusal(NOT_FOUND, "gone"))
         with pytest.raises(Refusal, match="gone"):
-            await pending.wait(1.0)
+            await pending.wait(patient(20.0))
 
     asyncio.run(run())
 
