@@ -205,6 +205,7 @@ class ClassicQueue(LoggedQueue, GroupOwner):
             gathered.lengths,
             gathered.payload,
             gathered.runs,
+            flavour=gathered.flavour,
         )
         self.fifo.enqueue(batch.first, batch.count)
         if batch.kind != KIND_MESSAGES:

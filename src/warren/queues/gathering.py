@@ -13,6 +13,7 @@ from typing import Final
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
+from warren.message.flavours import AMQP091
 from warren.queues.fifo import commands
 from warren.queues.fifo.consumers import Limiter
 from warren.queues.fifo.machine import UNLIMITED
@@ -48,6 +49,7 @@ class GatheringQueue(Queue):
         self._pending: i64 = 0
         self._pending_bytes: i64 = 0
         self._persistent: bool = True
+        self._flavour: i64 = AMQP091
         self._commands: BytesWriter = BytesWriter()
         self._pending_commands: bool = False
         self._urgent: bool = False
@@ -61,7 +63,13 @@ class GatheringQueue(Queue):
     # For publishers and consumers.
 
     def publish(
-        self, records: bytes, lengths: bytes, count: i64, persistent: bool, run: PublishRun | None
+        self,
+        records: bytes,
+        lengths: bytes,
+        count: i64,
+        persistent: bool,
+        run: PublishRun | None,
+        flavour: i64 = AMQP091,
     ) -> None:
         """Gather message records for the batch that the end of the turn makes."""
         if self.deleted:
@@ -69,10 +77,13 @@ class GatheringQueue(Queue):
                 run.safe()
             return
         if self._pending > 0 and (
-            persistent != self._persistent or self._pending_bytes > SEAL_BYTES
+            persistent != self._persistent
+            or flavour != self._flavour
+            or self._pending_bytes > SEAL_BYTES
         ):
             self._seal_messages()
         self._persistent = persistent
+        self._flavour = flavour
         self._parts.append(records)
         self._lengths.append(lengths)
         self._pending += count

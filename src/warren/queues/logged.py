@@ -7,12 +7,13 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from warren.errors import CorruptRecord
+from warren.errors import CorruptRecord, UnknownFlavour
 from warren.log.batch import KIND_MESSAGES, KIND_TRANSIENT, Batch
 from warren.log.group import GroupLog
 from warren.log.listener import BatchReader
 from warren.log.runlist import LiveRuns
 from warren.log.salvage import gaps
+from warren.message.flavours import AMQP091, is_known
 from warren.queues.fifo.machine import Fifo
 from warren.queues.fifo.runs import common, merge_pairs, without
 from warren.queues.fifo_queue import FifoQueue
@@ -53,19 +54,41 @@ class LoggedQueue(FifoQueue):
         """Messages that this queue goes on without in this life, as ascending pairs."""
         self._stalled: bool = False
         """Whether what readers wait for cannot be had now, so that only `retry` reads again."""
+        self._barred: list[Fetching] = []
+        """What waits for messages of a flavour that this release does not know."""
+        self._barred_by: i64 = AMQP091
+        """The flavour that was told last."""
         self._look: GapCheck | None = None
         """The look for messages that no file has, while it is not over."""
 
     def batch_of(self, number: i64) -> Batch | None:
-        """The batch that holds a message, if the log has it in memory."""
-        return self.log.cached(number)
+        """The batch that holds a message, if the log has it in memory and it can be read."""
+        batch = self.log.cached(number)
+        return None if batch is None or not is_known(batch.flavour) else batch
 
     def fetch(self, number: i64, link: Fetching) -> None:
         """Read ahead from a message on; every link that waits is resumed after each read."""
+        batch = self.log.cached(number)
+        if batch is not None and not is_known(batch.flavour):
+            self._wait_for_release(batch, link)
+            return
         if not self._readers or number < self._wanted:
             self._wanted = number
         self._readers.append(link)
         self._read()
+
+    def _wait_for_release(self, batch: Batch, link: Fetching) -> None:
+        """Have a link wait for messages that only a later release of Warren can read.
+
+        Links that want other messages go on. This one tries again with each `retry`, since it may
+        want something else by then.
+        """
+        self._barred.append(link)
+        self.host.queue_stalled(self)
+        if self._barred_by != batch.flavour:
+            self._barred_by = batch.flavour
+            which = f"messages {batch.first} to {batch.first + batch.count - 1}"
+            self.host.queue_damaged(self, UnknownFlavour(int(batch.flavour), which))
 
     def batches_read(self, first: i64, behind: i64, error: BaseException | None) -> None:
         """A read came back.
@@ -102,6 +125,11 @@ class LoggedQueue(FifoQueue):
         if self._stalled:
             self._stalled = False
             self._read()
+        if self._barred:
+            barred = self._barred
+            self._barred = []
+            for link in barred:
+                link.resume()
         if self._look is not None and self._look.halted:
             self._look.go_on()
 
@@ -140,6 +168,8 @@ class LoggedQueue(FifoQueue):
     def close(self) -> None:
         """The queue was deleted: nobody gets what they wait for."""
         super().close()
+        self._readers.extend(self._barred)
+        self._barred = []
         self._resume_readers()
 
     def _resume_readers(self) -> None:
@@ -223,6 +253,7 @@ class LoggedQueue(FifoQueue):
             self._lengths[0] if len(self._lengths) == 1 else b"".join(self._lengths),
             self._parts[0] if len(self._parts) == 1 else b"".join(self._parts),
             self._runs,
+            self._flavour,
         )
         self.host.appended(True)
         self.published += self._pending
@@ -251,13 +282,20 @@ class Gathered:
     """The messages of one record batch to be; the fields are those of `GroupLog.append`."""
 
     def __init__(
-        self, kind: i64, count: i64, lengths: bytes, payload: bytes, runs: list[PublishRun]
+        self,
+        kind: i64,
+        count: i64,
+        lengths: bytes,
+        payload: bytes,
+        runs: list[PublishRun],
+        flavour: i64,
     ) -> None:
         self.kind: i64 = kind
         self.count: i64 = count
         self.lengths: bytes = lengths
         self.payload: bytes = payload
         self.runs: list[PublishRun] = runs
+        self.flavour: i64 = flavour
 
 
 @final

@@ -25,6 +25,7 @@ from mypy_extensions import i64
 
 from warren.errors import NOT_FOUND, Refusal
 from warren.log.batch import Batch
+from warren.message.flavours import AMQP091
 from warren.queues.fifo.consumers import Consumer, Limiter
 from warren.queues.gathering import GatheringQueue
 from warren.queues.links import Delivery, Fetching, Link, Reply, Waiter
@@ -81,6 +82,7 @@ class Line:
         confirms: bool,
         lengths: bytes,
         payload: bytes,
+        flavour: i64 = 0,
     ) -> None:
         """Messages for a queue; answered with `ProxyQueue.stored`."""
 
@@ -118,11 +120,18 @@ class Kept:
     Attributes:
         first: Whether the messages are persistent, or an answer to the commands is wanted.
         second: Whether the messages have confirms, or a consumer is to be the only one.
-        lengths, payload: As for `Line.send_messages` and `Line.send_commands`.
+        lengths, payload, flavour: As for `Line.send_messages` and `Line.send_commands`.
     """
 
     def __init__(
-        self, sequence: i64, count: i64, first: bool, second: bool, lengths: bytes, payload: bytes
+        self,
+        sequence: i64,
+        count: i64,
+        first: bool,
+        second: bool,
+        lengths: bytes,
+        payload: bytes,
+        flavour: i64 = 0,
     ) -> None:
         self.sequence: i64 = sequence
         self.count: i64 = count
@@ -130,6 +139,7 @@ class Kept:
         self.second: bool = second
         self.lengths: bytes = lengths
         self.payload: bytes = payload
+        self.flavour: i64 = flavour
 
 
 @final
@@ -267,6 +277,7 @@ class ProxyQueue(GatheringQueue):
             kept.second,
             kept.lengths,
             kept.payload,
+            kept.flavour,
         )
 
     def _waits(self) -> bool:
@@ -333,7 +344,13 @@ class ProxyQueue(GatheringQueue):
     # --- for channels ---------------------------------------------------------------------------
 
     def publish(
-        self, records: bytes, lengths: bytes, count: i64, persistent: bool, run: PublishRun | None
+        self,
+        records: bytes,
+        lengths: bytes,
+        count: i64,
+        persistent: bool,
+        run: PublishRun | None,
+        flavour: i64 = AMQP091,
     ) -> None:
         """Gather messages, or refuse them."""
         if self.line.number == 0 and not self.deleted and not self.line.coming():
@@ -343,7 +360,7 @@ class ProxyQueue(GatheringQueue):
                 run.refused = True
                 run.safe()
         else:
-            super().publish(records, lengths, count, persistent, run)
+            super().publish(records, lengths, count, persistent, run, flavour)
 
     def new_consumer(self) -> i64:
         """An id that no other consumer in the cluster has."""
@@ -618,7 +635,13 @@ class ProxyQueue(GatheringQueue):
         self.unsafe_bytes += sent.size
         self.published += sent.count
         kept = Kept(
-            self._sequence, sent.count, self._persistent, len(sent.runs) > 0, lengths, payload
+            self._sequence,
+            sent.count,
+            self._persistent,
+            len(sent.runs) > 0,
+            lengths,
+            payload,
+            self._flavour,
         )
         if self._waits():
             self._keep(kept)

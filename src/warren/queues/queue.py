@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, final
 from mypy_extensions import i64, mypyc_attr, trait
 
 from warren.log.batch import Batch
+from warren.message.flavours import AMQP091
 from warren.queues.fifo.consumers import Limiter
 from warren.queues.links import Delivery, Fetching, Link, Waiter
 from warren.queues.publishing import PublishRun
@@ -140,16 +141,23 @@ class Queue:
 
     @abstractmethod
     def publish(
-        self, records: bytes, lengths: bytes, count: i64, persistent: bool, run: PublishRun | None
+        self,
+        records: bytes,
+        lengths: bytes,
+        count: i64,
+        persistent: bool,
+        run: PublishRun | None,
+        flavour: i64 = AMQP091,
     ) -> None:
         """Take `count` message records, back to back, with their sizes as u32 each.
 
         Args:
-            records: The frames of each publish as they came.
+            records: Each message as it came, all of them of one flavour.
             lengths: Little-endian sizes of the records.
             count: At least 1.
             persistent: Whether the messages asked to survive a restart.
             run: Told when they are safe; None where nobody waits.
+            flavour: As what they are stored, for `message`.
 
         A deleted queue, to which a transaction may still hold a route, takes nothing.
         """

@@ -380,7 +380,12 @@ class QuorumQueue(TableQueue, Machine):
             self._seal_commands(None)
         gathered = self._take_messages()
         self._group().submit(
-            gathered.kind, gathered.count, gathered.lengths, gathered.payload, gathered
+            gathered.kind,
+            gathered.count,
+            gathered.lengths,
+            gathered.payload,
+            gathered,
+            gathered.flavour,
         )
 
     def _seal_commands(self, waiter: Waiter | None) -> None:

@@ -110,6 +110,9 @@ class TransientQueue(FifoQueue):
             0,
             len(payload),
             None,
+            0,
+            0,
+            self._flavour,
         )
         self._shelves.append(Shelf(batch))
         self.resident_bytes += batch.payload_size

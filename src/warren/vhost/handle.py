@@ -14,6 +14,7 @@ from mypy_extensions import i64
 
 from warren.errors import NOT_FOUND, PRECONDITION_FAILED, Refusal
 from warren.message.facts import MessageFacts
+from warren.message.properties import parse_expiration
 from warren.metadata import checks
 from warren.metadata.commands import Command
 from warren.metadata.machine import MetadataMachine
@@ -24,7 +25,7 @@ from warren.queues.queue import Queue
 from warren.routing.router import Router, routing_keys
 from warren.vhost.host import VhostHost
 from warren.vhost.pending import DONE, PendingRequest, QueueDeclared, QueueDeleted, Resumable
-from warren.vhost.properties import check_expiration, check_targets
+from warren.vhost.properties import check_targets
 from warren.vhost.requests import (
     BindingRequest,
     BindRequest,
@@ -228,7 +229,7 @@ class VhostHandle:
                 f"user_id property set to '{claimed}' but authenticated user was '{self._user}'",
             )
         if facts.has_expiration:
-            check_expiration(facts.expiration.decode("utf-8", "replace"))
+            parse_expiration(facts.expiration.decode("utf-8", "replace"))
             raise Refusal(
                 PRECONDITION_FAILED,
                 "property 'expiration' is not supported yet by this version of Warren",

@@ -270,7 +270,8 @@ class ServedQueue(Publisher, FlowControlled):
         run = PublishRun(self, sequence, 1, 1)
         persistent = flags & line_frames.PERSISTENT != 0
         records = frame[payload_at : frames.end_of(frame)]
-        queue.publish(records, frame[at + 4 : payload_at], count, persistent, run)
+        flavour = frames.flavour_at(frame, at)
+        queue.publish(records, frame[at + 4 : payload_at], count, persistent, run, flavour)
         if queue.congested() and not self._held and not self.closed:
             self._held = True
             self._hold(True)

@@ -22,6 +22,7 @@ from mypy_extensions import i16, i32, i64, trait, u8
 from warren.log.batch import Batch
 from warren.message.amqp091.edits import changed_content, with_headers
 from warren.message.amqp091.record import NAMES_AT, NAMES_TAIL_BYTES, content_at, properties_of
+from warren.message.flavours import AMQP091
 from warren.protocols.amqp091.unsettled import Unsettled
 from warren.protocols.output import Output
 from warren.queues.links import Delivery, Link
@@ -229,6 +230,8 @@ class ConsumerLink(Link):
 
     def _write_some(self, batch: Batch, delivery: Delivery, count: i64) -> i64:
         """Write messages of one batch until the output is full; returns how many."""
+        # Messages of another flavour would be converted here.
+        assert batch.flavour == AMQP091, f"messages of flavour {batch.flavour} are handed out"
         frames = self._frames
         output = frames.output
         out = output.buffer

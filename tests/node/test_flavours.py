@@ -1,0 +1,165 @@
+"""Messages of a flavour that this release does not know: kept, told of, and handed to nobody."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.node.pair import Client, Pair, Station
+from warren.wire.amqp091 import spec
+
+QUEUE = "orders"
+LATER = 7
+TEXT = f"flavour {LATER}, which this release of Warren does not know"
+
+
+def publish_later(station: Station, *bodies: bytes) -> None:
+    """Publish as a protocol of a later release would; what it stores is no AMQP 0-9-1."""
+    lengths = b"".join(len(body).to_bytes(4, "little") for body in bodies)
+    station.queue(QUEUE).publish(b"".join(bodies), lengths, len(bodies), True, None, LATER)
+
+
+def filled(pair: Pair, kind: str) -> Client:
+    """Fill a queue: one message, two that cannot be read, one more."""
+    client = pair.a.client()
+    assert isinstance(client.declare(QUEUE, kind=kind), spec.QueueDeclareOk)
+    client.publish_confirmed(QUEUE, 1)
+    publish_later(pair.a, b"\xffnothing that this release", b"")
+    client.publish_confirmed(QUEUE, 1)
+    pair.until(lambda: count(pair.a.client()) == 4)
+    return client
+
+
+def count(client: Client) -> int:
+    """The ready messages that a declaration reports."""
+    answer = client.declare(QUEUE, passive=True)
+    assert isinstance(answer, spec.QueueDeclareOk)
+    return answer.message_count
+
+
+def warnings(station: Station) -> list[str]:
+    """What a node's log says of them."""
+    return [text for text in station.warnings if TEXT in text]
+
+
+def restarted(pair: Pair) -> None:
+    """All nodes lose their power, and start again."""
+    for station in pair.stations.values():
+        station.kill()
+    for station in pair.stations.values():
+        station.warnings.clear()
+        station.start()
+    pair.until(lambda: all(station.node.ready for station in pair.stations.values()))
+
+
+def assert_served(pair: Pair, station: Station) -> None:
+    """A node hands out what it can read of the queue, and says what it cannot."""
+    first, second = station.client(), station.client()
+    for client, expected in ((first, [b"1"]), (second, [b"2"])):
+        # The first consumer gets three, of which it is sent one.
+        client.qos(3)
+        client.consume(QUEUE)
+        pair.until(lambda client=client, expected=expected: client.bodies() == expected)
+    pair.settle(5)
+    assert (first.bodies(), second.bodies()) == ([b"1"], [b"2"])
+    owners = [warned for warned in pair.stations.values() if warnings(warned)]
+    assert len(owners) == 1 and len(warnings(owners[0])) == 1
+    assert f"'{QUEUE}'" in warnings(owners[0])[0] and "messages 1 to 2" in warnings(owners[0])[0]
+    for client in (first, second):
+        client.vanish()
+    pair.until(lambda: count(station.client()) == 4)
+
+
+@pytest.mark.parametrize("kind", ["quorum", "classic"])
+@pytest.mark.parametrize("at", ["a", "b"])
+def test_a_queue_goes_on_around_them(kind: str, at: str) -> None:
+    """Whichever node the consumers are on; after a restart too, which finds them on the disk."""
+    pair = Pair()
+    filled(pair, kind)
+    assert_served(pair, pair.stations[at])
+    restarted(pair)
+    pair.until(lambda: pair.usable() and QUEUE in pair.stations[at].node.tables.vhosts["/"].queues)
+    pair.until(lambda: pair.a.queue(QUEUE).ready_count() == 4)
+    assert_served(pair, pair.stations[at])
+    assert all(station.node.failure is None for station in pair.stations.values())
+
+
+def test_another_member_has_them_and_leads_on() -> None:
+    """They came to it over a link, as entries of its leader's log."""
+    pair = Pair()
+    pair.add("c")
+    filled(pair, "quorum")
+    pair.until(lambda: all(s.queue(QUEUE).ready_count() == 4 for s in pair.stations.values()))
+    pair.a.kill()
+    others = (pair.b, pair.stations["c"])
+    pair.until(lambda: any(s.queue(QUEUE).group.raft.can_propose() for s in others))
+    leader = next(s for s in others if s.queue(QUEUE).group.raft.can_propose())
+    assert not pair.refused
+    assert_served(pair, leader)
+
+
+@pytest.mark.parametrize("kind", ["quorum", "classic"])
+def test_they_can_be_purged_and_what_follows_is_served(kind: str) -> None:
+    pair = Pair(alone=True)
+    client = filled(pair, kind)
+    answer = client.call(spec.QueuePurge(0, QUEUE, False))
+    assert isinstance(answer, spec.QueuePurgeOk) and answer.message_count == 4
+    client.publish_confirmed(QUEUE, 1)
+    client.consume(QUEUE, no_ack=True)
+    pair.until(lambda: client.bodies() == [b"3"])
+    assert not warnings(pair.a)
+
+
+@pytest.mark.parametrize("kind", ["quorum", "classic"])
+def test_a_poll_waits_at_them_until_its_channel_ends(kind: str) -> None:
+    pair = Pair(alone=True)
+    pair.minds_seconds = True
+    filled(pair, kind)
+    client = pair.a.client()
+    got = client.get(QUEUE)
+    assert got is not None and got.body == b"1"
+    client.send(spec.BasicGet(0, QUEUE, False))
+    pair.until(lambda: len(warnings(pair.a)) == 1)
+    # It tries again each second, and the log is not filled.
+    pair.settle(350)
+    assert not client.messages and len(warnings(pair.a)) == 1
+    client.vanish()
+    pair.until(lambda: count(pair.a.client()) == 4)
+
+
+def test_messages_of_two_flavours_are_two_batches() -> None:
+    pair = Pair(alone=True)
+    filled(pair, "classic")
+    log = pair.a.queue(QUEUE).log
+    batches = {int(number): log.cached(number) for number in range(4)}
+    assert [(b.first, b.count, b.flavour) for b in batches.values()] == [
+        (0, 1, 0),
+        (1, 2, LATER),
+        (1, 2, LATER),
+        (3, 1, 0),
+    ]
+    # Also within a turn, where they would be one.
+    publish_later(pair.a, b"x")
+    queue = pair.a.queue(QUEUE)
+    queue.publish(b"abc", (3).to_bytes(4, "little"), 1, True, None)
+    queue.publish(b"defg", (4).to_bytes(4, "little"), 1, True, None)
+    pair.settle(2)
+    assert [(log.cached(n).first, log.cached(n).flavour) for n in (4, 5, 6)] == [
+        (4, LATER),
+        (5, 0),
+        (5, 0),
+    ]
+
+
+@pytest.mark.parametrize("kind", ["quorum", "classic"])
+def test_a_deleted_queue_lets_their_consumers_go(kind: str) -> None:
+    pair = Pair(alone=True)
+    client = filled(pair, kind)
+    consumer = pair.a.client()
+    consumer.qos(3)
+    consumer.consume(QUEUE)
+    pair.until(lambda: len(warnings(pair.a)) == 1)
+    deleted = client.call(spec.QueueDelete(0, QUEUE, False, False, False))
+    assert isinstance(deleted, spec.QueueDeleteOk) and deleted.message_count == 1
+    pair.until(lambda: any(isinstance(m, spec.BasicCancel) for m in consumer.methods))
+    pair.settle(3)
+    assert pair.a.node.failure is None
