@@ -6,6 +6,7 @@ faulty disks. Nothing below `warren.server` reaches the world in any other way.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Protocol, final
 
 from mypy_extensions import mypyc_attr
@@ -98,22 +99,22 @@ class Job:
 
     brief: bool = False
 
+    @abstractmethod
     def run(self) -> None:
         """The blocking part. Touches nothing that the node's thread may touch meanwhile."""
-        raise AssertionError("a job defines run")
 
+    @abstractmethod
     def done(self, error: BaseException | None) -> None:
         """What follows, on the node's thread; `error` is what `run` raised."""
-        raise AssertionError("a job defines done")
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Work:
     """Something on the node's thread that takes too long for one turn."""
 
+    @abstractmethod
     def go_on(self) -> bool:
         """Do the next part; whether it was the last. It is called no more then."""
-        raise AssertionError("work defines go_on")
 
 
 @final

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import select
 import socket
+from abc import abstractmethod
 from time import monotonic
 from typing import Final, final
 
@@ -33,9 +34,9 @@ _LOCAL_ADDRESS_IN_USE_TRIES: Final = 3
 class Sink:
     """Takes the frames of one channel."""
 
+    @abstractmethod
     def take_frame(self, kind: int, data: bytes, start: int, end: int) -> None:
         """Take a frame that came; its payload is `data[start:end]`."""
-        raise AssertionError("a sink defines take_frame")
 
     def large_body(self) -> Body | None:
         """The large content that this channel is in the middle of, if it is.
@@ -46,12 +47,11 @@ class Sink:
         return None
 
     def end_body(self) -> None:
-        """Take note that the large body is complete."""
-        raise AssertionError("a sink with a large body defines end_body")
+        """Take note that the large body is complete; where there is none this is not called."""
 
+    @abstractmethod
     def fail(self, error: BaseException) -> None:
         """Take note that the connection is gone and nothing comes any more; `error` says why."""
-        raise AssertionError("a sink defines fail")
 
 
 @final

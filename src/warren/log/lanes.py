@@ -9,6 +9,7 @@ another lane.
 from __future__ import annotations
 
 import errno
+from abc import abstractmethod
 from collections import deque
 from typing import Final, final
 
@@ -48,21 +49,21 @@ class Reading(Job):
         if not self.over:
             self.finished(error)
 
+    @abstractmethod
     def read(self) -> None:
         """Read from the disk. Blocks; runs on the lane's thread."""
-        raise AssertionError("a read defines read")
 
+    @abstractmethod
     def release(self) -> None:
         """Let go of the files that were read."""
-        raise AssertionError("a read defines release")
 
+    @abstractmethod
     def finished(self, error: BaseException | None) -> None:
         """Go on with what was read; `error` is what `read` raised. Not called if given up."""
-        raise AssertionError("a read defines finished")
 
+    @abstractmethod
     def give_up(self, error: OSError) -> None:
         """Tell the reader that its read hangs on the disk; `error` says for how long."""
-        raise AssertionError("a read defines give_up")
 
 
 @final

@@ -18,20 +18,21 @@ from warren.log.runlist import LiveRuns
 class LogListener:
     """The owner of a log: one per node."""
 
+    @abstractmethod
     def persisted(self, batches: list[Batch]) -> None:
         """These batches, in the order of `append`, survive a crash of the machine from now on.
 
         What was truncated before it was durable is not among them.
         """
-        raise AssertionError("a listener defines persisted")
 
+    @abstractmethod
     def snapshot_wanted(self, group_id: int) -> None:
         """Please call this group's `snapshot` soon, so that old files can go.
 
         May be called again for a group that has not answered yet.
         """
-        raise AssertionError("a listener defines snapshot_wanted")
 
+    @abstractmethod
     def live_runs(self, group_id: int) -> LiveRuns:
         """Messages still needed as of now, which is found out in parts.
 
@@ -39,23 +40,22 @@ class LogListener:
         a group has several members. What entries after
         the newest durable snapshot brought is kept in any case.
         """
-        raise AssertionError("a listener defines live_runs")
 
+    @abstractmethod
     def disk_full(self, full: bool) -> None:
         """Space has run out, or is there again; called at each change only."""
-        raise AssertionError("a listener defines disk_full")
 
+    @abstractmethod
     def damaged(self, error: CorruptRecord) -> None:
         """A closed file has a damaged batch. It is kept as it is; the log goes on.
 
         `error.group_id` is the group for which something could not be copied. `error.lost` is
         where its messages were looked for; if that is empty, its snapshot or state is damaged.
         """
-        raise AssertionError("a listener defines damaged")
 
+    @abstractmethod
     def failed(self, error: BaseException) -> None:
         """Fatal: nothing appended and not yet persisted will ever be. Stop the node."""
-        raise AssertionError("a listener defines failed")
 
 
 @trait
@@ -71,6 +71,7 @@ class GroupOwner:
 class BatchReader:
     """Who waits for batches read from disk."""
 
+    @abstractmethod
     def batches_read(self, batches: list[Batch], error: BaseException | None) -> None:
         """What `GroupLog.read` found, in order; empty if nothing of the range is left.
 
@@ -79,13 +80,13 @@ class BatchReader:
             error: Why there are none, or not all of them: an `OSError`, or `CorruptRecord`, whose
                 `lost` says which messages cannot be had up to where was looked.
         """
-        raise AssertionError("a reader defines batches_read")
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class RawReader:
     """Who waits for the bytes of batches."""
 
+    @abstractmethod
     def raw_read(self, data: bytes, next_message: int, error: BaseException | None) -> None:
         """What `GroupLog.read_raw` found.
 
@@ -94,7 +95,6 @@ class RawReader:
             next_message: The number to ask for next; past the range's end when all is read.
             error: Why there is nothing, or a hole in it, as for `batches_read`.
         """
-        raise AssertionError("a reader defines raw_read")
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -115,9 +115,9 @@ class Replayer:
         """
         return -1
 
+    @abstractmethod
     def snapshot(self, group_id: int, index: int, state: bytes) -> None:
         """Take over the state of a group's newest durable snapshot, before its entries."""
-        raise AssertionError("a replayer defines snapshot")
 
     def doubtful(self, error: CorruptRecord) -> None:
         """Damage was found, and nothing on disk says what was there; what is whole follows.
@@ -160,6 +160,7 @@ class Replayer:
             StorageError: The start is given up, and nothing on disk is changed.
         """
 
+    @abstractmethod
     def entry(self, batch: Batch) -> None:
         """Apply an entry after the snapshot; `batch.group` says of which group.
 
@@ -167,4 +168,3 @@ class Replayer:
         Batches of kind TRANSIENT come too, so that numbers have no hole; their messages are the
         ones that do not survive a restart.
         """
-        raise AssertionError("a replayer defines entry")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Final, final
 from zlib import crc32
 
@@ -48,6 +49,7 @@ def all_zeros(data: bytes, start: i64, end: i64) -> bool:
 class Visitor:
     """Who looks at the batches of a file."""
 
+    @abstractmethod
     def batch(self, header: Header, data: bytes, at: i64, offset: i64) -> None:
         """One batch of a whole round, never a ROUND; in file order.
 
@@ -57,7 +59,6 @@ class Visitor:
             at: Where it starts in the buffer.
             offset: Where it starts in the file.
         """
-        raise AssertionError("a visitor defines batch")
 
 
 @final

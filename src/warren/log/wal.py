@@ -7,6 +7,7 @@ thread only lists what it appends.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Final, final
 
 from librt.strings import BytesWriter
@@ -226,13 +227,13 @@ class SpaceJob(Job):
 class FileKeeper:
     """Who follows the life of files."""
 
+    @abstractmethod
     def rolled(self, old: LogFile) -> None:
         """A file is complete; a new one is being written."""
-        raise AssertionError("a keeper defines rolled")
 
+    @abstractmethod
     def snapshots_moved(self) -> None:
         """A round with snapshots or drops is durable: older files may be dispensable now."""
-        raise AssertionError("a keeper defines snapshots_moved")
 
 
 @final

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import final
 
 from mypy_extensions import mypyc_attr
@@ -42,6 +43,6 @@ class Outcome:
 class Change:
     """A change of the tables on its way; what asked for it defines `applied`."""
 
+    @abstractmethod
     def applied(self, outcome: Outcome) -> None:
         """The change is durable and in force."""
-        raise AssertionError("a change defines applied")

@@ -6,6 +6,7 @@ transport holds too much the connection is not writable, and whoever has deliver
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Final, final
 
 from librt.strings import BytesWriter
@@ -31,22 +32,22 @@ and a turn in which it is given a whole backlog is one in which nobody else is s
 class OutputHost:
     """The node, which flushes outputs at the end of its turn."""
 
+    @abstractmethod
     def output_dirty(self, output: Output) -> None:
         """There is something to flush."""
-        raise AssertionError("an output host defines output_dirty")
 
+    @abstractmethod
     def output_spent(self, output: Output) -> None:
         """It has links that wait for the next turn."""
-        raise AssertionError("an output host defines output_spent")
 
 
 @trait
 class OutputOwner:
     """The connection that an output belongs to."""
 
+    @abstractmethod
     def stalled(self) -> None:
         """Much was written and the client does not read."""
-        raise AssertionError("an output owner defines stalled")
 
 
 @final

@@ -6,6 +6,7 @@ and the removal of duplicate destinations are the router's part.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Final, final
 
 from warren.routing.bindings import Binding
@@ -29,21 +30,21 @@ class BindingIndex:
         self.by_key: bool = by_key
         self.by_headers: bool = by_headers
 
+    @abstractmethod
     def add(self, binding: Binding) -> None:
         """Take in a binding that is not there yet."""
-        raise AssertionError("an index defines add")
 
+    @abstractmethod
     def remove(self, binding: Binding) -> None:
         """Drop a binding that was added: the same object."""
-        raise AssertionError("an index defines remove")
 
+    @abstractmethod
     def match(self, routing_key: str, headers: Table | None, found: list[Binding]) -> None:
         """Append the bindings that a message passes; an index may give one twice.
 
         Args:
             headers: The message's headers, None where it has none.
         """
-        raise AssertionError("an index defines match")
 
 
 @final

@@ -8,6 +8,7 @@ the link.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Final, final
 
 from librt.strings import (
@@ -280,10 +281,10 @@ class ConsumerLink(Link):
 class LinkOwner:
     """The channel of a consumer."""
 
+    @abstractmethod
     def link_cancelled(self, link: ConsumerLink) -> None:
         """The consumer's queue was deleted."""
-        raise AssertionError("a link owner defines link_cancelled")
 
+    @abstractmethod
     def link_renumbered(self, link: ConsumerLink, before: i64) -> None:
         """The consumer has another id than before."""
-        raise AssertionError("a link owner defines link_renumbered")

@@ -12,6 +12,7 @@ anew while they are collected, so that a record is never much larger than its bo
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Final, final
 
 from librt.strings import (
@@ -61,32 +62,32 @@ NO_BODY: Final = "expected content body, got non content body frame instead"
 class PublishOwner(Publisher):
     """The channel that publishes."""
 
+    @abstractmethod
     def unroutable(self, record: bytes, route: Route) -> None:
         """A mandatory message reached no queue; return it to the client."""
-        raise AssertionError("a publish owner defines unroutable")
 
+    @abstractmethod
     def congested(self, queue: Queue) -> None:
         """A queue asks for a pause."""
-        raise AssertionError("a publish owner defines congested")
 
+    @abstractmethod
     def transact(self, record: Transacted) -> None:
         """Keep a message for the transaction's commit."""
-        raise AssertionError("a publish owner defines transact")
 
+    @abstractmethod
     def assembling(self, size: i64) -> None:
         """So many bytes of a message that is not whole have come; negative when they leave again.
 
         Where that is too much, the channel of such a message is closed.
         """
-        raise AssertionError("a publish owner defines assembling")
 
+    @abstractmethod
     def reply_to(self, record: bytes, scan: PropertyScan, head: i64) -> bytes:
         """Put this channel's reply address into a message; its header frame is at `head`.
 
         Raises:
             ChannelException: 406, the channel consumes no direct replies.
         """
-        raise AssertionError("a publish owner defines reply_to")
 
 
 @final
