@@ -16,19 +16,10 @@ from warren.admin.service.rows import MemberChange, Membership, MemberState
 from warren.admin.service.service import AdminService
 from warren.admin.service.slices import Slices
 from warren.errors import PRECONDITION_FAILED, TIMED_OUT, Refusal
+from warren.metadata import member_checks
 from warren.metadata.commands import SetMembers
 from warren.metadata.machine import MetadataMachine
-from warren.metadata.member_checks import (
-    add_member as command_to_add,
-)
-from warren.metadata.member_checks import (
-    check_node,
-    quorum_queue,
-    voters,
-)
-from warren.metadata.member_checks import (
-    delete_member as command_to_delete,
-)
+from warren.metadata.member_checks import check_node, quorum_queue, voters
 from warren.metadata.tables import QueueRecord
 
 Strategy = Literal["all", "even"]
@@ -60,7 +51,7 @@ async def add_member(
     (row,) = await change_members(
         service,
         [record],
-        lambda queue: command_to_add(queue, node, service.node.tables.new_group(), votes),
+        lambda queue: member_checks.add_member(queue, node, service.node.tables.new_group(), votes),
         membership == "promotable",
     )
     check_row(row)
@@ -91,7 +82,7 @@ async def delete_member(
     (row,) = await change_members(
         service,
         [record],
-        lambda queue: command_to_delete(queue, node, service.members.running(), force),
+        lambda queue: member_checks.delete_member(queue, node, service.members.running(), force),
     )
     check_row(row)
     return MemberState(changed=True, votes=False)
@@ -123,7 +114,7 @@ async def grow(
     return await change_members(
         service,
         found,
-        lambda queue: command_to_add(queue, node, service.node.tables.new_group(), votes),
+        lambda queue: member_checks.add_member(queue, node, service.node.tables.new_group(), votes),
         membership == "promotable",
     )
 
@@ -178,7 +169,7 @@ async def grow_to_count(
         def added(queue: QueueRecord, load: collections.Counter[str] = load) -> SetMembers:
             node = min(free(queue), key=lambda name: (load[name], name))
             load[node] += 1
-            command = command_to_add(queue, node, service.node.tables.new_group(), votes)
+            command = member_checks.add_member(queue, node, service.node.tables.new_group(), votes)
             assert command is not None, "a free node has no member"
             return command
 
@@ -204,7 +195,7 @@ async def shrink(
     return await change_members(
         service,
         found,
-        lambda queue: command_to_delete(queue, node, service.members.running(), force),
+        lambda queue: member_checks.delete_member(queue, node, service.members.running(), force),
     )
 
 
