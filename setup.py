@@ -32,6 +32,7 @@ COMPILED = (
     "errors.py",
     "limits.py",
     "ports.py",
+    "queue_types.py",
     "message",
     "wire",
     "log",

@@ -357,3 +357,64 @@ def test_words_of_amqp_are_found() -> None:
         "ChannelException",
     }
     assert not amqp_in("import warren\nfrom warren.vhost.handle import VhostHandle\n")
+
+
+TYPE_NAMES = {"classic", "quorum", "stream"}
+"""Names of queue types, which `warren/queue_types.py` alone knows."""
+
+TYPES_KNOWN: dict[str, set[str]] = {
+    # The wire format of a declare, whose decoder wants its values literally.
+    "metadata/commands.py": {"classic", "quorum"},
+}
+"""What modules elsewhere may know of them, each for its reason; nothing is to be added."""
+
+
+@cache
+def queue_classes() -> set[str]:
+    """The classes of queues: `Queue` and all that derive from it."""
+    found = {"Queue"}
+    heads = {
+        node.name: {base.id for base in node.bases if isinstance(base, ast.Name)}
+        for path in sorted((PACKAGE / "queues").glob("*.py"))
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef)
+    }
+    while more := {name for name, bases in heads.items() if bases & found} - found:
+        found |= more
+    return found
+
+
+def types_in(text: str) -> set[str]:
+    """Queue types that a source file knows by name, and classes of queues that it asks for."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found |= {node.value} & TYPE_NAMES
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            if node.func.id == "isinstance":
+                asked = {each.id for each in ast.walk(node.args[1]) if isinstance(each, ast.Name)}
+                found |= asked & queue_classes()
+    return found
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=label)
+def test_queue_types_are_told_apart_in_one_place(path: Path) -> None:
+    """A further type is a row of that table and a class, wherever queues are spoken of."""
+    name = path.relative_to(PACKAGE).as_posix()
+    if name != "queue_types.py":
+        text = path.read_text(encoding="utf-8")
+        assert types_in(text) == TYPES_KNOWN.get(name, set())
+        reach = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Attribute)]
+        inside = name.startswith("queues/")
+        assert inside or not [node.lineno for node in reach if node.attr == "fifo"], "asks no queue"
+
+
+def test_queue_types_are_found() -> None:
+    text = (
+        "from warren.queues.fifo import commands\n"
+        "if record.kind == 'quorum' or record.kind in ('classic', 'a stream'):\n"
+        "    isinstance(queue, (ProxyQueue, int))\n"
+        "isinstance(command, DeclareQueue)\n"
+    )
+    assert types_in(text) == {"quorum", "classic", "ProxyQueue"}
+    assert queue_classes() > {"Queue", "FifoQueue", "LoggedQueue", "QuorumQueue", "TransientQueue"}

@@ -80,7 +80,7 @@ class ReplayChecker(Checker):
             return
         self.world.count("full replays")
         fifo = queue.fifo
-        if queue.kind == "quorum":
+        if queue.type.replicated:
             same = full.encode() == fifo.encode()
         else:
             same = numbers(messages_of(full)) == numbers(messages_of(fifo))
@@ -90,7 +90,7 @@ class ReplayChecker(Checker):
             )
 
     def _state(self, queue: LoggedQueue) -> bytes | Quadruples:
-        return queue.fifo.encode() if queue.kind == "quorum" else messages_of(queue.fifo)
+        return queue.fifo.encode() if queue.type.replicated else messages_of(queue.fifo)
 
 
 def numbers(runs: Quadruples) -> list[int]:

@@ -17,7 +17,7 @@ from warren.errors import Refusal
 from warren.metadata.commands import ClearPolicy, Command, SetPolicy
 from warren.metadata.member_checks import add_member, delete_member, voters
 from warren.metadata.placement import BALANCED, CLIENT_LOCAL
-from warren.metadata.policies import QUEUE_LEADER_LOCATOR, TARGET_GROUP_SIZE
+from warren.queue_types import QUEUE_LEADER_LOCATOR, TARGET_GROUP_SIZE
 
 if TYPE_CHECKING:
     from sim.cluster.world import ClusterWorld

@@ -12,6 +12,7 @@ from warren.metadata import policies
 from warren.metadata.commands import DeleteVhost
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.policy_checks import NOT_YET, check_clear_policy, check_set_policy
+from warren.queue_types import TYPES
 
 TARGET = "target-group-size"
 LOCATOR = "queue-leader-locator"
@@ -214,5 +215,5 @@ def test_what_else_is_not_taken() -> None:
 
 
 def test_nothing_is_both_honoured_and_refused() -> None:
-    for keys in policies.HONOURED_KEYS.values():
-        assert not set(keys) & set(NOT_YET)
+    for each in TYPES.values():
+        assert not set(each.policy_keys) & set(NOT_YET)

@@ -110,7 +110,7 @@ def all_have(pair: Pair, body: bytes) -> bool:
     """Whether all members have applied an entry with this in it."""
     for station in pair.stations.values():
         queue = station.node.tables.vhosts["/"].queues.get(QUEUE)
-        if queue is None or queue.kind != "quorum" or getattr(queue, "group", None) is None:
+        if queue is None or not queue.type.replicated or getattr(queue, "group", None) is None:
             return False
         member = queue.group
         if body and not any(body in entry for entry in log_of(station)):

@@ -13,60 +13,12 @@ from __future__ import annotations
 from typing import Final
 
 from warren.errors import PRECONDITION_FAILED, Refusal
+from warren.queue_types import DEFAULT, TARGET_SIZE, TYPES, find
 from warren.routing.terms import is_integer_type, quoted, term, text_term, type_name
 from warren.wire.amqp091.table import Decimal, Table, Value
 
 QUEUE_TYPE: Final = "x-queue-type"
 
-#: In the order in which RabbitMQ compares them.
-CLASSIC_ARGUMENTS: Final = (
-    "x-expires",
-    "x-message-ttl",
-    "x-dead-letter-exchange",
-    "x-dead-letter-routing-key",
-    "x-max-length",
-    "x-max-length-bytes",
-    "x-max-priority",
-    "x-overflow",
-    "x-queue-mode",
-    "x-queue-version",
-    "x-single-active-consumer",
-    "x-queue-type",
-    "x-queue-master-locator",
-    "x-queue-leader-locator",
-)
-QUORUM_ARGUMENTS: Final = (
-    "x-dead-letter-exchange",
-    "x-dead-letter-routing-key",
-    "x-dead-letter-strategy",
-    "x-expires",
-    "x-max-length",
-    "x-max-length-bytes",
-    "x-max-in-memory-length",
-    "x-max-in-memory-bytes",
-    "x-overflow",
-    "x-single-active-consumer",
-    "x-queue-type",
-    "x-quorum-initial-group-size",
-    "x-member-placement-tag",
-    "x-delivery-limit",
-    "x-message-ttl",
-    "x-queue-leader-locator",
-    "x-consumer-disconnected-timeout",
-    "x-consumer-timeout",
-    "x-delayed-retry-type",
-    "x-delayed-retry-min",
-    "x-delayed-retry-max",
-)
-STREAM_ARGUMENTS: Final = (
-    "x-max-length-bytes",
-    "x-queue-type",
-    "x-max-age",
-    "x-stream-max-segment-size-bytes",
-    "x-stream-filter-size-bytes",
-    "x-initial-cluster-size",
-    "x-queue-leader-locator",
-)
 HONOURED_ARGUMENTS: Final = (
     "x-queue-type",
     "x-quorum-initial-group-size",
@@ -77,37 +29,21 @@ HONOURED_ARGUMENTS: Final = (
     "x-max-in-memory-length",
     "x-max-in-memory-bytes",
 )
-TARGET_SIZE: Final = "x-quorum-target-group-size"
-"""Honoured for quorum queues. RabbitMQ does not count it among a queue's arguments: another type of
-queue may have it, to no effect, and two declares of one queue may differ in it."""
 LEADER_LOCATORS: Final = ("client-local", "balanced", "random", "least-leaders", "min-masters")
-
-#: RabbitMQ's module of each type, which its error texts name.
-TYPE_MODULES: Final = {
-    "classic": "rabbit_classic_queue",
-    "quorum": "rabbit_quorum_queue",
-    "stream": "rabbit_stream_queue",
-}
-
-
-def known_arguments(kind: str) -> tuple[str, ...]:
-    """The arguments that a queue type has a meaning for."""
-    if kind == "quorum":
-        return QUORUM_ARGUMENTS
-    if kind == "stream":
-        return STREAM_ARGUMENTS
-    return CLASSIC_ARGUMENTS
 
 
 def _is_known(name: str) -> bool:
-    return name in CLASSIC_ARGUMENTS or name in QUORUM_ARGUMENTS or name in STREAM_ARGUMENTS
+    for each in TYPES.values():
+        if name in each.arguments:
+            return True
+    return False
 
 
 def stored_arguments(arguments: Table) -> Table:
     """A queue's arguments as its record keeps them: with its type."""
     stored: Table = dict(arguments)
     if QUEUE_TYPE not in stored:
-        stored[QUEUE_TYPE] = "classic"
+        stored[QUEUE_TYPE] = DEFAULT.name
     return stored
 
 
@@ -116,7 +52,7 @@ def queue_type(arguments: Table) -> str:
     value = arguments.get(QUEUE_TYPE)
     if isinstance(value, str) and value and value != "undefined":
         return value
-    return "classic"
+    return DEFAULT.name
 
 
 def check_queue_arguments(arguments: Table, queue: str) -> None:
@@ -132,35 +68,37 @@ def check_queue_arguments(arguments: Table, queue: str) -> None:
     if QUEUE_TYPE in arguments:
         value = arguments[QUEUE_TYPE]
         if not isinstance(value, str):
-            _invalid(QUEUE_TYPE, queue, f"{{unacceptable_type,{type_name(value)}}}")
-    kind = queue_type(arguments)
-    if kind not in TYPE_MODULES:
-        _invalid(QUEUE_TYPE, queue, text_term(f"unsupported queue type '{kind}'"))
-    known = known_arguments(kind)
+            raise _invalid(QUEUE_TYPE, queue, f"{{unacceptable_type,{type_name(value)}}}")
+    kind = find(queue_type(arguments))
+    if kind is None:
+        reason = text_term(f"unsupported queue type '{queue_type(arguments)}'")
+        raise _invalid(QUEUE_TYPE, queue, reason)
+    known = kind.arguments
     for name in HONOURED_ARGUMENTS:
         if name in arguments and name in known:
             reason = _value_error(name, arguments[name])
             if reason:
-                _invalid(name, queue, reason)
-    if kind == "quorum" and TARGET_SIZE in arguments:
-        reason = _value_error(TARGET_SIZE, arguments[TARGET_SIZE])
-        if reason:
-            _invalid(TARGET_SIZE, queue, reason)
+                raise _invalid(name, queue, reason)
+    for name in kind.further_arguments:
+        if name in arguments:
+            reason = _value_error(name, arguments[name])
+            if reason:
+                raise _invalid(name, queue, reason)
     for name in arguments:
         if _is_known(name) and name not in known:
             raise Refusal(
                 PRECONDITION_FAILED,
-                f"invalid arg '{name}' for {queue} of queue type {TYPE_MODULES[kind]}",
+                f"invalid arg '{name}' for {queue} of queue type {kind.module}",
             )
-    if kind == "stream":
+    if not kind.supported:
         _unsupported(QUEUE_TYPE, queue)
     for name in arguments:
         if name in known and name not in HONOURED_ARGUMENTS:
             _unsupported(name, queue)
 
 
-def _invalid(name: str, queue: str, reason: str) -> None:
-    raise Refusal(PRECONDITION_FAILED, f"invalid arg '{name}' for {queue}: {reason}")
+def _invalid(name: str, queue: str, reason: str) -> Refusal:
+    return Refusal(PRECONDITION_FAILED, f"invalid arg '{name}' for {queue}: {reason}")
 
 
 def _unsupported(name: str, queue: str) -> None:

@@ -23,12 +23,10 @@ from warren.errors import (
     Refusal,
 )
 from warren.metadata.arguments import (
-    TYPE_MODULES,
     check_equivalent,
     check_queue_arguments,
     check_same_flag,
     check_same_type,
-    known_arguments,
     queue_type,
     stored_arguments,
 )
@@ -44,6 +42,7 @@ from warren.metadata.commands import (
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.names import RESERVED_PREFIX, check_reserved
 from warren.metadata.tables import NO_OWNER, ExchangeRecord, QueueRecord
+from warren.queue_types import find, type_of
 from warren.routing.exchange_types import EXCHANGE_TYPES
 from warren.routing.terms import binary_term, term, type_name
 from warren.routing.topic import split_words
@@ -111,11 +110,10 @@ def server_named(arguments: Table) -> None:
     Raises:
         Refusal: `PRECONDITION_FAILED`.
     """
-    kind = queue_type(arguments)
-    if kind in TYPE_MODULES and kind != "classic":
+    kind = find(queue_type(arguments))
+    if kind is not None and not kind.server_named:
         raise Refusal(
-            PRECONDITION_FAILED,
-            f"Cannot declare a server-named queue for type {TYPE_MODULES[kind]}",
+            PRECONDITION_FAILED, f"Cannot declare a server-named queue for type {kind.module}"
         )
 
 
@@ -158,7 +156,7 @@ def declare_queue(
             raise _locked(current)
         check_same_flag(current.durable, durable, "durable", title)
         check_same_flag(current.auto_delete, auto_delete, "auto_delete", title)
-        check_equivalent(current.arguments, stored, known_arguments(current.kind), title)
+        check_equivalent(current.arguments, stored, current.type.arguments, title)
         return None
     dead_letters = stored.get("x-dead-letter-exchange", "")
     if not isinstance(dead_letters, str):
@@ -167,19 +165,14 @@ def declare_queue(
             f"invalid type '{type_name(dead_letters)}' for arg 'x-dead-letter-exchange' in {title}",
         )
     check_queue_arguments(stored, title)
-    kind = queue_type(stored)
-    if kind == "quorum":
-        _check_quorum(title, durable, exclusive, auto_delete)
-    return DeclareQueue(vhost, name, kind, durable, auto_delete, owner, stored, group_id, node)
-
-
-def _check_quorum(title: str, durable: bool, exclusive: bool, auto_delete: bool) -> None:
-    if auto_delete:
+    kind = type_of(queue_type(stored))
+    if auto_delete and not kind.auto_delete:
         raise Refusal(PRECONDITION_FAILED, f"invalid property 'auto-delete' for {title}")
-    if exclusive:
+    if exclusive and not kind.exclusive:
         raise Refusal(PRECONDITION_FAILED, f"invalid property 'exclusive-owner' for {title}")
-    if not durable:
+    if not durable and not kind.transient:
         raise Refusal(PRECONDITION_FAILED, f"invalid property 'non-durable' for {title}")
+    return DeclareQueue(vhost, name, kind.name, durable, auto_delete, owner, stored, group_id, node)
 
 
 def delete_queue(
@@ -196,18 +189,18 @@ def delete_queue(
 
     Raises:
         Refusal: `RESOURCE_LOCKED`.
-        Refusal: `NOT_IMPLEMENTED`, a condition that quorum queues do not have.
+        Refusal: `NOT_IMPLEMENTED`, a condition that queues of this type do not have.
     """
     queue = machine.queue(vhost, name)
     if queue is None:
         return None
     _check_owner(queue, connection)
-    if queue.kind == "quorum" and (if_unused or if_empty):
+    if (if_unused or if_empty) and not queue.type.conditional_delete:
         flag = "if-unused" if if_unused else "if-empty"
         raise Refusal(
             NOT_IMPLEMENTED,
             f"cannot delete {queue_title(vhost, name)}. queue.delete operations with {flag} "
-            "flag set are not supported by quorum queues",
+            f"flag set are not supported by {queue.type.name} queues",
         )
     return DeleteQueue(vhost, name, queue.group_id, queue.durable)
 

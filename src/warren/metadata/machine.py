@@ -89,6 +89,7 @@ from warren.metadata.tables import (
     UserRecord,
     VhostRecord,
 )
+from warren.queue_types import type_of
 from warren.routing.bindings import Binding
 
 SNAPSHOT_VERSION: Final = 2
@@ -285,7 +286,7 @@ class MetadataMachine:
             return
         node = command.node
         members: list[MemberRecord] = []
-        if command.kind == "quorum" and command.members:
+        if command.members and type_of(command.kind).replicated:
             known = known_members(self.nodes, command.members)
             if known is None:
                 return
@@ -376,7 +377,7 @@ class MetadataMachine:
         queue = self.queue(command.vhost, command.name)
         if (
             queue is None
-            or queue.kind != "quorum"
+            or not queue.type.replicated
             or queue.group_id != command.group_id
             or queue.revision != command.revision
         ):

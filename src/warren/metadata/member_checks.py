@@ -30,7 +30,7 @@ def quorum_queue(machine: MetadataMachine, vhost: str, name: str) -> QueueRecord
     queue = machine.queue(vhost, name)
     if queue is None:
         raise Refusal(NOT_FOUND, f"queue '{name}' in vhost '{vhost}' does not exist")
-    if queue.kind != "quorum":
+    if not queue.type.replicated:
         raise Refusal(
             NOT_IMPLEMENTED,
             f"queue '{name}' in vhost '{vhost}' is of type {queue.kind}: only quorum queues have "

@@ -25,6 +25,7 @@ from warren.metadata.tables import (
     QueueRecord,
     VhostRecord,
 )
+from warren.queue_types import type_of
 
 
 def add_node(nodes: dict[str, NodeRecord], command: AddNode, outcome: Outcome) -> None:
@@ -197,7 +198,7 @@ def last_voters(vhosts: dict[str, VhostRecord], name: str) -> list[QueueRecord]:
     found: list[QueueRecord] = []
     for tables in vhosts.values():
         for queue in tables.queues.values():
-            if queue.kind == "quorum" and _votes_only_on(queue, name):
+            if queue.type.replicated and _votes_only_on(queue, name):
                 found.append(queue)
     return found
 
@@ -260,7 +261,7 @@ def is_late(nodes: dict[str, NodeRecord], command: DeclareQueue) -> bool:
         return False
     node = nodes.get(command.node)
     if node is None:
-        return command.kind != "quorum" or not command.members
+        return not command.members or not type_of(command.kind).replicated
     session: i64 = command.group_id >> LIFE_SHIFT
     in_memory = not command.durable or command.exclusive_owner != NO_OWNER
     return in_memory and session != 0 and session != node.session

@@ -14,11 +14,11 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from warren.metadata.arguments import TARGET_SIZE
 from warren.metadata.commands import DeclareQueue
 from warren.metadata.machine import MetadataMachine
-from warren.metadata.policies import QUEUE_LEADER_LOCATOR, TARGET_GROUP_SIZE, policy_value
+from warren.metadata.policies import policy_value
 from warren.metadata.tables import MemberRecord, QueueRecord, VhostRecord
+from warren.queue_types import QUEUE_LEADER_LOCATOR, TARGET_GROUP_SIZE, TARGET_SIZE, type_of
 from warren.wire.amqp091.table import Table
 
 GROUP_SIZE: Final = "x-quorum-initial-group-size"
@@ -186,7 +186,7 @@ def place(
 ) -> None:
     """Say in a declare where the queue will live.
 
-    What is not a quorum queue is used from the node that has it, so it lives where it is declared.
+    What is not replicated is used from the node that has it, so it lives where it is declared.
     So does everything on a node that knows no cluster.
 
     Args:
@@ -197,7 +197,7 @@ def place(
         leaders: See `count_loads`; of no use unless `counts` says so.
     """
     command.node = declaring
-    if command.kind != "quorum" or not machine.nodes:
+    if not type_of(command.kind).replicated or not machine.nodes:
         return
     command.node, members = choose_members(
         list(machine.nodes),

@@ -14,15 +14,7 @@ from typing import Any, Final
 from warren.metadata.commands import ClearPolicy, SetPolicy
 from warren.metadata.outcome import Outcome
 from warren.metadata.tables import PolicyRecord, QueueRecord, VhostRecord
-
-TARGET_GROUP_SIZE: Final = "target-group-size"
-QUEUE_LEADER_LOCATOR: Final = "queue-leader-locator"
-
-HONOURED_KEYS: Final = {
-    "quorum": (TARGET_GROUP_SIZE, QUEUE_LEADER_LOCATOR),
-    "classic": (QUEUE_LEADER_LOCATOR,),
-}
-"""By type of queue, the settings that have a meaning for it."""
+from warren.queue_types import TARGET_GROUP_SIZE, type_of
 
 OPERATOR_KEYS: Final = (TARGET_GROUP_SIZE,)
 """What operator policies may set; where both do, the larger figure counts."""
@@ -44,7 +36,7 @@ def policy_value(tables: VhostRecord, name: str, kind: str, key: str) -> Any:
     """What the policies of a queue set a key to; None if they do not.
 
     Args:
-        key: One of `HONOURED_KEYS`.
+        key: One of the policy keys of a type (`queue_types`).
     """
     user = _setting(policy_of(tables, name, kind), key)
     operator = _setting(operator_policy_of(tables, name, kind), key)
@@ -94,10 +86,10 @@ def _first_fitting(policies: dict[str, PolicyRecord], name: str, kind: str) -> P
 
 
 def _fits(policy: PolicyRecord, name: str, kind: str) -> bool:
-    honoured = HONOURED_KEYS[kind]
+    queue_type = type_of(kind)
     return (
-        policy.apply_to in ("all", "queues", f"{kind}_queues")
-        and all(key in honoured for key in policy.definition)
+        policy.apply_to in ("all", "queues", queue_type.policies)
+        and all(key in queue_type.policy_keys for key in policy.definition)
         and policy.matches(name)
     )
 

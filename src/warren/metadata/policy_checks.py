@@ -17,12 +17,8 @@ from mypy_extensions import i64
 from warren.errors import NOT_FOUND, PRECONDITION_FAILED, Refusal
 from warren.metadata.commands import ClearPolicy, SetPolicy
 from warren.metadata.machine import MetadataMachine
-from warren.metadata.policies import (
-    APPLY_TO,
-    OPERATOR_KEYS,
-    QUEUE_LEADER_LOCATOR,
-    TARGET_GROUP_SIZE,
-)
+from warren.metadata.policies import APPLY_TO, OPERATOR_KEYS
+from warren.queue_types import QUEUE_LEADER_LOCATOR, TARGET_GROUP_SIZE
 
 PRIORITY_MAX: Final = 2**31 - 1
 LOCATORS: Final = ("client-local", "balanced", "random", "least-leaders")

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias, final
 from mypy_extensions import i64
 
 from warren.metadata.rows import EncodedRows
+from warren.queue_types import QueueType, type_of
 from warren.routing.bindings import Binding
 from warren.routing.router import Router
 from warren.wire.amqp091.table import Table
@@ -119,7 +120,8 @@ class QueueRecord:
     """One queue.
 
     Attributes:
-        kind: Its type, `classic` or `quorum`.
+        kind: The name of its type.
+        type: What queues of that type can do.
         durable: Whether it survives a restart; an exclusive queue never does.
         exclusive_owner: The connection that declared it for itself, else `NO_OWNER`.
         arguments: As declared, with `x-queue-type` always there.
@@ -147,6 +149,7 @@ class QueueRecord:
         self.vhost: str = vhost
         self.name: str = name
         self.kind: str = kind
+        self.type: QueueType = type_of(kind)
         self.durable: bool = durable
         self.auto_delete: bool = auto_delete
         self.exclusive_owner: i64 = exclusive_owner

@@ -188,7 +188,7 @@ class Repairs:
             if self._said_turn != self._turn:
                 self._said_turn = self._turn
                 self._node.log_warning(f"{queue} cannot be read for now: {error}")
-        elif queue.kind == "quorum":
+        elif queue.type.replicated:
             self._note(int(queue.group_id), error)
         else:
             self._say_gone(queue, error.lost, error)
@@ -379,7 +379,7 @@ class Repairs:
         """Ask for another copy in the place of one that could not be started."""
         node = self._node
         record = node.tables.machine.queue(damage.vhost, damage.name) if damage.name else None
-        if record is None or record.group_id != group_id or record.kind != "quorum":
+        if record is None or record.group_id != group_id or not record.type.replicated:
             return
         own = record.member_on(node.settings.node_name)
         if not node.cluster.session or own is None:

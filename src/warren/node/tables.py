@@ -25,6 +25,7 @@ from warren.metadata.tables import LIFE_SHIFT, ExchangeRecord, QueueRecord
 from warren.node import copies
 from warren.node.beginnings import Beginning
 from warren.protocols.broker import ALARM_DISK
+from warren.queue_types import type_of
 from warren.queues.classic import ClassicQueue
 from warren.queues.fifo.machine import Fifo
 from warren.queues.logged import LoggedQueue
@@ -472,7 +473,7 @@ class Tables(Machine):
         """Say where a queue about to be declared will live."""
         node = self._node
         own = node.settings.node_name
-        by_load = command.kind == "quorum" and placement.counts(self.machine)
+        by_load = type_of(command.kind).replicated and placement.counts(self.machine)
         suspected = node.cluster.detector.suspected
         placement.place(
             command,
@@ -650,7 +651,7 @@ class Tables(Machine):
         created = outcome.created_queue
         if created is not None and not self._has(created):
             self._start(created)
-        if created is not None and created.kind == "quorum":
+        if created is not None and created.type.replicated:
             self._node.membership.placed(created)
             self._node.reconciler.trigger()
         for record in outcome.deleted_queues:
@@ -691,7 +692,7 @@ class Tables(Machine):
 
     def _note_copy(self, record: QueueRecord) -> None:
         """Remember whether a quorum queue has a copy here; its members may be others."""
-        if record.kind == "quorum" and copies.copy_here(self._node, record) is None:
+        if record.type.replicated and copies.copy_here(self._node, record) is None:
             self._lacking[int(record.group_id)] = None
         else:
             self._lacking.pop(int(record.group_id), None)
@@ -701,7 +702,7 @@ class Tables(Machine):
         queue = vhost.queues.get(record.name)
         if queue is None:
             return True
-        if record.kind != "quorum" or int(queue.group_id) in self.logged:
+        if not record.type.replicated or int(queue.group_id) in self.logged:
             return False
         return copies.copy_here(self._node, record) is not None
 
@@ -711,7 +712,7 @@ class Tables(Machine):
         remotes = self._node.remotes
         halted = self._node.repairs.halts(int(record.group_id))
         served = False
-        if record.kind == "quorum":
+        if record.type.replicated:
             if copies.copy_here(self._node, record) is None:
                 # It is used by its member here, and refuses until there is one.
                 queue = self._proxy(record, remotes.no_line(record.node))
@@ -744,7 +745,7 @@ class Tables(Machine):
         vhost.queues[record.name] = queue
         if served:
             remotes.started(queue)
-        elif halted and record.kind != "quorum":
+        elif halted and not record.type.replicated:
             remotes.halt(queue)
 
     def _started(self, queue: LoggedQueue) -> LoggedQueue:
@@ -755,7 +756,7 @@ class Tables(Machine):
 
     def _proxy(self, record: QueueRecord, line: Line) -> ProxyQueue:
         """Stands for a queue that is not here."""
-        queue = ProxyQueue(self._node, record.vhost, record.name, record.kind, record.durable, line)
+        queue = ProxyQueue(self._node, record.vhost, record.name, record.type, record.durable, line)
         queue.group_id = record.group_id
         return queue
 

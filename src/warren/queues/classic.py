@@ -22,6 +22,7 @@ from warren.log.group import GroupLog
 from warren.log.listener import GroupOwner
 from warren.log.runlist import LiveRuns
 from warren.ports import Work
+from warren.queue_types import CLASSIC
 from warren.queues.fifo import commands
 from warren.queues.fifo.consumers import Limiter
 from warren.queues.fifo.live import Gathering
@@ -63,7 +64,7 @@ class ClassicQueue(LoggedQueue, GroupOwner):
     """A durable classic queue on this node."""
 
     def __init__(self, host: Host, vhost: str, name: str, log: GroupLog, fifo: Fifo) -> None:
-        super().__init__(host, vhost, name, "classic", fifo, log)
+        super().__init__(host, vhost, name, CLASSIC, fifo, log)
         fifo.reports_freed = True
         self._leaving: list[Leaving] = []
         self._draft: Draft | None = None

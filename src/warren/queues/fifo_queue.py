@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from mypy_extensions import i64
 
+from warren.queue_types import QueueType
 from warren.queues.fifo.machine import Fifo
 from warren.queues.gathering import GatheringQueue
 from warren.queues.links import Reply, Waiter
@@ -21,8 +22,10 @@ class FifoQueue(GatheringQueue):
         fifo: The machine.
     """
 
-    def __init__(self, host: Host, vhost: str, name: str, kind: str, fifo: Fifo) -> None:
-        super().__init__(host, vhost, name, kind)
+    def __init__(
+        self, host: Host, vhost: str, name: str, queue_type: QueueType, fifo: Fifo
+    ) -> None:
+        super().__init__(host, vhost, name, queue_type)
         self.fifo: Fifo = fifo
 
     def count(self, waiter: Waiter) -> None:

@@ -14,6 +14,7 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from warren.message.flavours import AMQP091
+from warren.queue_types import QueueType
 from warren.queues.fifo import commands
 from warren.queues.fifo.consumers import Limiter
 from warren.queues.fifo.machine import UNLIMITED
@@ -36,8 +37,8 @@ class GatheringQueue(Queue):
         exclusive_consumer: Whether its only consumer asked to be the only one.
     """
 
-    def __init__(self, host: Host, vhost: str, name: str, kind: str) -> None:
-        super().__init__(host, vhost, name, kind)
+    def __init__(self, host: Host, vhost: str, name: str, queue_type: QueueType) -> None:
+        super().__init__(host, vhost, name, queue_type)
         self.links: dict[int, Link] = {}
         self.exclusive_consumer: bool = False
         self._next_consumer: i64 = 1

@@ -14,6 +14,7 @@ from warren.log.listener import BatchReader
 from warren.log.runlist import LiveRuns
 from warren.log.salvage import gaps
 from warren.message.flavours import AMQP091, is_known
+from warren.queue_types import QueueType
 from warren.queues.fifo.machine import Fifo
 from warren.queues.fifo.runs import common, merge_pairs, without
 from warren.queues.fifo_queue import FifoQueue
@@ -35,9 +36,9 @@ class LoggedQueue(FifoQueue):
     """A queue with a group in the log; see `quorum` and `classic` for when things apply."""
 
     def __init__(
-        self, host: Host, vhost: str, name: str, kind: str, fifo: Fifo, log: GroupLog
+        self, host: Host, vhost: str, name: str, queue_type: QueueType, fifo: Fifo, log: GroupLog
     ) -> None:
-        super().__init__(host, vhost, name, kind, fifo)
+        super().__init__(host, vhost, name, queue_type, fifo)
         self.log: GroupLog = log
         self.group_id = log.id
         self.unwritten_bytes: i64 = 0

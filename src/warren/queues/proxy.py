@@ -26,6 +26,7 @@ from mypy_extensions import i64
 from warren.errors import NOT_FOUND, Refusal
 from warren.log.batch import Batch
 from warren.message.flavours import AMQP091
+from warren.queue_types import QueueType
 from warren.queues.fifo.consumers import Consumer, Limiter
 from warren.queues.gathering import GatheringQueue
 from warren.queues.links import Delivery, Fetching, Link, Reply, Waiter
@@ -186,9 +187,9 @@ class ProxyQueue(GatheringQueue):
     """A queue of another node: passes on what channels want of it, and what comes for them."""
 
     def __init__(
-        self, host: Host, vhost: str, name: str, kind: str, durable: bool, line: Line
+        self, host: Host, vhost: str, name: str, queue_type: QueueType, durable: bool, line: Line
     ) -> None:
-        super().__init__(host, vhost, name, kind)
+        super().__init__(host, vhost, name, queue_type)
         self.durable: bool = durable
         self.line: Line = line
         self.unsafe_bytes: i64 = 0
@@ -224,7 +225,7 @@ class ProxyQueue(GatheringQueue):
         """Why it cannot be used."""
         if self.deleted:
             return f"no {self}"
-        if self.kind == "quorum":
+        if self.type.replicated:
             return f"{self} has no member on this node yet"
         durable = "durable " if self.durable else ""
         return f"home node '{self.line.owner}' of {durable}{self} is down or inaccessible"

@@ -14,6 +14,7 @@ from mypy_extensions import i64, mypyc_attr, trait
 
 from warren.log.batch import Batch
 from warren.message.flavours import AMQP091
+from warren.queue_types import QueueType
 from warren.queues.fifo.consumers import Limiter
 from warren.queues.links import Delivery, Fetching, Link, Waiter
 from warren.queues.publishing import PublishRun
@@ -112,7 +113,7 @@ class Queue:
 
     Attributes:
         name, vhost: As declared; `str(queue)` is how reply texts name it.
-        kind: `quorum` or `classic`.
+        type: What queues of its type can do.
         auto_delete: Whether it goes with its last consumer.
         group_id: Its incarnation: a queue deleted and declared again has another one.
         halted: Whether it is known that its node cannot start it, so that it can only be deleted.
@@ -122,11 +123,11 @@ class Queue:
         lingers: Whether the node is going to call `hurry`.
     """
 
-    def __init__(self, host: Host, vhost: str, name: str, kind: str) -> None:
+    def __init__(self, host: Host, vhost: str, name: str, queue_type: QueueType) -> None:
         self.host: Host = host
         self.vhost: str = vhost
         self.name: str = name
-        self.kind: str = kind
+        self.type: QueueType = queue_type
         self.auto_delete: bool = False
         self.group_id: i64 = 0
         self.deleted: bool = False

@@ -19,6 +19,7 @@ from warren.errors import CorruptRecord
 from warren.log.batch import KIND_COMMAND, Batch
 from warren.log.group import GroupLog
 from warren.ports import Work
+from warren.queue_types import QUORUM
 from warren.queues.fifo import commands
 from warren.queues.fifo.consumers import Limiter
 from warren.queues.fifo.machine import NOT_SET_UP, Fifo
@@ -60,7 +61,7 @@ class QuorumQueue(TableQueue, Machine):
         Args:
             delivery_limit: What the machine is set up with, if this node is the first to lead.
         """
-        super().__init__(host, vhost, name, "quorum", fifo, log)
+        super().__init__(host, vhost, name, QUORUM, fifo, log)
         self._delivery_limit: i64 = delivery_limit
         self.group: Proposer | None = None
         self._handed: dict[int, int] = {}

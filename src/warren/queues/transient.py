@@ -7,6 +7,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from warren.log.batch import KIND_MESSAGES, Batch
+from warren.queue_types import CLASSIC
 from warren.queues.fifo.consumers import Limiter
 from warren.queues.fifo.machine import Fifo
 from warren.queues.fifo_queue import FifoQueue
@@ -36,7 +37,7 @@ class TransientQueue(FifoQueue):
     """
 
     def __init__(self, host: Host, vhost: str, name: str) -> None:
-        super().__init__(host, vhost, name, "classic", Fifo(-1, True, True))
+        super().__init__(host, vhost, name, CLASSIC, Fifo(-1, True, True))
         self.resident_bytes: i64 = 0
         self.draining: bool = False
         self._delivered_before: i64 = 0

@@ -441,7 +441,7 @@ class VhostHandle:
         """The first of some queues without a leader; None if all have one, or need none."""
         for queue in queues:
             record = self._tables.queue(self.name, queue.name)
-            if record is not None and record.kind == "quorum":
+            if record is not None and record.type.replicated:
                 if self._host.majority_missing(record):
                     return queue
         return None

@@ -9,7 +9,7 @@ from warren.message.facts import MessageFacts
 from warren.queues.queue import Queue
 
 HIGH_PRIORITY: Final = 4
-"""Priorities above this one are a level of their own in quorum queues (PRI-02)."""
+"""Priorities above this one are a level of their own, in queues that have such (PRI-02)."""
 
 
 def check_targets(facts: MessageFacts, queues: list[Queue]) -> None:
@@ -21,7 +21,7 @@ def check_targets(facts: MessageFacts, queues: list[Queue]) -> None:
     if facts.priority <= HIGH_PRIORITY:
         return
     for queue in queues:
-        if queue.kind == "quorum":
+        if queue.type.priority_levels:
             raise Refusal(
                 PRECONDITION_FAILED,
                 f"property 'priority' above {HIGH_PRIORITY} for {queue} is not supported yet by "

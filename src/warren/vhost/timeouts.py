@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from warren.errors import TIMED_OUT, Refusal
 from warren.metadata.arguments import queue_type
+from warren.queue_types import DEFAULT, find
 from warren.vhost.requests import (
     BindRequest,
     DeclareExchangeRequest,
@@ -33,9 +34,9 @@ def timed_out(text: str, reason: str) -> Refusal:
 def overdue(request: VhostRequest, vhost: str, node: str) -> str:
     """What to say of a request that has waited too long at this node."""
     if isinstance(request, DeclareQueueRequest):
-        kind = "quorum queue" if queue_type(request.arguments) == "quorum" else "queue"
+        kind = find(queue_type(request.arguments)) or DEFAULT
         return (
-            f"Could not declare {kind} '{request.name}' in vhost '{vhost}' on node '{node}' "
+            f"Could not declare {kind.title} '{request.name}' in vhost '{vhost}' on node '{node}' "
             "because the metadata store operation timed out"
         )
     if isinstance(request, DeleteQueueRequest):

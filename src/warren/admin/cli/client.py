@@ -11,6 +11,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from warren.admin.cli.words import Parser, checked, examples
+from warren.queue_types import CLASSIC, QUORUM
 
 if TYPE_CHECKING:
     from warren.client import AmqpError, Channel, Delivery
@@ -32,8 +33,8 @@ def add_commands(commands: Any) -> None:
     declare.add_argument("queue", metavar="QUEUE")
     declare.add_argument(
         "--type",
-        choices=("quorum", "classic"),
-        default="quorum",
+        choices=(QUORUM.name, CLASSIC.name),
+        default=QUORUM.name,
         help="quorum: replicated in a cluster; classic: on one node (default: quorum)",
     )
     publish = _command(

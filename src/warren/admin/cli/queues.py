@@ -22,6 +22,7 @@ from warren.admin.service.rows import (
 )
 from warren.config import config
 from warren.errors import BrokerError
+from warren.queue_types import QUORUM
 
 WAIT_SECONDS = 120.0
 """A node answers much earlier, even if not all came about; only many leaders take long to move."""
@@ -75,7 +76,7 @@ def add_actions(command: Parser) -> list[Parser]:
     shrink = action("shrink", "remove all members on a node")
     shrink.add_argument("node", metavar="NODE", type=node, help="loses its members")
     rebalance = action("rebalance", "spread leaders over the nodes; members stay where they are")
-    rebalance.add_argument("type", choices=("all", "quorum"), help="which types of queues")
+    rebalance.add_argument("type", choices=("all", QUORUM.name), help="which types of queues")
     of_queue("quorum_status", "show how far each copy of a queue is", "")
     for each in (grow, grow_to, rebalance):
         each.add_argument("--queue-pattern", metavar="REGEX", default=".*", help="of their names")

@@ -19,6 +19,7 @@ from warren.metadata.balance import moves
 from warren.metadata.member_checks import quorum_queue, voters
 from warren.metadata.tables import QueueRecord
 from warren.node.cluster.queue_members import Standing
+from warren.queue_types import QUORUM
 
 TRANSFER_SECONDS = 5.0
 """For a leader to move."""
@@ -26,7 +27,7 @@ STATUS_SECONDS = 2.0
 """For other nodes to say how far their copies are."""
 ASK_AGAIN_SECONDS = 0.25
 TRANSFERS_AT_ONCE = 16
-TYPES = ("all", "quorum")
+TYPES = ("all", QUORUM.name)
 """Queue types that `rebalance` takes; of those there are, only quorum queues have members."""
 UNKNOWN_NUMBERS: list[int | None] = [None] * 7
 

@@ -58,7 +58,7 @@ async def list_queues(
 
 def queue_row(service: AdminService, tables: VhostRecord, record: QueueRecord) -> QueueRow:
     """The row of one queue; what it holds is None where only another node knows it."""
-    replicated = record.kind == "quorum"
+    replicated = record.type.replicated
     policy, operator_policy = names_of(tables, record)
     vhost = service.node.tables.vhosts.get(record.vhost)
     queue = None if vhost is None else vhost.queues.get(record.name)

@@ -394,7 +394,7 @@ class Membership:
 
     def _place(self, queue: QueueRecord) -> None:
         tables = self._node.tables
-        if queue.kind != "quorum":
+        if not queue.type.replicated:
             return
         missing = [name for name in tables.machine.nodes if queue.member_on(name) is None]
         if missing:

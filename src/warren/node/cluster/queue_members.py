@@ -81,7 +81,7 @@ class QueueMembers:
         found: list[QueueRecord] = []
         for tables in self._node.tables.machine.vhosts.values():
             for queue in tables.queues.values():
-                if queue.kind == "quorum":
+                if queue.type.replicated:
                     found.append(queue)
         return found
 

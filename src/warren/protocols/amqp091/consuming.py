@@ -125,7 +125,7 @@ class ConsumerLink(Link):
         self.on_cancelled: LinkOwner | None = None
         self._frames: MessageFrames = frames
         self._unsettled: Unsettled = unsettled
-        self._shows_counts: bool = queue.kind == "quorum"
+        self._shows_counts: bool = queue.type.shows_delivery_counts
         self._parked: list[Delivery] = []
         self._tag_bytes: bytes = tag.encode("utf-8", "surrogateescape")
         self._envelope: bytes = b""

@@ -259,11 +259,10 @@ def _consume(channel: Channel, method: spec.BasicConsume) -> None:
     queue = channel.vhost.queue_for(name, "read")
     priority = _consume_arguments(queue, method.arguments)
     limiter = None if method.no_ack else channel.limiter
-    if limiter is not None and limiter.limit > 0 and queue.kind == "quorum":
+    if limiter is not None and limiter.limit > 0 and not queue.type.global_qos:
         raise ConnectionException(540, f"{queue} does not support global qos")
-    if queue.kind == "classic":
-        if not queue.admit(method.exclusive):
-            raise ChannelException(403, f"{queue} in exclusive use")
+    if queue.type.exclusive_consumers and not queue.admit(method.exclusive):
+        raise ChannelException(403, f"{queue} in exclusive use")
     link = ConsumerLink(queue, tag, method.no_ack, channel.frames, channel.unsettled)
     link.on_cancelled = channel
     pending = channel.wait(method)

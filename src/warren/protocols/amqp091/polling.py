@@ -66,7 +66,7 @@ class PollLink(Fetching):
             int(queue.ready_count()),
         )
         output.buffer.write(method_frame(int(channel.number), answer.encode()))
-        if delivery.acquired > 0 and queue.kind == "quorum":
+        if delivery.acquired > 0 and queue.type.shows_delivery_counts:
             channel.frames.write_redelivered(record, content, end, delivery.acquired)
         else:
             channel.frames.write_content(record, content, end)

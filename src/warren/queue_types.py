@@ -1,0 +1,222 @@
+"""The types of queues and what each can do: the one place that tells types apart by name.
+
+Tables, vhosts, protocols, nodes and operators ask a type for what they want to know, and never
+which one it is, so that a further type is a row here and a class in `queues`. It lies below both
+`metadata` and `queues`, of which neither imports the other.
+
+Source: the capabilities of each queue type in RabbitMQ 4.3 (`rabbit_queue_type`).
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from warren.errors import StorageError
+
+TARGET_GROUP_SIZE: Final = "target-group-size"
+QUEUE_LEADER_LOCATOR: Final = "queue-leader-locator"
+"""Keys of policies."""
+
+TARGET_SIZE: Final = "x-quorum-target-group-size"
+"""RabbitMQ does not count it among a queue's arguments: a type that does not honour it may have it
+all the same, to no effect, and two declares of one queue may differ in it."""
+
+
+@final
+class QueueType:
+    """What queues of one type can do.
+
+    Attributes:
+        name: As `x-queue-type` and the tables have it.
+        module: RabbitMQ's, which its error texts name.
+        title: How texts call a queue of the type that could not be declared in time.
+        policies: What the `apply-to` of a policy calls queues of the type.
+        supported: Whether this version has such queues.
+        replicated: Whether members on several nodes hold the queue, by Raft. Else it lives on one
+            node, and is used from the others by a proxy.
+        transient: Whether it may be declared not durable, and then lives in memory.
+        exclusive: Whether it may belong to one connection.
+        auto_delete: Whether it may go with its last consumer.
+        server_named: Whether a declare without a name is given one.
+        conditional_delete: Whether a delete may ask for it to be unused, or empty.
+        exclusive_consumers: Whether a consumer's wish to be the only one is heeded.
+        global_qos: Whether it honours a prefetch limit over all consumers of a channel.
+        shows_delivery_counts: Whether messages that come again say how often (POI-01).
+        priority_levels: Whether messages of high priority overtake others (PRI-02).
+        arguments: Those that it has a meaning for, in the order in which RabbitMQ compares them.
+        further_arguments: Honoured, but no part of what makes two declares the same.
+        policy_keys: Settings of policies that have a meaning for it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        module: str,
+        title: str,
+        policies: str,
+        *,
+        supported: bool,
+        replicated: bool,
+        transient: bool,
+        exclusive: bool,
+        auto_delete: bool,
+        server_named: bool,
+        conditional_delete: bool,
+        exclusive_consumers: bool,
+        global_qos: bool,
+        shows_delivery_counts: bool,
+        priority_levels: bool,
+        arguments: tuple[str, ...],
+        further_arguments: tuple[str, ...],
+        policy_keys: tuple[str, ...],
+    ) -> None:
+        self.name: str = name
+        self.module: str = module
+        self.title: str = title
+        self.policies: str = policies
+        self.supported: bool = supported
+        self.replicated: bool = replicated
+        self.transient: bool = transient
+        self.exclusive: bool = exclusive
+        self.auto_delete: bool = auto_delete
+        self.server_named: bool = server_named
+        self.conditional_delete: bool = conditional_delete
+        self.exclusive_consumers: bool = exclusive_consumers
+        self.global_qos: bool = global_qos
+        self.shows_delivery_counts: bool = shows_delivery_counts
+        self.priority_levels: bool = priority_levels
+        self.arguments: tuple[str, ...] = arguments
+        self.further_arguments: tuple[str, ...] = further_arguments
+        self.policy_keys: tuple[str, ...] = policy_keys
+
+
+CLASSIC: Final = QueueType(
+    "classic",
+    "rabbit_classic_queue",
+    "queue",
+    "classic_queues",
+    supported=True,
+    replicated=False,
+    transient=True,
+    exclusive=True,
+    auto_delete=True,
+    server_named=True,
+    conditional_delete=True,
+    exclusive_consumers=True,
+    global_qos=True,
+    shows_delivery_counts=False,
+    priority_levels=False,
+    arguments=(
+        "x-expires",
+        "x-message-ttl",
+        "x-dead-letter-exchange",
+        "x-dead-letter-routing-key",
+        "x-max-length",
+        "x-max-length-bytes",
+        "x-max-priority",
+        "x-overflow",
+        "x-queue-mode",
+        "x-queue-version",
+        "x-single-active-consumer",
+        "x-queue-type",
+        "x-queue-master-locator",
+        "x-queue-leader-locator",
+    ),
+    further_arguments=(),
+    policy_keys=(QUEUE_LEADER_LOCATOR,),
+)
+
+QUORUM: Final = QueueType(
+    "quorum",
+    "rabbit_quorum_queue",
+    "quorum queue",
+    "quorum_queues",
+    supported=True,
+    replicated=True,
+    transient=False,
+    exclusive=False,
+    auto_delete=False,
+    server_named=False,
+    conditional_delete=False,
+    exclusive_consumers=False,
+    global_qos=False,
+    shows_delivery_counts=True,
+    priority_levels=True,
+    arguments=(
+        "x-dead-letter-exchange",
+        "x-dead-letter-routing-key",
+        "x-dead-letter-strategy",
+        "x-expires",
+        "x-max-length",
+        "x-max-length-bytes",
+        "x-max-in-memory-length",
+        "x-max-in-memory-bytes",
+        "x-overflow",
+        "x-single-active-consumer",
+        "x-queue-type",
+        "x-quorum-initial-group-size",
+        "x-member-placement-tag",
+        "x-delivery-limit",
+        "x-message-ttl",
+        "x-queue-leader-locator",
+        "x-consumer-disconnected-timeout",
+        "x-consumer-timeout",
+        "x-delayed-retry-type",
+        "x-delayed-retry-min",
+        "x-delayed-retry-max",
+    ),
+    further_arguments=(TARGET_SIZE,),
+    policy_keys=(TARGET_GROUP_SIZE, QUEUE_LEADER_LOCATOR),
+)
+
+STREAM: Final = QueueType(
+    "stream",
+    "rabbit_stream_queue",
+    "queue",
+    "streams",
+    supported=False,
+    replicated=True,
+    transient=False,
+    exclusive=False,
+    auto_delete=False,
+    server_named=False,
+    conditional_delete=False,
+    exclusive_consumers=False,
+    global_qos=False,
+    shows_delivery_counts=False,
+    priority_levels=False,
+    arguments=(
+        "x-max-length-bytes",
+        "x-queue-type",
+        "x-max-age",
+        "x-stream-max-segment-size-bytes",
+        "x-stream-filter-size-bytes",
+        "x-initial-cluster-size",
+        "x-queue-leader-locator",
+    ),
+    further_arguments=(),
+    policy_keys=(),
+)
+"""Known, so that what RabbitMQ knows is told from what nobody does; not there yet."""
+
+TYPES: Final = {each.name: each for each in (CLASSIC, QUORUM, STREAM)}
+
+DEFAULT: Final = CLASSIC
+"""The type of a queue that is declared without one."""
+
+
+def find(name: str) -> QueueType | None:
+    """The type of this name; None if RabbitMQ has none."""
+    return TYPES.get(name)
+
+
+def type_of(name: str) -> QueueType:
+    """The type of a queue that exists, or is about to.
+
+    Raises:
+        StorageError: Only a later version of Warren has such queues.
+    """
+    found = TYPES.get(name)
+    if found is None:
+        raise StorageError(f"this node knows no queues of type '{name}'")
+    return found
