@@ -200,7 +200,7 @@ class Incarnations:
         for parcel in self.parcels.values():
             if parcel.message.status == CONFIRMED and not parcel.settled:
                 queue = self._only(parcel.span)
-                if queue is not None and not queue.gone:
+                if queue is not None and not queue.gone and not self._world.halted(queue):
                     lost.setdefault(queue, []).append(parcel.message)
         for queue, messages in lost.items():
             if len(messages) > self._world.dropped_by(queue):
@@ -320,7 +320,10 @@ class Incarnations:
         elif "no queue" in text:
             good = NOBODY in candidates or len(candidates) > 1
         elif "is down or inaccessible" in text:
-            good = any(each.kind == "classic" and each.home != span.site for each in found)
+            good = any(
+                each.kind == "classic" and (each.home != span.site or self._world.halted(each))
+                for each in found
+            )
         elif "no member on this node" in text:
             good = any(each.kind == "quorum" for each in found)
         else:

@@ -147,6 +147,10 @@ class Stage:
         """Whether a machine is lost for good."""
         return False
 
+    def halted(self, queue: Incarnation) -> bool:
+        """Whether the node where a queue lives cannot start it, for its disk is damaged."""
+        return False
+
     def check_kept(self, queue: Incarnation, message: Message) -> None:
         """A queue has confirmed a message: it has to have it."""
 

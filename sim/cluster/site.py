@@ -20,6 +20,7 @@ from sim.model import Violation
 from warren import __version__
 from warren.errors import CorruptRecord, StorageError
 from warren.log.config import LogConfig
+from warren.log.group import newest_snapshot
 from warren.log.manifest import DIRECTORY, MANIFEST_PATH
 from warren.node.cluster.dispatch import ClusterListener
 from warren.node.node import Node
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 GONE: Final = re.compile(r"messages ([\d, to]+) of queue '(.*)' in vhost '/' are gone", re.DOTALL)
 """What a node says of a classic queue that has lost messages to damage."""
+NOT_STARTED: Final = re.compile(r"the queue of group (\d+) is not started")
+"""What it says of a queue whose machine it cannot rebuild."""
 DAMAGED: Final = "damaged at byte"
 """What a node says of each damage of its disk that it meets and lives with."""
 TICK_US: Final = 50 * MS
@@ -83,6 +86,8 @@ class Site:
         paused_until_us: The process does nothing before.
         lost: Whether the machine is gone for good.
         rotten: Whether a bit of its disk has flipped.
+        flipped: Which one: a file of the log, and the byte.
+        halted: Groups that this life has not started, since the bit is in their snapshot.
         restored: Whether its disk is an older copy, and nobody has noticed yet.
         spoiled: Whether its disk lacks what nobody can name, until it has begun anew.
         wiped: Whether its disk has lost everything once.
@@ -111,6 +116,8 @@ class Site:
         self.paused_until_us = 0
         self.lost = False
         self.rotten = False
+        self.flipped = ("", 0)
+        self.halted: set[int] = set()
         self.restored = False
         self.spoiled = False
         self.wiped = False
@@ -254,6 +261,7 @@ class Site:
         self.life += 1
         self.starts += 1
         self.turns = 0
+        self.halted = set()
         self._known_round = -1
         world.life = self.life
         world.count("lives")
@@ -526,8 +534,26 @@ class Site:
         self.world.say("%s: %s", self.name, text)
         if DAMAGED in text:
             self.world.count("damage found")
+        not_started = NOT_STARTED.match(text)
+        if not_started is not None:
+            self._not_started(int(not_started[1]), text)
         said = GONE.match(text)
         if said is not None:
             if not self.rotten:
                 raise Violation(f"node {self.name} has lost messages without damage: {text}")
             self.world.mourn(said[2], said[1])
+
+    def _not_started(self, group_id: int, text: str) -> None:
+        """The node goes on without a queue, which may be a classic one whose snapshot is damaged.
+
+        Raises:
+            Violation: Its disk is whole.
+        """
+        if not self.rotten and not self.spoiled:
+            raise Violation(f"node {self.name} does without a queue for no reason: {text}")
+        assert self.node is not None
+        place = newest_snapshot(self.node.log.group(group_id))
+        path, at = self.flipped
+        if place is not None and place.file.path == path:
+            if place.snapshot_offset <= at < place.snapshot_offset + place.snapshot_size:
+                self.halted.add(group_id)

@@ -185,6 +185,7 @@ class ClusterTroubles:
         at = random.randrange(int(file.end))
         site.disk.flip(file.path, at, 1 << random.randrange(8))
         site.rotten = True
+        site.flipped = (file.path, at)
         world.say("%s: a bit of byte %d of %s flips", site.name, at, file.path)
         world.count("bits flipped")
         if random.random() < 0.5:

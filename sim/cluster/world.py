@@ -603,6 +603,10 @@ class ClusterWorld(Stage):
         """Whether a machine is lost for good, or what it had."""
         return self.sites[name].lost or self.sites[name].wiped
 
+    def halted(self, queue: Incarnation) -> bool:
+        """A classic queue whose snapshot is damaged cannot be used until it is deleted."""
+        return queue.kind == "classic" and queue.id in self.sites[queue.home].halted
+
     def check_kept(self, queue: Incarnation, message: Message) -> None:
         """A quorum queue confirms what is committed."""
         group = self.ledger.groups.get(queue.id)

@@ -46,6 +46,7 @@ FAILED_BEFORE = {
     8001711: 1_000,  # who acknowledged nothing was gone, and its node wrote to it until it knew
     9000193: 1_000,  # a copy that cannot be started was replaced while its node was down
     9002914: 1_000,  # an offered snapshot was waited for that its leader had withdrawn meanwhile
+    9000795: 1_000,  # who used a queue that its node could not start waited for ever elsewhere
     400552: 1_000,  # a leader of the tables kept the lead, and could not read what others lacked
 }
 """Seeds that found something once, and the operations of those runs.
