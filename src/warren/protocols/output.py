@@ -114,6 +114,15 @@ class Output:
         self.buffer.truncate(0)
         if size > KEEP_BYTES:
             self._grown = True
+        self._hand_over(data)
+
+    def pass_on(self, frames: bytes) -> None:
+        """Hand frames to the transport as they are, after what is gathered."""
+        self.flush()
+        self._hand_over(frames)
+
+    def _hand_over(self, data: bytes) -> None:
+        size: i64 = len(data)
         if not self.closed:
             self.sent_bytes += size
             self._turn_bytes += size

@@ -33,6 +33,8 @@ BASIC_DELIVER: Final = 0x003C003C
 FRAME_END: Final = 0xCE
 FLUSH_BYTES: Final = 262_144
 """Output of one connection is handed to its transport when it passes this size."""
+PASSED_ON_BYTES: Final = 65_536
+"""Content larger than this is handed to the transport by itself: gathering would copy it twice."""
 PAUSE_MESSAGES: Final = 4_096
 """A consumer with this much waiting for its socket is handed nothing more, where its queue can."""
 
@@ -47,6 +49,9 @@ class MessageFrames:
 
     def write_content(self, record: bytes, at: i64, end: i64) -> None:
         """Copy a message's header and body frames, `record[at:end]`, for this channel."""
+        if end - at > PASSED_ON_BYTES and self._fits(record, at, end):
+            self.output.pass_on(record[at:end])
+            return
         out = self.output.buffer
         start: i64 = len(out)
         out.write(record[at:end])
@@ -64,6 +69,17 @@ class MessageFrames:
             out[position + 1] = high
             out[position + 2] = low
             frame += size + 8
+
+    def _fits(self, record: bytes, at: i64, end: i64) -> bool:
+        """Whether frames can go out as they came: on a channel of this number, and small enough."""
+        limit = self.output.frame_max
+        while at < end:
+            size: i64 = i64(read_i32_be(record, at + 3))
+            number = i64(record[at + 1]) << 8 | i64(record[at + 2])
+            if number != self.channel or size + 8 > limit:
+                return False
+            at += size + 8
+        return True
 
     def write_redelivered(self, record: bytes, at: i64, end: i64, acquired: i64) -> None:
         """The same with the delivery count in the headers, as quorum queues show it (POI-01)."""
@@ -242,7 +258,7 @@ class ConsumerLink(Link):
         position = delivery.first - batch.first
         written: i64 = 0
         end = batch.offset(position)
-        while written < count and len(out) <= FLUSH_BYTES:
+        while written < count and len(out) <= FLUSH_BYTES and output.takes():
             start = end
             end = batch.offset(position + written + 1)
             content = content_at(record, start)
