@@ -44,6 +44,24 @@ TURN_SNAPSHOTS_MAX: Final = 128
 #: Bytes of snapshots behind which a turn writes no further one.
 TURN_SNAPSHOT_BYTES_MAX: Final = 524_288
 
+#: Input that one turn handles of all connections that bring some, in bytes, in equal shares: some
+#: milliseconds. What a publisher sends beyond its share stays in its socket for the next
+#: turn, so that those who only acknowledge or ask do not wait for all that it has.
+TURN_INPUT_BYTES: Final = 2_097_152
+
+#: More connections than this that bring input in a turn are a crowd: most of them are clients that
+#: wait for what this turn brings them, so that it has to be short.
+CROWD_CONNECTIONS: Final = 8
+
+#: The same as `TURN_INPUT_BYTES` in a crowd: less than a millisecond.
+CROWD_INPUT_BYTES: Final = 524_288
+
+#: The least of such a share, in bytes: smaller ones cost more turns than they gain.
+INPUT_SHARE_BYTES_MIN: Final = 8_192
+
+#: The share of a connection with which no other competes, in bytes.
+INPUT_ALONE_BYTES: Final = 4_194_304
+
 #: Connections whose timers one turn looks at; each costs about a microsecond a channel.
 TURN_CONNECTIONS_MAX: Final = 512
 

@@ -247,3 +247,68 @@ def test_header_of_another_class_is_an_error_before_its_body_comes() -> None:
     assert close.reply_text == (
         "UNEXPECTED_FRAME - expected content header for class 60, got one for class 10 instead"
     )
+
+
+# --- large messages, and many clients -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cut", [700, 30_000, 131_000])
+def test_large_frames_arrive_in_parts(cut: int) -> None:
+    """However the socket cuts them, and whatever comes in the same part behind the last one."""
+    pair = Pair(alone=True)
+    line = Line(pair.a)
+    queue_of(line, "q")
+    parts = [bytes([65 + at]) * 131_064 for at in range(3)]
+    frames = publish_frames(1, "", "q", parts=[*parts, b"end"])
+    data = b"".join(frames + publish_frames(1, "", "q", parts=[b"next"]) + frames)
+    for at in range(0, len(data), cut):
+        line.hand(data[at : at + cut])
+    pair.settle()
+    large = b"".join(parts) + b"end"
+    assert [told.body for told in line.drain("q")] == [large, b"next", large]
+
+
+@pytest.mark.parametrize("frame_max", [131_072, 8_192])
+def test_large_messages_reach_any_channel(frame_max: int) -> None:
+    """The one that they were published on, and others; cut anew where frames have to be smaller."""
+    pair = Pair(alone=True)
+    publisher = Line(pair.a, channels=2)
+    queue_of(publisher, "q")
+    body = bytes(range(256)) * 1_200
+    parts = [body[at : at + 100_000] for at in range(0, len(body), 100_000)]
+    for channel in (1, 2):
+        publisher.hand(b"".join(publish_frames(channel, "", "q", parts=parts)))
+    pair.settle()
+    consumer = Line(pair.a, frame_max=frame_max)
+    assert [told.body for told in consumer.drain("q")] == [body, body]
+    assert (max(consumer.body_frames) > 8_192) == (frame_max > 8_192)
+
+
+def test_a_publisher_among_many_clients_gets_its_share_of_a_turn() -> None:
+    """What it sent beyond that is held, and taken in the next turns, in order."""
+    pair = Pair(alone=True)
+    publisher = Line(pair.a)
+    queue_of(publisher, "q")
+    others = [Line(pair.a) for _ in range(40)]
+    messages = 400
+    data = b"".join(
+        b"".join(publish_frames(1, "", "q", parts=[b"%04d" % at + bytes(1_000)]))
+        for at in range(messages)
+    )
+    ready: list[int] = []
+    queue = pair.a.queue("q")
+    while len(ready) < 12:
+        for other in others:
+            other.send(1, spec.BasicQos(0, 1, False))
+        if len(ready) == 1:
+            publisher.hand(data)
+            assert publisher.held
+        pair.a.node.turn()
+        pair.a.executor.step()
+        pair.a.node.turn()
+        ready.append(int(queue.ready_count()))
+    assert 0 < ready[1] - ready[0] < messages
+    pair.settle(20)
+    assert not publisher.held
+    told = [told.body[:4] for told in publisher.drain("q")]
+    assert told == [b"%04d" % at for at in range(messages)]

@@ -18,8 +18,13 @@ from mypy_extensions import i64
 from warren.errors import NOT_ALLOWED, CorruptRecord, Refusal
 from warren.limits import (
     ASSEMBLY_SHARE,
+    CROWD_CONNECTIONS,
+    CROWD_INPUT_BYTES,
+    INPUT_ALONE_BYTES,
+    INPUT_SHARE_BYTES_MIN,
     NODE_ASSEMBLY_BYTES_MAX,
     TURN_CONNECTIONS_MAX,
+    TURN_INPUT_BYTES,
     TURN_SNAPSHOT_BYTES_MAX,
     TURN_SNAPSHOTS_MAX,
 )
@@ -81,6 +86,7 @@ class Node(Broker):
     ) -> None:
         self.settings = settings
         self.needs_turn: bool = False
+        self.turn_planned: bool = False
         self.lingering: bool = False
         self.failure: BaseException | None = None
         self.assembled_bytes = 0
@@ -88,6 +94,11 @@ class Node(Broker):
             settings.memory_limit_bytes // ASSEMBLY_SHARE or NODE_ASSEMBLY_BYTES_MAX,
             settings.max_message_bytes,
         )
+        self.turn_number = 0
+        self.inputs = 0
+        self.input_share = INPUT_ALONE_BYTES
+        self._crowd: i64 = 0
+        """How many connections bring input in a turn, of late."""
         self.random: Random = random
         settings.log.salt = int.from_bytes(random.bytes(8), "big") >> 1
         self.log: Log = Log(disk, executor, settings.log, NodeLogListener(self))
@@ -185,6 +196,8 @@ class Node(Broker):
     def turn(self) -> None:
         """Do what events since the last turn have stirred up."""
         self.needs_turn = False
+        self.turn_number += 1
+        self._share_input()
         self._now_ms = self._clock.wall_ms()
         if self._going_on:
             going_on = self._going_on
@@ -243,6 +256,18 @@ class Node(Broker):
             or self._appended_urgent
             or self.cluster.has_work
         )
+
+    def _share_input(self) -> None:
+        """Say how much input the next turn takes of one connection, from how many brought some."""
+        crowd = max(self.inputs, self._crowd * 3 // 4)
+        self._crowd = crowd
+        self.inputs = 0
+        if crowd > CROWD_CONNECTIONS:
+            self.input_share = max(INPUT_SHARE_BYTES_MIN, CROWD_INPUT_BYTES // crowd)
+        elif crowd > 1:
+            self.input_share = TURN_INPUT_BYTES // crowd
+        else:
+            self.input_share = INPUT_ALONE_BYTES
 
     def _serve_queues(self) -> None:
         """Seal what queues gathered, and pass on what they hand out."""

@@ -106,11 +106,17 @@ class Broker(Host, OutputHost):
         settings: What the configuration says.
         assembled_bytes: What is here of messages that are not whole, of all connections.
         assembly_bytes_max: How much that may be.
+        turn_number: How manieth turn of the loop this is.
+        inputs: How many connections brought input since the last turn; they count themselves.
+        input_share: How many bytes of input one connection may bring before the next turn.
     """
 
     settings: Settings
     assembled_bytes: i64
     assembly_bytes_max: i64
+    turn_number: i64
+    inputs: i64
+    input_share: i64
 
     @abstractmethod
     def monotonic_ms(self) -> int:

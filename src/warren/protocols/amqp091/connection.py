@@ -40,6 +40,7 @@ from warren.protocols.client import ClientConnection
 from warren.protocols.output import Output, OutputOwner
 from warren.queues.queue import FlowControlled
 from warren.vhost.handle import VhostHandle
+from warren.vhost.pending import Resumable
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.erlang_text import close_text, frame_failure
 from warren.wire.amqp091.errors import (
@@ -76,14 +77,18 @@ in cannot try again at once either."""
 DEFERRED_BYTES_MAX: Final = 1_048_576
 """Input kept for channels that wait for an answer, before the socket is left alone."""
 
+LARGE_FRAME_BYTES: Final = 16_384
+"""A body frame of this size that arrives in parts is put together once, when all of it is here."""
+
 HELD_BY_ALARM: Final = 1
 HELD_BY_CHANNELS: Final = 2
 HELD_BY_OUTPUT: Final = 4
 HELD_BY_FLOW: Final = 8
+HELD_BY_TURN: Final = 16
 
 
 @final
-class Connection(OutputOwner, ClientConnection, FlowControlled):
+class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable):
     """The server's side of one client connection.
 
     Attributes:
@@ -111,6 +116,16 @@ class Connection(OutputOwner, ClientConnection, FlowControlled):
         self._transport: Transport = transport
         self._host: str = host
         self._tail: bytes = b""
+        self._tail_at: i64 = 0
+        """Where in it that begins which was not handled."""
+        self._arriving: list[bytes] = []
+        """Parts of a large frame."""
+        self._lacking: i64 = 0
+        """How many bytes of that frame are still to come; 0 if there is none."""
+        self._turn: i64 = 0
+        """The turn of the newest input."""
+        self._turn_bytes: i64 = 0
+        """How much was handled in that turn."""
         self._ticked_bytes: i64 = 0
         self._grace_ms: i64 = broker.settings.handshake_timeout_ms
         """How long the client may take to open the connection or, later, to answer a close."""
@@ -137,10 +152,30 @@ class Connection(OutputOwner, ClientConnection, FlowControlled):
     def receive(self, data: bytes) -> None:
         """Take bytes from the client; never raises for what a client can do."""
         self._heartbeats.heard = True
-        if self._tail:
-            data = self._tail + data
-            self._tail = b""
+        # Who hands over more all the same has it handled: it must not pile up here.
+        bounded = self._held & HELD_BY_TURN == 0
         at: i64 = 0
+        if self._lacking > 0:
+            if len(data) < self._lacking:
+                if data:
+                    self._arriving.append(data)
+                    self._lacking -= len(data)
+                return
+            at = self._lacking
+            self._arriving.append(data[:at])
+            frame = b"".join(self._arriving)
+            self._arriving = []
+            self._lacking = 0
+            self._take(frame, 0, bounded)
+        if self._tail:
+            if at < len(data):
+                data = self._tail[self._tail_at :] + data[at:]
+                at = 0
+            else:
+                data = self._tail
+                at = self._tail_at
+            self._tail = b""
+            self._tail_at = 0
         if self.state == AWAIT_HEADER:
             if len(data) < 8 and PROTOCOL_HEADER.startswith(data[:4]):
                 self._tail = data
@@ -155,17 +190,58 @@ class Connection(OutputOwner, ClientConnection, FlowControlled):
                 return
             at = 8
             self._start()
+        if at < len(data):
+            self._take(data, at, bounded)
+
+    def _take(self, data: bytes, at: i64, bounded: bool) -> None:
+        """Handle the frames of `data` from `at` on, and keep what has to wait.
+
+        Args:
+            bounded: Whether what is too much for this turn has to wait.
+        """
         if self._deaf or self.state == CLOSED:
             return
+        broker = self.broker
+        if self._turn != broker.turn_number:
+            self._turn = broker.turn_number
+            self._turn_bytes = 0
+            broker.inputs += 1
+        end: i64 = len(data)
+        most = end
+        if bounded:
+            most = min(end, at + broker.input_share - self._turn_bytes)
+        start = at
         try:
-            at = self._parse(data, at)
+            at = self._parse(data, at, most)
         except ConnectionException as error:
             # Framing is lost: nothing that follows can be understood.
             self._deaf = True
             self._fail(error)
             return
-        if at < len(data) and self.state != CLOSED:
-            self._tail = data[at:] if at > 0 else data
+        self._turn_bytes += at - start
+        if self.state == CLOSED:
+            return
+        if self._turn_bytes >= broker.input_share and self._held & HELD_BY_TURN == 0:
+            self._hold(HELD_BY_TURN)
+            broker.go_on_later(self)
+        if at == end:
+            return
+        if at < most and end - at >= 7 and data[at] == 3:
+            lacking = at + 8 + (i64(read_i32_be(data, at + 3)) & 0xFFFFFFFF) - end
+            if lacking > 0 and end - at + lacking >= LARGE_FRAME_BYTES and self._held == 0:
+                self._arriving.append(data[at:])
+                self._lacking = lacking
+                return
+        if at > 0 and 2 * at >= end:
+            self._tail = data[at:]
+        else:
+            # What is to be taken up in many turns is not copied in each.
+            self._tail = data
+            self._tail_at = at
+
+    def go_on(self) -> None:
+        """Take up what was too much for the turn before."""
+        self._release(HELD_BY_TURN)
 
     def lost(self) -> None:
         """The socket is gone."""
@@ -333,17 +409,18 @@ class Connection(OutputOwner, ClientConnection, FlowControlled):
             at: Where to begin.
             enough: No frame is begun at this offset or behind.
         """
-        return self._parse(data, at, enough)
+        return self._parse(data, at, len(data), enough)
 
     # Frames.
 
-    def _parse(self, data: bytes, at: i64, enough: i64 = -1) -> i64:
-        """Handle all whole frames of `data` from `at` on; returns the offset of the rest.
+    def _parse(self, data: bytes, at: i64, most: i64, enough: i64 = -1) -> i64:
+        """Handle the whole frames of `data` from `at` on; returns the offset of the rest.
 
+        Frames at `most` or behind are for another turn, or part of a run that began before.
         What a channel takes up again (`enough` says how far) ends where the channel waits again.
         """
         end: i64 = len(data)
-        while end - at >= 7 and self.state != CLOSED:
+        while at < most and end - at >= 7 and self.state != CLOSED:
             size: i64 = i64(read_i32_be(data, at + 3)) & 0xFFFFFFFF
             if size > self.agreement.frame_max - FRAME_OVERHEAD_BYTES + FRAME_SLACK_BYTES:
                 self._oversized(data[at], size)
@@ -394,7 +471,7 @@ class Connection(OutputOwner, ClientConnection, FlowControlled):
                 if key == BASIC_PUBLISH:
                     if not self._publishes:
                         self._publishes = True
-                    taken = channel.publishing.publish(data, at, end)
+                    taken = channel.publishing.publish(data, at, end, most)
                     if taken > at:
                         at = taken
                     elif enough < 0:
@@ -539,7 +616,7 @@ class Connection(OutputOwner, ClientConnection, FlowControlled):
     def _fall_silent(self) -> None:
         """Say nothing more and hear nothing, then close: what a stranger gets that went wrong."""
         self._deaf = True
-        self._tail = b""
+        self._forget_input()
         self._end()
         self._linger(SILENT_CLOSE_MS)
 
@@ -598,7 +675,7 @@ class Connection(OutputOwner, ClientConnection, FlowControlled):
             self._fall_silent()
             return
         self._end()
-        self._tail = b""
+        self._forget_input()
         self.send(
             0,
             spec.ConnectionClose(
@@ -610,6 +687,13 @@ class Connection(OutputOwner, ClientConnection, FlowControlled):
         )
         self.output.flush()
         self._linger(SILENT_CLOSE_MS if before < AWAIT_OPEN or self._deaf else self._grace())
+
+    def _forget_input(self) -> None:
+        """Drop the part of a frame that has come."""
+        self._tail = b""
+        self._tail_at = 0
+        self._arriving = []
+        self._lacking = 0
 
     def _grace(self) -> i64:
         """How long it may take the client to end the connection, in milliseconds."""

@@ -166,7 +166,8 @@ class Assembly:
         gathered = self._gathered
         if gathered is None:
             if size >= BODY_FRAME_BYTES_MIN or self.missing == 0:
-                self._frames.append(data[at:stop])
+                whole = at == 0 and stop == len(data)
+                self._frames.append(data if whole else data[at:stop])
                 return
             gathered = self._gathered = BytesWriter()
         # Many small frames would be many small objects here, and as many headers in the record.
@@ -313,11 +314,12 @@ class PublishPath:
         self._payload_max: i64 = payload_max
         self._shape: Shape = Shape(vhost)
 
-    def publish(self, data: bytes, at: i64, end: i64) -> i64:
+    def publish(self, data: bytes, at: i64, end: i64, most: i64) -> i64:
         """Accept whole messages of this channel from `data[at:end]`, as many as follow directly.
 
         Args:
             data: Input that starts, at `at`, with a whole `basic.publish` method frame.
+            most: No message that begins here or behind is taken.
 
         Returns:
             The offset behind what was taken; `at` itself if the first message is small and has
@@ -387,13 +389,14 @@ class PublishPath:
                     at = stop
                     start = at
                     self.failed_at = at
-                    if not self._publish_follows(data, at, end):
+                    if at >= most or not self._publish_follows(data, at, end):
                         return at
                     continue
             write_i32_le(lengths, i32(stop - at))
             count += 1
             at = stop
-            if at - start > RUN_BYTES_MAX or not self._publish_follows(data, at, end):
+            enough = at >= most or at - start > RUN_BYTES_MAX
+            if enough or not self._publish_follows(data, at, end):
                 self._accept(data[start:at], lengths, count)
                 return at
         # The message at `at` is not whole, or not of the common shape.
