@@ -15,6 +15,7 @@ from warren.limits import (
     EMPTY_FRAMES_MAX,
     RECORD_OVERHEAD_BYTES_MAX,
 )
+from warren.log.config import LogConfig
 from warren.protocols.broker import Settings
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import method_frame
@@ -25,6 +26,11 @@ MEMORY_BYTES = 1_000_000_000
 def limited(settings: Settings) -> None:
     """A node with a memory alarm."""
     settings.memory_limit_bytes = MEMORY_BYTES
+
+
+def forgetful(settings: Settings) -> None:
+    """A node that reads what it delivers from its disk."""
+    settings.log = LogConfig(cache_bytes=1, read_cache_bytes=1_000_000)
 
 
 def queue_of(line: Line, name: str) -> None:
@@ -312,3 +318,32 @@ def test_a_publisher_among_many_clients_gets_its_share_of_a_turn() -> None:
     assert not publisher.held
     told = [told.body[:4] for told in publisher.drain("q")]
     assert told == [b"%04d" % at for at in range(messages)]
+
+
+def test_publishers_wait_for_consumers_that_wait_for_the_disk() -> None:
+    """For some reads, and for no longer than a moment; nothing is lost or held for good."""
+    pair = Pair(alone=True, configure=forgetful)
+    publisher = Line(pair.a)
+    consumer = Line(pair.a)
+    queue_of(publisher, "q")
+    message = b"".join(publish_frames(1, "", "q", parts=[bytes(100_000)]))
+    for _ in range(30):
+        publisher.hand(message)
+        pair.settle(1)
+    assert not publisher.held, "nobody consumes"
+    consumer.ask(1, spec.BasicQos(0, 10, False))
+    consumer.send(1, spec.BasicConsume(0, "q", "", False, False, False, False, {}))
+    held = 0
+    published = 30
+    for at in range(400):
+        if at < 60 and not publisher.held:
+            publisher.hand(message)
+            published += 1
+        held += publisher.held
+        pair.settle(1)
+        if consumer.of(spec.BasicDeliver):
+            consumer.send(1, spec.BasicAck(0, True))
+    assert held > 0, "held for consumers that read"
+    assert published > 31, "and let go again"
+    assert len(consumer.of(spec.BasicDeliver)) == published
+    assert not publisher.held

@@ -25,6 +25,12 @@ from warren.queues.queue import Host
 FLOW_BYTES: Final = 33_554_432
 """With more than this on its way to disk, a queue's publishers wait for the disk."""
 
+CATCH_UP_READS: Final = 4
+"""So many reads for consumers come before the next input of publishers to the same queue."""
+
+CATCH_UP_MS_MAX: Final = 100
+"""Publishers wait no longer for them."""
+
 READ_AHEAD_BYTES: Final = 1_048_576
 """How much of a backlog one read brings into memory at most: some thousand small messages."""
 
@@ -47,6 +53,12 @@ class LoggedQueue(FifoQueue):
         self._readers: list[Fetching] = []
         self._wanted: i64 = 0
         self._reading: bool = False
+        self._reads: i64 = 0
+        """Reads that came back."""
+        self._catch_up: i64 = -1
+        """How many of them publishers wait for; -1 if they wait for none."""
+        self._catch_up_ms: i64 = 0
+        """Since when they do, in wall time."""
         self._window: i64 = READ_AHEAD_BYTES_MIN
         self._read_first: i64 = 0
         self._read_behind: i64 = -1
@@ -100,6 +112,7 @@ class LoggedQueue(FifoQueue):
             error: Why not all that was looked for; the node goes on without it.
         """
         self._reading = False
+        self._reads += 1
         self._read_first = first
         self._read_behind = behind
         if self.deleted:
@@ -219,8 +232,30 @@ class LoggedQueue(FifoQueue):
         """
 
     def congested(self) -> bool:
-        """Whether the disk is behind, with this queue or altogether."""
-        return self.unwritten_bytes > FLOW_BYTES or self.host.disk_behind
+        """Whether the disk is behind, with this queue or altogether, or its consumers are."""
+        return (
+            self.unwritten_bytes > FLOW_BYTES
+            or self.host.disk_behind
+            or (len(self._readers) > 0 and self._catching_up())
+        )
+
+    def _catching_up(self) -> bool:
+        """Whether publishers wait for consumers that wait for the disk; some reads, and some time.
+
+        What is published faster than consumed has left memory when its turn comes, and then costs
+        a read more: a queue that once fell behind would never catch up.
+        """
+        if self._stalled:
+            return False
+        now_ms: i64 = self.host.now_ms()
+        if self._catch_up < 0:
+            self._catch_up = self._reads + CATCH_UP_READS
+            self._catch_up_ms = now_ms
+            return True
+        if self._reads < self._catch_up and 0 <= now_ms - self._catch_up_ms < CATCH_UP_MS_MAX:
+            return True
+        self._catch_up = -1
+        return False
 
     def mean_message_bytes(self) -> i64:
         """Mean size of the records seen so far, frames included; 0 before the first."""
