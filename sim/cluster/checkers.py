@@ -118,7 +118,7 @@ class ClusterLossChecker(Checker):
     def finished(self) -> None:
         """Account for every confirmed message."""
         for queue in self.world.queues:
-            if queue.lost:
+            if queue.lost or self._world.out_of_use(queue):
                 continue
             missing = [
                 copy

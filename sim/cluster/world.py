@@ -607,6 +607,15 @@ class ClusterWorld(Stage):
         """A classic queue whose snapshot is damaged cannot be used until it is deleted."""
         return queue.kind == "classic" and queue.id in self.sites[queue.home].halted
 
+    def out_of_use(self, queue: QueueState) -> bool:
+        """The same of a classic queue that lasts."""
+        for site in self.running():
+            assert site.node is not None
+            record = site.node.tables.machine.queue("/", queue.name)
+            if record is not None and record.kind == "classic":
+                return int(record.group_id) in self.sites[record.node].halted
+        return False
+
     def check_kept(self, queue: Incarnation, message: Message) -> None:
         """A quorum queue confirms what is committed."""
         group = self.ledger.groups.get(queue.id)
