@@ -13,7 +13,8 @@ from warren.log.files import LogFile
 from warren.log.reading import walk
 from warren.node.node import Node
 from warren.node.replay import replay
-from warren.queues.fifo.machine import NOT_SET_UP, Fifo
+from warren.queues.fifo.config import NOT_SET_UP
+from warren.queues.fifo.machine import Fifo
 
 Entries = dict[int, Batch]
 

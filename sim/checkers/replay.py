@@ -24,7 +24,7 @@ Quadruples = list[tuple[int, int, int, int]]
 
 def messages_of(fifo: Fifo) -> Quadruples:
     """Ready messages with their counters, transient ones left out."""
-    runs = fifo.returned.quadruples() + fifo.ready.quadruples()
+    runs = fifo.ready.quadruples()
     gone = {n for low, high in fifo.transient.pairs() for n in range(low, high + 1)}
     return sorted(
         (n, n, acquired, failed)
@@ -101,6 +101,6 @@ def numbers(runs: Quadruples) -> list[int]:
 def describe(fifo: Fifo) -> str:
     """A machine in a line."""
     return (
-        f"ready {fifo.ready.quadruples()} returned {fifo.returned.quadruples()} "
+        f"ready {fifo.ready.quadruples()} "
         f"held {fifo.held_count()} consumers {sorted(fifo.consumers)} next {fifo.next_message}"
     )

@@ -38,7 +38,8 @@ from warren.node.node import Node
 from warren.node.replay import replay
 from warren.node.tables import METADATA_GROUP
 from warren.queues.fifo import commands as commands_of_queues
-from warren.queues.fifo.machine import NOT_SET_UP, Fifo
+from warren.queues.fifo.config import NOT_SET_UP
+from warren.queues.fifo.machine import Fifo
 from warren.replication.member import Member
 from warren.replication.raft_entries import RAFT_SESSION, closed_sessions, is_members
 

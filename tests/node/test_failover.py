@@ -122,7 +122,9 @@ def test_a_queue_has_its_delivery_limit_whoever_leads_first(survives: bool) -> N
     client.send(spec.QueueDeclare(0, "q", False, True, False, False, False, QUORUM))
     left = [pair.b, pair.stations["c"]]
     pair.until(lambda: all("q" in each.node.tables.vhosts["/"].queues for each in left))
-    assert all(each.queue("q").fifo.delivery_limit < 0 for each in left), "nobody has set it up"
+    assert all(each.queue("q").fifo.config.delivery_limit < 0 for each in left), (
+        "nobody has set it up"
+    )
     if not survives:
         pair.a.kill()
     other = pair.b.client()

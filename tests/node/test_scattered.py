@@ -51,9 +51,9 @@ def scattered(kind: str, durable: bool, transactional: bool = False, count: int 
 
 
 def in_parts(pair: Pair) -> None:
-    fifo = pair.a.queue("q").fifo
-    fifo.return_max = PART
-    fifo.freed_max = PART
+    queue = pair.a.queue("q")
+    queue.fifo.return_max = PART
+    queue.freed.taken_max = PART
 
 
 def all_got(client: Client) -> list[bytes]:
@@ -113,7 +113,7 @@ def test_a_purge_takes_what_is_on_its_way_back(kind: str, durable: bool) -> None
     assert isinstance(purged, spec.QueuePurgeOk) and purged.message_count == len(LEFT)
     client.publish("q", b"new")
     pair.settle(60)
-    assert not pair.a.queue("q").fifo.freed
+    assert not pair.a.queue("q").freed.lists
     if durable:
         pair.a.kill()
         pair.a.start()
@@ -399,7 +399,7 @@ def ready_again(count: int) -> Client:
     pair = client.pair
     client.send(spec.BasicCancel("c", False))
     client.send(nack_all(client))
-    pair.until(lambda: pair.a.queue("q").fifo.returned.count == count // 2)
+    pair.until(lambda: pair.a.queue("q").fifo.ready.count == count // 2)
     looked_at_in_parts(pair)
     return client
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.queues.driver import Driven
 from warren.queues.fifo import commands
-from warren.queues.fifo.machine import MALFORMED, Fifo
+from warren.queues.fifo.effects import MALFORMED
+from warren.queues.fifo.entry import Encoded, Meta
 
 NUMBERS = st.sampled_from([-(1 << 63), -1, 0, 1, 2, 5, 1 << 24, (1 << 60) + 1, (1 << 63) - 1])
 FIELDS = st.lists(NUMBERS.map(lambda number: number.to_bytes(8, "big", signed=True)), max_size=5)
@@ -24,20 +26,20 @@ PAYLOADS = st.lists(COMMAND, max_size=4).map(b"".join)
 def test_any_payload_comes_to_the_same_state_wherever_it_lies(
     payloads: list[bytes], behind: bytes
 ) -> None:
-    one, other = Fifo(-1, False), Fifo(-1, False)
+    one, other = Driven(), Driven()
     for fifo in (one, other):
-        fifo.enqueue(0, 10)
+        fifo.enqueue(0, 10, 105)
     for payload in payloads:
-        first = one.apply(payload, 0, len(payload), 5)
+        first, _ = one.apply(Meta(5), Encoded(payload, 0, len(payload)))
         one.dispatch()
         whole = b"xyz" + payload + behind
-        second = other.apply(whole, 3, 3 + len(payload), 5)
+        second, _ = other.apply(Meta(5), Encoded(whole, 3, 3 + len(payload)))
         other.dispatch()
         assert first.code == second.code
         if not payload or commands.problem(payload) == "":
             assert first.code != MALFORMED
     assert one.encode() == other.encode()
-    restored = Fifo(-1, False)
+    restored = Driven()
     restored.restore(one.encode())
     assert restored.encode() == one.encode()
 

@@ -16,17 +16,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from librt.strings import BytesWriter
 
+from tests.queues.driver import Driven, size_of, waiting
 from warren.queues.fifo import commands
-from warren.queues.fifo.machine import (
-    FENCED,
-    HAND_OUT_MAX,
-    OK,
-    RETURN_MAX,
-    SHARE_MAX,
-    UNKNOWN_GROUP,
-    Fifo,
-)
-from warren.queues.links import Reply
+from warren.queues.fifo.effects import FENCED, OK, UNKNOWN_GROUP, Reply
+from warren.queues.fifo.machine import HAND_OUT_MAX, RETURN_MAX, SHARE_MAX, Fifo
 
 Message = tuple[int, int, int]
 """Number, times acquired, times failed."""
@@ -73,6 +66,7 @@ class FifoMachine(RuleBasedStateMachine):
         self.groups: dict[str, ModelGroup] = {}
         self.dropped = 0
         self.next_message = 0
+        self.sizes: list[int] = []
         self.next_consumer = 1
         self.now_ms = 1_000
 
@@ -86,24 +80,25 @@ class FifoMachine(RuleBasedStateMachine):
         """A new queue, whose machine does so much in one go, and may be restored between."""
         self.limit, self.keeps_place = KINDS[kind]
         self.midway = midway
-        self.fifo = Fifo(self.limit, self.keeps_place)
-        self.twin = Fifo(self.limit, self.keeps_place)
-        self.fifo.hand_out_max = hand_out_max
-        self.twin.hand_out_max = hand_out_max
-        self.fifo.return_max = return_max
-        self.twin.return_max = return_max
+        self.driven = Driven(self.limit, self.keeps_place)
+        self.twin = Driven(self.limit, self.keeps_place)
+        for driven in (self.driven, self.twin):
+            driven.hand_out_max = hand_out_max
+            driven.return_max = return_max
         self.attach(4, 0)
         self.enqueue(6)
+
+    @property
+    def fifo(self) -> Fifo:
+        """The machine."""
+        return self.driven.fifo
 
     # --- commands -------------------------------------------------------------------------------
 
     def apply(self, write: Callable[[BytesWriter], None]) -> Reply:
         """Apply a command batch to the machine and its twin, and compare their answers."""
-        out = BytesWriter()
-        write(out)
-        payload = out.getvalue()
-        reply = self.fifo.apply(payload, 0, len(payload), self.now_ms)
-        other = self.twin.apply(payload, 0, len(payload), self.now_ms)
+        reply = self.driven.write(write, now_ms=self.now_ms)
+        other = self.twin.write(write, now_ms=self.now_ms)
         assert (reply.code, reply.a, reply.b) == (other.code, other.a, other.b)
         return reply
 
@@ -118,13 +113,13 @@ class FifoMachine(RuleBasedStateMachine):
 
     def dispatch_some(self) -> None:
         """Hand out as much as is handed out in one go."""
-        for fifo in (self.fifo, self.twin):
-            fifo.dispatch()
-        told = [[(d.consumer.id, d.mid, d.first, d.count, d.acquired) for d in fifo.deliveries]
-                for fifo in (self.fifo, self.twin)]  # fmt: skip
+        for driven in (self.driven, self.twin):
+            driven.dispatch()
+        told = [[(d.consumer.id, d.mid, d.first, d.count, d.acquired) for d in driven.deliveries]
+                for driven in (self.driven, self.twin)]  # fmt: skip
         assert told[0] == told[1]
         assert len(told[0]) <= self.fifo.hand_out_max
-        self.fifo.deliveries = []
+        self.driven.deliveries = []
         self.twin.deliveries = []
         for consumer_id, mid, first, count, acquired in told[0]:
             consumer = self.consumers[consumer_id]
@@ -191,11 +186,24 @@ class FifoMachine(RuleBasedStateMachine):
         """A consumer, now and then one that never was."""
         return data.draw(st.sampled_from([*self.consumers, 99]))
 
-    @rule(count=st.integers(1, 9))
-    def enqueue(self, count: int) -> None:
-        """Messages arrive."""
-        for fifo in (self.fifo, self.twin):
-            fifo.enqueue(self.next_message, count)
+    def sizes_of(self, count: int) -> list[int]:
+        """The bytes of the next messages."""
+        return [size_of(number) for number in range(self.next_message, self.next_message + count)]
+
+    def shares(self, count: int) -> list[int]:
+        """What each of the next messages counts for, if only the bytes of all are known."""
+        size, longer = divmod(sum(self.sizes_of(count)), count)
+        return [size + (at < longer) for at in range(count)]
+
+    @rule(count=st.integers(1, 9), together=st.booleans())
+    def enqueue(self, count: int, together: bool = False) -> None:
+        """Messages arrive, in one batch or each in its own."""
+        for driven in (self.driven, self.twin):
+            if together:
+                driven.enqueue(self.next_message, count, sum(self.sizes_of(count)))
+            else:
+                driven.enqueue(self.next_message, count)
+        self.sizes += self.shares(count) if together else self.sizes_of(count)
         self.ready += [(self.next_message + at, 0, 0) for at in range(count)]
         self.next_message += count
         self.dispatch()
@@ -278,14 +286,15 @@ class FifoMachine(RuleBasedStateMachine):
         assert reply.a == len(self.ready) + len(self.returned)
         self.ready = []
         self.returned = []
+        self.dispatch()
 
     @rule(data=st.data())
     def session_closed(self, data: st.DataObject) -> None:
         """The consumers of one node are gone at once, and others are left."""
         gone = data.draw(st.lists(st.sampled_from([*self.consumers]), unique=True, max_size=3)
                          if self.consumers else st.just([]))  # fmt: skip
-        for fifo in (self.fifo, self.twin):
-            fifo.down_all(list(gone))
+        for driven in (self.driven, self.twin):
+            driven.down_all(list(gone))
         self.put_back(merged([self.left_by(self.consumers.pop(each)) for each in gone]))
         self.dispatch()
 
@@ -374,6 +383,7 @@ class FifoMachine(RuleBasedStateMachine):
             for number in [n for n in sorted(group.open) if n <= up_to]:
                 del group.open[number]
                 group.settled = number
+        self.dispatch()
 
     @rule(name=GROUPS, stale=st.booleans())
     def group_release(self, name: str, stale: bool) -> None:
@@ -410,21 +420,22 @@ class FifoMachine(RuleBasedStateMachine):
     def restore(self) -> None:
         """Go on with a machine restored from the snapshot; the twin goes on as it was."""
         state = self.fifo.encode()
-        restored = Fifo(-1, False)
+        restored = Driven()
         restored.hand_out_max = self.fifo.hand_out_max
         restored.return_max = self.fifo.return_max
         restored.restore(state)
         assert restored.encode() == state
-        self.fifo = restored
+        self.driven = restored
 
     @invariant()
     def same(self) -> None:
         """Machine and model agree on every message and counter."""
-        if not hasattr(self, "fifo"):
+        if not hasattr(self, "driven"):
             return
         fifo = self.fifo
-        assert spread(fifo.ready.quadruples()) == self.ready
-        assert spread(fifo.returned.quadruples()) == self.returned
+        returned, fresh = waiting(fifo)
+        assert spread(fresh) == self.ready
+        assert spread(returned) == self.returned
         assert fifo.dropped == self.dropped
         assert fifo.next_message == self.next_message
         assert sorted(fifo.consumers) == sorted(self.consumers)
@@ -449,6 +460,10 @@ class FifoMachine(RuleBasedStateMachine):
         live = sorted(held + [message[0] for message in self.ready + self.returned])
         assert [n for first, last in fifo.live() for n in range(first, last + 1)] == live
         assert len(set(live)) == len(live), "no message is in two places"
+        fifo.check()
+        assert fifo.ready.bytes == sum(self.sizes[m[0]] for m in self.ready + self.returned)
+        assert fifo.sizes.count == len(live) and not fifo.leaving.count
+        assert fifo.held_bytes() == sum(self.sizes[number] for number in held)
 
     @invariant()
     def nobody_waits_beside_a_message(self) -> None:
@@ -459,7 +474,7 @@ class FifoMachine(RuleBasedStateMachine):
     @invariant()
     def twins(self) -> None:
         """A machine that was restored cannot be told from one that was not."""
-        if hasattr(self, "fifo"):
+        if hasattr(self, "driven"):
             assert self.fifo.encode() == self.twin.encode()
 
 
@@ -485,7 +500,7 @@ TestFifo.settings = settings(max_examples=150, stateful_step_count=50)
 @pytest.mark.parametrize("consumers", [2, 3, 5])
 def test_equal_consumers_take_turns(messages: int, consumers: int) -> None:
     """Of equal consumers with room, none gets two messages more than another."""
-    fifo = Fifo(-1, False)
+    fifo = Driven()
     for consumer_id in range(consumers):
         fifo.attach(consumer_id, 1_000, 0)
     for number in range(messages):
@@ -499,10 +514,10 @@ def test_equal_consumers_take_turns(messages: int, consumers: int) -> None:
 @pytest.mark.parametrize(("keeps_place", "most"), [(True, SHARE_MAX), (False, 1)])
 def test_shares_of_a_long_backlog_are_equal(keeps_place: bool, most: int) -> None:
     """Consumers of a classic queue take some messages at a time while a great many are ready."""
-    fifo = Fifo(20, keeps_place)
+    fifo = Driven(20, keeps_place)
     for consumer_id in range(1, 4):
         fifo.attach(consumer_id, 100_000, 0)
-    fifo.enqueue(0, 12_288)
+    fifo.enqueue(0, 12_288, 122_880)
     while fifo.unfinished():
         fifo.dispatch()
     taken = fifo.deliveries
@@ -518,30 +533,30 @@ def test_shares_of_a_long_backlog_are_equal(keeps_place: bool, most: int) -> Non
 
 def test_a_snapshot_leaves_out_who_has_gone() -> None:
     """A consumer that left while it stood in line does not stop a node from starting."""
-    fifo = Fifo(20, False)
+    fifo = Driven(20)
     fifo.attach(1, 5, 0)
     fifo.attach(2, 5, 0)
     fifo.down(1)
-    restored = Fifo(-1, False)
+    restored = Driven()
     restored.restore(fifo.encode())
     assert sorted(restored.consumers) == [2]
 
 
-@pytest.mark.parametrize("leave", [Fifo.cancel, Fifo.down])
-def test_who_left_the_line_is_gone_from_it(leave: Callable[[Fifo, int], None]) -> None:
+@pytest.mark.parametrize("leave", [Driven.cancel, Driven.down])
+def test_who_left_the_line_is_gone_from_it(leave: Callable[[Driven, int], None]) -> None:
     """A machine that lived on hands out in the same runs as one restored from its snapshot.
 
     A consumer that left while it stood in line made the other one look as if it had company, so
     that two messages went out one by one here and together there.
     """
-    lived = Fifo(-1, True)
+    lived = Driven(-1, True)
     lived.attach(1, 2, 0)
     lived.attach(2, 1, 0)
     leave(lived, 2)
-    restored = Fifo(-1, False)
+    restored = Driven()
     restored.restore(lived.encode())
     for fifo in (lived, restored):
-        fifo.enqueue(0, 2)
+        fifo.enqueue(0, 2, 20)
         fifo.dispatch()
         assert [(d.consumer.id, d.first, d.count) for d in fifo.deliveries] == [(1, 0, 2)]
 
@@ -549,12 +564,12 @@ def test_who_left_the_line_is_gone_from_it(leave: Callable[[Fifo, int], None]) -
 @pytest.mark.parametrize("gone", [0, 1, 2, 3])
 def test_the_others_keep_their_turns(gone: int) -> None:
     """Whoever leaves the line, first, last or between, the rest are served in the same order."""
-    fifo = Fifo(-1, True)
+    fifo = Driven(-1, True)
     for consumer_id, priority in enumerate([0, 5, 0, 0]):
         fifo.attach(consumer_id, 1, priority)
     fifo.cancel(gone)
     fifo.attach(4, 1, 5)
-    fifo.enqueue(0, 4)
+    fifo.enqueue(0, 4, 40)
     fifo.dispatch()
     order = [consumer_id for consumer_id in (1, 4, 0, 2, 3) if consumer_id != gone]
     assert [d.consumer.id for d in fifo.deliveries] == order
@@ -562,6 +577,6 @@ def test_the_others_keep_their_turns(gone: int) -> None:
 
 def test_a_later_version_is_refused() -> None:
     """A snapshot of a version that this build does not know is not guessed at."""
-    state = Fifo(20, False).encode()
+    state = Driven(20).encode()
     with pytest.raises(ValueError, match="version 99"):
-        Fifo(-1, False).restore(b"\x63" + state[1:])
+        Driven().restore(b"\x63" + state[1:])

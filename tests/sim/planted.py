@@ -15,10 +15,9 @@ from warren.log.runlist import PAIR_BYTES, RunList
 from warren.log.scan import Scan
 from warren.protocols.amqp091 import consuming, publishing
 from warren.queues import classic, logged, quorum
-from warren.queues.fifo import consumers
-from warren.queues.fifo import machine as fifo
-from warren.queues.fifo.groups import Group
-from warren.queues.links import Delivery, Reply
+from warren.queues.fifo import consumers, machine
+from warren.queues.fifo.effects import Delivery, Reply
+from warren.queues.fifo.groups import Group, Readers
 from warren.replication import client_sessions, wrapping
 
 Mend = Callable[[], None]
@@ -104,20 +103,20 @@ def unchecked_tail() -> Mend:
 def live_without_held() -> Mend:
     """Compaction is not told of messages that consumers hold."""
 
-    def gather_live(machine: Any, left: Any, more: Any) -> Any:
-        return machine.gather_ready()
+    def gather_live(fifo: Any, left: Any, more: Any) -> Any:
+        return fifo.gather_ready()
 
-    return replace(fifo.Fifo, "gather_live", gather_live)
+    return replace(machine.Fifo, "gather_live", gather_live)
 
 
 def settles_neighbour() -> Mend:
     """An ack of one message also settles the next one."""
-    original = fifo.Fifo.settle
+    original = machine.Fifo._settle
 
-    def settle(machine: Any, consumer_id: int, first: int, last: int) -> int:
-        return original(machine, consumer_id, first, last + 1)
+    def settle(fifo: Any, consumer_id: int, first: int, last: int) -> None:
+        original(fifo, consumer_id, first, last + 1)
 
-    return replace(fifo.Fifo, "settle", settle)
+    return replace(machine.Fifo, "_settle", settle)
 
 
 def forgotten_reset() -> Mend:
@@ -212,12 +211,12 @@ def surviving_transients() -> Mend:
 def unfenced() -> Mend:
     """A reader that lost its group may go on."""
 
-    def group(machine: Any, name: str, epoch: int, now_ms: int, reply: Reply) -> Group | None:
-        known = machine.groups.get(name)
-        return original(machine, name, known.epoch if known else epoch, now_ms, reply)
+    def find(readers: Any, name: str, epoch: int, now_ms: int, reply: Reply) -> Group | None:
+        known = readers.groups.get(name)
+        return original(readers, name, known.epoch if known else epoch, now_ms, reply)
 
-    original = fifo.Fifo._group
-    return replace(fifo.Fifo, "_group", group)
+    original = Readers.find
+    return replace(Readers, "find", find)
 
 
 def ignored_limit() -> Mend:

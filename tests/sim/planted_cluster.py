@@ -35,9 +35,9 @@ from warren.protocols.amqp091 import channel
 from warren.protocols.amqp091 import tables as class_table
 from warren.protocols.peer import refusal
 from warren.queues import proxy, quorum
-from warren.queues.fifo import machine as fifo
-from warren.queues.fifo.runs import RunQueue
-from warren.queues.links import Reply
+from warren.queues.fifo.effects import NO_EFFECTS, Effects, Reply
+from warren.queues.fifo.machine import Fifo
+from warren.queues.fifo.ready import AT_BACK, BY_NUMBER, Ready
 from warren.raft.effects import Truncate
 from warren.replication import client_sessions, member, proposals, snapshots, wrapping
 from warren.wire.amqp091 import spec
@@ -206,16 +206,15 @@ def snapshot_without_sessions() -> Mend:
 def added_restore() -> Mend:
     """A queue's machine keeps what it had beside what a snapshot brings."""
 
-    def restore(machine: Any, data: bytes) -> None:
-        ready = machine.ready
-        original(machine, data)
-        merged = RunQueue()
-        for run in ready.quadruples() + machine.ready.quadruples():
-            merged.push(run[0], run[1], run[2], run[3])
-        machine.ready = merged
+    def restore(fifo: Any, data: bytes) -> None:
+        kept = fifo.ready.quadruples()
+        original(fifo, data)
+        for first, last, acquired, failed in kept:
+            fifo.ready._fresh.push(first, last, acquired, failed)
+            fifo.ready.count += last - first + 1
 
-    original = fifo.Fifo.restore
-    return replace(fifo.Fifo, "restore", restore)
+    original = Fifo.restore
+    return replace(Fifo, "restore", restore)
 
 
 def alone_again() -> Mend:
@@ -264,7 +263,7 @@ def followers_hand_out_nothing() -> Mend:
         if queue.group.leads():
             original(queue, batch, origin)
             return
-        dispatch, queue.fifo.dispatch = queue.fifo.dispatch, lambda: None
+        dispatch, queue.fifo.dispatch = queue.fifo.dispatch, lambda: NO_EFFECTS
         try:
             original(queue, batch, origin)
         finally:
@@ -333,25 +332,26 @@ def unchecked_bodies() -> Mend:
 def kept_by_the_gone() -> Mend:
     """What consumers of a closed session held does not return."""
 
-    def down_all(machine: Any, consumer_ids: list[int]) -> None:
+    def down_all(fifo: Any, consumer_ids: list[int]) -> Effects:
         for consumer_id in consumer_ids:
-            machine.consumers[consumer_id].active = False
+            fifo.consumers[consumer_id].active = False
+        return NO_EFFECTS
 
-    return replace(fifo.Fifo, "down_all", down_all)
+    return replace(Fifo, "down_all", down_all)
 
 
 def returns_unmarked() -> Mend:
     """What consumers of a closed session held comes again as if for the first time."""
 
-    def take_back(machine: Any, consumer_id: int) -> Any:
-        strand = original(machine, consumer_id)
+    def take_back(fifo: Any, consumer_id: int) -> Any:
+        strand = original(fifo, consumer_id)
         if strand is not None:
             for run in itertools.chain(*strand.rest()):
                 run.acquired = -1
         return strand
 
-    original = fifo.Fifo._take_back
-    return replace(fifo.Fifo, "_take_back", take_back)
+    original = Fifo._take_back
+    return replace(Fifo, "_take_back", take_back)
 
 
 def snapshot_without_a_run() -> Mend:
@@ -385,7 +385,7 @@ def stale_get() -> Mend:
 
     def get(queue: Any, consumer_id: int, waiter: Any) -> None:
         reply = Reply()
-        reply.delivery = queue.fifo.get(consumer_id)
+        reply.delivery = queue.fifo._get(consumer_id)
         waiter.answered(reply)
 
     return replace(quorum.QuorumQueue, "get", get)
@@ -422,14 +422,13 @@ def confirms_what_is_lost() -> Mend:
 def returns_out_of_order() -> Mend:
     """A classic queue has what it takes back behind what it has not handed out yet."""
 
-    def put_back(machine: Any, run: Any) -> None:
-        if not machine.keeps_place:
-            original(machine, run)
-            return
-        machine.ready.push(run.first, run.first + run.count - 1, 0, run.failed)
+    def put_back(waiting: Any, run: Any, place: int) -> None:
+        if place == BY_NUMBER:
+            run.acquired = 0
+        original(waiting, run, AT_BACK if place == BY_NUMBER else place)
 
-    original = fifo.Fifo._put_back
-    return replace(fifo.Fifo, "_put_back", put_back)
+    original = Ready.put_back
+    return replace(Ready, "put_back", put_back)
 
 
 def reads_what_it_has() -> Mend:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from warren.log.group import GroupLog
 from warren.metadata.tables import MemberRecord, QueueRecord
-from warren.queues.fifo.machine import NOT_SET_UP, Fifo
+from warren.queues.fifo.config import NOT_SET_UP
+from warren.queues.fifo.machine import Fifo
 from warren.queues.logged import LoggedQueue
 from warren.queues.quorum import QuorumQueue
 from warren.raft.members import Member as Copy

@@ -11,7 +11,9 @@ from warren.metadata import commands
 from warren.metadata.machine import MetadataMachine
 from warren.node.tables import METADATA_GROUP
 from warren.queues.classic import CLEAN
-from warren.queues.fifo.machine import NOT_SET_UP, Fifo
+from warren.queues.fifo.config import NOT_SET_UP
+from warren.queues.fifo.entry import Encoded, Enqueue, Meta
+from warren.queues.fifo.machine import Fifo
 from warren.queues.quorum import close_sessions
 from warren.replication.hard_state import decode_hard_state
 from warren.replication.raft_entries import RAFT_SESSION, closed_sessions
@@ -162,16 +164,19 @@ class NodeReplayer(Replayer):
 
 
 def replay(fifo: Fifo, batch: Batch) -> None:
-    """Apply an entry of the log at recovery, exactly as it was applied at first."""
+    """Apply an entry of the log at recovery, exactly as it was applied at first.
+
+    Its effects are dropped: they were for who was there then.
+    """
     if batch.session == RAFT_SESSION:
         close_sessions(fifo, closed_sessions(batch))
     elif batch.kind == KIND_COMMAND:
         start = batch.payload_at
-        end = start + batch.payload_size
-        fifo.apply(batch.payload, start, end, batch.stamp_ms, batch.session)
+        command = Encoded(batch.payload, start, start + batch.payload_size)
+        fifo.apply(Meta(batch.stamp_ms, batch.session), command)
     else:
-        fifo.enqueue(batch.first, batch.count)
+        messages = Enqueue(batch.first, batch.count, batch.payload_size)
+        fifo.apply(Meta(batch.stamp_ms, batch.session), messages)
         if batch.kind == KIND_TRANSIENT:
             fifo.transient.push(batch.first, batch.first + batch.count - 1)
     fifo.dispatch()
-    fifo.deliveries.clear()

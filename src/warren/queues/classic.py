@@ -25,6 +25,7 @@ from warren.ports import Work
 from warren.queue_types import CLASSIC
 from warren.queues.fifo import commands
 from warren.queues.fifo.consumers import Limiter
+from warren.queues.fifo.entry import NO_META, Encoded, Enqueue
 from warren.queues.fifo.live import Gathering
 from warren.queues.fifo.machine import Fifo
 from warren.queues.fifo.runs import merge_pairs
@@ -92,27 +93,29 @@ class ClassicQueue(LoggedQueue, GroupOwner):
 
     def _gather(self) -> Gathering:
         leaving = [leaving.pairs for leaving in self._leaving]
-        return self.fifo.gather_live(self.fifo.freed, leaving)
+        return self.fifo.gather_live(self.freed.lists, leaving)
 
     def hand_out(self) -> None:
         """Have those who wait get what is ready, but for what is too much for one turn."""
         fifo = self.fifo
-        if len(fifo.deliveries) < fifo.hand_out_max and not fifo.returning():
-            fifo.dispatch()
+        if len(self.deliveries) < fifo.hand_out_max and not fifo.returning():
+            self.act(fifo.dispatch())
 
     def dispatch(self) -> None:
         """Hand out what is ready now, and log more of what left."""
         if self.fifo.returning():
-            self.fifo.dispatch()
+            self.act(self.fifo.dispatch())
         else:
             self.hand_out()
         super().dispatch()
-        if self.fifo.freed:
+        if self.freed.lists:
             self._log_freed()
 
     def configure(self) -> None:
         """Log how the machine is set up, as a new group's first entry."""
-        commands.config(self._commands, self.fifo.keeps_place, self.fifo.delivery_limit)
+        fields = BytesWriter()
+        self.fifo.config.encode(fields)
+        commands.config(self._commands, fields.getvalue())
         self._append_commands(self._take_commands(), True)
 
     def snapshot(self) -> i64:
@@ -208,7 +211,8 @@ class ClassicQueue(LoggedQueue, GroupOwner):
             gathered.runs,
             flavour=gathered.flavour,
         )
-        self.fifo.enqueue(batch.first, batch.count)
+        messages = Enqueue(batch.first, batch.count, batch.payload_size)
+        self.act(self.fifo.apply(NO_META, messages)[1])
         if batch.kind != KIND_MESSAGES:
             self.fifo.transient.push(batch.first, batch.first + batch.count - 1)
             for run in runs:
@@ -217,7 +221,8 @@ class ClassicQueue(LoggedQueue, GroupOwner):
 
     def _seal_commands(self, waiter: Waiter | None) -> None:
         payload = self._take_commands()
-        reply = self.fifo.apply(payload, 0, len(payload), 0)
+        reply, effects = self.fifo.apply(NO_META, Encoded(payload, 0, len(payload)))
+        self.act(effects)
         self.mind_leases()
         self._log_freed()
         if waiter is not None:
@@ -229,10 +234,10 @@ class ClassicQueue(LoggedQueue, GroupOwner):
         After a crash the rest of what left scattered is there again, like all whose entry was not
         durable yet.
         """
-        pairs = merge_pairs(self.fifo.take_freed())
+        pairs = merge_pairs(self.freed.take())
         if not pairs:
             return
-        if self.fifo.freed:
+        if self.freed.lists:
             self._mark()
         out = BytesWriter()
         for first, last in pairs:

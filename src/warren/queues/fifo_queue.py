@@ -9,9 +9,11 @@ from __future__ import annotations
 from mypy_extensions import i64
 
 from warren.queue_types import QueueType
+from warren.queues.fifo.effects import Delivery, Effects, Reply
 from warren.queues.fifo.machine import Fifo
+from warren.queues.freed import Freed
 from warren.queues.gathering import GatheringQueue
-from warren.queues.links import Reply, Waiter
+from warren.queues.links import Waiter
 from warren.queues.queue import Counts, Host
 
 
@@ -20,6 +22,8 @@ class FifoQueue(GatheringQueue):
 
     Attributes:
         fifo: The machine.
+        deliveries: What it has handed out and is passed on when the turn ends.
+        freed: What has left it, where it reports that.
     """
 
     def __init__(
@@ -27,6 +31,18 @@ class FifoQueue(GatheringQueue):
     ) -> None:
         super().__init__(host, vhost, name, queue_type)
         self.fifo: Fifo = fifo
+        self.deliveries: list[Delivery] = []
+        self.freed: Freed = Freed()
+
+    def act(self, effects: Effects) -> None:
+        """Do what comes of an entry, in this turn or when it ends."""
+        if effects.deliveries:
+            if self.deliveries:
+                self.deliveries.extend(effects.deliveries)
+            else:
+                self.deliveries = effects.deliveries
+        if effects.freed:
+            self.freed.add(effects.freed)
 
     def count(self, waiter: Waiter) -> None:
         """Take in what was gathered, and have those who wait get what is ready."""
@@ -56,22 +72,21 @@ class FifoQueue(GatheringQueue):
         consumer = self.fifo.consumers.get(consumer_id)
         if consumer is not None and consumer.paused:
             consumer.paused = False
-            self.fifo.wake(consumer)
+            self.fifo.service.wake(consumer)
             self._mark()
 
     def wake(self, consumer_id: i64) -> None:
         """A consumer's shared limit has room again."""
         consumer = self.fifo.consumers.get(consumer_id)
         if consumer is not None:
-            self.fifo.wake(consumer)
+            self.fifo.service.wake(consumer)
             self._mark()
 
     def dispatch(self) -> None:
         """Pass on what the machine handed out."""
-        fifo = self.fifo
-        if fifo.deliveries:
-            deliveries = fifo.deliveries
-            fifo.deliveries = []
+        if self.deliveries:
+            deliveries = self.deliveries
+            self.deliveries = []
             for delivery in deliveries:
                 self.delivered += delivery.count
                 link = self.links.get(delivery.consumer.id)
@@ -81,7 +96,7 @@ class FifoQueue(GatheringQueue):
                     # Cancelled meanwhile: nobody will see these, so nobody can settle them.
                     last = delivery.mid + delivery.count - 1
                     self.return_(delivery.consumer.id, delivery.mid, last, False)
-        if fifo.unfinished() and not self.deleted:
+        if self.fifo.unfinished() and not self.deleted:
             # The next turn goes on: this one has cost enough.
             self._mark()
 

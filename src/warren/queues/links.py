@@ -1,15 +1,13 @@
-"""What a queue's machine hands out, and to whom on this node."""
+"""Who on this node gets what a queue's machine hands out and answers."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Final, final
+from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
-if TYPE_CHECKING:
-    from warren.queues.fifo.consumers import Consumer
-    from warren.queues.fifo.groups import Checkout
+from warren.queues.fifo.effects import Delivery, Reply
 
 IN_EXCLUSIVE_USE: Final = 16
 """The code of a reply: a consumer was not attached, because of an exclusive one."""
@@ -37,36 +35,6 @@ class Link(Fetching):
     @abstractmethod
     def cancelled(self) -> None:
         """The queue is gone; tell the client."""
-
-
-@final
-class Delivery:
-    """Messages `first..first+count-1` were handed to a consumer as ids from `mid` on."""
-
-    def __init__(self, consumer: Consumer, mid: i64, first: i64, count: i64, acquired: i64) -> None:
-        self.consumer: Consumer = consumer
-        self.mid: i64 = mid
-        self.first: i64 = first
-        self.count: i64 = count
-        self.acquired: i64 = acquired
-
-
-@final
-class Reply:
-    """A machine's answer to one command.
-
-    Attributes:
-        code: One of the constants below.
-        a, b, c: Numbers whose meaning the command defines.
-    """
-
-    def __init__(self, code: i64 = 0, a: i64 = 0, b: i64 = 0, c: i64 = 0) -> None:
-        self.code: i64 = code
-        self.a: i64 = a
-        self.b: i64 = b
-        self.c: i64 = c
-        self.delivery: Delivery | None = None
-        self.checkout: Checkout | None = None
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -15,10 +15,11 @@ from warren.log.runlist import LiveRuns
 from warren.log.salvage import gaps
 from warren.message.flavours import AMQP091, is_known
 from warren.queue_types import QueueType
+from warren.queues.fifo.effects import Delivery
 from warren.queues.fifo.machine import Fifo
 from warren.queues.fifo.runs import common, merge_pairs, without
 from warren.queues.fifo_queue import FifoQueue
-from warren.queues.links import Delivery, Fetching
+from warren.queues.links import Fetching
 from warren.queues.publishing import PublishRun
 from warren.queues.queue import Host
 
@@ -282,7 +283,7 @@ class LoggedQueue(FifoQueue):
     def _take_messages(self) -> Gathered:
         """All messages gathered, as one record batch."""
         # A quorum queue persists every message, whatever its publisher asked for (QQ-09).
-        durable = self._persistent or not self.fifo.keeps_place
+        durable = self._persistent or not self.fifo.config.keeps_place
         gathered = Gathered(
             KIND_MESSAGES if durable else KIND_TRANSIENT,
             self._pending,

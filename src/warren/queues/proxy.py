@@ -28,8 +28,9 @@ from warren.log.batch import Batch
 from warren.message.flavours import AMQP091
 from warren.queue_types import QueueType
 from warren.queues.fifo.consumers import Consumer, Limiter
+from warren.queues.fifo.effects import Delivery, Reply
 from warren.queues.gathering import GatheringQueue
-from warren.queues.links import Delivery, Fetching, Link, Reply, Waiter
+from warren.queues.links import Fetching, Link, Waiter
 from warren.queues.publishing import PublishRun
 from warren.queues.queue import Counts, Host
 

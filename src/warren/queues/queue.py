@@ -16,7 +16,8 @@ from warren.log.batch import Batch
 from warren.message.flavours import AMQP091
 from warren.queue_types import QueueType
 from warren.queues.fifo.consumers import Limiter
-from warren.queues.links import Delivery, Fetching, Link, Waiter
+from warren.queues.fifo.effects import Delivery
+from warren.queues.links import Fetching, Link, Waiter
 from warren.queues.publishing import PublishRun
 from warren.replication.proposals import Throttled
 

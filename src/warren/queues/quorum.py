@@ -21,9 +21,12 @@ from warren.log.group import GroupLog
 from warren.ports import Work
 from warren.queue_types import QUORUM
 from warren.queues.fifo import commands
+from warren.queues.fifo.config import NOT_SET_UP, Config
 from warren.queues.fifo.consumers import Limiter
-from warren.queues.fifo.machine import NOT_SET_UP, Fifo
-from warren.queues.links import Delivery, Link, Reply, Waiter
+from warren.queues.fifo.effects import Delivery, Effects, Reply
+from warren.queues.fifo.entry import Encoded, Enqueue, Meta
+from warren.queues.fifo.machine import Fifo
+from warren.queues.links import Link, Waiter
 from warren.queues.logged import Gathered
 from warren.queues.numbers import Numbers
 from warren.queues.queue import Host
@@ -112,8 +115,10 @@ class QuorumQueue(TableQueue, Machine):
 
     def elected(self) -> None:
         """A leader sets the machine up, where none before it came to that."""
-        if self.fifo.delivery_limit == NOT_SET_UP:
-            commands.config(self._commands, False, self._delivery_limit)
+        if self.fifo.config.delivery_limit == NOT_SET_UP:
+            fields = BytesWriter()
+            Config(self._delivery_limit, False).encode(fields)
+            commands.config(self._commands, fields.getvalue())
             self._command()
 
     def pause(self, consumer_id: i64) -> None:
@@ -205,13 +210,10 @@ class QuorumQueue(TableQueue, Machine):
     def dispatch(self) -> None:
         """Pass on what the machine handed to consumers of this node."""
         self._keep_going()
-        fifo = self.fifo
-        if fifo.let_go():
-            self._mark()
-        if not fifo.deliveries:
+        if not self.deliveries:
             return
-        deliveries = fifo.deliveries
-        fifo.deliveries = []
+        deliveries = self.deliveries
+        self.deliveries = []
         session = self._session()
         for delivery in deliveries:
             consumer_id = delivery.consumer.id
@@ -266,18 +268,20 @@ class QuorumQueue(TableQueue, Machine):
     def apply(self, batch: Batch, origin: object | None) -> None:
         """Apply a committed entry, and answer whoever waits for it here."""
         fifo = self.fifo
+        meta = Meta(batch.stamp_ms, batch.session)
         if batch.kind == KIND_COMMAND:
             start = batch.payload_at
-            end = start + batch.payload_size
-            reply = fifo.apply(batch.payload, start, end, batch.stamp_ms, batch.session)
+            command = Encoded(batch.payload, start, start + batch.payload_size)
+            reply, effects = fifo.apply(meta, command)
+            self.act(effects)
             self.mind_leases()
-            fifo.dispatch()
+            self.act(fifo.dispatch())
             if origin is not None:
                 assert isinstance(origin, Waiter)
                 origin.answered(reply)
         else:
-            fifo.enqueue(batch.first, batch.count)
-            fifo.dispatch()
+            fifo.apply(meta, Enqueue(batch.first, batch.count, batch.payload_size))
+            self.act(fifo.dispatch())
             if origin is not None:
                 assert isinstance(origin, Gathered)
                 self._confirm(batch.payload_size, origin.runs)
@@ -299,7 +303,7 @@ class QuorumQueue(TableQueue, Machine):
         """Go on from a leader's snapshot; consumers here get what they missed."""
         self.fifo.restore(state)
         self.mind_leases()
-        self.fifo.deliveries.clear()
+        self.deliveries = []
         for consumer_id in list(self.links):
             consumer = self.fifo.consumers.get(consumer_id)
             if consumer is not None:
@@ -316,8 +320,8 @@ class QuorumQueue(TableQueue, Machine):
 
     def sessions_closed(self, sessions: list[int]) -> None:
         """What consumers of these sessions held returns, in order (R-27)."""
-        close_sessions(self.fifo, sessions)
-        self.fifo.dispatch()
+        self.act(close_sessions(self.fifo, sessions))
+        self.act(self.fifo.dispatch())
         self._mark()
 
     def session_renewed(self) -> None:
@@ -418,10 +422,10 @@ class GoingOn(Waiter):
         self._queue.went_on()
 
 
-def close_sessions(fifo: Fifo, sessions: list[int]) -> None:
+def close_sessions(fifo: Fifo, sessions: list[int]) -> Effects:
     """The consumers of these sessions are gone."""
     gone: list[int] = []
     for consumer_id in fifo.consumers:
         if consumer_id >> COUNTER_BITS in sessions:
             gone.append(consumer_id)
-    fifo.down_all(gone)
+    return fifo.down_all(gone)

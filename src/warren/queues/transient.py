@@ -9,6 +9,7 @@ from mypy_extensions import i64
 from warren.log.batch import KIND_MESSAGES, Batch
 from warren.queue_types import CLASSIC
 from warren.queues.fifo.consumers import Limiter
+from warren.queues.fifo.entry import NO_META, Encoded, Enqueue
 from warren.queues.fifo.machine import Fifo
 from warren.queues.fifo_queue import FifoQueue
 from warren.queues.links import Fetching, Waiter
@@ -62,13 +63,13 @@ class TransientQueue(FifoQueue):
     def hand_out(self) -> None:
         """Have those who wait get what is ready, but for what is too much for one turn."""
         fifo = self.fifo
-        if len(fifo.deliveries) < fifo.hand_out_max and not fifo.returning():
-            fifo.dispatch()
+        if len(self.deliveries) < fifo.hand_out_max and not fifo.returning():
+            self.act(fifo.dispatch())
 
     def dispatch(self) -> None:
         """Hand out what is ready, then let go of what has left."""
         if self.fifo.returning():
-            self.fifo.dispatch()
+            self.act(self.fifo.dispatch())
         else:
             self.hand_out()
         before = self.delivered
@@ -117,7 +118,7 @@ class TransientQueue(FifoQueue):
         )
         self._shelves.append(Shelf(batch))
         self.resident_bytes += batch.payload_size
-        fifo.enqueue(first, count)
+        self.act(fifo.apply(NO_META, Enqueue(first, count, batch.payload_size))[1])
         self.hand_out()
         self.published += count
         runs = self._runs
@@ -131,7 +132,8 @@ class TransientQueue(FifoQueue):
 
     def _seal_commands(self, waiter: Waiter | None) -> None:
         payload = self._take_commands()
-        reply = self.fifo.apply(payload, 0, len(payload), 0)
+        reply, effects = self.fifo.apply(NO_META, Encoded(payload, 0, len(payload)))
+        self.act(effects)
         if waiter is not None:
             waiter.answered(reply)
 
@@ -161,7 +163,7 @@ class TransientQueue(FifoQueue):
 
     def _let_go(self) -> None:
         """Drop batches all of whose messages have left the queue."""
-        for number, last in self.fifo.take_freed():
+        for number, last in self.freed.take():
             end = last + 1
             while number < end:
                 shelf = self._shelf(number)
@@ -178,7 +180,7 @@ class TransientQueue(FifoQueue):
                     self._last = None
         if self._empty > 0:
             self._tidy()
-        if self.fifo.freed:
+        if self.freed.lists:
             self._mark()
 
     def _tidy(self) -> None:

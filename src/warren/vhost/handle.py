@@ -20,7 +20,8 @@ from warren.metadata.commands import Command
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.names import SERVER_NAME_RANDOM_BYTES, clean_name, server_name
 from warren.metadata.outcome import Change, Outcome
-from warren.queues.links import Reply, Waiter
+from warren.queues.fifo.effects import Reply
+from warren.queues.links import Waiter
 from warren.queues.queue import Queue
 from warren.routing.router import Router, routing_keys
 from warren.vhost.host import VhostHost

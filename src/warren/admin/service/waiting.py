@@ -9,7 +9,7 @@ from typing import TypeVar
 from warren.admin.service.slices import Slices
 from warren.errors import TIMED_OUT, Refusal
 from warren.metadata.outcome import Change, Outcome
-from warren.queues.links import Reply
+from warren.queues.fifo.effects import Reply
 from warren.vhost.pending import PendingRequest, Result, TablesChanged
 
 POLL_SECONDS = 0.02

@@ -24,7 +24,7 @@ from warren.metadata.tables import LIFE_SHIFT
 from warren.node.remote import frames as line_frames
 from warren.node.remote.serving import EARLY_MS, Served, ServedQueue
 from warren.queues.fifo.consumers import Consumer
-from warren.queues.links import Delivery, Reply
+from warren.queues.fifo.effects import Delivery, Reply
 from warren.queues.proxy import Line, ProxyQueue
 from warren.queues.queue import Queue
 from warren.replication import frames

@@ -19,7 +19,8 @@ from warren.errors import CorruptRecord
 from warren.log.batch import Batch
 from warren.node.remote import frames as line_frames
 from warren.queues.fifo import commands
-from warren.queues.links import IN_EXCLUSIVE_USE, Delivery, Fetching, Link, Reply, Waiter
+from warren.queues.fifo.effects import Delivery, Reply
+from warren.queues.links import IN_EXCLUSIVE_USE, Fetching, Link, Waiter
 from warren.queues.proxy import WINDOW_BYTES, WINDOW_MESSAGES
 from warren.queues.publishing import Publisher, PublishRun
 from warren.queues.queue import FlowControlled, Queue

@@ -34,8 +34,8 @@ from warren.protocols.amqp091.transactions import Transaction
 from warren.protocols.amqp091.unsettled import TagRun, Unsettled, runs_of
 from warren.protocols.client import EndOfTurn
 from warren.queues.fifo.consumers import Limiter
+from warren.queues.fifo.effects import Reply
 from warren.queues.fifo.pieces import SPENT_LISTS, LettingGo, Piece
-from warren.queues.links import Reply
 from warren.queues.publishing import PublishRun
 from warren.queues.queue import Queue
 from warren.vhost.handle import VhostHandle

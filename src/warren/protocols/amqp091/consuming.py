@@ -26,7 +26,8 @@ from warren.message.amqp091.record import NAMES_AT, NAMES_TAIL_BYTES, content_at
 from warren.message.flavours import AMQP091
 from warren.protocols.amqp091.unsettled import Unsettled
 from warren.protocols.output import Output
-from warren.queues.links import Delivery, Link
+from warren.queues.fifo.effects import Delivery
+from warren.queues.links import Link
 from warren.queues.queue import Queue
 
 BASIC_DELIVER: Final = 0x003C003C

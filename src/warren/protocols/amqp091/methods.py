@@ -19,7 +19,8 @@ from warren.protocols.amqp091.polling import PollLink
 from warren.protocols.amqp091.replies import DirectReplies
 from warren.protocols.amqp091.transactions import Transaction
 from warren.queues.fifo.consumers import Limiter
-from warren.queues.links import IN_EXCLUSIVE_USE, Reply
+from warren.queues.fifo.effects import Reply
+from warren.queues.links import IN_EXCLUSIVE_USE
 from warren.queues.queue import Queue
 from warren.routing.terms import is_integer_type, text_term, type_name
 from warren.vhost.pending import QueueDeclared, QueueDeleted, Result

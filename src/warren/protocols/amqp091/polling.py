@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, final
 
 from warren.message.amqp091.record import content_at
 from warren.message.flavours import envelope_of
-from warren.queues.links import Delivery, Fetching
+from warren.queues.fifo.effects import Delivery
+from warren.queues.links import Fetching
 from warren.queues.queue import Queue
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.errors import ChannelException

@@ -20,12 +20,11 @@ from warren.errors import Compacted
 from warren.limits import TABLE_READ_BYTES_MAX
 from warren.log.listener import RawReader
 from warren.ports import Work
+from warren.queues.fifo.effects import FENCED, UNKNOWN_GROUP, Reply
 from warren.queues.fifo.groups import Checkout
 from warren.queues.fifo.live import Gathering
-from warren.queues.fifo.machine import FENCED, UNKNOWN_GROUP
 from warren.queues.fifo.pieces import Piece, count_of
 from warren.queues.fifo.runs import as_run
-from warren.queues.links import Reply
 from warren.queues.table_queue import TableQueue
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.errors import ChannelException, ConnectionException

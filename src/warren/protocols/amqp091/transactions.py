@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final, final
 
 from warren.protocols.amqp091.publishing import Transacted
 from warren.protocols.amqp091.unsettled import TagRun
+from warren.queues.fifo.effects import Reply
 from warren.queues.fifo.pieces import Piece
-from warren.queues.links import Reply
 from warren.queues.publishing import Publisher, PublishRun
 from warren.queues.queue import Queue
 from warren.vhost.routes import Route

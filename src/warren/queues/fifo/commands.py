@@ -17,14 +17,15 @@ big-endian:
     GSETTLE  12 epoch i64, up_to i64, size i32, group name
     GRELEASE 13 epoch i64, size i32, group name
     EXPIRE   14 seen_ms i64, size i32, group name
-    CONFIG   15 keeps_place u8, delivery limit i64
+    CONFIG   15 size i32, fields (`config`)
     FREE     16 first message i64, last message i64
     GO_ON    17
     ATTACH_AUTO 18 like ATTACH
 
 CONFIG is the first command in a classic queue's log, and the first of a quorum queue's first
-leader. FREE is all that a classic queue logs of what happens to its messages: which numbers left,
-whoever had them. A quorum queue with a single copy frees what the disk has lost of it.
+leader; later ones change settings. FREE is all that a classic queue logs of what happens to its
+messages: which numbers left, whoever had them. A quorum queue with a single copy frees what the
+disk has lost of it.
 
 ATTACH_AUTO is for a consumer with automatic acknowledgement: what it was handed is settled when it
 goes, since it may have seen it. Until then it settles to get more, and may return what it did not
@@ -43,6 +44,8 @@ from typing import Final
 
 from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64
+
+from warren.queues.fifo.config import fields_problem, keeps_place_in
 
 ATTACH: Final = 1
 CANCEL: Final = 2
@@ -65,8 +68,8 @@ ATTACH_AUTO: Final = 18
 
 SETTLE_BYTES: Final = 25
 
-FIELD_BYTES: Final = bytes([0, 24, 8, 8, 24, 25, 24, 8, 0, 0, 8, 32, 16, 8, 8, 9, 16, 0, 24])
-"""What follows each opcode, but for a group's name."""
+FIELD_BYTES: Final = bytes([0, 24, 8, 8, 24, 25, 24, 8, 0, 0, 8, 32, 16, 8, 8, 0, 16, 0, 24])
+"""What follows each opcode, but for a group's name and the fields of a CONFIG."""
 CREDIT_MAX: Final = 1 << 60
 """Credit of a consumer without a prefetch limit."""
 
@@ -179,11 +182,15 @@ def expire(out: BytesWriter, group: str, seen_ms: i64) -> None:
     _name(out, group)
 
 
-def config(out: BytesWriter, keeps_place: bool, delivery_limit: i64) -> None:
-    """How this queue's machine treats returned messages."""
+def config(out: BytesWriter, fields: bytes) -> None:
+    """Settings change, or are there for the first time.
+
+    Args:
+        fields: What `warren.queues.fifo.config` writes.
+    """
     out.append(CONFIG)
-    out.append(1 if keeps_place else 0)
-    write_i64_be(out, delivery_limit)
+    write_i32_be(out, i32(len(fields)))
+    out.write(fields)
 
 
 def free(out: BytesWriter, first: i64, last: i64) -> None:
@@ -217,13 +224,15 @@ def command_end(payload: bytes, at: i64, end: i64) -> i64:
     if opcode == 0 or opcode > ATTACH_AUTO:
         return -1
     at += 1 + i64(FIELD_BYTES[opcode])
-    if ACQUIRE <= opcode <= EXPIRE:
+    if ACQUIRE <= opcode <= CONFIG:
         if at + 4 > end:
             return -1
         size = i64(read_i32_be(payload, at))
         at += 4
         if size < 0 or at + size > end:
             return -1
+        if opcode == CONFIG:
+            return -1 if fields_problem(payload, at, at + size) else at + size
         try:
             payload[at : at + size].decode()
         except UnicodeDecodeError:
@@ -240,7 +249,7 @@ def problem(payload: bytes) -> str:
         opcode: i64 = payload[at]
         behind = command_end(payload, at, end)
         if behind < 0:
-            return f"command {opcode} is unknown, or not whole"
+            return f"command {opcode} is unknown, or not whole, or names an unknown setting"
         if opcode == RESET or opcode == FREE:
             return f"command {opcode} is for a queue of one node"
         if opcode == ATTACH or opcode == ATTACH_AUTO:
@@ -249,5 +258,7 @@ def problem(payload: bytes) -> str:
         elif opcode == SETTLE or opcode == RETURN or opcode == DISCARD:
             if read_i64_be(payload, at + 9) > read_i64_be(payload, at + 17):
                 return "messages are named from the last to the first"
+        elif opcode == CONFIG and keeps_place_in(payload, at + 5, behind):
+            return "messages keep their places in a queue of one node only"
         at = behind
     return ""

@@ -1,4 +1,4 @@
-"""Consumers as a queue's machine sees them: credit, what they hold, and whose turn it is.
+"""Consumers as a queue's machine sees them: credit, and what they hold.
 
 A message handed to a consumer gets the consumer's next *message id*, dense from 0, so that a run
 of settled ids is a pair of integers however many consumers share the queue.
@@ -6,12 +6,15 @@ of settled ids is a pair of integers however many consumers share the queue.
 
 from __future__ import annotations
 
-from typing import final
+from typing import TYPE_CHECKING, final
 
 from mypy_extensions import i64
 
 from warren.queues.fifo.pieces import Piece, Pieces
 from warren.queues.fifo.runs import Run, as_run
+
+if TYPE_CHECKING:
+    from warren.queues.fifo.service import Level
 
 
 @final
@@ -117,112 +120,3 @@ class Consumer:
     def freeze(self) -> list[list[Piece]]:
         """All that it holds now, in id order, in lists."""
         return self._holding.freeze()
-
-
-@final
-class Turns:
-    """Whose turn it is: consumers with room, by priority, first come first served among equals."""
-
-    def __init__(self) -> None:
-        self._levels: list[Level] = []
-
-    def add(self, consumer: Consumer) -> None:
-        """Put a consumer at the end of its priority's line, unless it stands there."""
-        if consumer.line is not None:
-            return
-        priority = consumer.priority
-        levels = self._levels
-        at = self._find(priority)
-        if at == len(levels) or levels[at].priority != priority:
-            levels.insert(at, Level(priority))
-        levels[at].push(consumer)
-
-    def remove(self, consumer: Consumer) -> None:
-        """Take a consumer that leaves out of its line, wherever it stands there."""
-        level = consumer.line
-        if level is not None:
-            level.remove(consumer)
-            if level.head is None:
-                del self._levels[self._find(level.priority)]
-
-    def next(self) -> Consumer | None:
-        """Take the consumer whose turn it is out of its line."""
-        levels = self._levels
-        while levels:
-            consumer = levels[0].head
-            if consumer is not None:
-                levels[0].remove(consumer)
-                return consumer
-            del levels[0]
-        return None
-
-    def order(self) -> list[Consumer]:
-        """All that stand in line, in the order of their turns."""
-        line: list[Consumer] = []
-        for level in self._levels:
-            consumer = level.head
-            while consumer is not None:
-                line.append(consumer)
-                consumer = consumer.after
-        return line
-
-    def any(self) -> bool:
-        """Whether anybody stands in line."""
-        for level in self._levels:
-            if level.head is not None:
-                return True
-        return False
-
-    def alone(self) -> bool:
-        """Whether the consumer just taken is the only one of the highest priority."""
-        return not self._levels or self._levels[0].head is None
-
-    def _find(self, priority: i64) -> i64:
-        """Where the level of a priority is, or would be; the highest comes first."""
-        levels = self._levels
-        low: i64 = 0
-        high: i64 = len(levels)
-        while low < high:
-            middle = (low + high) // 2
-            if levels[middle].priority > priority:
-                low = middle + 1
-            else:
-                high = middle
-        return low
-
-
-@final
-class Level:
-    """The line of one priority, linked both ways through the consumers themselves."""
-
-    def __init__(self, priority: i64) -> None:
-        self.priority: i64 = priority
-        self.head: Consumer | None = None
-        self.tail: Consumer | None = None
-
-    def push(self, consumer: Consumer) -> None:
-        """Append a consumer."""
-        consumer.line = self
-        tail = self.tail
-        if tail is None:
-            self.head = consumer
-        else:
-            tail.after = consumer
-        consumer.before = tail
-        self.tail = consumer
-
-    def remove(self, consumer: Consumer) -> None:
-        """Take a consumer of this line out."""
-        before = consumer.before
-        after = consumer.after
-        if before is None:
-            self.head = after
-        else:
-            before.after = after
-        if after is None:
-            self.tail = before
-        else:
-            after.before = before
-        consumer.line = None
-        consumer.before = None
-        consumer.after = None

@@ -12,6 +12,9 @@ from typing import final
 from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64
 
+from warren.queues.fifo.effects import FENCED, OK, UNKNOWN_GROUP, Reply
+from warren.queues.fifo.pieces import Piece
+from warren.queues.fifo.ready import Ready
 from warren.queues.fifo.runs import RunQueue
 
 
@@ -50,6 +53,38 @@ class Group:
         """The lowest open checkout with a number above `after`."""
         at = self._behind(after)
         return self.open[at] if at < len(self.open) else None
+
+    def take(self, ready: Ready, rows_max: i64, up_to: i64) -> Checkout | None:
+        """Make a new checkout; None if there is nothing to take.
+
+        Args:
+            rows_max: Most messages in it.
+            up_to: None has a higher number; negative for no bound.
+        """
+        checkout = Checkout(self.last + 1)
+        messages = checkout.messages
+        while ready.count > 0 and messages.count < rows_max:
+            run = ready.head()
+            count = min(run.count, rows_max - messages.count)
+            if up_to >= 0:
+                if run.first > up_to:
+                    break
+                count = min(count, up_to - run.first + 1)
+            messages.push(run.first, run.first + count - 1, run.acquired, run.failed)
+            ready.take(count)
+        if messages.count == 0:
+            return None
+        self.last = checkout.number
+        self.open.append(checkout)
+        return checkout
+
+    def give_up(self) -> list[list[Piece]]:
+        """Close all open checkouts; gives what they held. Their numbers are not used again."""
+        lists: list[list[Piece]] = []
+        for checkout in self.open:
+            lists.extend(checkout.messages.freeze())
+        self.open = []
+        return lists
 
     def settle(self, up_to: i64) -> list[Checkout]:
         """All open checkouts up to a number are done with; returns them."""
@@ -94,6 +129,64 @@ class Group:
         write_i64_be(out, self.lease_ms)
         write_i64_be(out, self.seen_ms)
         write_i32_be(out, i32(len(self.open)))
+
+
+@final
+class Readers:
+    """The groups of a queue, by name, and who may act for each.
+
+    Attributes:
+        groups: All of them.
+    """
+
+    def __init__(self) -> None:
+        self.groups: dict[str, Group] = {}
+
+    def acquire(self, name: str, lease_ms: i64, now_ms: i64) -> Reply:
+        """A reader takes a group over; replies epoch and number of the last settled checkout."""
+        group = self.groups.get(name)
+        if group is None:
+            group = Group(name)
+            self.groups[name] = group
+        group.epoch += 1
+        group.lease_ms = lease_ms
+        group.seen_ms = now_ms
+        return Reply(OK, group.epoch, group.settled)
+
+    def find(self, name: str, epoch: i64, now_ms: i64, reply: Reply) -> Group | None:
+        """A group for the reader that has it; None, and `reply` says why, for any other."""
+        group = self.groups.get(name)
+        if group is None:
+            reply.code = UNKNOWN_GROUP
+            return None
+        if group.epoch != epoch:
+            reply.code = FENCED
+            reply.a = group.epoch
+            return None
+        group.seen_ms = now_ms
+        return group
+
+    def expired(self, name: str, seen_ms: i64, now_ms: i64) -> Group | None:
+        """Fence the reader of a group whose lease ran out; None if it did not.
+
+        It did not if the group was heard of after `seen_ms`, so this may be said more than once,
+        and of a lease that was renewed when the log had not got so far where it was said.
+        """
+        group = self.groups.get(name)
+        if group is None or group.seen_ms != seen_ms:
+            return None
+        if not 0 < group.lease_ms < now_ms - seen_ms:
+            return None
+        group.epoch += 1
+        group.lease_ms = 0
+        return group
+
+    def held(self) -> i64:
+        """Messages in open checkouts of all groups."""
+        total: i64 = 0
+        for group in self.groups.values():
+            total += group.held()
+        return total
 
 
 def decode_group(data: bytes, at: i64) -> tuple[Group, i64]:

@@ -310,6 +310,13 @@ class Pieces:
         chunk.count += count
         self.count += count
 
+    def extend_tail(self, count: i64) -> None:
+        """The same, for all who look at the last piece: it is changed as it is."""
+        chunk = self._chunks[-1]
+        chunk.pieces[-1].count += count
+        chunk.count += count
+        self.count += count
+
     def head(self) -> Piece:
         """The first piece; there must be one."""
         chunk = self._chunks[0]
@@ -385,6 +392,13 @@ class Pieces:
             return False
         chunk = self._chunks[at]
         return chunk.pieces[chunk.find(key)].key <= key
+
+    def at(self, key: i64) -> Piece:
+        """The piece that has a number, which must be here."""
+        chunk = self._chunks[self._find(key)]
+        piece = chunk.pieces[chunk.find(key)]
+        assert piece.key <= key, f"nothing is known of {key}"
+        return piece
 
     def insert(self, piece: Piece) -> None:
         """Put a piece where its key belongs; none of its numbers may be here."""

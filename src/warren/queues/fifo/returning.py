@@ -1,24 +1,24 @@
-"""Messages on their way back into their queue, however many runs they are in.
+"""Messages on their way back into their queue, or out of it, however many runs they are in.
 
 What a consumer held leaves it at once, in the lists that it was kept in; a queue's machine then
-makes it ready again some runs at a time, with each entry of the log that it applies.
+makes it ready again, or forgets it, some runs at a time, with each entry of the log.
 
-In a snapshot: flags u8 (1 failed, 2 spared), strands i32, for each its runs like those of a queue.
+A return in a snapshot: failed u8, place u8, limit i64, strands i32, for each its runs like those of
+a queue.
 """
 
 from __future__ import annotations
 
 import heapq
-from typing import Final, final
+from collections import deque
+from typing import final
 
-from librt.strings import read_i32_be
+from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i64_be
 from mypy_extensions import i64
 
 from warren.queues.fifo.pieces import CHUNK_PIECES, Piece
 from warren.queues.fifo.runs import Run, as_run, decode_run
-
-FAILED: Final = 1
-SPARED: Final = 2
+from warren.queues.fifo.sizes import Sizes
 
 
 @final
@@ -64,13 +64,16 @@ class Return:
     Attributes:
         count: Messages that are not ready again yet.
         failed: Whether a delivery of them failed.
-        spared: Whether the delivery limit is not for them.
+        place: Where they go, one of the places of `Ready.put_back`.
+        limit: The delivery limit for them; negative for none. It was in force when they returned,
+            whatever it is when they are ready.
     """
 
-    def __init__(self, strands: list[Strand], failed: bool, spared: bool) -> None:
+    def __init__(self, strands: list[Strand], failed: bool, place: i64, limit: i64) -> None:
         self.count: i64 = 0
         self.failed: bool = failed
-        self.spared: bool = spared
+        self.place: i64 = place
+        self.limit: i64 = limit
         self._strands: list[Strand] = strands
         self._heads: list[tuple[int, int]] = []
         """Of several strands, the number that each begins with and which one it is; a heap."""
@@ -117,9 +120,11 @@ class Return:
             found.extend(self._rest(at))
         return found
 
-    def flags(self) -> i64:
-        """What a snapshot has of it beside the messages."""
-        return (FAILED if self.failed else 0) + (SPARED if self.spared else 0)
+    def encode(self, out: BytesWriter) -> None:
+        """Append what a snapshot has of it before its strands."""
+        out.append(1 if self.failed else 0)
+        out.append(self.place)
+        write_i64_be(out, self.limit)
 
     def strands(self) -> list[list[list[Piece]]]:
         """What is not ready again yet of each strand; none of it changes."""
@@ -134,16 +139,144 @@ class Return:
         return lists
 
 
+@final
+class Returning:
+    """All that is on its way back into a queue, by the commands that returned it.
+
+    Attributes:
+        count: Messages that are not ready again yet.
+    """
+
+    def __init__(self) -> None:
+        self.count: i64 = 0
+        self._works: deque[Return] = deque()
+
+    def add(self, work: Return) -> None:
+        """Have messages return behind all that return already."""
+        self.count += work.count
+        self._works.append(work)
+
+    def first(self) -> Return:
+        """The return under way; there must be one."""
+        return self._works[0]
+
+    def next(self) -> Run | None:
+        """Take the next run of the return under way; None if it was through."""
+        works = self._works
+        work = works[0]
+        run = work.next()
+        if run is not None:
+            self.count -= run.count
+        if work.count == 0:
+            works.popleft()
+        return run
+
+    def works(self) -> list[Return]:
+        """All of them, in order."""
+        return list(self._works)
+
+    def lists(self) -> list[list[Piece]]:
+        """All that is on its way, in lists that do not change."""
+        lists: list[list[Piece]] = []
+        for work in self._works:
+            lists.extend(work.lists())
+        return lists
+
+
+@final
+class Leaving:
+    """What has left a queue and is not forgotten yet: how large its messages were.
+
+    Attributes:
+        count: Messages in it.
+    """
+
+    def __init__(self) -> None:
+        self.count: i64 = 0
+        self._strands: deque[Strand] = deque()
+        self._first: i64 = 0
+        """The first message of the run under way that is not forgotten."""
+        self._rest: i64 = 0
+        """How many there are of these."""
+
+    def add(self, lists: list[list[Piece]], count: i64, sizes: Sizes, steps: i64) -> i64:
+        """So many messages left, in lists which stay as they are.
+
+        Most are forgotten at once, one stretch of a run at a step; gives how many steps are left.
+        """
+        if self.count == 0:
+            for number in range(len(lists)):
+                pieces = lists[number]
+                for at in range(len(pieces)):
+                    run = as_run(pieces[at])
+                    first = run.first
+                    behind = first + run.count
+                    while first < behind:
+                        if steps <= 0:
+                            rest = [Run(first, first, behind - first), *pieces[at + 1 :]]
+                            self._keep([rest, *lists[number + 1 :]], count)
+                            return 0
+                        steps -= 1
+                        done = sizes.forget(first, behind - first)
+                        first += done
+                        count -= done
+        elif count > 0:
+            self._keep(list(lists), count)
+        return steps
+
+    def _keep(self, lists: list[list[Piece]], count: i64) -> None:
+        self.count += count
+        self._strands.append(Strand(lists, count))
+
+    def forget(self, sizes: Sizes, steps: i64) -> None:
+        """Forget more of it, a stretch of a run at a step."""
+        strands = self._strands
+        while self.count > 0 and steps > 0:
+            if self._rest == 0:
+                run = strands[0].next()
+                if run is None:
+                    strands.popleft()
+                    continue
+                self._first = run.first
+                self._rest = run.count
+            steps -= 1
+            done = sizes.forget(self._first, self._rest)
+            self._first += done
+            self._rest -= done
+            self.count -= done
+        if self.count == 0:
+            strands.clear()
+
+    def lists(self) -> list[list[Piece]]:
+        """All of it, in lists that do not change."""
+        lists: list[list[Piece]] = []
+        if self._rest > 0:
+            lists.append([Run(self._first, self._first, self._rest)])
+        for strand in self._strands:
+            lists.extend(strand.rest())
+        return lists
+
+    def decode(self, data: bytes, at: i64) -> i64:
+        """Read what a snapshot has of it; returns the offset behind it."""
+        strand, at = _decode_strand(data, at)
+        if strand.count > 0:
+            self.count = strand.count
+            self._strands.append(strand)
+        return at
+
+
 def decode_return(data: bytes, at: i64) -> tuple[Return, i64]:
     """Read what a snapshot has of a return; returns it and the offset behind it."""
-    flags = data[at]
-    count: i64 = i64(read_i32_be(data, at + 1))
-    at += 5
+    failed = data[at] == 1
+    place: i64 = data[at + 1]
+    limit = read_i64_be(data, at + 2)
+    count: i64 = i64(read_i32_be(data, at + 10))
+    at += 14
     strands: list[Strand] = []
     for _ in range(count):
         strand, at = _decode_strand(data, at)
         strands.append(strand)
-    return Return(strands, flags & FAILED != 0, flags & SPARED != 0), at
+    return Return(strands, failed, place, limit), at
 
 
 def _decode_strand(data: bytes, at: i64) -> tuple[Strand, i64]:

@@ -97,23 +97,30 @@ class RunQueue:
         """All runs as they are now, in lists, in queue order."""
         return self._pieces.freeze()
 
-    def remove(self, first: i64, last: i64) -> None:
-        """Drop the numbers `first..last`, wherever they are; the runs have to be ascending."""
-        self._pieces.take(first, last)
+    def remove(self, first: i64, last: i64) -> list[list[Piece]]:
+        """Take the numbers `first..last` out; the runs have to be ascending."""
+        taken = self._pieces.take(first, last)
         self.count = self._pieces.count
+        return taken
 
-    def strike(self, first: i64, last: i64) -> None:
-        """Drop the numbers `first..last`, whatever order the runs are in; looks at all of them."""
+    def strike(self, first: i64, last: i64) -> list[list[Piece]]:
+        """Take the numbers `first..last` out, whatever order the runs are in: looks at them all."""
         runs = self.runs()
         self.clear()
+        taken: list[Piece] = []
         for run in runs:
             end = run.first + run.count - 1
             low = min(end, first - 1)
             high = max(run.first, last + 1)
+            begin = max(run.first, first)
+            count = min(end, last) - begin + 1
+            if count > 0:
+                taken.append(run.part(begin - run.first, count))
             if run.first <= low:
                 self.push(run.first, low, run.acquired, run.failed)
             if high <= end:
                 self.push(high, end, run.acquired, run.failed)
+        return [taken] if taken else []
 
     def clear(self) -> None:
         """Forget all numbers."""
@@ -125,6 +132,8 @@ class RunQueue:
         pieces = self._pieces
         self.count += run.count
         before, behind = pieces.neighbours(run.first)
+        assert before is None or before.key + before.count <= run.first, "runs are disjoint"
+        assert behind is None or run.first + run.count <= behind.key, "runs are disjoint"
         if before is not None and as_run(before).precedes(run.first, run.acquired, run.failed):
             grown = as_run(pieces.grow(before, run.count))
             if behind is not None:

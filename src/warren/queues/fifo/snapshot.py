@@ -1,4 +1,4 @@
-"""What a queue's machine is at one moment, written down in parts.
+"""What a queue's machine is at one moment, written down in parts, and read again.
 
 docs/formats/queue-state.md has it field by field. What is long is taken as the lists that it lies
 in, which are not changed any more; the rest is taken at once.
@@ -9,19 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, final
 
-from librt.strings import BytesWriter, write_i32_be, write_i64_be
+from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64
 
 from warren.ports import Work
-from warren.queues.fifo.groups import Checkout
+from warren.queues.fifo.consumers import Consumer
+from warren.queues.fifo.groups import Checkout, decode_group
 from warren.queues.fifo.live import Gathering
 from warren.queues.fifo.pieces import Piece, count_of
-from warren.queues.fifo.runs import RUN_BYTES, RunQueue, as_run, encode_runs
+from warren.queues.fifo.returning import decode_return
+from warren.queues.fifo.runs import RUN_BYTES, RunQueue, as_run, common, encode_runs, merge_pairs
+from warren.queues.fifo.sizes import STRETCH_BYTES, encode_stretches
 
 if TYPE_CHECKING:
     from warren.queues.fifo.machine import Fifo
 
-VERSION: Final = 2
+VERSION: Final = 3
 ACTIVE: Final = 1
 AUTOMATIC: Final = 2
 
@@ -33,8 +36,10 @@ def write_head(fifo: Fifo, flags: i64, out: BytesWriter) -> None:
     """Append what comes before the runs."""
     out.append(VERSION)
     out.append(flags)
-    out.append(1 if fifo.keeps_place else 0)
-    write_i64_be(out, fifo.delivery_limit)
+    settings = BytesWriter()
+    fifo.config.encode(settings)
+    write_i32_be(out, i32(len(settings)))
+    out.write(settings.getvalue())
     write_i64_be(out, fifo.next_message)
     write_i64_be(out, fifo.dropped)
 
@@ -55,7 +60,9 @@ class StateWriter(Work):
         self._done: i64 = 0
         """Runs written in this part."""
         write_head(fifo, flags, out)
-        self._queues = [fifo.returned.freeze(), fifo.ready.freeze(), fifo.transient.freeze()]
+        self._next_message: i64 = fifo.next_message
+        self._sizes: list[list[Piece]] = fifo.sizes.freeze()
+        self._queues = [*fifo.ready.parts(), fifo.transient.freeze()]
         heads = BytesWriter()
         self._held: list[list[list[Piece]]] = []
         for consumer_id, consumer in fifo.consumers.items():
@@ -68,7 +75,7 @@ class StateWriter(Work):
             write_i64_be(heads, consumer.next_mid)
             self._held.append(consumer.freeze())
         self._heads: bytes = heads.getvalue()
-        line = fifo.line()
+        line = fifo.service.order()
         turns = BytesWriter()
         write_i32_be(turns, i32(len(line)))
         for consumer in line:
@@ -79,9 +86,12 @@ class StateWriter(Work):
             head = BytesWriter()
             group.encode(head)
             self._groups.append((head.getvalue(), list(group.open)))
-        self._returns: list[tuple[int, list[list[list[Piece]]]]] = []
-        for work in fifo.coming:
-            self._returns.append((int(work.flags()), work.strands()))
+        self._returns: list[tuple[bytes, list[list[list[Piece]]]]] = []
+        for work in fifo.coming.works():
+            head = BytesWriter()
+            work.encode(head)
+            self._returns.append((head.getvalue(), work.strands()))
+        self._leaving: list[list[Piece]] = fifo.leaving.lists()
         self._parts: Iterator[None] | None = self._write()
 
     def go_on(self) -> bool:
@@ -95,6 +105,11 @@ class StateWriter(Work):
 
     def _write(self) -> Iterator[None]:
         out = self._out
+        self._begin(self._sizes)
+        while self._sizes:
+            if self._enough():
+                yield
+            self._stretches(self._sizes)
         for lists in self._queues:
             self._begin(lists)
             while lists:
@@ -124,8 +139,8 @@ class StateWriter(Work):
                         yield
                     self._runs(lists)
         write_i32_be(out, i32(len(self._returns)))
-        for flags, strands in self._returns:
-            out.append(i64(flags))
+        for head, strands in self._returns:
+            out.write(head)
             write_i32_be(out, i32(len(strands)))
             for lists in strands:
                 self._begin(lists)
@@ -133,6 +148,11 @@ class StateWriter(Work):
                     if self._enough():
                         yield
                     self._runs(lists)
+        self._begin(self._leaving)
+        while self._leaving:
+            if self._enough():
+                yield
+            self._runs(self._leaving)
 
     def _enough(self) -> bool:
         """Whether this part has come to its end."""
@@ -147,6 +167,12 @@ class StateWriter(Work):
         pieces = lists.pop()
         self._done += len(pieces)
         encode_runs(self._out, pieces)
+
+    def _stretches(self, lists: list[list[Piece]]) -> None:
+        """Write the next of the messages' sizes."""
+        pieces = lists.pop()
+        self._done += len(pieces)
+        encode_stretches(self._out, pieces, self._next_message)
 
     def _holding(self, lists: list[list[Piece]]) -> None:
         """Write the next of what a consumer holds."""
@@ -180,9 +206,10 @@ class DurableWriter(Work):
         self._out: BytesWriter = out
         self._part_runs: i64 = fifo.part_runs
         self._live: Gathering = fifo.gather_live([], [])
+        self._next_message: i64 = fifo.next_message
+        self._sizes: list[list[Piece]] = fifo.sizes.freeze()
         self._transient: Gathering = Gathering(fifo.transient.take_all(), [], [], self._part_runs)
         write_head(fifo, 0, out)
-        write_i32_be(out, 0)
         self._parts: Iterator[None] | None = self._write()
 
     def go_on(self) -> bool:
@@ -201,8 +228,30 @@ class DurableWriter(Work):
         out = self._out
         live = self._live.runs
         transient = self._transient.runs
-        write_i32_be(out, i32(live.size))
         done: i64 = 0
+        sizes = BytesWriter()
+        at: i64 = 0
+        for pieces in self._sizes:
+            needed: list[Piece] = []
+            for piece in pieces:
+                if at < live.size and live.last(at) < piece.key:
+                    # Mostly it is the next one.
+                    at += 1
+                    if at < live.size and live.last(at) < piece.key:
+                        at = live.find(piece.key)
+                if at < live.size and live.first(at) < piece.key + piece.count:
+                    needed.append(piece)
+            encode_stretches(sizes, needed, self._next_message)
+            done += len(pieces)
+            if done >= self._part_runs:
+                done = 0
+                yield
+        self._sizes = []
+        write_i32_be(out, i32(len(sizes) // STRETCH_BYTES))
+        out.write(sizes.getvalue())
+        # Nothing that returned: all is ready, as if it had never been handed out.
+        write_i32_be(out, 0)
+        write_i32_be(out, i32(live.size))
         for number in range(live.size):
             write_run(out, live.first(number), live.last(number))
             done += 1
@@ -211,7 +260,7 @@ class DurableWriter(Work):
                 yield
         kept = RunQueue()
         both = BytesWriter()
-        at: i64 = 0
+        at = 0
         for turn in range(transient.size):
             first = transient.first(turn)
             last = transient.last(turn)
@@ -239,8 +288,8 @@ class DurableWriter(Work):
             for piece in pieces:
                 kept.push(piece.key, piece.key + piece.count - 1)
         self._fifo.transient = kept
-        # No consumers, nobody in line, no groups, nothing on its way back.
-        for _ in range(4):
+        # No consumers, none of them in line, no groups, nothing on its way back or out.
+        for _ in range(5):
             write_i32_be(out, 0)
 
 
@@ -249,3 +298,98 @@ def write_run(out: BytesWriter, first: i64, last: i64) -> None:
     write_i64_be(out, first)
     write_i64_be(out, last)
     write_i64_be(out, 0)
+
+
+def trim_transient(fifo: Fifo) -> None:
+    """Have a machine forget the numbers of transient messages that are no longer live."""
+    if fifo.transient.count == 0:
+        return
+    pairs = merge_pairs(fifo.transient.pairs())
+    fifo.transient.clear()
+    for first, last in common(fifo.live(), pairs):
+        fifo.transient.push(first, last)
+
+
+def restore(fifo: Fifo, data: bytes) -> None:
+    """Fill an empty machine with what a writer wrote.
+
+    Raises:
+        ValueError: A version this build does not know.
+    """
+    version = data[0]
+    if version != VERSION:
+        raise ValueError(
+            f"queue snapshot of version {version}; this build reads version {VERSION} only"
+        )
+    at: i64 = 6 + i64(read_i32_be(data, 2))
+    fifo.config.change(data, 6, at, True)
+    fifo.next_message = read_i64_be(data, at)
+    fifo.dropped = read_i64_be(data, at + 8)
+    at = fifo.sizes.decode(data, at + 16)
+    at = fifo.ready.decode(data, at)
+    at = fifo.transient.decode(data, at)
+    consumers: i64 = i64(read_i32_be(data, at))
+    at += 4
+    for _ in range(consumers):
+        consumer, at = _decode_consumer(data, at)
+        fifo.consumers[consumer.id] = consumer
+        fifo.held += consumer.held
+    line: i64 = i64(read_i32_be(data, at))
+    at += 4
+    for _ in range(line):
+        fifo.service.wait(fifo.consumers[read_i64_be(data, at)])
+        at += 8
+    groups: i64 = i64(read_i32_be(data, at))
+    at += 4
+    for _ in range(groups):
+        group, at = decode_group(data, at)
+        fifo.groups[group.name] = group
+        fifo.held += group.held()
+    works: i64 = i64(read_i32_be(data, at))
+    at += 4
+    for _ in range(works):
+        work, at = decode_return(data, at)
+        fifo.coming.add(work)
+    fifo.leaving.decode(data, at)
+    _claim(fifo)
+
+
+def _claim(fifo: Fifo) -> None:
+    """Tell a machine's sizes which messages there are."""
+    lists = [*fifo.coming.lists(), *fifo.leaving.lists()]
+    for part in fifo.ready.parts():
+        lists.extend(part)
+    for consumer in fifo.consumers.values():
+        lists.extend(consumer.freeze())
+    for group in fifo.groups.values():
+        for checkout in group.open:
+            lists.extend(checkout.messages.freeze())
+    for pieces in lists:
+        for piece in pieces:
+            run = as_run(piece)
+            fifo.sizes.claim(run.first, run.count)
+
+
+def _decode_consumer(data: bytes, at: i64) -> tuple[Consumer, i64]:
+    """Read what a snapshot has of a consumer; returns it and the offset behind it."""
+    consumer = Consumer(
+        read_i64_be(data, at), read_i64_be(data, at + 8), read_i64_be(data, at + 16)
+    )
+    credit = consumer.credit
+    consumer.active = data[at + 24] & ACTIVE != 0
+    consumer.automatic = data[at + 24] & AUTOMATIC != 0
+    next_mid = read_i64_be(data, at + 25)
+    ranges: i64 = i64(read_i32_be(data, at + 33))
+    at += 37
+    for _ in range(ranges):
+        consumer.next_mid = read_i64_be(data, at)
+        consumer.hold(
+            read_i64_be(data, at + 8),
+            read_i64_be(data, at + 16),
+            i64(read_i32_be(data, at + 24)),
+            i64(read_i32_be(data, at + 28)),
+        )
+        at += 32
+    consumer.next_mid = next_mid
+    consumer.credit = credit
+    return consumer, at

@@ -1,0 +1,117 @@
+"""How a machine is set up, which an entry of the log may change at any time.
+
+CONFIG has fields, each `key u8, size u16, value`, and sets those that it names; the others stay as
+they are. It may come again, with the same fields or others, and counts from its place in the log
+on: what returned before has the delivery limit of that time, what returns afterwards this one,
+however often it was delivered before.
+
+    KEEPS_PLACE     1  u8   1: returned messages go back to where they were (classic queues)
+    DELIVERY_LIMIT  2  i64  returns that a message survives; negative for no limit
+
+A new setting is a key more. A node that does not know it would go on otherwise than those that do,
+so an unknown key ends an entry as any other damage does, and a node sends a new one only where all
+nodes know it.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from librt.strings import BytesWriter, read_i16_be, read_i64_be, write_i16_be, write_i64_be
+from mypy_extensions import i16, i64
+
+from warren.queues.fifo.ready import AT_BACK, AT_HEAD, BY_NUMBER
+
+KEEPS_PLACE: Final = 1
+DELIVERY_LIMIT: Final = 2
+
+VALUE_BYTES: Final = bytes([0, 1, 8])
+"""The size of each key's value."""
+
+FIELD_HEAD_BYTES: Final = 3
+
+NOT_SET_UP: Final = -2
+"""The delivery limit of a machine that nobody has set up yet: none, for as long as that lasts."""
+
+
+@final
+class Config:
+    """The settings in force.
+
+    Attributes:
+        keeps_place: Whether a returned message goes back to exactly where it was.
+        delivery_limit: Returns that a message survives; negative for no limit (POI-03, POI-04), and
+            `NOT_SET_UP` until CONFIG has come.
+    """
+
+    def __init__(self, delivery_limit: i64, keeps_place: bool) -> None:
+        self.delivery_limit: i64 = delivery_limit
+        self.keeps_place: bool = keeps_place
+
+    def place(self) -> i64:
+        """Where what returns now is put back (POI-11, POI-12)."""
+        if self.keeps_place:
+            return BY_NUMBER
+        return AT_BACK if self.delivery_limit < 0 else AT_HEAD
+
+    def encode(self, out: BytesWriter) -> None:
+        """Append all settings as the fields of a CONFIG."""
+        write_keeps_place(out, self.keeps_place)
+        write_delivery_limit(out, self.delivery_limit)
+
+    def change(self, data: bytes, at: i64, end: i64, new: bool) -> None:
+        """Apply the fields of a CONFIG, which are right (`fields_problem`).
+
+        Args:
+            new: Whether no message ever came. Later it is too late to begin to keep places, since
+                messages may not lie in their order any more.
+        """
+        while at < end:
+            key: i64 = data[at]
+            value = at + FIELD_HEAD_BYTES
+            if key == KEEPS_PLACE:
+                self.keeps_place = data[value] == 1 and (new or self.keeps_place)
+            else:
+                assert key == DELIVERY_LIMIT, key
+                self.delivery_limit = read_i64_be(data, value)
+            at = value + i64(VALUE_BYTES[key])
+
+
+def write_keeps_place(out: BytesWriter, keeps_place: bool) -> None:
+    """Append the field of this setting."""
+    _write_head(out, KEEPS_PLACE)
+    out.append(1 if keeps_place else 0)
+
+
+def write_delivery_limit(out: BytesWriter, delivery_limit: i64) -> None:
+    """Append the field of this setting."""
+    _write_head(out, DELIVERY_LIMIT)
+    write_i64_be(out, delivery_limit)
+
+
+def _write_head(out: BytesWriter, key: i64) -> None:
+    out.append(key)
+    write_i16_be(out, i16(VALUE_BYTES[key]))
+
+
+def fields_problem(data: bytes, at: i64, end: i64) -> str:
+    """Why these are no fields of a CONFIG; empty if they are."""
+    while at < end:
+        key: i64 = data[at]
+        if key == 0 or key >= len(VALUE_BYTES):
+            return f"setting {key} is unknown to this release"
+        size = i64(VALUE_BYTES[key])
+        value = at + FIELD_HEAD_BYTES
+        if value + size > end or i64(read_i16_be(data, at + 1)) != size:
+            return f"setting {key} is not whole"
+        if key == KEEPS_PLACE and data[value] > 1:
+            return f"setting {key} has a value that cannot be"
+        at = value + size
+    return ""
+
+
+def keeps_place_in(data: bytes, at: i64, end: i64) -> bool:
+    """Whether the fields of a CONFIG have a queue's messages keep their places."""
+    config = Config(NOT_SET_UP, False)
+    config.change(data, at, end, True)
+    return config.keeps_place

@@ -1,0 +1,72 @@
+"""What a machine is given: an entry's facts, and what the entry wants.
+
+A machine reads no clock and opens no record. What it may know of an entry is here, written down by
+whoever made the entry, and so the same for all that apply it.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from mypy_extensions import i64, mypyc_attr
+
+
+@final
+@mypyc_attr(free_list_len=1)
+class Meta:
+    """What is known of an entry beside what it wants.
+
+    Attributes:
+        stamp_ms: When it was made, in the log's time; it never goes back in a replicated log.
+        session: Which life of which node submitted it; 0 if that counts for nothing.
+    """
+
+    def __init__(self, stamp_ms: i64, session: i64 = 0) -> None:
+        self.stamp_ms: i64 = stamp_ms
+        self.session: i64 = session
+
+
+class Command:
+    """What an entry wants: `Enqueue` or `Encoded`."""
+
+
+@final
+@mypyc_attr(free_list_len=1)
+class Enqueue(Command):
+    """Messages arrive that are alike, but for their bytes.
+
+    All of it comes from the header of their record batch. What a machine has to know of messages
+    and does not yet is an attribute here, with a value for "none", once the header has it:
+    how long they live, from `Meta.stamp_ms` on, and which class of priority they have. A batch
+    then holds messages of one such kind, or is enqueued as several of these, in their order;
+    likewise where each message's own size counts.
+
+    Attributes:
+        first: The number of the first; they ascend.
+        count: How many, at least 1.
+        bytes: What their records take together.
+    """
+
+    def __init__(self, first: i64, count: i64, size_bytes: i64) -> None:
+        self.first: i64 = first
+        self.count: i64 = count
+        self.bytes: i64 = size_bytes
+
+
+@final
+@mypyc_attr(free_list_len=1)
+class Encoded(Command):
+    """Encoded commands (`commands`), one after the other.
+
+    Attributes:
+        payload: They lie in this, from `at` to `end`.
+    """
+
+    def __init__(self, payload: bytes, at: i64, end: i64) -> None:
+        self.payload: bytes = payload
+        self.at: i64 = at
+        self.end: i64 = end
+
+
+NO_META: Final = Meta(0)
+"""For a queue of one node, which has no log's time and no sessions."""

@@ -1,0 +1,141 @@
+"""What of a queue waits for a consumer, and which message is next.
+
+Nobody else knows that what returned goes before what was never handed out, or where in a queue a
+returned message has its place. The machine asks what is first, takes from it, and puts back.
+
+What is to come has its place here, and changes nothing of how the machine asks:
+
+    priorities         a pair of range queues a class (0 to 31; in a quorum queue of two classes
+                       two of the higher before one of the lower), of which `head` and `take`
+                       choose one; `push` is told the class by `entry.Enqueue`
+    expiry             `head` is what a consumer may have: the machine, which knows the entry's time
+                       by `entry.Meta`, takes what has expired there before it asks
+    delayed returns    `put_back` with a time: such messages are neither counted in `count` nor at
+                       `head` before that has come
+    limits, drop-head  `count` and `bytes` are what a limit is compared with, after `push`; the
+                       machine takes from `head` for as long as they are too large
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from warren.queues.fifo.pieces import Piece
+from warren.queues.fifo.runs import Run, RunQueue, as_run
+from warren.queues.fifo.sizes import Sizes
+
+BY_NUMBER: Final = 0
+"""A returned message goes to exactly where it was, as in a classic queue."""
+AT_HEAD: Final = 1
+"""It goes before all that was never handed out, and behind earlier returns (POI-12)."""
+AT_BACK: Final = 2
+"""It goes behind everything (POI-11)."""
+
+
+@final
+class Ready:
+    """The messages of a queue that wait for a consumer, in the order in which they go.
+
+    Attributes:
+        count: How many there are.
+        bytes: What they take.
+    """
+
+    def __init__(self, sizes: Sizes) -> None:
+        """
+        Args:
+            sizes: Knows all messages that come here.
+        """
+        self.count: i64 = 0
+        self.bytes: i64 = 0
+        self._sizes: Sizes = sizes
+        self._returned: RunQueue = RunQueue()
+        self._fresh: RunQueue = RunQueue()
+        """What was never handed out, and behind it what returned to the back."""
+
+    def push(self, first: i64, count: i64, size_bytes: i64) -> None:
+        """New messages arrive behind everything."""
+        self._fresh.push(first, first + count - 1)
+        self.count += count
+        self.bytes += size_bytes
+
+    def head(self) -> Run:
+        """The messages that are next; there must be some. What `take` took is not among them."""
+        return self._returned.head() if self._returned.count > 0 else self._fresh.head()
+
+    def take(self, count: i64) -> None:
+        """Take so many messages, at most all, from `head`."""
+        source = self._returned if self._returned.count > 0 else self._fresh
+        self.bytes -= self._sizes.of(source.head().first, count)
+        self.count -= count
+        source.take(count)
+        assert self.count > 0 or self.bytes == 0, "where nothing is ready that takes no bytes"
+
+    def put_back(self, run: Run, place: i64) -> None:
+        """Messages that are nobody else's any more are ready again.
+
+        Args:
+            place: `BY_NUMBER`, `AT_HEAD` or `AT_BACK`.
+        """
+        self.count += run.count
+        self.bytes += self._sizes.of(run.first, run.count)
+        if place == BY_NUMBER:
+            self._returned.insert(run)
+        elif place == AT_BACK:
+            self._fresh.add(run)
+        else:
+            self._returned.add(run)
+
+    def take_all(self) -> list[list[Piece]]:
+        """Take everything out, in order, in lists."""
+        self.count = 0
+        self.bytes = 0
+        return self._returned.take_all() + self._fresh.take_all()
+
+    def remove(self, first: i64, last: i64, ascending: bool) -> list[list[Piece]]:
+        """Take the messages `first..last` out, as far as they are here, in lists.
+
+        Args:
+            ascending: Whether all that returned went back by number; else all is looked at.
+        """
+        taken: list[list[Piece]] = []
+        for queue in (self._returned, self._fresh):
+            taken.extend(queue.remove(first, last) if ascending else queue.strike(first, last))
+        for pieces in taken:
+            for piece in pieces:
+                run = as_run(piece)
+                self.count -= run.count
+                self.bytes -= self._sizes.of(run.first, run.count)
+        return taken
+
+    def count_as_delivered(self) -> None:
+        """Nobody knows which of these were handed out before: all may have been."""
+        for queue in (self._returned, self._fresh):
+            runs = queue.quadruples()
+            queue.clear()
+            for first, last, acquired, failed in runs:
+                queue.push(first, last, max(acquired, 1), failed)
+
+    def freeze(self) -> list[list[Piece]]:
+        """Everything as it is now, in lists that do not change."""
+        return self._returned.freeze() + self._fresh.freeze()
+
+    def parts(self) -> list[list[list[Piece]]]:
+        """The same for a snapshot, which has the returned ones first: two lists of lists."""
+        return [self._returned.freeze(), self._fresh.freeze()]
+
+    def decode(self, data: bytes, at: i64) -> i64:
+        """Read what a snapshot has of them; returns the offset behind it."""
+        at = self._fresh.decode(data, self._returned.decode(data, at))
+        self.count = self._returned.count + self._fresh.count
+        self.bytes = 0
+        for queue in (self._returned, self._fresh):
+            for run in queue.runs():
+                self.bytes += self._sizes.of(run.first, run.count)
+        return at
+
+    def quadruples(self) -> list[tuple[int, int, int, int]]:
+        """All as (first, last, acquired, failed), in the order in which they go."""
+        return self._returned.quadruples() + self._fresh.quadruples()
