@@ -33,6 +33,7 @@ COMPILED = (
     "limits.py",
     "ports.py",
     "queue_types.py",
+    "versions.py",
     "message",
     "wire",
     "log",

@@ -46,7 +46,6 @@ STALL_US: Final = 10 * MS
 CRAWL: Final = 20
 """How much longer a slow disk takes."""
 UID_BYTES: Final = 16
-MACHINE_VERSION: Final = 1
 PORT: Final = 1
 RECONCILE_TRIGGER_MS: Final = 100
 GROUPS_AT_ONCE: Final = 2
@@ -242,7 +241,7 @@ class Site:
             cluster_id or bytes(UID_BYTES),
             self.starts,
             __version__,
-            MACHINE_VERSION,
+            node.settings.cluster_version_max,
             self.name,
             PORT,
             life=node.settings.life,

@@ -166,7 +166,7 @@ class PeerHello:
         cluster_id: 16 bytes, all zero while the node belongs to no cluster.
         boot: How often this data directory was started; below 2**64, larger at each start.
         software_version: For logs.
-        machine_version: The newest version of the machines that this node can run.
+        cluster_version: The newest cluster version that this node knows; see `warren.versions`.
         host, port: Where its links are accepted; empty and 0 if they are not.
         life: 16 random bytes, drawn at this start; empty where they do not matter.
         lives: Those of the starts before, the newest first; what follows them is unknown.
@@ -181,7 +181,7 @@ class PeerHello:
         cluster_id: bytes,
         boot: int,
         software_version: str,
-        machine_version: int,
+        cluster_version: int,
         host: str = "",
         port: int = 0,
         life: bytes = b"",
@@ -194,7 +194,7 @@ class PeerHello:
         self.cluster_id: bytes = cluster_id
         self.boot: int = boot
         self.software_version: str = software_version
-        self.machine_version: int = machine_version
+        self.cluster_version: int = cluster_version
         self.host: str = host
         self.port: int = port
         self.life: bytes = life
@@ -274,6 +274,9 @@ class PeerListener:
 
     def forgotten(self, peer: str) -> None:
         """A peer that has a majority with it says that the cluster does not know this node."""
+
+    def behind(self, peer: str) -> None:
+        """A peer says that the cluster is at a version that this node does not know."""
 
     def refused(self, peer_or_address: str, reason: str) -> None:
         """A link did not come about or was ended, to be logged; repetitions are left out."""

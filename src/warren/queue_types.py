@@ -13,6 +13,7 @@ from typing import Final, final
 
 from warren.errors import StorageError
 
+DELIVERY_LIMIT: Final = "delivery-limit"
 TARGET_GROUP_SIZE: Final = "target-group-size"
 QUEUE_LEADER_LOCATOR: Final = "queue-leader-locator"
 """Keys of policies."""
@@ -166,7 +167,7 @@ QUORUM: Final = QueueType(
         "x-delayed-retry-max",
     ),
     further_arguments=(TARGET_SIZE,),
-    policy_keys=(TARGET_GROUP_SIZE, QUEUE_LEADER_LOCATOR),
+    policy_keys=(DELIVERY_LIMIT, TARGET_GROUP_SIZE, QUEUE_LEADER_LOCATOR),
 )
 
 STREAM: Final = QueueType(

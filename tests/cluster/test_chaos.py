@@ -42,6 +42,19 @@ TAIL = 4_000
 @pytest.mark.parametrize(("fault", "count"), RUNS)
 def test_chaos(fault: str, count: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing confirmed is lost, nothing invented, doubled without a mark or out of order."""
+    suffer(fault, count, CYCLES, tmp_path, capsys)
+
+
+@pytest.mark.timeout(patient(300))
+def test_a_rolling_upgrade(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nodes of two releases in one cluster, until all have the newer one; there is no way back."""
+    suffer("upgrade", 3, 3, tmp_path, capsys)
+
+
+def suffer(
+    fault: str, count: int, cycles: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Have a fault happen so often, under clients, and look at what these saw."""
     folder = Path(FOLDER, f"{fault}-{count}-{SEED}") if FOLDER else tmp_path
     entered = subprocess.run([*ENTER, "true"], capture_output=True, text=True)
     assert entered.returncode == 0, (
@@ -49,14 +62,14 @@ def test_chaos(fault: str, count: int, tmp_path: Path, capsys: pytest.CaptureFix
         f"lets users have namespaces: {' '.join(ENTER)} says {entered.stderr.strip()}"
     )
     command = [*ENTER, sys.executable, "-m", "tests.cluster.chaos", "--fault", fault]
-    command += ["--nodes", str(count), "--cycles", str(CYCLES), "--seconds", str(SECONDS_MAX)]
+    command += ["--nodes", str(count), "--cycles", str(cycles), "--seconds", str(SECONDS_MAX)]
     command += ["--seed", str(SEED), "--folder", str(folder)]
     done = subprocess.run(
         command,
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=patient(120 + CYCLES * CYCLE_SECONDS),
+        timeout=patient(120 + cycles * CYCLE_SECONDS),
     )
     report = f"{' '.join(command)}\n{done.stdout[-TAIL:]}{done.stderr[-TAIL:]}"
     assert done.returncode == 0, report + logs(folder)
@@ -64,7 +77,7 @@ def test_chaos(fault: str, count: int, tmp_path: Path, capsys: pytest.CaptureFix
     with capsys.disabled():
         print(f"\n{count} nodes, {fault}: {verdict.text()}\nhistory: {folder / 'history'}")
     assert verdict.good, f"{verdict.text()}\n{report}"
-    assert verdict.faults == CYCLES
+    assert verdict.faults == cycles
     for data in folder.glob("n*/"):
         shutil.rmtree(data)
 

@@ -174,14 +174,14 @@ def test_a_node_of_another_cluster(
 
 
 def test_a_node_of_another_version(cluster: Cluster) -> None:
-    """What speaks another version of the protocol is told so, and costs a line in the log."""
+    """What speaks an older version of the protocol is told so, and costs a line in the log."""
     (node,) = cluster.start(1)
     with socket.create_connection((HOST, node.cluster_port), WAIT_S) as stream:
         stream.settimeout(WAIT_S)
-        stream.sendall(MAGIC + b"\x09")
+        stream.sendall(MAGIC + b"\x01")
         answer = b""
         while data := stream.recv(4_096):
             answer += data
     assert answer.startswith(MAGIC)
     node.says("the nodes speak different versions of the peer protocol; upgrade the older one")
-    node.says(f"9 there, {VERSION_NUMBER} here")
+    node.says(f"1 there, {VERSION_NUMBER} here")

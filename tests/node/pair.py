@@ -331,7 +331,7 @@ class Pair:
             cluster_id or bytes(16),
             station.boot,
             "1",
-            1,
+            node.settings.cluster_version_max,
             station.name,
             1,
             life=station.lives[0],

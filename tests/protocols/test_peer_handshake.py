@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 
 import pytest
 
@@ -18,9 +19,12 @@ from warren.protocols.peer.handshake import (
 )
 from warren.protocols.peer.hello import (
     FRAME_BYTES_MAX,
+    KIND_ACCEPT,
+    KIND_PROOF,
     NO_CLUSTER,
     PREAMBLE,
     decode_hello,
+    frame,
     refuse_frame,
 )
 
@@ -57,7 +61,7 @@ def test_accepted() -> None:
     assert (one.state, other.state) == (DONE, DONE)
     assert one.peer is not None and other.peer is not None
     assert (one.peer.name, other.peer.name) == ("b@two", "a@one")
-    assert (other.peer.boot, other.peer.software_version, other.peer.machine_version) == (
+    assert (other.peer.boot, other.peer.software_version, other.peer.cluster_version) == (
         7, "1.2.3", 5,
     )  # fmt: skip
     assert other.peer.cluster_id == CLUSTER and other.peer.node_uid == (b"a@one" * 16)[:16]
@@ -171,13 +175,28 @@ def test_no_identity_of_a_node_before_its_proof() -> None:
 def test_another_version() -> None:
     one, other = ends()
     data = one.take_output()
-    other.receive(data[:7] + b"\x09" + data[8:])
+    other.receive(data[:7] + b"\x02" + data[8:])
     assert other.refusal is not None and other.refusal.code == codes.VERSION
-    assert "9 there, 3 here" in other.refusal.text
+    assert "2 there, 3 here" in other.refusal.text
     answer = other.take_output()
     assert answer == PREAMBLE + refuse_frame(codes.VERSION)
     one.receive(answer)
     assert one.refusal is not None and (one.refusal.code, one.refusal.theirs) == (3, True)
+
+
+def test_a_later_version_is_answered_in_this_one() -> None:
+    """An end that speaks a later one has to speak this one, too; the proofs cover what it said."""
+    one, other = ends()
+    later = b"WARRENP\x04" + one.take_output()[8:]
+    other.receive(later)
+    answer = other.take_output()
+    assert answer.startswith(PREAMBLE)
+    proof = hmac.digest(key(), b" dialler " + later + answer, "sha256")
+    other.receive(frame(KIND_PROOF, proof))
+    proof = hmac.digest(key(), b" acceptor " + later + answer, "sha256")
+    assert other.take_output() == frame(KIND_PROOF, proof) + frame(KIND_ACCEPT, b"")
+    other.receive(frame(KIND_ACCEPT, b""))
+    assert other.state == DONE
 
 
 def test_an_answer_in_another_version() -> None:

@@ -27,6 +27,7 @@ from warren.limits import (
     FRAME_BYTES_MIN,
     MESSAGE_BYTES_MAX,
 )
+from warren.versions import NEWEST, OLDEST
 
 Value = int | float | str | bool
 
@@ -74,6 +75,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
         cluster_ssl_verify_names: Whether a node's certificate has to hold its name.
         quorum_cluster_size: How many members of a new quorum queue vote.
         queue_leader_locator: Where the leader of a new quorum queue begins.
+        cluster_version_max: The newest cluster version to use, see `warren.versions`.
         metadata_store_default_timeout: Milliseconds that a client's method waits for a majority.
         reconciliation_enabled: Whether quorum queues with too few members get more by themselves.
         reconciliation_target_group_size: How many they are to have; 0 for what their arguments say.
@@ -115,6 +117,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     cluster_ssl_verify_names: bool = False
     quorum_cluster_size: int = 3
     queue_leader_locator: str = "client-local"
+    cluster_version_max: int = NEWEST
     metadata_store_default_timeout: int = 30_000
     reconciliation_enabled: bool = False
     reconciliation_target_group_size: int = 0
@@ -331,6 +334,8 @@ SETTINGS: Final = (
     Setting("cluster.ssl.keyfile", "cluster_ssl_keyfile", _word, "this node's key, PEM"),
     Setting("cluster.ssl.verify_names", "cluster_ssl_verify_names", _truth,
             "true: a node's certificate has to hold its name"),
+    Setting("cluster.version_max", "cluster_version_max", _whole(OLDEST, NEWEST, "as a version"),
+            "newest cluster version to use: an older one keeps the way back to an older release"),
     Setting("quorum_queue.initial_cluster_size", "quorum_cluster_size", _whole(1, 255, "nodes"),
             "members of a new quorum queue that vote"),
     Setting("quorum_cluster_size", "quorum_cluster_size", _whole(1, 255, "nodes"), "the same"),

@@ -16,6 +16,7 @@ from mypy_extensions import i64
 
 from warren.errors import CorruptRecord, ProtocolError, StorageError
 from warren.metadata.tables import MemberRecord
+from warren.versions import OLDEST, POLICY_DELIVERY_LIMIT
 from warren.wire.amqp091.table import Table, decode_table, encode_table
 
 VERSION: Final = 2
@@ -37,6 +38,10 @@ class Command:
 
     def __init__(self, durable: bool) -> None:
         self.durable: bool = durable
+
+    def cluster_version(self) -> int:
+        """The cluster version (`warren.versions`) from which on such a command may be logged."""
+        return OLDEST
 
     @abstractmethod
     def fields(self) -> list[Any]:
@@ -322,15 +327,17 @@ class BeginCluster(Command):
 
     Attributes:
         cluster_id: 16 random bytes.
+        version: The cluster version that it begins with: its first node's.
     """
 
-    def __init__(self, cluster_id: bytes) -> None:
+    def __init__(self, cluster_id: bytes, version: int = OLDEST) -> None:
         super().__init__(True)
         self.cluster_id: bytes = cluster_id
+        self.version: int = version
 
     def fields(self) -> list[Any]:
         """The command's tag and fields, as `encode` writes them."""
-        return [14, self.cluster_id]
+        return [14, self.cluster_id, self.version]
 
 
 @final
@@ -384,19 +391,29 @@ class NodeUp(Command):
         nonce: Random bytes of this life; the same again changes nothing.
         boot: How often the node's data directory was started.
         round: Number of the newest durable round of its log at this start.
+        version: The newest cluster version that its release knows, or is to use.
     """
 
-    def __init__(self, name: str, uid: bytes, nonce: bytes, boot: int = 0, round: int = 0) -> None:
+    def __init__(
+        self,
+        name: str,
+        uid: bytes,
+        nonce: bytes,
+        boot: int = 0,
+        round: int = 0,
+        version: int = OLDEST,
+    ) -> None:
         super().__init__(True)
         self.name: str = name
         self.uid: bytes = uid
         self.nonce: bytes = nonce
         self.boot: int = boot
         self.round: int = round
+        self.version: int = version
 
     def fields(self) -> list[Any]:
         """The command's tag and fields, as `encode` writes them."""
-        return [17, self.name, self.uid, self.nonce, self.boot, self.round]
+        return [17, self.name, self.uid, self.nonce, self.boot, self.round, self.version]
 
 
 @final
@@ -539,6 +556,10 @@ class SetPolicy(Command):
         self.priority: i64 = priority
         self.definition: dict[str, Any] = definition
 
+    def cluster_version(self) -> int:
+        """Later ones may set `delivery-limit`."""
+        return POLICY_DELIVERY_LIMIT if "delivery-limit" in self.definition else OLDEST
+
     def fields(self) -> list[Any]:
         """The command's tag and fields, as `encode` writes them."""
         return [
@@ -566,6 +587,23 @@ class ClearPolicy(Command):
     def fields(self) -> list[Any]:
         """The command's tag and fields, as `encode` writes them."""
         return [22, self.vhost, self.name, self.operator]
+
+
+@final
+class RaiseVersion(Command):
+    """The cluster moves up to a version that every node of it knows.
+
+    Attributes:
+        version: That cluster version; nothing changes if some node's newest is an older one.
+    """
+
+    def __init__(self, version: int) -> None:
+        super().__init__(True)
+        self.version: int = version
+
+    def fields(self) -> list[Any]:
+        """The command's tag and fields, as `encode` writes them."""
+        return [26, self.version]
 
 
 @final
@@ -639,10 +677,10 @@ DECODERS: Final[dict[int, msgspec.msgpack.Decoder[Any]]] = {
     10: _decoder(tuple[int, int, str, str, I64, bool]),
     11: _decoder(BindingFields),
     12: _decoder(BindingFields),
-    14: _decoder(tuple[int, int, bytes]),
+    14: _decoder(tuple[int, int, bytes, I64]),
     15: _decoder(tuple[int, int, str, bytes, str, I64, I64]),
     16: _decoder(tuple[int, int, str, bool, bytes]),
-    17: _decoder(tuple[int, int, str, bytes, bytes, I64, I64]),
+    17: _decoder(tuple[int, int, str, bytes, bytes, I64, I64, I64]),
     18: _decoder(tuple[int, int, str, str, I64]),
     19: _decoder(tuple[int, int, I64, str, str, Members, I64]),
     20: _decoder(tuple[int, int, str, bytes, I64]),
@@ -651,13 +689,18 @@ DECODERS: Final[dict[int, msgspec.msgpack.Decoder[Any]]] = {
     23: _decoder(tuple[int, int]),
     24: _decoder(tuple[int, int, str, bytes, I64]),
     25: _decoder(tuple[int, int, str, bytes, bytes, str, I64, I64]),
+    26: _decoder(tuple[int, int, I64]),
 }
 """What each command is made of, version and tag included, by tag."""
 
-_SHORT_REMOVE_NODE: Final = _decoder(tuple[int, int, str, bool])
-"""Older ones name no uid."""
-_SHORT_NODE_UP: Final = _decoder(tuple[int, int, str, bytes, bytes])
-"""Older ones have neither boot nor round."""
+_SHORTER: Final[dict[tuple[int, int], msgspec.msgpack.Decoder[Any]]] = {
+    (14, 3): _decoder(tuple[int, int, bytes]),
+    (16, 4): _decoder(tuple[int, int, str, bool]),
+    (17, 5): _decoder(tuple[int, int, str, bytes, bytes]),
+    (17, 7): _decoder(tuple[int, int, str, bytes, bytes, I64, I64]),
+}
+"""The same of earlier releases, by tag and number of values: the first entry of a cluster, and a
+node's start, without a cluster version; a removal without a uid; a start without boot and round."""
 
 
 def decode(data: bytes) -> Command:
@@ -675,14 +718,11 @@ def decode(data: bytes) -> Command:
             f"metadata log: command of version {data[1]}, this node knows version {VERSION}"
         )
     tag = data[2]
-    decoder = DECODERS.get(tag)
+    decoder = _SHORTER.get((tag, data[0] & 15), DECODERS.get(tag))
     if decoder is None:
-        raise _corrupt(f"command {tag} is unknown")
-    count = data[0] & 15
-    if tag == 16 and count == 4:
-        decoder = _SHORT_REMOVE_NODE
-    elif tag == 17 and count == 5:
-        decoder = _SHORT_NODE_UP
+        raise StorageError(
+            f"metadata log: command {tag}, which this release does not know: a later one wrote it"
+        )
     try:
         return _decode(tag, decoder.decode(data)[2:])
     except (msgspec.MsgspecError, ProtocolError, RecursionError, ValueError) as error:
@@ -729,17 +769,21 @@ def _decode(tag: int, f: Any) -> Command:
 
 def _decode_about_nodes(tag: int, f: Any) -> Command:
     if tag == 14:
-        return BeginCluster(f[0])
+        return BeginCluster(f[0], f[1]) if len(f) > 1 else BeginCluster(f[0])
     if tag == 15:
         return AddNode(f[0], f[1], f[2], f[3], f[4])
     if tag == 16:
         return RemoveNode(f[0], f[1], f[2]) if len(f) > 2 else RemoveNode(f[0], f[1])
     if tag == 17:
-        return NodeUp(f[0], f[1], f[2], f[3], f[4]) if len(f) > 3 else NodeUp(f[0], f[1], f[2])
+        if len(f) == 3:
+            return NodeUp(f[0], f[1], f[2])
+        return NodeUp(f[0], f[1], f[2], f[3], f[4], f[5] if len(f) > 5 else OLDEST)
     if tag == 18:
         return NodeMoved(f[0], f[1], f[2])
     if tag == 20:
         return MoreSessions(f[0], f[1], f[2])
+    if tag == 26:
+        return RaiseVersion(f[0])
     if tag == 23:
         return Barrier()
     if tag == 24:

@@ -48,6 +48,7 @@ from warren.metadata.commands import (
     NodeMoved,
     NodeSeen,
     NodeUp,
+    RaiseVersion,
     RemoveNode,
     ReplaceNode,
     SetMembers,
@@ -91,6 +92,7 @@ from warren.metadata.tables import (
 )
 from warren.queue_types import type_of
 from warren.routing.bindings import Binding
+from warren.versions import OLDEST
 
 SNAPSHOT_VERSION: Final = 2
 
@@ -115,12 +117,14 @@ class MetadataMachine:
 
     Attributes:
         cluster_id: What the first command named the cluster, empty before.
+        version: The cluster version in force; see `warren.versions`.
         nodes: In the order in which they joined.
         applied_index: Log index of the last command.
     """
 
     def __init__(self) -> None:
         self.cluster_id: bytes = b""
+        self.version: int = OLDEST
         self.nodes: dict[str, NodeRecord] = {}
         self.vhosts: dict[str, VhostRecord] = {}
         self.users: dict[str, UserRecord] = {}
@@ -150,6 +154,10 @@ class MetadataMachine:
         tables = self.vhosts.get(vhost)
         owned = None if tables is None else tables.owned.get(owner)
         return {} if owned is None else owned
+
+    def common_version(self) -> int:
+        """The newest cluster version that all nodes know."""
+        return min([node.version for node in self.nodes.values()], default=OLDEST)
 
     # --- applying -------------------------------------------------------------------------------
 
@@ -198,6 +206,11 @@ class MetadataMachine:
         elif isinstance(command, BeginCluster):
             if not self.cluster_id:
                 self.cluster_id = command.cluster_id
+                self.version = command.version
+                outcome.changed = True
+        elif isinstance(command, RaiseVersion):
+            if self.version < command.version <= self.common_version():
+                self.version = command.version
                 outcome.changed = True
         else:
             return isinstance(command, Barrier)
@@ -393,7 +406,7 @@ class MetadataMachine:
         values = [
             SNAPSHOT_VERSION,
             self.applied_index,
-            0,  # free
+            self.version,
             self.cluster_id,
             [node_row(node) for node in self.nodes.values()],
             [user_row(user) for user in self.users.values()],
@@ -420,6 +433,7 @@ class MetadataMachine:
                 f"this node knows version {SNAPSHOT_VERSION}"
             )
         self.applied_index = state[1]
+        self.version = max(state[2], OLDEST)  # Earlier releases had a zero there.
         self.cluster_id = state[3]
         before = self.vhosts
         self.nodes = {}

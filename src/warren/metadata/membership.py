@@ -135,6 +135,7 @@ def node_up(
     node.nonce = command.nonce
     node.boot = command.boot
     node.round = command.round
+    node.version = command.version
     outcome.changed = True
     outcome.node_up = node
     for tables in vhosts.values():

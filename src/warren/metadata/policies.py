@@ -14,10 +14,10 @@ from typing import Any, Final
 from warren.metadata.commands import ClearPolicy, SetPolicy
 from warren.metadata.outcome import Outcome
 from warren.metadata.tables import PolicyRecord, QueueRecord, VhostRecord
-from warren.queue_types import TARGET_GROUP_SIZE, type_of
+from warren.queue_types import DELIVERY_LIMIT, TARGET_GROUP_SIZE, type_of
 
-OPERATOR_KEYS: Final = (TARGET_GROUP_SIZE,)
-"""What operator policies may set; where both do, the larger figure counts."""
+OPERATOR_KEYS: Final = (DELIVERY_LIMIT, TARGET_GROUP_SIZE)
+"""What operator policies may set."""
 
 APPLY_TO: Final = ("queues", "classic_queues", "quorum_queues", "streams", "exchanges", "all")
 
@@ -42,6 +42,9 @@ def policy_value(tables: VhostRecord, name: str, kind: str, key: str) -> Any:
     operator = _setting(operator_policy_of(tables, name, kind), key)
     if user is None or operator is None:
         return operator if user is None else user
+    if key == DELIVERY_LIMIT and user >= 0 and operator >= 0:
+        return min(user, operator)
+    # Of limits a negative one is none, so that the larger one is the stricter.
     return max(user, operator)
 
 

@@ -18,9 +18,10 @@ from warren.errors import NOT_FOUND, PRECONDITION_FAILED, Refusal
 from warren.metadata.commands import ClearPolicy, SetPolicy
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.policies import APPLY_TO, OPERATOR_KEYS
-from warren.queue_types import QUEUE_LEADER_LOCATOR, TARGET_GROUP_SIZE
+from warren.queue_types import DELIVERY_LIMIT, QUEUE_LEADER_LOCATOR, TARGET_GROUP_SIZE
 
 PRIORITY_MAX: Final = 2**31 - 1
+DELIVERY_LIMIT_MAX: Final = 1 << 62
 LOCATORS: Final = ("client-local", "balanced", "random", "least-leaders")
 """Other than in arguments, `min-masters` is none of them."""
 NOT_YET: Final = (
@@ -33,7 +34,6 @@ NOT_YET: Final = (
     "delayed-retry-max",
     "delayed-retry-min",
     "delayed-retry-type",
-    "delivery-limit",
     "expires",
     "initial-cluster-size",
     "max-age",
@@ -140,14 +140,17 @@ def check_setting(operator: bool, key: str, value: Any) -> None:
             PRECONDITION_FAILED,
             f"policy key '{key}' is not supported yet by this version of Warren",
         )
-    if key not in (TARGET_GROUP_SIZE, QUEUE_LEADER_LOCATOR):
+    if key not in (DELIVERY_LIMIT, TARGET_GROUP_SIZE, QUEUE_LEADER_LOCATOR):
         raise Refusal(PRECONDITION_FAILED, f"'{key}' is not a recognised policy setting")
     if operator and key not in OPERATOR_KEYS:
         raise Refusal(
             PRECONDITION_FAILED, f"'{key}' is not a recognised setting of operator policies"
         )
     shown = msgspec.json.encode(value).decode()
-    if key == TARGET_GROUP_SIZE:
+    if key == DELIVERY_LIMIT:
+        if not isinstance(value, int) or isinstance(value, bool) or abs(value) > DELIVERY_LIMIT_MAX:
+            raise Refusal(PRECONDITION_FAILED, f"{shown} is not a valid delivery limit")
+    elif key == TARGET_GROUP_SIZE:
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise Refusal(
                 PRECONDITION_FAILED,

@@ -39,6 +39,7 @@ def node_row(node: NodeRecord) -> list[Any]:
         node.newest,
         node.boot,
         node.round,
+        node.version,
     ]
 
 
@@ -52,6 +53,8 @@ def read_node(row: list[Any]) -> NodeRecord:
     if len(row) > 8:
         node.boot = row[8]
         node.round = row[9]
+    if len(row) > 10:
+        node.version = row[10]
     return node
 
 

@@ -14,6 +14,7 @@ from warren.metadata.rows import EncodedRows
 from warren.queue_types import QueueType, type_of
 from warren.routing.bindings import Binding
 from warren.routing.router import Router
+from warren.versions import OLDEST
 from warren.wire.amqp091.table import Table
 
 #: A binding as the tables know it; routing shares the object.
@@ -44,6 +45,7 @@ class NodeRecord:
         nonce: What that life drew to know its own `NodeUp` by.
         boot: How often its data directory had been started by then.
         round: Number of the newest round of its log that it said is durable.
+        version: The newest cluster version that it knew at its last start.
     """
 
     def __init__(self, name: str, uid: bytes, host: str, port: int, incarnation: i64) -> None:
@@ -57,6 +59,7 @@ class NodeRecord:
         self.nonce: bytes = b""
         self.boot: int = 0
         self.round: int = 0
+        self.version: int = OLDEST
 
 
 @final

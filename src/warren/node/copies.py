@@ -71,7 +71,7 @@ def start(node: Node, record: QueueRecord, replayer: NodeReplayer | None) -> Log
         # In the place of one that is damaged. What says so is written before that one is dropped.
         log.save_state(recovered.hard_state.encode(), None)
         log.reset_for_install()
-    limit = node.settings.delivery_limit
+    limit = node.policies.delivery_limit(record.vhost, record.name, record.kind)
     queue = QuorumQueue(node, record.vhost, record.name, log, fifo, limit)
     member = node.cluster.add(log, queue, recovered)
     queue.group = member

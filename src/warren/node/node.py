@@ -37,6 +37,7 @@ from warren.node.cluster.dispatch import Cluster, NoPeers
 from warren.node.cluster.membership import Membership
 from warren.node.cluster.queue_members import QueueMembers
 from warren.node.cluster.reconcile import Reconciler
+from warren.node.policies import QueuePolicies
 from warren.node.remote.proxying import Remotes
 from warren.node.repairs import Repairs
 from warren.node.replay import NodeReplayer
@@ -114,6 +115,7 @@ class Node(Broker):
         self.membership: Membership = Membership(self)
         self.queue_members: QueueMembers = QueueMembers(self)
         self.reconciler: Reconciler = Reconciler(self)
+        self.policies: QueuePolicies = QueuePolicies(self)
         self.repairs: Repairs = Repairs(self)
         self.vhosts: NodeVhosts = NodeVhosts(
             self.tables,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
-from warren.errors import CorruptRecord
+from warren.errors import CorruptRecord, StorageError
 from warren.limits import CHANGES_AT_ONCE_MAX
 from warren.log.batch import KIND_COMMAND, Batch
 from warren.log.runlist import NO_RUNS, KnownRuns, LiveRuns
@@ -38,6 +38,7 @@ from warren.replication.machine import Machine
 from warren.replication.member import Member
 from warren.replication.raft_entries import RAFT_SESSION
 from warren.replication.recovered import Recovered
+from warren.versions import too_new
 from warren.vhost.pending import Resumable
 
 if TYPE_CHECKING:
@@ -135,6 +136,7 @@ class Tables(Machine):
             machine.restore(replayer.tables_state)
         for index, payload in replayer.tables_entries:
             machine.apply(index, self._logged(index, payload))
+        self._check_version()
         if node.settings.former_uid:
             self._begin_anew(replayer)
         recovered = replayer.groups.get(METADATA_GROUP)
@@ -245,7 +247,11 @@ class Tables(Machine):
         if member.raft.is_leader and not machine.cluster_id and not machine.nodes:
             if not member.raft.can_propose():
                 return
-            member.propose_plain(commands.encode(commands.BeginCluster(node.random.bytes(16))))
+            member.propose_plain(
+                commands.encode(
+                    commands.BeginCluster(node.random.bytes(16), settings.cluster_version_max)
+                )
+            )
             add = commands.AddNode(
                 settings.node_name,
                 node.uid,
@@ -256,9 +262,31 @@ class Tables(Machine):
             member.propose_plain(commands.encode(add))
         if member.raft.is_leader or settings.node_name in machine.nodes:
             up = commands.NodeUp(
-                settings.node_name, node.uid, node.nonce, settings.boot, int(node.first_round)
+                settings.node_name,
+                node.uid,
+                node.nonce,
+                settings.boot,
+                int(node.first_round),
+                settings.cluster_version_max,
             )
             self._announcing = self._have_done(up)
+
+    def _raise_version(self) -> None:
+        """As leader: have the cluster move up to the newest version that all its nodes know."""
+        member = self._tables_member()
+        common = self.machine.common_version()
+        if common > self.machine.version and member.raft.can_propose():
+            member.propose_plain(commands.encode(commands.RaiseVersion(common)))
+
+    def _check_version(self) -> None:
+        """Go no further with a cluster that has moved on to what this node does not know.
+
+        Raises:
+            StorageError: It has.
+        """
+        known = self._node.settings.cluster_version_max
+        if self.machine.version > known:
+            raise StorageError(too_new("the cluster", self.machine.version, known))
 
     def _have_done(self, command: commands.Command) -> bool:
         """Have the leader log a command, which may get lost; whether it was sent off."""
@@ -286,6 +314,7 @@ class Tables(Machine):
             self._announcing = False
             self.announce()
             self._ask_for_sessions()
+            self._raise_version()
             if not member.raft.leader:
                 self._let_go()
 
@@ -343,6 +372,7 @@ class Tables(Machine):
         self._announcing = False
         self.announce()
         self._ask_for_sessions()
+        self._raise_version()
 
     def leased(self, queue: Queue) -> None:
         """Readers have taken over a group of a queue: mind their leases."""
@@ -364,6 +394,7 @@ class Tables(Machine):
         anew = self._anew
         if anew is None:
             outcome = self.machine.apply(batch.index, command)
+            self._check_version()
             self._act(outcome, batch.index)
         else:
             outcome = anew.apply(batch.index, command)
@@ -411,6 +442,7 @@ class Tables(Machine):
                 return
             self._anew = None
         self.machine.restore(state)
+        self._check_version()
         for here in self.vhosts.values():
             for queue in list(here.queues.values()):
                 now = self.machine.queue(here.name, queue.name)
@@ -436,6 +468,7 @@ class Tables(Machine):
         self._node.membership.nodes_changed()
         self._node.reconciler.nodes_changed()
         self._node.reconciler.trigger()
+        self._node.policies.changed()
         for group_id in self.logged:
             self._node.membership.unsettle(group_id)
         self._node.cluster.close_sessions()
@@ -666,15 +699,18 @@ class Tables(Machine):
             self._node.membership.nodes_changed()
             self._node.reconciler.nodes_changed()
             self.announce()
+            self._raise_version()
         for record in outcome.members_changed:
             self._members_set(record)
         if outcome.policies_changed:
+            self._node.policies.changed()
             self._node.reconciler.trigger()
         up = outcome.node_up
         if up is not None:
             if up.name == self._node.settings.node_name and up.nonce == self._node.nonce:
                 self._begin_session(index)
             self._node.cluster.close_sessions()
+            self._raise_version()
         given = outcome.more_sessions
         if given is not None:
             if given.name == self._node.settings.node_name:

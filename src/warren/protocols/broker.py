@@ -13,6 +13,7 @@ from warren.ports import Work
 from warren.protocols.client import ClientConnection, EndOfTurn
 from warren.protocols.output import OutputHost
 from warren.queues.queue import Host
+from warren.versions import NEWEST
 from warren.vhost.handle import VhostHandle
 from warren.vhost.pending import Resumable
 
@@ -63,6 +64,7 @@ class Settings:
         reconciles: Whether queues with too few members get more; see `node.reconcile`.
         reconcile_target: How many they are to have; 0 if only their arguments say so.
         reconcile_interval_ms: How often that is looked at.
+        cluster_version_max: The newest cluster version that this node uses; see `warren.versions`.
         reconcile_trigger_ms: How long after a change of the cluster it is looked at.
     """
 
@@ -76,6 +78,7 @@ class Settings:
         self.cluster_host: str = ""
         self.cluster_port: int = 0
         self.join: bool = False
+        self.cluster_version_max: int = NEWEST
         self.frame_max: int = 131_072
         self.channel_max: int = 2_047
         self.heartbeat_s: int = 60

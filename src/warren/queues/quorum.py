@@ -21,7 +21,7 @@ from warren.log.group import GroupLog
 from warren.ports import Work
 from warren.queue_types import QUORUM
 from warren.queues.fifo import commands
-from warren.queues.fifo.config import NOT_SET_UP, Config
+from warren.queues.fifo.config import NOT_SET_UP, Config, write_delivery_limit
 from warren.queues.fifo.consumers import Limiter
 from warren.queues.fifo.effects import Delivery, Effects, Reply
 from warren.queues.fifo.entry import Encoded, Enqueue, Meta
@@ -62,7 +62,7 @@ class QuorumQueue(TableQueue, Machine):
     ) -> None:
         """
         Args:
-            delivery_limit: What the machine is set up with, if this node is the first to lead.
+            delivery_limit: What policies, or else the node, have a message survive.
         """
         super().__init__(host, vhost, name, QUORUM, fifo, log)
         self._delivery_limit: i64 = delivery_limit
@@ -118,8 +118,27 @@ class QuorumQueue(TableQueue, Machine):
         if self.fifo.config.delivery_limit == NOT_SET_UP:
             fields = BytesWriter()
             Config(self._delivery_limit, False).encode(fields)
-            commands.config(self._commands, fields.getvalue())
-            self._command()
+            self._configure(fields)
+        elif self.fifo.config.delivery_limit != self._delivery_limit:
+            # Policies changed while there was no leader, or the one before was gone too soon.
+            self._log_delivery_limit()
+
+    def set_delivery_limit(self, limit: i64) -> None:
+        """Have the log say what policies now have a message survive (POI-05)."""
+        # What was asked for last counts, too: it may be on its way into the log.
+        changes = limit != self._delivery_limit or limit != self.fifo.config.delivery_limit
+        self._delivery_limit = limit
+        if changes and self.fifo.config.delivery_limit != NOT_SET_UP and self._group().leads():
+            self._log_delivery_limit()
+
+    def _log_delivery_limit(self) -> None:
+        fields = BytesWriter()
+        write_delivery_limit(fields, self._delivery_limit)
+        self._configure(fields)
+
+    def _configure(self, fields: BytesWriter) -> None:
+        commands.config(self._commands, fields.getvalue())
+        self._command()
 
     def pause(self, consumer_id: i64) -> None:
         """Go on: what a consumer is handed is for all members to say, and its link keeps it."""

@@ -64,7 +64,6 @@ ASK_AGAIN_SECONDS = 1.0
 HAND_OVER_SECONDS = 2.0
 """How long an orderly stop tries to give the lead of groups to other nodes."""
 HAND_OVER_POLL_SECONDS = 0.01
-MACHINE_VERSION = 2
 FORGOTTEN_SECONDS = 3.0
 """So long all nodes that answer have to say that the cluster has this one no more."""
 START_AGAIN = -1
@@ -121,6 +120,10 @@ class NodeLinks(PeerListener):
     def forgotten(self, peer: str) -> None:
         """A node says that the cluster has this one no more."""
         self._server.forgotten(peer)
+
+    def behind(self, peer: str) -> None:
+        """This node is of an older release than the cluster can go back to."""
+        self._server.behind(peer)
 
     def received(self, peer: str, message: bytes) -> None:
         """A message came."""
@@ -244,7 +247,7 @@ class Server(OperatorHost):
             NO_CLUSTER if self._identity.former_uid else self._identity.cluster_id or NO_CLUSTER,
             self._identity.boot,
             __version__,
-            MACHINE_VERSION,
+            config.cluster_version_max,
             settings.cluster_host,
             settings.cluster_port,
             self._identity.life,
@@ -540,6 +543,16 @@ class Server(OperatorHost):
                 "empty directory, and --join for a node that is to come back"
             )
             self.stop(0)
+
+    def behind(self, peer: str) -> None:
+        """A node of the cluster says that this one's release is too old."""
+        if not self._stopping.done():
+            self._farewell = (
+                f"the cluster has moved on, as node {peer} says, and this node knows versions up "
+                f"to {self.config.cluster_version_max}: start a newer release, or take "
+                "cluster.version_max out of its configuration"
+            )
+            self.stop(1)
 
     def wanted(self) -> None:
         """A node has a link with this one."""

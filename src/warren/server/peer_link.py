@@ -349,6 +349,8 @@ class PeerLink(asyncio.Protocol, OperatorLink):
                 self._network.listener.outdated(hello.name)
             elif refusal.code == codes.FORGOTTEN:
                 self._network.listener.forgotten(hello.name)
+            elif refusal.code == codes.BEHIND:
+                self._network.listener.behind(hello.name)
         self._complain(str(refusal.code), refusal.text)
         transport = self._transport
         if transport is None or refusal.theirs or refusal.code == codes.GARBAGE:

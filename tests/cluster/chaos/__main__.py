@@ -41,7 +41,7 @@ def main() -> int:
     logging.disable()
     words.folder.mkdir(parents=True, exist_ok=True)
     history = History(words.folder / "history")
-    lab = Lab(words.folder, words.nodes)
+    lab = Lab(words.folder, words.nodes, *KINDS[words.fault].options)
     try:
         lab.start()
         run(words, lab, history)
@@ -74,6 +74,8 @@ def run(words: argparse.Namespace, lab: Lab, history: History) -> None:
         log.note("fault", "invoke", what=what)
         end()
         log.note("fault", "ok", what=what)
+    lab.whole(names)
+    fault.over()
     lab.whole(names)
     go_on(publishers, consumers)
     finish(work, lab, publishers, consumers, names, log)

@@ -7,10 +7,14 @@ import random
 import signal
 from collections.abc import Callable
 
-from tests.cluster.chaos.lab import Lab
+from tests.clients.support import eventually
+from tests.cluster.chaos.lab import HEALED_S, Lab
 from tests.cluster.nodes import Node, wait_s
+from warren.versions import NEWEST, OLDEST
 
 LEADER_SHARE = 0.5
+OLDER = ("--set", f"cluster.version_max={OLDEST}")
+"""Makes a node what an older release is to the others."""
 
 
 class Fault:
@@ -22,8 +26,14 @@ class Fault:
         seconds_max: The longest that a node stands still.
     """
 
+    options: tuple[str, ...] = ()
+    """With which the nodes start at first."""
+
     def __init__(self, lab: Lab, dice: random.Random, seconds_max: float) -> None:
         self.lab, self.dice, self.seconds_max = lab, dice, seconds_max
+
+    def over(self) -> None:
+        """Look at what it all should have come to."""
 
     def strike(self, leader: Node) -> tuple[str, Callable[[], None]]:
         """Begin; gives what was done, and how to end it."""
@@ -133,4 +143,54 @@ class Cut(Fault):
         return f"{victim} deaf", [(other, victim) for other in others]
 
 
-KINDS: dict[str, type[Fault]] = {"kill": Kill, "stop": Stop, "cut": Cut}
+class Upgrade(Fault):
+    """One node after the other gets a newer release; the leader's is the second."""
+
+    options = OLDER
+
+    def __init__(self, lab: Lab, dice: random.Random, seconds_max: float) -> None:
+        super().__init__(lab, dice, seconds_max)
+        self._older = list(lab.cluster.nodes)
+
+    def strike(self, leader: Node) -> tuple[str, Callable[[], None]]:
+        """End a node of the older release, most of the time in good order."""
+        assert self._versions() == {OLDEST}
+        others = [node for node in self._older if node is not leader]
+        node = (
+            leader if len(self._older) < len(self.lab.cluster.nodes) else self.dice.choice(others)
+        )
+        if node not in self._older:
+            node = self._older[0]
+        self._older.remove(node)
+        kills = self.dice.random() < 0.3
+        if kills:
+            node.broker.kill()
+        else:
+            node.broker.stop()
+
+        def start() -> None:
+            at = node.broker.options.index(OLDER[1]) - 1
+            del node.broker.options[at : at + len(OLDER)]
+            node.broker.launch()
+
+        return f"upgrade {node.name}{' after a kill' if kills else ''}", start
+
+    def over(self) -> None:
+        """All have moved up, and no node goes back."""
+        eventually(lambda: self._versions() == {NEWEST}, HEALED_S)
+        node = self.lab.cluster.nodes[0]
+        node.broker.stop()
+        node.broker.options += OLDER
+        node.broker.launch()
+        node.says(f"this node knows versions up to {OLDEST}")
+        node.broker.kill()
+        del node.broker.options[-len(OLDER) :]
+        node.broker.start()
+
+    def _versions(self) -> set[int]:
+        """The cluster version as each node sees it that answers."""
+        seen = [self.lab.status(node) for node in self.lab.cluster.nodes]
+        return {status["cluster_version"] for status in seen if status is not None}
+
+
+KINDS: dict[str, type[Fault]] = {"kill": Kill, "stop": Stop, "cut": Cut, "upgrade": Upgrade}

@@ -22,13 +22,18 @@ SECRET = "the-secret-of-this-lab"
 class Lab:
     """The cluster, its network, and what is seen of it.
 
+    Args:
+        folder: For the nodes' data and logs.
+        count: How many nodes.
+        options: Further ones of all nodes.
+
     Attributes:
         net: The network.
         cluster: The nodes.
         frozen: Names of nodes that stand still.
     """
 
-    def __init__(self, folder: Path, count: int) -> None:
+    def __init__(self, folder: Path, count: int, *options: str) -> None:
         self.net = Net()
         self.frozen: set[str] = set()
         self._folder = folder
@@ -39,6 +44,7 @@ class Lab:
             self.net.add(place)
             words = [] if place == 1 else ["--join", f"{address(1)}:{CLUSTER_PORT}"]
             words += ["--cluster-host", address(place), "--set", "loopback_users.guest=false"]
+            words += options
             self.cluster.new(f"n{place}", *words, port=CLUSTER_PORT)
 
     def _make(self, *options: str) -> Broker:

@@ -69,7 +69,11 @@ def run(words: argparse.Namespace) -> int:
 
 def describe(status: Status, queues: list[QueueRow]) -> str:
     """A status in words: a line for each node and each queue."""
-    lines = [f"cluster {status.cluster}, as node {status.node} sees it", *nodes(status)]
+    lines = [
+        f"cluster {status.cluster}, version {status.cluster_version}, "
+        f"as node {status.node} sees it",
+        *nodes(status),
+    ]
     for queue in queues:
         where = f"leader {queue.leader or '-'}"
         if queue.members:
@@ -90,5 +94,7 @@ def nodes(status: Status) -> list[str]:
     for node in status.nodes:
         state = "running" if node.running else "down"
         leads = " leads" if node.name == status.leader else ""
-        lines.append(f"node  {node.name}  {node.address}  {state}{leads}")
+        known = node.cluster_version
+        newer = "" if known == status.cluster_version else f"  knows version {known}"
+        lines.append(f"node  {node.name}  {node.address}  {state}{leads}{newer}")
     return lines

@@ -153,6 +153,7 @@ class NodeRow(Row):
     name: Annotated[str, Meta(description="the node's name, by the metadata")]
     address: Annotated[str, Meta(description="host:port of its cluster listener, by the metadata")]
     running: Annotated[bool, Meta(description="whether it is up, as far as this node knows")]
+    cluster_version: Annotated[int, Meta(description="the newest that it knew at its last start")]
 
 
 class MemberState(msgspec.Struct, kw_only=True):
@@ -193,6 +194,7 @@ class Status(msgspec.Struct, kw_only=True):
 
     Attributes:
         cluster: The cluster's id, in hex.
+        cluster_version: What all its nodes may use, see `warren.versions`.
         node: The node that answers.
         leader: The node that leads the tables; empty if none is known that runs.
         problem: Why there is none; else empty.
@@ -204,6 +206,7 @@ class Status(msgspec.Struct, kw_only=True):
     """
 
     cluster: str
+    cluster_version: int
     node: str
     leader: str
     problem: str

@@ -8,6 +8,7 @@ from warren.errors import NO_MAJORITY, PRECONDITION_FAILED, Refusal
 from warren.metadata.commands import Command
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.outcome import Outcome
+from warren.metadata.version_checks import check_version
 from warren.node.cluster.queue_members import Majority, QueueMembers
 from warren.node.node import Node
 from warren.vhost.pending import PendingRequest, TablesChanged
@@ -65,7 +66,12 @@ class AdminService:
             raise Refusal(PRECONDITION_FAILED, f"node '{node}' is not running: start it first")
 
     def submit(self, command: Command, pending: PendingRequest) -> None:
-        """Have a change of the tables logged; the request is told when it is in force here."""
+        """Have a change of the tables logged; the request is told when it is in force here.
+
+        Raises:
+            Refusal: `PRECONDITION_FAILED`, some node of the cluster would not understand it.
+        """
+        check_version(self.machine, command)
         self.host.guarded(lambda: self.node.tables.submit(command, TableChange(pending)))
         self.host.after_event()
 

@@ -28,11 +28,17 @@ async def status(service: AdminService, caller: Caller) -> Status:
     raised = int(node.alarms())
     return Status(
         cluster=machine.cluster_id.hex(),
+        cluster_version=machine.version,
         node=service.own_name,
         leader=leader,
         problem="" if leader else f"waits {what_it_waits_for(members.tables_majority())}",
         nodes=[
-            NodeRow(name=row.name, address=f"{row.host}:{row.port}", running=row.name in up)
+            NodeRow(
+                name=row.name,
+                address=f"{row.host}:{row.port}",
+                running=row.name in up,
+                cluster_version=row.version,
+            )
             for row in machine.nodes.values()
         ],
         connections=len(node.connections),

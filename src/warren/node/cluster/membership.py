@@ -116,6 +116,8 @@ class Membership:
     def judge(self, hello: PeerHello) -> int:
         """Whether a link with a node is wanted; 0 or the code of a refusal."""
         machine = self._node.tables.machine
+        if hello.cluster_version < machine.version:
+            return codes.BEHIND
         if self._is_outdated(hello):
             # Before it drops what it has, others must have a majority without it.
             goes_on = self._node.tables.has_majority_without(hello.name)

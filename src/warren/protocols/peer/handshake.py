@@ -65,8 +65,8 @@ REFUSED: Final = 5
 
 KEY_SALT: Final = b"warren peer link 1"
 KEY_ROUNDS: Final = 1 << 14
-ROLE_DIALLER: Final = PREAMBLE + b" dialler "
-ROLE_ACCEPTOR: Final = PREAMBLE + b" acceptor "
+ROLE_DIALLER: Final = b" dialler "
+ROLE_ACCEPTOR: Final = b" acceptor "
 
 
 def derive_key(secret: bytes) -> bytes:
@@ -130,6 +130,7 @@ class Handshake:
         self._cluster_id: bytes = own.cluster_id
         self._own_hello: bytes = hello_frame(Introduction(nonce, dialled, own))
         self._their_hello: bytes = b""
+        self._their_preamble: bytes = b""
         self._their_dialled: str = ""
         self._proven: bool = False
         self._tail: bytes = b""
@@ -202,7 +203,9 @@ class Handshake:
             self.refuse(codes.GARBAGE)
             return 0
         self.state = AWAIT_HELLO
-        if data[7] != VERSION_NUMBER:
+        self._their_preamble = data[:PREAMBLE_BYTES]
+        # An end of a later release goes on in this version, which is how it is answered.
+        if data[7] < VERSION_NUMBER:
             self.refuse(codes.VERSION, f"{data[7]} there, {VERSION_NUMBER} here")
         return PREAMBLE_BYTES
 
@@ -261,9 +264,11 @@ class Handshake:
 
     def _mac(self, role: bytes) -> bytes:
         """A proof for the end that has this role."""
+        own = PREAMBLE + self._own_hello
+        theirs = self._their_preamble + self._their_hello
         mac = hmac.new(self._key, role, "sha256")
-        mac.update(self._own_hello if self._dials else self._their_hello)
-        mac.update(self._their_hello if self._dials else self._own_hello)
+        mac.update(own if self._dials else theirs)
+        mac.update(theirs if self._dials else own)
         return mac.digest()
 
     def _judge(self) -> bool:

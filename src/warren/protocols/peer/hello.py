@@ -6,7 +6,7 @@ All numbers are little-endian. Each end begins with a preamble of eight bytes; f
     frame      u32 size, u8 kind, body            size counts kind and body, at most 2048
 
     1 HELLO    nonce (32), dialled name, name, node uid (16), cluster id (16), u64 boot,
-               software version, u32 machine version, host, u16 port, life (16), u64 round,
+               software version, u32 cluster version, host, u16 port, life (16), u64 round,
                former uid (16, zeros for none), u8 count of earlier lives, each 16 bytes; what
                follows is for later versions
     2 PROOF    HMAC-SHA256 (32)
@@ -92,7 +92,7 @@ def hello_frame(introduction: Introduction) -> bytes:
             hello.cluster_id,
             hello.boot.to_bytes(8, "little"),
             _text(hello.software_version, VERSION_BYTES_MAX),
-            hello.machine_version.to_bytes(4, "little"),
+            hello.cluster_version.to_bytes(4, "little"),
             _text(hello.host, NAME_BYTES_MAX),
             hello.port.to_bytes(2, "little"),
             hello.life or NO_ID,

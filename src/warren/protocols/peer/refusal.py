@@ -27,6 +27,7 @@ DAMAGED: Final = 17
 OUTDATED: Final = 18
 OLDER: Final = 19
 FORGOTTEN: Final = 20
+BEHIND: Final = 21
 
 TEXTS: Final[dict[int, str]] = {
     GARBAGE: "what came from there is not the protocol of Warren's nodes; check host and port",
@@ -52,6 +53,8 @@ TEXTS: Final[dict[int, str]] = {
     "anew once the others are a majority without it",
     FORGOTTEN: "the cluster, of which a majority runs, does not have the node any more: it was "
     "forgotten, and joins anew with an empty data directory only",
+    BEHIND: "the cluster has moved on to a version that the node's release does not know: start a "
+    "newer release there",
     RENAMED: "the node's data directory belongs to a node of another name; a node cannot change it",
 }
 

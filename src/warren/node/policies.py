@@ -1,0 +1,62 @@
+"""Policies that change what queues are set up with, of those that exist, too (POI-05, ARG-10).
+
+Every node tells its queues what policies make of them; a queue's leader has its log say so, so that
+all members follow at the same entry.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, final
+
+from mypy_extensions import i64
+
+from warren.metadata.policies import policy_value
+from warren.ports import Work
+from warren.queue_types import DELIVERY_LIMIT
+from warren.queues.logged import LoggedQueue
+
+if TYPE_CHECKING:
+    from warren.node.node import Node
+
+MATCHES_MAX: Final = 4_096
+"""So many patterns are tried on names of queues in one turn."""
+
+
+@final
+class QueuePolicies(Work):
+    """See the module's head."""
+
+    def __init__(self, node: Node) -> None:
+        self._node: Node = node
+        self._left: list[LoggedQueue] = []
+        """Queues that are yet to be told."""
+        self._at_work: bool = False
+
+    def delivery_limit(self, vhost: str, name: str, kind: str) -> i64:
+        """The delivery limit of a queue, whether it is here yet or not (POI-03)."""
+        tables = self._node.tables.machine.vhosts.get(vhost)
+        found = None if tables is None else policy_value(tables, name, kind, DELIVERY_LIMIT)
+        return self._node.settings.delivery_limit if found is None else i64(int(found))
+
+    def changed(self) -> None:
+        """What policies say of queues may be something else now: tell them all, in later turns."""
+        self._left = list(self._node.tables.logged.values())
+        if not self._at_work:
+            self._at_work = True
+            self._node.do_in_parts(self)
+
+    def go_on(self) -> bool:
+        """Tell some of the queues."""
+        policies = 1
+        for tables in self._node.tables.machine.vhosts.values():
+            policies = max(policies, len(tables.policies) + len(tables.operator_policies))
+        for _ in range(max(1, MATCHES_MAX // policies)):
+            if not self._left:
+                self._at_work = False
+                return True
+            queue = self._left.pop()
+            if not queue.deleted:
+                queue.set_delivery_limit(
+                    self.delivery_limit(queue.vhost, queue.name, queue.type.name)
+                )
+        return False

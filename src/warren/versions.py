@@ -1,0 +1,36 @@
+"""The cluster version: what all nodes of a cluster understand, so that two releases can run in one.
+
+It is one number for all that nodes agree on: commands in the logs of the metadata store and of
+queues, state in snapshots that travel, record batches, and messages between nodes. A release knows
+every version from `OLDEST` to `NEWEST`. Each node says its newest with each start; the metadata
+store keeps the cluster's, which moves up when every node knows a newer one and never moves down.
+What is newer than the cluster's version is not written and not sent. See docs/upgrading.md.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+OLDEST: Final = 1
+"""The first release that others can be mixed with, 0.1.0, knows it."""
+NEWEST: Final = 2
+
+POLICY_DELIVERY_LIMIT: Final = 2
+"""Policies may set `delivery-limit`, which a queue's leader logs for a queue that exists."""
+
+FEATURES: Final = {"policy_delivery_limit": POLICY_DELIVERY_LIMIT}
+"""What each version after the oldest brings, by name."""
+
+
+def too_new(what: str, version: int, known: int) -> str:
+    """The text for what a later release wrote, or a cluster that has moved on.
+
+    Args:
+        what: What has the version, such as "the cluster".
+        version: That version.
+        known: The newest one that this node may use.
+    """
+    return (
+        f"{what} is of cluster version {version}, and this node knows versions up to {known}: "
+        "start the release that wrote it, or a newer one"
+    )

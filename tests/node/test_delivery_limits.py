@@ -1,0 +1,119 @@
+"""How many returns a message survives: what policies say counts for queues that exist, too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.node.pair import Client, Pair, Station
+from warren.metadata.commands import ClearPolicy, SetPolicy
+from warren.wire.amqp091 import spec
+
+QUEUE = "orders"
+
+
+def set_policy(pair: Pair, definition: dict[str, Any], operator: bool = False) -> None:
+    command = SetPolicy("/", "p", operator, "^ord", "quorum_queues", 0, definition)
+    pair.b.node.tables.submit(command, None)
+
+
+def limits(pair: Pair) -> set[int]:
+    """The limit in force on each node."""
+    stations: list[Station] = list(pair.stations.values())
+    return {int(station.queue(QUEUE).fifo.config.delivery_limit) for station in stations}
+
+
+def returned(client: Client, times: int) -> bool:
+    """Reject a message so often; whether it is still there."""
+    for _ in range(times):
+        got = client.get(QUEUE)
+        if got is None:
+            return False
+        client.send(spec.BasicReject(got.tag, True))
+    got = client.get(QUEUE)
+    if got is not None:
+        client.ack(got.tag)
+    return got is not None
+
+
+def with_queue() -> tuple[Pair, Client]:
+    pair = Pair()
+    client = pair.a.client()
+    client.declare(QUEUE, kind="quorum")
+    pair.until(lambda: QUEUE in pair.b.node.tables.vhosts["/"].queues and limits(pair) == {20})
+    return pair, client
+
+
+@pytest.mark.rule("POI-03", "POI-05", "POI-06")
+def test_a_policy_counts_for_a_queue_that_exists_and_ends_with_it() -> None:
+    pair, client = with_queue()
+    set_policy(pair, {"delivery-limit": 2})
+    pair.until(lambda: limits(pair) == {2})
+    client.publish_confirmed(QUEUE, 1)
+    assert returned(client, 2)
+    client.publish_confirmed(QUEUE, 1)
+    assert not returned(client, 3)
+    pair.b.node.tables.submit(ClearPolicy("/", "p", False), None)
+    pair.until(lambda: limits(pair) == {20})
+    client.publish_confirmed(QUEUE, 1)
+    assert returned(client, 20)
+    client.publish_confirmed(QUEUE, 1)
+    assert not returned(client, 21)
+
+
+@pytest.mark.rule("POI-07")
+def test_a_policy_takes_the_limit_away() -> None:
+    pair, client = with_queue()
+    set_policy(pair, {"delivery-limit": -1})
+    pair.until(lambda: limits(pair) == {-1})
+    client.publish_confirmed(QUEUE, 1)
+    assert returned(client, 40)
+
+
+def test_of_two_policies_the_stricter_limit_counts() -> None:
+    pair, _ = with_queue()
+    set_policy(pair, {"delivery-limit": 7})
+    set_policy(pair, {"delivery-limit": 5}, operator=True)
+    pair.until(lambda: limits(pair) == {5})
+    set_policy(pair, {"delivery-limit": -1})
+    pair.until(lambda: limits(pair) == {5})
+    set_policy(pair, {"delivery-limit": -1}, operator=True)
+    pair.until(lambda: limits(pair) == {-1})
+
+
+def test_policies_that_follow_each_other_at_once_leave_the_last() -> None:
+    pair, _ = with_queue()
+    for limit in (3, 20, 4, 20):
+        set_policy(pair, {"delivery-limit": limit})
+    pair.until(lambda: limits(pair) == {20})
+    pair.settle(50)
+    assert limits(pair) == {20}
+
+
+def test_a_queue_that_is_declared_later_has_it_from_the_start() -> None:
+    pair, client = with_queue()
+    set_policy(pair, {"delivery-limit": 3})
+    pair.until(lambda: limits(pair) == {3})
+    client.declare("orders-2", kind="quorum")
+    queue = pair.a.queue("orders-2")
+    pair.until(lambda: int(queue.fifo.config.delivery_limit) == 3)
+
+
+def test_who_leads_next_goes_by_the_policy_that_was_set_without_a_leader() -> None:
+    """The node that led is gone before it could log the change."""
+    pair = Pair()
+    pair.minds_seconds = True
+    pair.add("c")
+    client = pair.a.client()
+    client.declare(QUEUE, kind="quorum")
+    pair.until(lambda: limits(pair) == {20})
+    leader = next(s for s in pair.stations.values() if s.queue(QUEUE).group.leads())
+    others = [station for station in pair.stations.values() if station is not leader]
+    leader.kill()
+    others[0].node.tables.submit(
+        SetPolicy("/", "p", False, "^ord", "queues", 0, {"delivery-limit": 6}), None
+    )
+    pair.until(lambda: {int(s.queue(QUEUE).fifo.config.delivery_limit) for s in others} == {6})
+    leader.start()
+    pair.until(lambda: leader.node.ready and limits(pair) == {6})

@@ -1,0 +1,196 @@
+"""Nodes of two releases in one cluster: what the older one does not know waits for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.node.pair import Pair, Station
+from warren.errors import CorruptRecord, Refusal, StorageError
+from warren.metadata import commands
+from warren.metadata.foreign_checks import foreign_command
+from warren.metadata.machine import MetadataMachine
+from warren.metadata.version_checks import check_version
+from warren.protocols.broker import Settings
+from warren.protocols.peer import refusal as codes
+from warren.versions import NEWEST, OLDEST
+
+QUEUE = "orders"
+
+
+class Releases:
+    """Which cluster version each node knows at its next start."""
+
+    def __init__(self, known: int) -> None:
+        self.known: dict[str, int] = {}
+        self._else = known
+
+    def configure(self, settings: Settings) -> None:
+        settings.cluster_version_max = self.known.get(settings.node_name, self._else)
+
+
+def three(known: int) -> tuple[Pair, Releases]:
+    """Nodes a, b and c, with a replicated queue."""
+    releases = Releases(known)
+    pair = Pair(configure=releases.configure)
+    pair.minds_seconds = True
+    pair.add("c")
+    pair.a.client().declare(QUEUE, kind="quorum")
+    return pair, releases
+
+
+def versions(pair: Pair) -> list[int]:
+    """The cluster version by the tables of each node that runs."""
+    stations = pair.stations.values()
+    return [station.node.tables.machine.version for station in stations if station.alive]
+
+
+def restart(pair: Pair, releases: Releases, name: str, known: int) -> None:
+    """Another release, on the same disk."""
+    station = pair.stations[name]
+    station.kill()
+    releases.known[name] = known
+    station.start()
+    pair.until(lambda: station.node.ready)
+
+
+def other(pair: Pair, name: str) -> Station:
+    return next(station for station in pair.stations.values() if station.name != name)
+
+
+def limit_of(definition: dict[str, Any]) -> commands.SetPolicy:
+    return commands.SetPolicy("/", "p", False, ".*", "queues", 0, definition)
+
+
+def test_a_new_cluster_begins_with_what_its_first_node_knows() -> None:
+    assert versions(Pair(alone=True)) == [NEWEST]
+    pair, _ = three(OLDEST)
+    assert versions(pair) == [OLDEST] * 3
+
+
+def test_a_cluster_moves_up_when_the_last_node_can_and_loses_nothing() -> None:
+    pair, releases = three(OLDEST)
+    sent = 0
+    for name in ("b", "c", "a"):
+        client = other(pair, name).client()
+        client.publish_confirmed(QUEUE, 10)
+        sent += 10
+        assert set(versions(pair)) == {OLDEST}
+        restart(pair, releases, name, NEWEST)
+    pair.until(lambda: versions(pair) == [NEWEST] * 3)
+    client = pair.b.client()
+    for _ in range(sent):
+        got = client.get(QUEUE)
+        assert got is not None
+        client.ack(got.tag)
+    assert client.get(QUEUE) is None
+    for station in pair.stations.values():
+        station.kill()
+        station.start()
+    pair.until(lambda: versions(pair) == [NEWEST] * 3)
+
+
+def test_a_node_that_is_down_keeps_the_cluster_back_until_it_is_newer_or_gone() -> None:
+    pair, releases = three(OLDEST)
+    pair.stations["c"].kill()
+    for name in ("b", "a"):
+        restart(pair, releases, name, NEWEST)
+    pair.settle(100)
+    assert versions(pair) == [OLDEST] * 2
+    pair.a.node.tables.submit(commands.RemoveNode("c", True), None)
+    pair.until(lambda: versions(pair) == [NEWEST] * 2)
+
+
+def test_a_change_that_some_node_would_not_understand_is_refused_by_name() -> None:
+    pair, releases = three(NEWEST)
+    assert versions(pair) == [NEWEST] * 3
+    check_version(pair.a.node.tables.machine, limit_of({"delivery-limit": 3}))
+    older, releases = three(OLDEST)
+    machine = older.a.node.tables.machine
+    check_version(machine, limit_of({"target-group-size": 3}))
+    with pytest.raises(Refusal, match="needs cluster version 2.*at 1.* on a, b, c$"):
+        check_version(machine, limit_of({"delivery-limit": 3}))
+    for name in ("c", "a"):
+        restart(older, releases, name, NEWEST)
+    machine = older.a.node.tables.machine
+    with pytest.raises(Refusal, match=r"let cluster\.version_max be 2, on b$"):
+        check_version(machine, limit_of({"delivery-limit": 3}))
+
+
+def test_an_older_release_does_not_start_on_what_a_newer_one_wrote() -> None:
+    releases = Releases(NEWEST)
+    pair = Pair(alone=True, configure=releases.configure)
+    pair.a.kill()
+    releases.known["a"] = OLDEST
+    with pytest.raises(StorageError, match="cluster version 2, .* up to 1: start the release that"):
+        pair.a.start()
+    pair.a.alive = False
+    releases.known["a"] = NEWEST
+    pair.a.start()
+    pair.until(lambda: pair.a.node.ready)
+
+
+def test_an_older_release_is_not_let_in() -> None:
+    pair, releases = three(NEWEST)
+    releases.known["d"] = OLDEST
+    late = pair.stations["d"] = Station(pair, "d")
+    late.start()
+    pair.until(lambda: codes.BEHIND in late.refusals)
+    assert "d" not in pair.a.node.tables.machine.nodes and not late.node.ready
+
+
+def test_an_older_release_that_was_away_when_the_cluster_moved_up_is_refused() -> None:
+    """By its own disk it might start: only the others can tell it."""
+    pair, releases = three(OLDEST)
+    releases.known["c"] = NEWEST
+    restart(pair, releases, "c", NEWEST)
+    c = pair.stations["c"]
+    pair.until(lambda: pair.a.node.tables.machine.nodes["c"].version == NEWEST)
+    c.kill()
+    for name in ("b", "a"):
+        restart(pair, releases, name, NEWEST)
+    pair.until(lambda: versions(pair) == [NEWEST] * 2)
+    releases.known["c"] = OLDEST
+    c.start()
+    pair.until(lambda: codes.BEHIND in c.refusals)
+    assert not c.node.ready
+    restart(pair, releases, "c", NEWEST)
+    assert versions(pair) == [NEWEST] * 3
+
+
+def test_a_version_that_some_node_does_not_know_is_not_reached() -> None:
+    machine = MetadataMachine()
+    machine.apply(1, commands.BeginCluster(b"c" * 16, OLDEST))
+    for name in ("a", "b"):
+        machine.apply(2, commands.AddNode(name, name.encode() * 16, name, 1, 7))
+    machine.apply(3, commands.NodeUp("a", b"a" * 16, b"life", 1, 0, NEWEST))
+    assert not machine.apply(4, commands.RaiseVersion(NEWEST)).changed
+    machine.apply(5, commands.NodeUp("b", b"b" * 16, b"life", 1, 0, NEWEST))
+    assert not machine.apply(6, commands.RaiseVersion(NEWEST + 1)).changed
+    assert machine.apply(7, commands.RaiseVersion(NEWEST)).changed
+    assert not machine.apply(8, commands.RaiseVersion(OLDEST)).changed
+    again = MetadataMachine()
+    again.restore(machine.snapshot())
+    assert (again.version, again.snapshot()) == (NEWEST, machine.snapshot())
+
+
+def test_a_command_of_a_later_release_is_never_left_out() -> None:
+    """To go on without it would be to go on otherwise than others; over a link it is nonsense."""
+    later = bytes([0x93, commands.VERSION, 99, 1])
+    with pytest.raises(StorageError, match="command 99, which this release does not know"):
+        commands.decode(later)
+    with pytest.raises(CorruptRecord, match="command 99"):
+        foreign_command(later)
+
+
+def test_logs_of_earlier_releases_are_read() -> None:
+    """Their first entry and their nodes' starts name no cluster version."""
+    begin = commands.decode(b"\x93\x02\x0e\xc4\x01c")
+    assert isinstance(begin, commands.BeginCluster) and begin.version == OLDEST
+    for more in ([], [3, 4]):
+        row = [commands.VERSION, 17, "a", b"u", b"n", *more]
+        up = commands.decode(msgspec.msgpack.encode(row))
+        assert isinstance(up, commands.NodeUp) and up.version == OLDEST
+        assert [up.boot, up.round] == (more or [0, 0])
