@@ -49,13 +49,6 @@ TURN_SNAPSHOT_BYTES_MAX: Final = 524_288
 #: turn, so that those who only acknowledge or ask do not wait for all that it has.
 TURN_INPUT_BYTES: Final = 2_097_152
 
-#: More connections than this that bring input in a turn are a crowd: most of them are clients that
-#: wait for what this turn brings them, so that it has to be short.
-CROWD_CONNECTIONS: Final = 8
-
-#: The same as `TURN_INPUT_BYTES` in a crowd: less than a millisecond.
-CROWD_INPUT_BYTES: Final = 524_288
-
 #: The least of such a share, in bytes: smaller ones cost more turns than they gain.
 INPUT_SHARE_BYTES_MIN: Final = 8_192
 

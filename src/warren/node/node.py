@@ -18,8 +18,6 @@ from mypy_extensions import i64
 from warren.errors import NOT_ALLOWED, CorruptRecord, Refusal
 from warren.limits import (
     ASSEMBLY_SHARE,
-    CROWD_CONNECTIONS,
-    CROWD_INPUT_BYTES,
     INPUT_ALONE_BYTES,
     INPUT_SHARE_BYTES_MIN,
     NODE_ASSEMBLY_BYTES_MAX,
@@ -99,7 +97,7 @@ class Node(Broker):
         self.turn_number = 0
         self.inputs = 0
         self.input_share = INPUT_ALONE_BYTES
-        self._crowd: i64 = 0
+        self._sharing: i64 = 0
         """How many connections bring input in a turn, of late."""
         self.random: Random = random
         settings.log.salt = int.from_bytes(random.bytes(8), "big") >> 1
@@ -262,13 +260,11 @@ class Node(Broker):
 
     def _share_input(self) -> None:
         """Say how much input the next turn takes of one connection, from how many brought some."""
-        crowd = max(self.inputs, self._crowd * 3 // 4)
-        self._crowd = crowd
+        sharing = max(self.inputs, self._sharing * 3 // 4)
+        self._sharing = sharing
         self.inputs = 0
-        if crowd > CROWD_CONNECTIONS:
-            self.input_share = max(INPUT_SHARE_BYTES_MIN, CROWD_INPUT_BYTES // crowd)
-        elif crowd > 1:
-            self.input_share = TURN_INPUT_BYTES // crowd
+        if sharing > 1:
+            self.input_share = max(INPUT_SHARE_BYTES_MIN, TURN_INPUT_BYTES // sharing)
         else:
             self.input_share = INPUT_ALONE_BYTES
 
