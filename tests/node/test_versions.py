@@ -8,9 +8,8 @@ import msgspec
 import pytest
 
 from tests.node.pair import Pair, Station
-from warren.errors import CorruptRecord, Refusal, StorageError
+from warren.errors import Refusal, StorageError
 from warren.metadata import commands
-from warren.metadata.foreign_checks import foreign_command
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.version_checks import check_version
 from warren.protocols.broker import Settings
@@ -176,13 +175,19 @@ def test_a_version_that_some_node_does_not_know_is_not_reached() -> None:
     assert (again.version, again.snapshot()) == (NEWEST, machine.snapshot())
 
 
-def test_a_command_of_a_later_release_is_never_left_out() -> None:
-    """To go on without it would be to go on otherwise than others; over a link it is nonsense."""
-    later = bytes([0x93, commands.VERSION, 99, 1])
-    with pytest.raises(StorageError, match="command 99, which this release does not know"):
-        commands.decode(later)
-    with pytest.raises(CorruptRecord, match="command 99"):
-        foreign_command(later)
+def test_an_older_release_stops_where_the_cluster_moves_on() -> None:
+    """So it comes to no command that it does not know, and leaves none out that others apply."""
+    releases = Releases(OLDEST)
+    pair = Pair(alone=True, configure=releases.configure)
+    pair.a.node.tables.member().propose_plain(commands.encode(commands.RaiseVersion(NEWEST)))
+    pair.settle()
+    assert versions(pair) == [OLDEST], "it is one of all nodes, and does not know that version"
+    later = MetadataMachine()
+    later.restore(pair.a.node.tables.machine.snapshot())
+    later.nodes["a"].version = NEWEST
+    later.apply(later.applied_index + 1, commands.RaiseVersion(NEWEST))
+    with pytest.raises(StorageError, match="cluster version 2, .* up to 1"):
+        pair.a.node.tables.restore(later.snapshot())
 
 
 def test_logs_of_earlier_releases_are_read() -> None:

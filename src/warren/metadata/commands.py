@@ -720,9 +720,8 @@ def decode(data: bytes) -> Command:
     tag = data[2]
     decoder = _SHORTER.get((tag, data[0] & 15), DECODERS.get(tag))
     if decoder is None:
-        raise StorageError(
-            f"metadata log: command {tag}, which this release does not know: a later one wrote it"
-        )
+        # A later release's would come after the entry that raised the cluster version.
+        raise _corrupt(f"command {tag} is unknown")
     try:
         return _decode(tag, decoder.decode(data)[2:])
     except (msgspec.MsgspecError, ProtocolError, RecursionError, ValueError) as error:
