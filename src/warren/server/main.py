@@ -552,7 +552,7 @@ class Server(OperatorHost):
                 f"to {self.config.cluster_version_max}: start a newer release, or take "
                 "cluster.version_max out of its configuration"
             )
-            self.stop(1)
+            self.stop(0)
 
     def wanted(self) -> None:
         """A node has a link with this one."""
