@@ -68,7 +68,6 @@ class Node(Broker):
 
     Attributes:
         needs_turn: Whether something waits for `turn`.
-        turn_planned: Whether the shell is going to call `turn`; it is for the shell to set.
         lingering: Whether entries that nobody waits for are not on their way to disk yet; they go
             with the next that somebody does wait for, or with `linger_over`.
         failure: Why the node has to stop, or None; nothing is confirmed once it is set.

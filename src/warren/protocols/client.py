@@ -20,10 +20,6 @@ class ClientConnection:
     assembled_bytes: i64
 
     @abstractmethod
-    def receive(self, data: bytes) -> None:
-        """Take bytes from the client; never raises for what a client can do."""
-
-    @abstractmethod
     def shut_down(self, text: str) -> None:
         """End the connection from the server's side, for what `text` says."""
 

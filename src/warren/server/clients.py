@@ -12,7 +12,6 @@ import struct
 import time
 from typing import TYPE_CHECKING, cast
 
-from warren.node.intake import Intake
 from warren.protocols.amqp091.connection import CLOSED, CLOSING, Connection
 from warren.wire.amqp091.frame import HEARTBEAT_FRAME
 
@@ -99,24 +98,12 @@ class ClientProtocol(asyncio.Protocol):
             if self._stage == HEARD and connection.vhost:
                 self._stage = OPENED
                 self._server.client_log.opened(connection)
-                self._hand_over(connection)
             self._server.after_event()
-
-    def _hand_over(self, connection: Connection) -> None:
-        """From now on have the loop call compiled code for what comes."""
-        server = self._server
-        if self._stream is not None:
-            intake = Intake(server.node, connection, server.plan_turn)
-            self.data_received = intake.data_received  # type: ignore[method-assign]
-            # The loop keeps the method that it finds now.
-            self._stream.set_protocol(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is gone."""
         self._server.clients.discard(self)
         self._stream = None
-        # It leads to the connection, which leads back here by its transport.
-        self.__dict__.pop("data_received", None)
         connection = self._connection
         self._server.doorkeeper.left(self)
         if connection is not None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import fcntl
-import functools
 import logging
 import os
 import resource
@@ -211,6 +210,7 @@ class Server(OperatorHost):
         self._loop = loop
         self._started = time.monotonic()
         self._knows_cluster = False
+        self._turn_planned = False
         self._linger_planned = False
         self._closed = False
         self._stopping = loop.create_future()
@@ -267,8 +267,6 @@ class Server(OperatorHost):
             self.network,
         )
         self._garbage = Garbage(self.node)
-        self.plan_turn = functools.partial(loop.call_soon, self._turn)
-        """Has the node's turn called after the events of this round."""
 
     async def run(self) -> int:
         """Recover, listen, serve until told to stop; returns the exit status."""
@@ -444,12 +442,12 @@ class Server(OperatorHost):
 
     def after_event(self) -> None:
         """Plan the node's turn behind the events of this round."""
-        if self.node.needs_turn and not self.node.turn_planned:
-            self.node.turn_planned = True
-            self.plan_turn()
+        if self.node.needs_turn and not self._turn_planned:
+            self._turn_planned = True
+            self._loop.call_soon(self._turn)
 
     def _turn(self) -> None:
-        self.node.turn_planned = False
+        self._turn_planned = False
         if self._closed:
             return
         if self.client_log.debugs:
