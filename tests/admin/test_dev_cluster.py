@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import random
@@ -21,7 +22,7 @@ from tests.admin.test_commands import said, warren
 from tests.clients.support import eventually
 from tests.support.broker import HOST
 from tests.support.patience import patient
-from warren.admin.cli.dev import CLUSTER_PORTS_ABOVE
+from warren.admin.cli.dev import CLUSTER_PORTS_ABOVE, DevNode, watch
 
 SECONDS_MAX = patient(30)
 
@@ -204,3 +205,17 @@ def test_a_node_that_does_not_start_ends_all(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "no cluster: node b does not start" in done.stderr
     assert "b | warren: data directory" in done.stdout
+
+
+def test_a_node_that_ended_is_told_at_once_to_a_reader_of_a_pipe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = DevNode("c", 5674, tmp_path)
+    node.process = subprocess.Popen([sys.executable, "-c", ""], text=True)
+    node.process.wait(SECONDS_MAX)
+    pipe = io.BytesIO()
+    # Standard output as it is where it goes to no terminal: it keeps what it has until told.
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(pipe))
+    watch([node], {"c": ["server", "--node-name", "c@localhost"]}, threading.Event())
+    assert b"node c ended (0)" in pipe.getvalue()
+    assert b"server --node-name c@localhost" in pipe.getvalue()

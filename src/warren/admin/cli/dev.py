@@ -246,7 +246,10 @@ def watch(nodes: list[DevNode], commands: dict[str, list[str]], told: threading.
             running.remove(node)
             assert node.process is not None
             again = " ".join([program(), *commands[node.name]])
-            print(f"node {node.name} ended ({node.process.returncode}); it starts with:\n  {again}")
+            ended = (
+                f"node {node.name} ended ({node.process.returncode}); it starts with:\n  {again}"
+            )
+            print(ended, flush=True)
 
 
 def stop(nodes: list[DevNode]) -> None:
