@@ -1,0 +1,130 @@
+"""What a message costs the broker in the shapes of applications, of two builds in turns.
+
+    python -m bench.shapes NAME=PYTHON [NAME=PYTHON ...] [--only REGEX] [--seconds 3] [--runs 3]
+
+Each PYTHON has a build of Warren installed, and a broker of it is started. A row is one call of the
+load generator (`bench/peer tools` builds it) against each broker in turn, the order changed with
+each run. Processor time is that of the broker's process, user and system, in the middle of the run,
+a message consumed. Shown is the run with the median of it, and the lowest and highest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.support.broker import HOST, answers, free_port
+
+LOADGEN = Path(__file__).parent / "run" / "tools" / "loadgen" / "loadgen"
+QUORUM = "--type quorum --queue shapes-q"
+CLASSIC = "--type classic --queue shapes-c"
+ROWS = {
+    "one": f"{QUORUM} --size 1024 --real --window 1",
+    "waiting": f"{QUORUM} --size 1024 --real --window 1 --producers 100 --consumers 100 "
+    "--prefetch 1",
+    "workers": f"{QUORUM} --size 1024 --real --consumers 50 --prefetch 1",
+    "own": f"{QUORUM} --size 1024 --real --producers 4 --consumers 4",
+    "stream": f"{QUORUM} --size 1024 --producers 4 --consumers 4",
+    "large": f"{QUORUM} --size 1000000 --window 8 --producers 2 --consumers 2 --prefetch 8",
+    "transient": f"{CLASSIC} --durable 0 --persistent 0 --window 0 --autoack --size 100 "
+    "--producers 4 --consumers 4",
+}
+WARMUP_SECONDS = 1.0
+MARGIN_SECONDS = 0.3
+"""At either end of a run nothing is counted."""
+START_SECONDS_MAX = 30.0
+
+
+class Target:
+    """A broker of one build."""
+
+    def __init__(self, name: str, python: str, folder: Path) -> None:
+        self.name = name
+        self.port = free_port()
+        words = ["--data-dir", str(folder / name), "--bind", HOST, "--port", str(self.port)]
+        words += ["--cluster-port", str(free_port()), "--log-level", "warning"]
+        # A neighbour named `warren` would come before the build that is installed.
+        self.process = subprocess.Popen([python, "-m", "warren", "server", *words], cwd=folder)
+        until = time.monotonic() + START_SECONDS_MAX
+        while not answers(HOST, self.port):
+            if self.process.poll() is not None or time.monotonic() > until:
+                raise SystemExit(f"{name}: the broker does not start")
+            time.sleep(0.05)
+
+    def cpu_seconds(self) -> float:
+        """Processor time that the broker has used, user and system."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def run(self, words: str, seconds: float) -> dict[str, Any]:
+        """One run of the load generator: what it says, and `cpu_us` a message consumed."""
+        command = [str(LOADGEN), "--addr", f"{HOST}:{self.port}", *shlex.split(words), "--purge"]
+        command += ["--warmup", str(WARMUP_SECONDS), "--secs", str(seconds)]
+        load = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        time.sleep(WARMUP_SECONDS + MARGIN_SECONDS)
+        cpu, began = self.cpu_seconds(), time.monotonic()
+        time.sleep(seconds - 2 * MARGIN_SECONDS)
+        cpu, took = self.cpu_seconds() - cpu, time.monotonic() - began
+        said: dict[str, Any] = json.loads(load.communicate()[0])
+        said["cpu_us"] = 1e6 * cpu / max(1.0, said["con_rate"] * took)
+        return said
+
+
+def line(row: str, name: str, runs: list[dict[str, Any]]) -> str:
+    """A row of one build, as text."""
+    runs = sorted(runs, key=lambda run: run["cpu_us"])
+    middle = runs[len(runs) // 2]
+    rates = sorted(run["con_rate"] for run in runs)
+    delays = middle["lat_us"]
+    return (
+        f"{row:10} {name:10} {middle['cpu_us']:8.2f} us "
+        f"({runs[0]['cpu_us']:.2f}-{runs[-1]['cpu_us']:.2f})  "
+        f"{rates[len(rates) // 2]:9.0f}/s ({rates[0]:.0f}-{rates[-1]:.0f})  "
+        f"delivery p50 {delays['p50'] / 1e3:.2f} p99 {delays['p99'] / 1e3:.2f} ms"
+    )
+
+
+def main() -> int:
+    """Measure the rows that are asked for."""
+    parser = argparse.ArgumentParser(prog="python -m bench.shapes")
+    parser.add_argument("builds", nargs="+", metavar="NAME=PYTHON")
+    parser.add_argument("--only", default=".", help="rows whose names this is found in")
+    parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--runs", type=int, default=3)
+    words = parser.parse_args()
+    if not LOADGEN.exists():
+        print("bench.shapes: no load generator; `bench/peer tools` builds it", file=sys.stderr)
+        return 1
+    targets: list[Target] = []
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            for build in words.builds:
+                name, _, python = build.partition("=")
+                targets.append(Target(name, python, Path(folder)))
+            for row, load in ROWS.items():
+                if not re.search(words.only, row):
+                    continue
+                found: dict[str, list[dict[str, Any]]] = {each.name: [] for each in targets}
+                for number in range(words.runs):
+                    for target in targets if number % 2 == 0 else targets[::-1]:
+                        found[target.name].append(target.run(load, words.seconds))
+                for name, runs in found.items():
+                    print(line(row, name, runs), flush=True)
+        finally:
+            for target in targets:
+                target.process.terminate()
+                target.process.wait()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
