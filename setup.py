@@ -30,6 +30,7 @@ PACKAGE = Path("src/warren")
 GENERATED = Path("build/mypyc")
 COMPILED = (
     "errors.py",
+    "headed_list.py",
     "limits.py",
     "ports.py",
     "queue_types.py",

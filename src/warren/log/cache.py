@@ -13,13 +13,11 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from warren.headed_list import HeadedList
 from warren.log.batch import Batch
 
 BATCH_OVERHEAD_BYTES: Final = 320
 """What a batch costs in memory beside its bytes: the object, its numbers, its places in lists."""
-
-SLACK_MIN: Final = 64
-"""Empty places at the front of a ring that are always tolerated."""
 
 
 @final
@@ -34,12 +32,11 @@ class Ring:
     def __init__(self, reads: bool) -> None:
         self.reads = reads
         self.counted = False
-        self._batches: list[Batch | None] = []
-        self._head: i64 = 0
+        self._batches: HeadedList[Batch] = HeadedList()
         self._hint: i64 = 0
 
     def __len__(self) -> int:
-        return len(self._batches) - self._head
+        return self._batches.size()
 
     def push(self, batch: Batch) -> None:
         """Append a batch whose numbers lie above all others."""
@@ -47,74 +44,64 @@ class Ring:
 
     def newest(self) -> Batch | None:
         """The batch with the highest numbers."""
-        if self._head == len(self._batches):
-            return None
-        return self._batches[len(self._batches) - 1]
+        size = self._batches.size()
+        return self._batches.at(size - 1) if size > 0 else None
 
     def pop_front(self, batch: Batch) -> None:
         """Let go of the batch with the lowest numbers, which has to be this one."""
-        assert self._batches[self._head] is batch, "batches leave a ring in order"
-        self._batches[self._head] = None
-        self._head += 1
-        if self._head > SLACK_MIN and 2 * self._head > len(self._batches):
-            del self._batches[: self._head]
-            self._hint -= self._head
-            self._head = 0
+        assert self._batches.at(0) is batch, "batches leave a ring in order"
+        self._batches.drop(1)
+        if self._hint > 0:
+            self._hint -= 1
 
     def clear(self) -> list[Batch]:
         """Empty the ring and return what it held."""
         held: list[Batch] = []
-        for batch in self._batches:
-            if batch is not None:
-                held.append(batch)
-        self._batches = []
-        self._head = 0
+        for at in range(self._batches.size()):
+            held.append(self._batches.at(at))
+        self._batches.clear()
         self._hint = 0
         return held
 
     def cut(self, number: i64) -> None:
         """Let go of the batches from a message on; they count no more."""
-        size: i64 = len(self._batches)
-        while size > self._head:
-            batch = self._batches[size - 1]
-            assert batch is not None
+        size = self._batches.size()
+        while size > 0:
+            batch = self._batches.at(size - 1)
             if batch.first < number:
                 break
             batch.resident = False
             size -= 1
-        del self._batches[size:]
+        self._batches.cut(size)
 
     def find(self, number: i64) -> Batch | None:
         """The batch that holds a message, or None."""
-        size: i64 = len(self._batches)
+        batches = self._batches
+        size = batches.size()
         at = self._hint
-        if at < self._head or at >= size:
-            at = self._head
+        if at >= size:
+            at = 0
         for _ in range(2):
             if at >= size:
                 return None
-            batch = self._batches[at]
-            assert batch is not None
+            batch = batches.at(at)
             if number < batch.first:
                 break
             if number < batch.first + batch.count:
                 self._hint = at
                 return batch
             at += 1
-        low = self._head
+        low: i64 = 0
         high = size
         while low < high:
             middle = (low + high) >> 1
-            batch = self._batches[middle]
-            assert batch is not None
-            if batch.first <= number:
+            if batches.at(middle).first <= number:
                 low = middle + 1
             else:
                 high = middle
-        if low == self._head:
+        if low == 0:
             return None
-        batch = self._batches[low - 1]
-        assert batch is not None
+        batch = batches.at(low - 1)
         if number >= batch.first + batch.count:
             return None
         self._hint = low - 1
@@ -123,10 +110,9 @@ class Ring:
     def from_number(self, number: i64) -> list[Batch]:
         """All batches with messages at or above a number."""
         found: list[Batch] = []
-        at: i64 = len(self._batches)
-        while at > self._head:
-            batch = self._batches[at - 1]
-            assert batch is not None
+        at = self._batches.size()
+        while at > 0:
+            batch = self._batches.at(at - 1)
             if batch.first + batch.count <= number:
                 break
             found.append(batch)

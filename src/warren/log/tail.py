@@ -12,14 +12,12 @@ from typing import Final, final
 from librt.vecs import append, vec
 from mypy_extensions import i64
 
+from warren.headed_list import SLACK_MIN, HeadedList
 from warren.log.batch import Batch
 from warren.log.cache import BATCH_OVERHEAD_BYTES
 
 RECENT_MAX: Final = 4_096
 """Durable entries of one group that are kept, whatever their size."""
-
-SLACK_MIN: Final = 64
-"""Dead places at the front that are always tolerated."""
 
 
 @final
@@ -35,18 +33,16 @@ class Tail:
         self.limit_bytes: i64 = 0
         self.base: i64 = index
         self._firsts = vec[i64]()
-        self._batches: list[Batch | None] = []
-        self._head: i64 = 0
+        self._batches: HeadedList[Batch] = HeadedList()
         self._from: i64 = index
-        """Index of the batch at `_head`."""
+        """Index of the first of `_batches`."""
         self._bytes: i64 = 0
 
     def restart(self, index: i64) -> None:
         """Forget everything; entries begin at an index."""
         self.base = index
         self._firsts = vec[i64]()
-        self._batches = []
-        self._head = 0
+        self._batches.clear()
         self._from = index
         self._bytes = 0
 
@@ -71,28 +67,22 @@ class Tail:
 
     def find(self, index: i64) -> Batch | None:
         """An entry, if it is in memory."""
-        at = self._head + index - self._from
-        if index < self._from or at >= len(self._batches):
+        at = index - self._from
+        if at < 0 or at >= self._batches.size():
             return None
-        return self._batches[at]
+        return self._batches.at(at)
 
     def trim(self, persisted_index: i64) -> None:
         """Let durable entries go that are too many."""
-        size: i64 = len(self._batches)
+        batches = self._batches
         while (
-            self._head < size
+            batches.size() > 0
             and self._from <= persisted_index
-            and (self._bytes > self.limit_bytes or size - self._head > RECENT_MAX)
+            and (self._bytes > self.limit_bytes or batches.size() > RECENT_MAX)
         ):
-            batch = self._batches[self._head]
-            assert batch is not None
-            self._batches[self._head] = None
-            self._bytes -= batch.size() + BATCH_OVERHEAD_BYTES
-            self._head += 1
+            self._bytes -= batches.at(0).size() + BATCH_OVERHEAD_BYTES
+            batches.drop(1)
             self._from += 1
-        if self._head > SLACK_MIN and 2 * self._head > size:
-            del self._batches[: self._head]
-            self._head = 0
 
     def forget_to(self, index: i64) -> None:
         """A snapshot covers the entries up to an index: they are not truncated any more."""
@@ -105,12 +95,11 @@ class Tail:
     def cut(self, index: i64) -> None:
         """Forget the entries from an index on."""
         self._firsts = self._firsts[: index - self.base]
-        size: i64 = len(self._batches)
-        keep = max(self._head, min(size, self._head + index - self._from))
+        batches = self._batches
+        size = batches.size()
+        keep = max(0, min(size, index - self._from))
         for at in range(keep, size):
-            batch = self._batches[at]
-            assert batch is not None
-            self._bytes -= batch.size() + BATCH_OVERHEAD_BYTES
-        del self._batches[keep:]
+            self._bytes -= batches.at(at).size() + BATCH_OVERHEAD_BYTES
+        batches.cut(keep)
         if self._from > index:
             self._from = index

@@ -6,6 +6,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from warren.headed_list import SLACK_MIN, HeadedList
 from warren.log.batch import KIND_MESSAGES, Batch
 from warren.queue_types import CLASSIC
 from warren.queues.fifo.consumers import Limiter
@@ -42,8 +43,7 @@ class TransientQueue(FifoQueue):
         self.resident_bytes: i64 = 0
         self.draining: bool = False
         self._delivered_before: i64 = 0
-        self._shelves: list[Shelf] = []
-        self._head: i64 = 0
+        self._shelves: HeadedList[Shelf] = HeadedList()
         self._empty: i64 = 0
         self._last: Shelf | None = None
 
@@ -147,19 +147,19 @@ class TransientQueue(FifoQueue):
             if batch.first <= number < batch.first + batch.count:
                 return last
         shelves = self._shelves
-        low: i64 = self._head
-        high: i64 = len(shelves)
+        low: i64 = 0
+        high = shelves.size()
         while low < high:
             middle = (low + high) // 2
-            batch = shelves[middle].batch
+            batch = shelves.at(middle).batch
             if batch.first + batch.count <= number:
                 low = middle + 1
             else:
                 high = middle
-        if low == len(shelves) or shelves[low].batch.first > number:
+        if low == shelves.size() or shelves.at(low).batch.first > number:
             return None
-        self._last = shelves[low]
-        return shelves[low]
+        self._last = shelves.at(low)
+        return self._last
 
     def _let_go(self) -> None:
         """Drop batches all of whose messages have left the queue."""
@@ -186,13 +186,13 @@ class TransientQueue(FifoQueue):
     def _tidy(self) -> None:
         """Forget empty shelves: those in front at once, those between when they are many."""
         shelves = self._shelves
-        while self._head < len(shelves) and shelves[self._head].live == 0:
-            self._head += 1
+        while shelves.size() > 0 and shelves.at(0).live == 0:
+            shelves.drop(1)
             self._empty -= 1
-        if self._head > 256 and self._head * 2 > len(shelves):
-            del shelves[: self._head]
-            self._head = 0
-        if self._empty > 256 and self._empty * 2 > len(shelves) - self._head:
-            self._shelves = [shelf for shelf in shelves[self._head :] if shelf.live > 0]
-            self._head = 0
+        if self._empty > SLACK_MIN and self._empty * 2 > shelves.size():
+            self._shelves = HeadedList()
+            for place in range(shelves.size()):
+                shelf = shelves.at(place)
+                if shelf.live > 0:
+                    self._shelves.append(shelf)
             self._empty = 0

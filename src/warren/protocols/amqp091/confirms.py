@@ -14,6 +14,7 @@ from typing import Final, final
 from librt.strings import BytesWriter, write_i16_be, write_i32_be, write_i64_be
 from mypy_extensions import i16, i64
 
+from warren.headed_list import HeadedList
 from warren.queues.publishing import PublishRun
 
 ACK: Final = 0x003C0050
@@ -32,8 +33,7 @@ class Confirms:
     def __init__(self, channel: i64) -> None:
         self.next_sequence: i64 = 1
         self._channel: i64 = channel
-        self._owed: list[PublishRun] = []
-        self._head: i64 = 0
+        self._owed: HeadedList[PublishRun] = HeadedList()
         self._early: list[PublishRun] = []
 
     def add(self, run: PublishRun) -> None:
@@ -42,37 +42,33 @@ class Confirms:
 
     def settled(self, run: PublishRun) -> None:
         """A run was answered; `write` says so to the publisher."""
-        if self._owed[self._head] is not run:
+        if self._owed.at(0) is not run:
             self._early.append(run)
 
     def write(self, out: BytesWriter) -> None:
         """Append the acks and nacks that are due."""
         owed = self._owed
-        size: i64 = len(owed)
-        while self._head < size:
-            run = owed[self._head]
+        size = owed.size()
+        done: i64 = 0
+        while done < size:
+            run = owed.at(done)
             if run.waiting != 0:
                 break
             if run.count == 0:
-                self._head += 1
+                done += 1
                 continue
             first, refused = run.first, run.refused
             last = first
-            while self._head < size:
-                run = owed[self._head]
+            while done < size:
+                run = owed.at(done)
                 if run.waiting != 0 or (run.count > 0 and run.refused != refused):
                     break
                 if run.count > 0:
                     last = run.first + run.count - 1
                     run.count = 0
-                self._head += 1
+                done += 1
             self._answer(out, NACK if refused else ACK, last, last > first)
-        if self._head == size:
-            owed.clear()
-            self._head = 0
-        elif self._head > 256 and self._head * 2 > size:
-            del owed[: self._head]
-            self._head = 0
+        owed.drop(done)
         if self._early:
             for run in self._early:
                 for sequence in range(run.first, run.first + run.count):

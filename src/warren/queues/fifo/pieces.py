@@ -127,6 +127,9 @@ class Shares:
 class Chunk:
     """Some pieces; those before `head` are gone.
 
+    It is no `HeadedList`, since its list goes as it is to those who look at it or take it out, and
+    it is short, so that the gap in front is never closed.
+
     Attributes:
         count: Numbers in all of its pieces.
         mixed: Whether there may be pieces of several owners in it.
