@@ -31,6 +31,7 @@ GENERATED = Path("build/mypyc")
 COMPILED = (
     "errors.py",
     "headed_list.py",
+    "ids.py",
     "limits.py",
     "ports.py",
     "queue_types.py",

@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src"
 
-BASE = {"errors", "headed_list", "limits", "ports", "versions"}
+BASE = {"errors", "headed_list", "ids", "limits", "ports", "versions"}
 WIRE = BASE | {"wire"}
 LOGS = WIRE | {"raft", "log", "message"}
 REPLICATION = LOGS | {"replication"}
@@ -25,6 +25,7 @@ NODE = VHOST | {"protocols", "node"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "headed_list": set(),
+    "ids": set(),
     "limits": set(),
     "versions": set(),
     "ports": BASE - {"ports"},

@@ -44,12 +44,11 @@ from sim.model import (
 from sim.short_lived import add_renewers
 from sim.stage import Stage
 from warren.errors import Refusal
+from warren.ids import life_of, life_of_session
 from warren.metadata.commands import Command
 from warren.metadata.node_checks import check_remove_node
-from warren.metadata.tables import LIFE_SHIFT
 from warren.node.node import Node
 from warren.queues.logged import LoggedQueue
-from warren.replication.proposals import EPOCH_BITS
 from warren.wire.amqp091 import spec
 
 FORM_MS: Final = 30_000
@@ -383,7 +382,7 @@ class ClusterWorld(Stage):
     def closed(self, group_id: int, index: int, sessions: list[int]) -> None:
         """It is committed that sessions are over: what their consumers hold goes to others."""
         for session in sessions:
-            found = self._sessions.get(session >> EPOCH_BITS)
+            found = self._sessions.get(life_of_session(session))
             if found is None:
                 continue
             name, life = found
@@ -593,7 +592,7 @@ class ClusterWorld(Stage):
 
     def process_over(self, queue: Incarnation) -> bool:
         """Whether the process that gave a queue its number has ended."""
-        found = self._sessions.get(queue.id >> LIFE_SHIFT)
+        found = self._sessions.get(life_of(queue.id))
         if found is None:
             return True
         site = self.sites[found[0]]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from warren.ids import of_life
 from warren.metadata import commands
 from warren.metadata.commands import Command
 from warren.metadata.machine import MetadataMachine, Outcome
-from warren.metadata.tables import LIFE_SHIFT, NO_OWNER, MemberRecord, QueueRecord
+from warren.metadata.tables import NO_OWNER, MemberRecord, QueueRecord
 
 UIDS = {name: name.encode() * 16 for name in ("a", "b", "c", "d")}
 
@@ -54,7 +55,7 @@ class Cluster:
         """`members` are nodes with a copy, voters in capitals."""
         if session < 0:
             session = int(self.machine.nodes[node].session)
-        group_id = (session << LIFE_SHIFT) + int(self.machine.applied_index)
+        group_id = int(of_life(session, int(self.machine.applied_index)))
         kind = "quorum" if members else "classic"
         return self.apply(
             commands.DeclareQueue(

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from warren.errors import ClusterError
+from warren.ids import EPOCH_MAX, first_session, life_of_session
 from warren.queues.queue import Host
-from warren.replication.proposals import EPOCH_BITS, EPOCHS_ENOUGH, Load, Proposals
+from warren.replication.proposals import EPOCHS_ENOUGH, Load, Proposals
 
-LIFE = 7 << EPOCH_BITS
+LIFE = first_session(7)
 
 
 @pytest.mark.rule("BEH-15")
@@ -18,7 +19,7 @@ def test_a_life_keeps_to_its_own_sessions() -> None:
     for number in range(3):
         proposals.add(0, 0, b"", b"%d" % number, None)
     assert proposals.next_offer() is not None
-    for epoch in range(1, 1 << EPOCH_BITS):
+    for epoch in range(1, EPOCH_MAX + 1):
         proposals.next_epoch(7)
         assert proposals.session == LIFE + epoch
         assert [proposals.first(), len(proposals)] == [1, 3]
@@ -27,9 +28,9 @@ def test_a_life_keeps_to_its_own_sessions() -> None:
         assert proposals.runs_out() == (epoch >= EPOCHS_ENOUGH)
     with pytest.raises(ClusterError, match="gave this one up 256 times.*start it again"):
         proposals.next_epoch(7)
-    assert proposals.session >> EPOCH_BITS == LIFE >> EPOCH_BITS
+    assert life_of_session(proposals.session) == 7
     proposals.next_epoch(9)
-    assert (proposals.session, proposals.first()) == (9 << EPOCH_BITS, 1)
+    assert (proposals.session, proposals.first()) == (first_session(9), 1)
     assert not proposals.runs_out()
 
 

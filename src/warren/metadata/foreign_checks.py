@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from mypy_extensions import i64
-
 from warren.errors import CorruptRecord, Refusal, StorageError
+from warren.ids import life_of
 from warren.limits import SHORTSTR_BYTES_MAX
 from warren.metadata.arguments import check_queue_arguments
 from warren.metadata.commands import (
@@ -29,7 +28,7 @@ from warren.metadata.commands import (
 )
 from warren.metadata.policies import APPLY_TO
 from warren.metadata.policy_checks import check_setting
-from warren.metadata.tables import LIFE_SHIFT, MemberRecord
+from warren.metadata.tables import MemberRecord
 
 PORT_MAX: Final = 65_535
 
@@ -68,8 +67,7 @@ def _problem(command: Command) -> str:
 def _problem_of(command: Command) -> str:
     if isinstance(command, DeclareQueue):
         check_queue_arguments(command.arguments, "a queue")
-        session: i64 = command.group_id >> LIFE_SHIFT
-        if session < 1:
+        if life_of(command.group_id) < 1:
             return f"group {command.group_id} is of no node's life"
         return _problem_of_name(command.name) or _problem_of_members(command.members)
     if isinstance(command, SetMembers):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mypy_extensions import i64
 
+from warren.ids import life_of, of_life
 from warren.metadata.changes import remove_exchange, remove_queue
 from warren.metadata.commands import (
     AddNode,
@@ -18,7 +19,6 @@ from warren.metadata.commands import (
 from warren.metadata.outcome import Outcome
 from warren.metadata.rows import queue_row
 from warren.metadata.tables import (
-    LIFE_SHIFT,
     NO_OWNER,
     MemberRecord,
     NodeRecord,
@@ -81,7 +81,7 @@ def replace_node(
     outcome.changed = True
     outcome.nodes_changed = True
     # No life of a node begins at this index, so that nobody else gives such numbers.
-    incarnation: i64 = index << LIFE_SHIFT
+    copies: i64 = 0
     for tables in vhosts.values():
         for queue in tables.queues.values():
             if queue.member_on(command.name) is None:
@@ -90,8 +90,8 @@ def replace_node(
             members: list[MemberRecord] = []
             for member in queue.members:
                 if (member.node == command.name) != alone:
-                    incarnation += 1
-                    member = MemberRecord(member.node, incarnation, member.voter)
+                    copies += 1
+                    member = MemberRecord(member.node, of_life(index, copies), member.voter)
                 members.append(member)
             replace_members(tables, queue, members, outcome)
 
@@ -263,6 +263,6 @@ def is_late(nodes: dict[str, NodeRecord], command: DeclareQueue) -> bool:
     node = nodes.get(command.node)
     if node is None:
         return not command.members or not type_of(command.kind).replicated
-    session: i64 = command.group_id >> LIFE_SHIFT
+    session = life_of(command.group_id)
     in_memory = not command.durable or command.exclusive_owner != NO_OWNER
     return in_memory and session != 0 and session != node.session

@@ -27,10 +27,6 @@ BindingKey: TypeAlias = tuple[str, bool, str, bytes]
 #: `QueueRecord.exclusive_owner` of a queue that any connection may use.
 NO_OWNER: Final = 0
 
-#: Bits of a group id, or of a connection's identity, below the index of the `NodeUp` that began the
-#: life in which it was given: 8 for the epoch, 24 for a counter.
-LIFE_SHIFT: Final = 32
-
 
 @final
 class NodeRecord:

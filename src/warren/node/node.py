@@ -16,6 +16,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from warren.errors import NOT_ALLOWED, CorruptRecord, Refusal
+from warren.ids import of_life
 from warren.limits import (
     ASSEMBLY_SHARE,
     INPUT_ALONE_BYTES,
@@ -30,7 +31,6 @@ from warren.log.batch import Batch
 from warren.log.listener import LogListener
 from warren.log.log import Log
 from warren.log.runlist import LiveRuns
-from warren.metadata.tables import LIFE_SHIFT
 from warren.node.cluster.dispatch import Cluster, NoPeers
 from warren.node.cluster.membership import Membership
 from warren.node.cluster.queue_members import QueueMembers
@@ -461,7 +461,7 @@ class Node(Broker):
             self.tables.machine.vhosts[vhost].router,
             self.tables.vhosts[vhost].queues,
             login.user,
-            (self.cluster.session << LIFE_SHIFT) + self._last_identity,
+            of_life(self.cluster.session, self._last_identity),
         )
 
     def pulse_later(self, connection: ClientConnection, at_ms: int) -> None:

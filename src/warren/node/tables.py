@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, final
 from mypy_extensions import i64
 
 from warren.errors import CorruptRecord, StorageError
+from warren.ids import of_life
 from warren.limits import CHANGES_AT_ONCE_MAX
 from warren.log.batch import KIND_COMMAND, Batch
 from warren.log.runlist import NO_RUNS, KnownRuns, LiveRuns
@@ -21,7 +22,7 @@ from warren.metadata.machine import MetadataMachine
 from warren.metadata.outcome import Change, Outcome
 from warren.metadata.passwords import SALT_BYTES
 from warren.metadata.permissions import Authority, first_commands
-from warren.metadata.tables import LIFE_SHIFT, ExchangeRecord, QueueRecord
+from warren.metadata.tables import ExchangeRecord, QueueRecord
 from warren.node import copies
 from warren.node.beginnings import Beginning
 from warren.protocols.broker import ALARM_DISK
@@ -500,7 +501,7 @@ class Tables(Machine):
     def new_group(self) -> i64:
         """The incarnation of a queue that is about to be declared."""
         self._last_group += 1
-        return (self._node.cluster.session << LIFE_SHIFT) + self._last_group
+        return of_life(self._node.cluster.session, self._last_group)
 
     def place(self, command: commands.DeclareQueue) -> None:
         """Say where a queue about to be declared will live."""

@@ -16,6 +16,7 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from warren.errors import CorruptRecord
+from warren.ids import NUMBER_MAX, consumer_of, number_of_consumer, session_of_consumer
 from warren.log.batch import KIND_COMMAND, Batch
 from warren.log.group import GroupLog
 from warren.ports import Work
@@ -31,12 +32,10 @@ from warren.queues.logged import Gathered
 from warren.queues.numbers import Numbers
 from warren.queues.queue import Host
 from warren.queues.table_queue import TableQueue
-from warren.replication.machine import COUNTER_BITS, Machine, Proposer
+from warren.replication.machine import Machine, Proposer
 
 PREFETCH_UNLIMITED: Final = 2_000
 """Messages in flight to a consumer without a prefetch limit, as RabbitMQ has it (2.4)."""
-
-COUNTER_MAX: Final = (1 << COUNTER_BITS) - 1
 
 GATHER_BYTES: Final = 16_384
 """Messages of this size are an entry of their own at once: it costs little more than its bytes."""
@@ -69,7 +68,7 @@ class QuorumQueue(TableQueue, Machine):
         self.group: Proposer | None = None
         self._handed: dict[int, int] = {}
         """The next message id of each consumer of this node."""
-        self.numbers: Numbers = Numbers(COUNTER_MAX)
+        self.numbers: Numbers = Numbers(NUMBER_MAX)
         self.going_on: bool = False
         self._renewed: dict[str, tuple[int, int]] = {}
         """By group of readers: its last call in the log's time, and when this node, which leads,
@@ -83,17 +82,17 @@ class QuorumQueue(TableQueue, Machine):
 
     def new_consumer(self) -> i64:
         """An id that names this node's session, so that all members know whose consumer it is."""
-        return (self._session() << COUNTER_BITS) + self.numbers.take()
+        return consumer_of(self._session(), self.numbers.take())
 
     def down(self, consumer_id: i64) -> None:
         """A consumer's channel is gone, so that its number may be given again."""
         super().down(consumer_id)
         if self.current(consumer_id):
-            self.numbers.give_back(consumer_id & COUNTER_MAX)
+            self.numbers.give_back(number_of_consumer(consumer_id))
 
     def current(self, consumer_id: i64) -> bool:
         """Whether this node's session is still the one that a consumer is named after."""
-        return consumer_id >> COUNTER_BITS == self._session()
+        return session_of_consumer(consumer_id) == self._session()
 
     def subscribe(
         self,
@@ -236,7 +235,7 @@ class QuorumQueue(TableQueue, Machine):
         session = self._session()
         for delivery in deliveries:
             consumer_id = delivery.consumer.id
-            if consumer_id >> COUNTER_BITS == session:
+            if session_of_consumer(consumer_id) == session:
                 self._hand_on(consumer_id, delivery)
 
     def _keep_going(self) -> None:
@@ -445,6 +444,6 @@ def close_sessions(fifo: Fifo, sessions: list[int]) -> Effects:
     """The consumers of these sessions are gone."""
     gone: list[int] = []
     for consumer_id in fifo.consumers:
-        if consumer_id >> COUNTER_BITS in sessions:
+        if session_of_consumer(consumer_id) in sessions:
             gone.append(consumer_id)
     return fifo.down_all(gone)

@@ -11,9 +11,6 @@ from mypy_extensions import i64, trait
 from warren.log.batch import Batch
 from warren.ports import NoWork, Work
 
-COUNTER_BITS: Final = 24
-"""Identities given out by a session are the session and a counter of so many bits."""
-
 
 @trait
 class Machine:

@@ -14,6 +14,7 @@ from librt.strings import read_i64_le
 from mypy_extensions import i64
 
 from warren.errors import CorruptRecord
+from warren.ids import first_session
 from warren.log.batch import KIND_COMMAND, KIND_SNAPSHOT, KIND_STATE, Batch
 from warren.log.group import GroupLog
 from warren.log.listener import GroupOwner
@@ -46,7 +47,7 @@ from warren.replication.feeding import BACKLOG_BYTES, Feeding
 from warren.replication.hard_state import HardState
 from warren.replication.host import MemberHost
 from warren.replication.machine import NO_MACHINE, Machine, Proposer
-from warren.replication.proposals import EPOCH_BITS, Proposal, Proposals
+from warren.replication.proposals import Proposal, Proposals
 from warren.replication.raft_entries import MEMBERS, RAFT_SESSION, closed_sessions, note_session
 from warren.replication.recovered import Recovered, is_alone, saved_state
 from warren.replication.snapshots import Snapshots
@@ -97,7 +98,7 @@ class Member(Proposer, GroupOwner):
         self.hard_state = recovered.hard_state
         self.applied_index: i64 = recovered.applied
         self.sessions = recovered.sessions
-        self.proposals = Proposals(session << EPOCH_BITS, host.load())
+        self.proposals = Proposals(first_session(session), host.load())
         self.dirty = False
         self.stopped = False
         self.lot: i64 = 0
@@ -171,7 +172,7 @@ class Member(Proposer, GroupOwner):
 
     def set_session(self, session: i64) -> None:
         """This node's life has got its session."""
-        self.proposals.renew(session << EPOCH_BITS)
+        self.proposals.renew(first_session(session))
         self._offer()
 
     def offer_again(self) -> None:

@@ -12,12 +12,10 @@ from typing import Final, final
 from mypy_extensions import i64, mypyc_attr
 
 from warren.errors import ClusterError
+from warren.ids import EPOCH_MAX, epoch_of, first_session, life_of_session
 
-EPOCH_BITS: Final = 8
-"""What the tables give a node has so many bits of sessions in one group; each closing takes the
-next."""
 EPOCHS_ENOUGH: Final = 128
-"""Behind so many the node asks the tables for further ones."""
+"""Behind so many sessions of one life the node asks the tables for further ones."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -182,18 +180,18 @@ class Proposals:
                 another node's. The tables could not be asked all the while: a restart helps.
         """
         following = self.session + 1
-        if newest > self.session >> EPOCH_BITS:
-            following = newest << EPOCH_BITS
-        elif following & ((1 << EPOCH_BITS) - 1) == 0:
+        if newest > life_of_session(self.session):
+            following = first_session(newest)
+        elif epoch_of(self.session) == EPOCH_MAX:
             raise ClusterError(
-                f"other nodes gave this one up {1 << EPOCH_BITS} times, and the cluster had no "
+                f"other nodes gave this one up {EPOCH_MAX + 1} times, and the cluster had no "
                 "majority to let it go on meanwhile: start it again"
             )
         self.renew(following)
 
     def runs_out(self) -> bool:
         """Whether there are few sessions left."""
-        return self.session & ((1 << EPOCH_BITS) - 1) >= EPOCHS_ENOUGH
+        return epoch_of(self.session) >= EPOCHS_ENOUGH
 
     def first(self) -> i64:
         """The number of the oldest one, of the next if there is none."""

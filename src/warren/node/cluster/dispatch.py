@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, final
 from mypy_extensions import i64
 
 from warren.errors import CorruptRecord
+from warren.ids import life_of_session
 from warren.limits import TICK_GROUPS_MAX, TURN_ELECTIONS_MAX, TURN_MEMBERS_MAX
 from warren.log.group import GroupLog
 from warren.node.beginnings import Beginning
@@ -26,7 +27,7 @@ from warren.replication import frames
 from warren.replication.host import MemberHost
 from warren.replication.machine import Machine
 from warren.replication.member import Member
-from warren.replication.proposals import EPOCH_BITS, Load
+from warren.replication.proposals import Load
 from warren.replication.recovered import Recovered
 from warren.replication.throttle import Throttle
 
@@ -649,7 +650,7 @@ class Cluster(MemberHost):
 
     def session_over(self, session: i64) -> bool:
         """Whether the node of a session is gone, or lives another life."""
-        life = session >> EPOCH_BITS
+        life = life_of_session(session)
         if life in (self.session, self.newest):
             return False
         for name, record in self._node.tables.machine.nodes.items():
@@ -659,7 +660,7 @@ class Cluster(MemberHost):
 
     def session_of_another(self, session: i64, node: str) -> bool:
         """Whether the tables give a session to some other node than this."""
-        life = session >> EPOCH_BITS
+        life = life_of_session(session)
         for name, record in self._node.tables.machine.nodes.items():
             if life in (record.session, record.newest):
                 return name != node
@@ -667,7 +668,7 @@ class Cluster(MemberHost):
 
     def session_closed(self, member: Member) -> i64:
         """This node goes on in a group with another session."""
-        if member.proposals.runs_out() and member.session() >> EPOCH_BITS == self.newest:
+        if member.proposals.runs_out() and life_of_session(member.session()) == self.newest:
             self.wants_sessions = True
         return self.newest
 

@@ -19,8 +19,8 @@ from librt.strings import (
 from mypy_extensions import i64
 
 from warren.errors import CorruptRecord
+from warren.ids import of_life
 from warren.log.batch import KIND_MESSAGES, Batch
-from warren.metadata.tables import LIFE_SHIFT
 from warren.node.remote import frames as line_frames
 from warren.node.remote.serving import EARLY_MS, Served, ServedQueue
 from warren.queues.fifo.consumers import Consumer
@@ -48,7 +48,6 @@ OPEN_AGAIN_MS: Final = 1_000
 """A line that was not answered for so long is opened under another number."""
 COMING_MS: Final = 5_000
 """Publishes wait so long for a line to a node that is up; then they are refused."""
-CONSUMER_SHIFT: Final = 32
 """Consumers' ids begin with the session, and leave room for as many as one life may see."""
 
 
@@ -336,12 +335,12 @@ class Remotes:
     def new_number(self) -> i64:
         """A line's."""
         self._last_number += 1
-        return (self.node.cluster.session << LIFE_SHIFT) + self._last_number
+        return of_life(self.node.cluster.session, self._last_number)
 
     def new_consumer(self) -> i64:
         """A consumer's."""
         self._last_consumer += 1
-        return (self.node.cluster.session << CONSUMER_SHIFT) + self._last_consumer
+        return of_life(self.node.cluster.session, self._last_consumer)
 
     def line(self, owner: str) -> Front:
         """The line to a node."""

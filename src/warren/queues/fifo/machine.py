@@ -27,6 +27,7 @@ from typing import Final, final
 from librt.strings import BytesWriter, read_i32_be, read_i64_be
 from mypy_extensions import i64
 
+from warren.ids import session_of_consumer
 from warren.ports import Work
 from warren.queues.fifo import commands, snapshot
 from warren.queues.fifo.config import Config
@@ -49,7 +50,6 @@ from warren.queues.fifo.returning import Leaving, Return, Returning, Strand
 from warren.queues.fifo.runs import Run, RunQueue
 from warren.queues.fifo.service import ServiceQueue
 from warren.queues.fifo.sizes import Sizes
-from warren.replication.machine import COUNTER_BITS
 
 UNLIMITED: Final = commands.CREDIT_MAX
 
@@ -228,7 +228,7 @@ class Fifo:
                     payload[at + 24] == 1,
                 )
             elif opcode == commands.ATTACH or opcode == commands.ATTACH_AUTO:
-                if session == 0 or read_i64_be(payload, at) >> COUNTER_BITS == session:
+                if session == 0 or session_of_consumer(read_i64_be(payload, at)) == session:
                     self._attach(
                         read_i64_be(payload, at),
                         read_i64_be(payload, at + 8),
@@ -244,7 +244,7 @@ class Fifo:
                 if at > start + 1:
                     # Whoever waits in line was there before, and this batch may have made room.
                     self._hand_out()
-                if session == 0 or read_i64_be(payload, at) >> COUNTER_BITS == session:
+                if session == 0 or session_of_consumer(read_i64_be(payload, at)) == session:
                     reply.delivery = self._get(read_i64_be(payload, at))
             elif opcode == commands.PURGE:
                 if at > start + 1:
