@@ -41,7 +41,8 @@ class QueueType:
         server_named: Whether a declare without a name is given one.
         conditional_delete: Whether a delete may ask for it to be unused, or empty.
         exclusive_consumers: Whether a consumer's wish to be the only one is heeded.
-        global_qos: Whether it honours a prefetch limit over all consumers of a channel.
+        global_qos: Whether it honours a prefetch limit over all consumers of a channel. Else such a
+            limit is one for each consumer (D-22).
         shows_delivery_counts: Whether messages that come again say how often (POI-01).
         priority_levels: Whether messages of high priority overtake others (PRI-02).
         arguments: Those that it has a meaning for, in the order in which RabbitMQ compares them.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
@@ -133,14 +131,19 @@ def test_prefetch_over_the_channel(channel: BlockingChannel, names: Names, is_wa
 
 @pytest.mark.rule("QQ-24")
 def test_no_prefetch_over_the_channel_for_quorum_queues(
-    channel: BlockingChannel, names: Names, is_warren: bool
+    channel: BlockingChannel, names: Names
 ) -> None:
-    """RabbitMQ 4.3 has made a limit for each consumer of it before it comes to that."""
+    """A limit over the channel is one for each consumer of a quorum queue."""
     queue = names.queue()
     channel.queue_declare(queue, durable=True, arguments={"x-queue-type": "quorum"})
+    fill(channel, queue, 10)
     channel.basic_qos(prefetch_count=2, global_qos=True)
-    with refused(540, "does not support global qos") if is_warren else nullcontext():
-        channel.basic_consume(queue, print)
+    one, two = Inbox(channel, queue), Inbox(channel, queue)
+    got = one.take(2) + two.take(2)
+    assert one.quiet() and two.quiet()
+    channel.basic_ack(got[2][0].delivery_tag)
+    assert len(two.take(1)) == 1
+    assert one.quiet() and two.quiet()
 
 
 def test_prefetch_does_not_bind_gets_and_automatic_acks(

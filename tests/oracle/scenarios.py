@@ -258,6 +258,22 @@ def connection_close_unfinished(s: Session) -> None:
 
 
 @scenario
+def connection_close_garbled(s: Session) -> None:
+    """After a close, what is no frame ends the connection sooner than silence would."""
+    s.open("a")
+    s.open("b")
+    s.call(0, "connection.close", reply_code=200, reply_text="bye")
+    s.send(7, "queue.declare", "b", queue="o.q")
+    s.quiet(0, "b")
+    for client in s.clients.values():
+        client.send_bytes(RawClient.frame(9, 1, b"ignored"))
+        client.send_bytes(RawClient.frame(HEADER, 0, b"ignored"))
+        client.send_bytes(RawClient.frame(METHOD, 1, b"hello", end=0x41))
+    s.gone()
+    s.gone("b")
+
+
+@scenario
 def connection_update_secret(s: Session) -> None:
     """Credentials renewed on a running connection."""
     s.open()
@@ -596,6 +612,43 @@ def queue_no_previous_name(s: Session) -> None:
 
 
 @scenario
+def queue_server_named_of_any_type(s: Session) -> None:
+    """Types that make up no names, or that nobody knows."""
+    s.open()
+    for kind in ("", "undefined", "classic", None, "sideways", "quorum", "stream"):
+        s.call(1, "queue.declare", queue="", exclusive=True, arguments={"x-queue-type": kind})
+
+
+@scenario
+def queue_names_with_line_breaks(s: Session) -> None:
+    """Cut from the names of topology, and part of the name where a queue or exchange is used."""
+    s.open()
+    queue, exchange, key = "o.a\nb\rc", "o.x\ny", "k\nl"
+    s.queues.append("o.abc")
+    s.exchanges.append("o.xy")
+    s.call(1, "queue.declare", queue=queue, durable=True)
+    s.call(1, "queue.declare", queue=queue, passive=True)
+    s.call(1, "exchange.declare", exchange=exchange, type="direct")
+    s.call(1, "exchange.declare", exchange=exchange, type="direct", passive=True)
+    s.call(1, "queue.bind", queue=queue, exchange=exchange, routing_key=key)
+    s.call(1, "exchange.bind", destination=exchange, source="amq.fan\nout", routing_key=key)
+    for method in ("basic.get", "basic.consume", "queue.purge"):
+        for name in (queue, "o.abc\r", "\n"):
+            s.call(1, method, queue=name)
+    for to, with_key in (("o.xy", key), ("o.xy", "kl"), (exchange, key), ("", queue)):
+        s.publish(1, to, with_key, b"1", mandatory=True)
+        s.call(1, "basic.qos")
+    s.until("o.abc", 1)
+    s.call(1, "queue.unbind", queue=queue, exchange=exchange, routing_key=key)
+    s.call(1, "exchange.unbind", destination=exchange, source="amq.fan\nout", routing_key=key)
+    s.call(1, "queue.declare", queue="am\nq.o", durable=True)
+    s.call(1, "exchange.declare", exchange="am\nq.o", type="direct")
+    s.call(1, "queue.delete", queue=queue)
+    s.call(1, "exchange.delete", exchange=exchange)
+    s.call(1, "queue.declare", queue="\n", exclusive=True)
+
+
+@scenario
 def queue_passive_without_name(s: Session) -> None:
     """Who looks for a queue names it: the last name given does not count."""
     s.open()
@@ -668,6 +721,38 @@ def queue_type_invalid(s: Session) -> None:
     s.open()
     for kind in ("sideways", 5):
         s.call(1, "queue.declare", queue="o.q", durable=True, arguments={"x-queue-type": kind})
+
+
+@scenario
+def queue_inequivalent_void(s: Session) -> None:
+    """A void in an argument, before and after."""
+    s.open()
+    for queue, kind in (("o.plain", None), ("o.word", "undefined"), ("o.quorum", "quorum")):
+        arguments = {} if kind is None else {"x-queue-type": kind}
+        s.call(1, "queue.declare", queue=queue, durable=True, arguments=arguments)
+        for other in (None, "undefined", "", "classic"):
+            arguments = {"x-queue-type": other}
+            s.call(1, "queue.declare", queue=queue, durable=True, arguments=arguments)
+    for name in ("x-queue-leader-locator", "x-queue-mode", "x-custom"):
+        for value in (None, "client-local", None):
+            s.call(1, "queue.declare", queue="o.q", durable=True, arguments={name: value})
+        s.call(1, "queue.delete", queue="o.q")
+
+
+@scenario
+def queue_locators(s: Session) -> None:
+    """The old name of the argument, on types that know it and on ones that do not."""
+    s.open()
+    old = {"x-queue-master-locator": "client-local"}
+    s.call(1, "queue.declare", queue="o.plain", durable=True)
+    s.call(1, "queue.declare", queue="o.plain", durable=True, arguments=old)
+    for kind in ("quorum", "stream"):
+        arguments = {"x-queue-type": kind, **old}
+        s.call(1, "queue.declare", queue="o.q", durable=True, arguments=arguments)
+    for value in ("min-masters", "random", "sideways"):
+        arguments = {"x-queue-leader-locator": value}
+        s.call(1, "queue.declare", queue=f"o.{value}", durable=True, arguments=arguments)
+    s.call(1, "queue.declare", queue="o.old", durable=True, arguments=old)
 
 
 @scenario

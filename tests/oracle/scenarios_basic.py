@@ -315,6 +315,18 @@ def qos_per_consumer(s: Session) -> None:
 
 
 @scenario
+def qos_global_on_quorum(s: Session) -> None:
+    """A limit over the channel is one for each consumer that begins after; the last word counts."""
+    s.open()
+    _fill(s, "o.quorum", 12, QUORUM)
+    for number, (count, over_all) in enumerate(((2, True), (1, False), (3, True), (0, True))):
+        s.call(1, "basic.qos", prefetch_count=count, **{"global": over_all})
+        s.call(1, "basic.consume", queue="o.quorum", consumer_tag=f"c{number}")
+        s.take(1, count or 6)
+        s.quiet(1)
+
+
+@scenario
 def qos_prefetch_size(s: Session) -> None:
     """A limit in bytes is not implemented."""
     s.open()
@@ -716,6 +728,21 @@ def direct_reply_to(s: Session) -> None:
     s.call(2, "queue.declare", queue=address, passive=True)
     s.publish(2, "", address, b"answer", {"correlation_id": "1"})
     s.take(1)
+
+
+@scenario
+def direct_reply_to_declared(s: Session) -> None:
+    """The name of direct replies is there for whoever declares it, in whatever way."""
+    s.open()
+    name = "amq.rabbitmq.reply-to"
+    s.call(1, "queue.declare", queue=name, passive=True)
+    s.call(1, "queue.declare", queue=name)
+    s.call(1, "queue.declare", queue=f"{name}\n", exclusive=True, arguments={"x-queue-type": 5})
+    s.call(1, "queue.purge", queue="")
+    for method in ("basic.get", "queue.purge", "queue.bind"):
+        s.call(1, method, queue=name)
+    s.call(1, "basic.consume", queue=f"{name}\n", no_ack=True)
+    s.call(1, "queue.delete", queue=name)
 
 
 @scenario

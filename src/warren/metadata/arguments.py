@@ -156,7 +156,7 @@ def check_equivalent(current: Table, given: Table, names: tuple[str, ...], entit
         elif name not in given:
             _inequivalent(name, entity, "none", _typed(current[name]))
         elif not same_value(current[name], given[name]):
-            _inequivalent(name, entity, f"'{quoted(given[name])}'", f"'{quoted(current[name])}'")
+            _inequivalent(name, entity, _untyped(given[name]), _untyped(current[name]))
 
 
 def check_same_flag(current: bool, given: bool, name: str, entity: str) -> None:
@@ -188,6 +188,10 @@ def same_value(first: Value, second: Value) -> bool:
 
 def _typed(value: Value) -> str:
     return f"the value '{quoted(value)}' of type '{type_name(value)}'"
+
+
+def _untyped(value: Value) -> str:
+    return "none" if value is None else f"'{quoted(value)}'"
 
 
 def _inequivalent(name: str, entity: str, given: str, current: str) -> None:

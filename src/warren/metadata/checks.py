@@ -105,13 +105,16 @@ def _locked(queue: QueueRecord) -> Refusal:
 
 
 def server_named(arguments: Table) -> None:
-    """Refuse to make up a name for a queue type that is not for queues without one.
+    """Refuse to make up a name for a type that is not for queues without one, or that is none.
 
     Raises:
         Refusal: `PRECONDITION_FAILED`.
     """
-    kind = find(queue_type(arguments))
-    if kind is not None and not kind.server_named:
+    name = queue_type(arguments)
+    kind = find(name)
+    if kind is None:
+        raise Refusal(PRECONDITION_FAILED, f"unknown queue type '{name}'")
+    if not kind.server_named:
         raise Refusal(
             PRECONDITION_FAILED, f"Cannot declare a server-named queue for type {kind.module}"
         )

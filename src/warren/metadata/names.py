@@ -13,7 +13,10 @@ SERVER_NAME_RANDOM_BYTES: Final = 16
 
 
 def clean_name(name: str) -> str:
-    """A name as RabbitMQ takes it: without line breaks. Apply to every name from a client."""
+    """A name as RabbitMQ takes it in what declares, deletes and binds: without line breaks.
+
+    Where a queue is used, or an exchange published to, the name counts as it came.
+    """
     if "\n" in name or "\r" in name:
         return name.replace("\n", "").replace("\r", "")
     return name

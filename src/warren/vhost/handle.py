@@ -313,7 +313,7 @@ class VhostHandle:
         Raises:
             Refusal: It cannot be, or this user may not have it.
         """
-        if request.passive:
+        if request.passive or request.name.startswith(REPLY_PREFIX):
             self._declare_passively(request, pending)
             return
         named_by_server = request.name == ""
@@ -394,10 +394,12 @@ class VhostHandle:
     def queue_for(self, name: str, permission: str) -> Queue:
         """A queue that this user and this connection may use.
 
+        Args:
+            name: Taken as it is: line breaks are cut from the names of topology alone.
+
         Raises:
             Refusal: It is not there, there is no permission, or it is another connection's.
         """
-        name = clean_name(name)
         self._permit(permission, "queue", name)
         checks.use_queue(self._tables, self.name, name, self.identity)
         queue = self._queues[name]

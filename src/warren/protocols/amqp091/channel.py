@@ -138,6 +138,8 @@ class Channel(PublishOwner, LinkOwner, EndOfTurn):
         pollers: By a queue's identity, the id of this channel's consumer for `basic.get`.
         last_queue: The queue that an empty name means.
         prefetch: What consumers begin with; 0 for no limit.
+        prefetch_said: The same for consumers of queues that honour no limit over a channel: what
+            `basic.qos` said last, for whom ever.
         limiter: The limit over all consumers, if one was ever set.
         transaction: What waits for `tx.commit`; None outside transactional mode.
         replies: The consumer of direct replies, if there is one.
@@ -163,6 +165,7 @@ class Channel(PublishOwner, LinkOwner, EndOfTurn):
         self._first_woken: i64 = 0
         self.last_queue: str = ""
         self.prefetch: i64 = 0
+        self.prefetch_said: i64 = 0
         self.limiter: Limiter | None = None
         self.transaction: Transaction | None = None
         self.replies: DirectReplies | None = None

@@ -216,7 +216,11 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable):
         except ConnectionException as error:
             # Framing is lost: nothing that follows can be understood.
             self._deaf = True
-            self._fail(error)
+            if self.state == CLOSING:
+                # Nor can the end of the close that is waited for.
+                self._wait_at_most(SILENT_CLOSE_MS)
+            else:
+                self._fail(error)
             return
         self._turn_bytes += at - start
         if self.state == CLOSED:
@@ -532,12 +536,12 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable):
     def _outside_channels(self, data: bytes, at: i64, stop: i64, number: i64) -> None:
         """A frame of channel 0, of a channel that is not open, or outside the open state."""
         kind: i64 = data[at]
+        if self.state == CLOSING and (number != 0 or kind != 1):
+            return
         check_frame(kind, number, data, at + 7, stop - 1)
         if number == 0:
             if kind == 1:
                 self._connection_method(spec.decode_method(data, at + 7, stop - 1))
-            return
-        if self.state == CLOSING:
             return
         if self.state != OPEN:
             raise ConnectionException(504, "a channel frame came before connection.open")
@@ -703,13 +707,22 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable):
     def _linger(self, grace_ms: i64) -> None:
         """Wait for the client's part of the close, for a while."""
         self.state = CLOSING
-        self._grace_ms = grace_ms
-        self._began_ms = self.broker.monotonic_ms()
+        self._wait(grace_ms)
         self.broker.connection_closing(self)
-        self.broker.pulse_later(self, int(self._began_ms + grace_ms))
         if self._held:
             self._held = 0
             self._transport.resume_reading()
+
+    def _wait(self, grace_ms: i64) -> None:
+        self._grace_ms = grace_ms
+        self._began_ms = self.broker.monotonic_ms()
+        self.broker.pulse_later(self, int(self._began_ms + grace_ms))
+
+    def _wait_at_most(self, grace_ms: i64) -> None:
+        """Give the client up after a while from now, or when that was due anyway."""
+        left = self._began_ms + self._grace_ms - i64(self.broker.monotonic_ms())
+        if left > grace_ms:
+            self._wait(grace_ms)
 
     def _end(self) -> None:
         """Let go of everything this connection has in the broker; once."""

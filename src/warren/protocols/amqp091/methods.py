@@ -237,6 +237,7 @@ def _known_tag(tag: int) -> i64:
 def _qos(channel: Channel, method: spec.BasicQos) -> None:
     if method.prefetch_size != 0:
         raise ConnectionException(540, f"prefetch_size!=0 ({method.prefetch_size})")
+    channel.prefetch_said = method.prefetch_count
     if not method.global_:
         channel.prefetch = method.prefetch_count
     else:
@@ -259,9 +260,6 @@ def _consume(channel: Channel, method: spec.BasicConsume) -> None:
         return
     queue = channel.vhost.queue_for(name, "read")
     priority = _consume_arguments(queue, method.arguments)
-    limiter = None if method.no_ack else channel.limiter
-    if limiter is not None and limiter.limit > 0 and not queue.type.global_qos:
-        raise ConnectionException(540, f"{queue} does not support global qos")
     if queue.type.exclusive_consumers and not queue.admit(method.exclusive):
         raise ChannelException(403, f"{queue} in exclusive use")
     link = ConsumerLink(queue, tag, method.no_ack, channel.frames, channel.unsettled)
@@ -271,7 +269,14 @@ def _consume(channel: Channel, method: spec.BasicConsume) -> None:
     pending.link = link
     pending.name = tag
     channel.consumers[tag] = link
-    credit = NO_ACK_CREDIT if method.no_ack else channel.prefetch
+    credit: i64 = NO_ACK_CREDIT
+    limiter: Limiter | None = None
+    if not method.no_ack:
+        if queue.type.global_qos:
+            credit = channel.prefetch
+            limiter = channel.limiter
+        else:
+            credit = channel.prefetch_said
     link.consumer_id = queue.new_consumer()
     channel.will_hold(queue, link.consumer_id)
     queue.subscribe(
