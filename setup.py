@@ -35,6 +35,7 @@ COMPILED = (
     "limits.py",
     "ports.py",
     "queue_types.py",
+    "term_runs.py",
     "versions.py",
     "message",
     "wire",

@@ -21,11 +21,11 @@ from warren.log import (
     recovery,
     scan,
     sidecar,
-    terms,
     wal,
 )
 from warren.log.batch import KIND_RESET, Batch, Header
 from warren.ports import Disk
+from warren.term_runs import TermRuns
 
 SEEDS_PER_TEST = 25
 SEEDS_PER_BUG = 800
@@ -159,7 +159,7 @@ def without_terms(real: Callable[..., bool]) -> Callable[..., bool]:
     def decode(data: bytes, file: scan.LogFile, salt: int) -> bool:
         fits = real(data, file, salt)
         for place in file.groups.values():
-            place.terms = terms.TermRuns()
+            place.terms = TermRuns()
         return fits
 
     return decode

@@ -13,7 +13,7 @@ from warren.errors import CorruptRecord
 from warren.raft import messages as ms
 from warren.raft import wire
 from warren.raft.members import Config, Member
-from warren.raft.runs import TermRuns
+from warren.raft.runs import LogTerms
 
 numbers = st.integers(0, 1 << 40)
 names = st.text(min_size=1, max_size=40)
@@ -172,7 +172,7 @@ class Plain:
 
 @pytest.mark.parametrize("seed", range(100))
 def test_runs_are_a_list_of_terms(seed: int) -> None:
-    random, runs, plain, term = Random(seed), TermRuns(0, 0), Plain(), 0
+    random, runs, plain, term = Random(seed), LogTerms(0, 0), Plain(), 0
     for _ in range(60):
         last = plain.base + len(plain.terms)
         what = random.randrange(6)

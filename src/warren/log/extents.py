@@ -22,7 +22,7 @@ from librt.vecs import append, vec
 from mypy_extensions import i64
 
 from warren.log.batch import KIND_COMMAND
-from warren.log.terms import TermRuns
+from warren.term_runs import TermRuns
 
 if TYPE_CHECKING:
     from warren.log.files import LogFile

@@ -30,8 +30,8 @@ from warren.log.live import LiveJob
 from warren.log.reading import ReadJob
 from warren.log.store import Store
 from warren.log.tail import Tail
-from warren.log.terms import TermRuns
 from warren.log.wal import Wal
+from warren.term_runs import TermRuns
 
 STATE_BYTES_MAX: Final = 65_536
 """A group's state is copied whenever its file is rewritten, so it has to be small."""

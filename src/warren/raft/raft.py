@@ -38,7 +38,7 @@ from warren.raft.messages import (
     VoteReply,
 )
 from warren.raft.progress import PROBE, REPLICATE, SNAPSHOT, Progress
-from warren.raft.runs import TermRuns
+from warren.raft.runs import LogTerms
 from warren.raft.state import LEADER, ROLE_NAMES, Options, State
 
 
@@ -73,8 +73,8 @@ class Saved:
         self.floor_index: i64 = 0
 
 
-def _saved_log(saved: Saved) -> TermRuns:
-    log = TermRuns(saved.snapshot_index, saved.snapshot_term)
+def _saved_log(saved: Saved) -> LogTerms:
+    log = LogTerms(saved.snapshot_index, saved.snapshot_term)
     for position in range(len(saved.runs)):
         last: i64 = saved.last_index
         if position + 1 < len(saved.runs):

@@ -1,8 +1,4 @@
-"""The terms of a log's entries, as runs: all that consensus has to know of the log itself.
-
-A log of a million entries written in three terms is three pairs (first index, term). Indexes and
-terms only rise along the log, so one comparison covers a run.
-"""
+"""All that consensus has to know of its log: where it begins and ends, and the terms between."""
 
 from __future__ import annotations
 
@@ -10,9 +6,11 @@ from typing import final
 
 from mypy_extensions import i64
 
+from warren.term_runs import TermRuns
+
 
 @final
-class TermRuns:
+class LogTerms:
     """Terms from the snapshot to the end of the log.
 
     Attributes:
@@ -25,14 +23,11 @@ class TermRuns:
         self.snapshot_index: i64 = snapshot_index
         self.snapshot_term: i64 = snapshot_term
         self.last_index: i64 = snapshot_index
-        self._firsts: list[int] = []
-        self._terms: list[int] = []
+        self._runs: TermRuns = TermRuns()
 
     def last_term(self) -> i64:
         """Term of the newest entry."""
-        if len(self._terms) == 0:
-            return self.snapshot_term
-        return self._terms[-1]
+        return self._runs.last_term if len(self._runs) > 0 else self.snapshot_term
 
     def term_at(self, index: i64) -> i64:
         """Term of the entry at `index`; -1 where that is unknown."""
@@ -40,10 +35,7 @@ class TermRuns:
             return -1
         if index == self.snapshot_index:
             return self.snapshot_term
-        position = len(self._firsts) - 1
-        while i64(self._firsts[position]) > index:
-            position -= 1
-        return self._terms[position]
+        return self._runs.at(index)
 
     def append(self, last_index: i64, term: i64) -> None:
         """Entries up to `last_index` were added, all of one term.
@@ -52,11 +44,8 @@ class TermRuns:
             AssertionError: The term would fall, or nothing was added.
         """
         assert last_index > self.last_index, "entries are appended behind the last"
-        newest = self.last_term()
-        assert term >= newest, "terms never fall along a log"
-        if len(self._terms) == 0 or term > newest:
-            self._firsts.append(self.last_index + 1)
-            self._terms.append(term)
+        assert term >= self.last_term(), "terms never fall along a log"
+        self._runs.note(self.last_index + 1, term)
         self.last_index = last_index
 
     def truncate(self, from_index: i64) -> None:
@@ -64,9 +53,7 @@ class TermRuns:
         assert from_index > self.snapshot_index, "a snapshot is never truncated"
         if from_index > self.last_index:
             return
-        while len(self._firsts) > 0 and i64(self._firsts[-1]) >= from_index:
-            self._firsts.pop()
-            self._terms.pop()
+        self._runs.cut(from_index)
         self.last_index = from_index - 1
 
     def compact(self, index: i64) -> None:
@@ -75,14 +62,10 @@ class TermRuns:
         assert term >= 0, "a snapshot covers entries that are known"
         if index == self.snapshot_index:
             return
-        while len(self._firsts) > 1 and i64(self._firsts[1]) <= index + 1:
-            self._firsts.pop(0)
-            self._terms.pop(0)
         if index == self.last_index:
-            self._firsts.clear()
-            self._terms.clear()
-        elif i64(self._firsts[0]) <= index:
-            self._firsts[0] = index + 1
+            self._runs.clear()
+        else:
+            self._runs.forget(index)
         self.snapshot_index = index
         self.snapshot_term = term
 
@@ -91,8 +74,7 @@ class TermRuns:
         self.snapshot_index = snapshot_index
         self.snapshot_term = snapshot_term
         self.last_index = snapshot_index
-        self._firsts.clear()
-        self._terms.clear()
+        self._runs.clear()
 
     def common(self, index: i64, term: i64) -> i64:
         """The largest index up to `index` whose entry a log may share that has `term` there.
@@ -104,11 +86,12 @@ class TermRuns:
             index = self.last_index
         if index < self.snapshot_index:
             return index
-        position = len(self._firsts) - 1
+        runs = self._runs
+        position = len(runs) - 1
         while position >= 0:
-            first: i64 = self._firsts[position]
+            first = runs.first(position)
             if first <= index:
-                if i64(self._terms[position]) <= term:
+                if runs.term(position) <= term:
                     return index
                 index = first - 1
             position -= 1
@@ -117,15 +100,16 @@ class TermRuns:
     def cut(self, first_index: i64, last_index: i64, firsts: list[int], terms: list[int]) -> None:
         """Append to two lists the runs of the entries `first_index` to `last_index`."""
         assert self.snapshot_index < first_index and last_index <= self.last_index
-        position = len(self._firsts) - 1
-        while position > 0 and i64(self._firsts[position]) > first_index:
+        runs = self._runs
+        position = len(runs) - 1
+        while position > 0 and runs.first(position) > first_index:
             position -= 1
-        while position < len(self._firsts) and i64(self._firsts[position]) <= last_index:
-            first: i64 = self._firsts[position]
-            firsts.append(first if first > first_index else first_index)
-            terms.append(self._terms[position])
+        while position < len(runs) and runs.first(position) <= last_index:
+            firsts.append(int(max(runs.first(position), first_index)))
+            terms.append(int(runs.term(position)))
             position += 1
 
     def pairs(self) -> list[tuple[int, int]]:
         """The runs after the snapshot, as pairs (first index, term)."""
-        return list(zip(self._firsts, self._terms, strict=True))
+        runs = self._runs
+        return [(int(runs.first(at)), int(runs.term(at))) for at in range(len(runs))]

@@ -30,7 +30,7 @@ from warren.raft.effects import (
 from warren.raft.members import Config, Configs, Member
 from warren.raft.messages import Message
 from warren.raft.progress import Progress
-from warren.raft.runs import TermRuns
+from warren.raft.runs import LogTerms
 
 FOLLOWER: Final = 0
 PRE_CANDIDATE: Final = 1
@@ -106,7 +106,7 @@ class State:
         self,
         node: str,
         incarnation: i64,
-        log: TermRuns,
+        log: LogTerms,
         configs: Configs,
         options: Options,
         seed: i64,

@@ -1,4 +1,8 @@
-"""The terms of entries as runs: a million entries written in three terms are three pairs."""
+"""The terms of a log's entries as runs: a million entries written in three terms are three pairs.
+
+Indexes and terms only rise along a log, so one comparison covers a run. Consensus and the log on
+disk each keep the terms of the entries that they know.
+"""
 
 from __future__ import annotations
 
@@ -49,6 +53,24 @@ class TermRuns:
         self._firsts = self._firsts[:count]
         self._terms = self._terms[:count]
         self.last_term = self._terms[count - 1] if count > 0 else 0
+
+    def forget(self, index: i64) -> None:
+        """Forget the entries up to an index; one after them belongs to the last run."""
+        count = len(self._firsts)
+        gone = 0
+        while gone + 1 < count and self._firsts[gone + 1] <= index + 1:
+            gone += 1
+        if gone > 0:
+            self._firsts = self._firsts[gone:]
+            self._terms = self._terms[gone:]
+        if count > 0 and self._firsts[0] <= index:
+            self._firsts[0] = index + 1
+
+    def clear(self) -> None:
+        """Forget all entries."""
+        self._firsts = vec[i64]()
+        self._terms = vec[i64]()
+        self.last_term = 0
 
     def at(self, index: i64) -> i64:
         """The term of the run that an index belongs to, 0 before the first."""
