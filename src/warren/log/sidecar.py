@@ -23,11 +23,11 @@ The sidecar can be rebuilt from the log file. One that is absent or does not fit
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, final
+from typing import Final
 from zlib import crc32
 
-from librt.strings import BytesWriter, read_i32_le, read_i64_le, write_i32_le, write_i64_le
-from librt.vecs import append, vec
+from librt.strings import BytesWriter, read_i32_le, write_i32_le, write_i64_le
+from librt.vecs import vec
 from mypy_extensions import i32, i64
 
 from warren.log.batch import write_checksum
@@ -35,6 +35,7 @@ from warren.log.extents import NOWHERE, Extents, Mark
 from warren.log.files import LogFile
 from warren.log.manifest import sidecar_path
 from warren.ports import Disk
+from warren.wire.byte_reader import ByteReader
 
 MAGIC: Final = 0x31585257
 """`WRX1` as bytes."""
@@ -110,26 +111,6 @@ def _write_column(writer: BytesWriter, column: vec[i64]) -> None:
         write_i64_le(writer, column[at])
 
 
-@final
-class _Words:
-    """Reads one word after the other."""
-
-    def __init__(self, data: bytes, at: i64) -> None:
-        self._data = data
-        self._at: i64 = at
-
-    def next(self) -> i64:
-        value = read_i64_le(self._data, self._at)
-        self._at += 8
-        return value
-
-    def column(self, count: i64) -> vec[i64]:
-        values = vec[i64](capacity=count)
-        for _ in range(count):
-            values = append(values, self.next())
-        return values
-
-
 def decode(data: bytes, file: LogFile, salt: i64) -> bool:
     """Fill a file's index from its sidecar.
 
@@ -142,38 +123,40 @@ def decode(data: bytes, file: LogFile, salt: i64) -> bool:
         return False
     if crc32(data[CHECKED_FROM:]) != i64(read_i32_le(data, 8)) & 0xFFFF_FFFF:
         return False
-    words = _Words(data, 16)
-    if words.next() != file.number or words.next() != file.end or words.next() != salt:
+    words = ByteReader("a sidecar", data, 16)
+    if words.longlong() != file.number or words.longlong() != file.end:
         return False
-    for _ in range(words.next()):
-        file.drops.append(words.next())
-    for _ in range(words.next()):
-        extents = Extents(words.next(), file)
-        extents.first_message = words.next()
-        extents.all_next_message = words.next()
-        extents.all_last_index = words.next()
-        extents.top_index = words.next()
-        extents.message_count = words.next()
-        extents.message_bytes = words.next()
-        extents.snapshot_index = words.next()
-        extents.snapshot_offset = words.next()
-        extents.snapshot_size = words.next()
-        extents.state_number = words.next()
-        extents.state_offset = words.next()
-        extents.state_size = words.next()
-        count = words.next()
-        extents.offsets = words.column(count)
-        extents.spans = words.column(count)
-        extents.numbers = words.column(count)
-        extents.indexes = words.column(count)
-        for _ in range(words.next()):
-            first = words.next()
-            extents.terms.note(first, words.next())
-        for _ in range(words.next()):
-            index = words.next()
-            next_message = words.next()
-            offset = words.next()
-            extents.marks.append(Mark(index, next_message, offset, words.next() > 0))
+    if words.longlong() != salt:
+        return False
+    for _ in range(words.longlong()):
+        file.drops.append(words.longlong())
+    for _ in range(words.longlong()):
+        extents = Extents(words.longlong(), file)
+        extents.first_message = words.longlong()
+        extents.all_next_message = words.longlong()
+        extents.all_last_index = words.longlong()
+        extents.top_index = words.longlong()
+        extents.message_count = words.longlong()
+        extents.message_bytes = words.longlong()
+        extents.snapshot_index = words.longlong()
+        extents.snapshot_offset = words.longlong()
+        extents.snapshot_size = words.longlong()
+        extents.state_number = words.longlong()
+        extents.state_offset = words.longlong()
+        extents.state_size = words.longlong()
+        count = words.longlong()
+        extents.offsets = words.longlongs(count)
+        extents.spans = words.longlongs(count)
+        extents.numbers = words.longlongs(count)
+        extents.indexes = words.longlongs(count)
+        for _ in range(words.longlong()):
+            first = words.longlong()
+            extents.terms.note(first, words.longlong())
+        for _ in range(words.longlong()):
+            index = words.longlong()
+            next_message = words.longlong()
+            offset = words.longlong()
+            extents.marks.append(Mark(index, next_message, offset, words.longlong() > 0))
         extents.hide(NOWHERE, NOWHERE)
         file.groups[extents.group_id] = extents
     return True

@@ -30,20 +30,16 @@ and brings an append's batches and a snapshot's bytes after it.
 
 from __future__ import annotations
 
-from typing import Final, NoReturn, final
+from typing import Final, final
 
 from librt.strings import (
     BytesWriter,
-    read_i16_le,
-    read_i32_le,
-    read_i64_le,
     write_i16_le,
     write_i32_le,
     write_i64_le,
 )
 from mypy_extensions import i16, i32, i64
 
-from warren.errors import CorruptRecord
 from warren.raft.members import Config, Member
 from warren.raft.messages import (
     Append,
@@ -58,6 +54,7 @@ from warren.raft.messages import (
     Vote,
     VoteReply,
 )
+from warren.wire.byte_reader import ByteReader
 
 WIRE_VERSION: Final = 1
 NAME_BYTES_MAX: Final = 255
@@ -194,7 +191,7 @@ def decode_members(data: bytes) -> list[Member]:
         CorruptRecord: The bytes are none of ours.
     """
     reader = _Reader(data)
-    if reader.byte() != WIRE_VERSION:
+    if reader.octet() != WIRE_VERSION:
         reader.fail("unknown version")
     members = reader.members()
     reader.end()
@@ -208,9 +205,9 @@ def decode(data: bytes) -> Message:
         CorruptRecord: The bytes are no message, or one of another version.
     """
     reader = _Reader(data)
-    if reader.byte() != WIRE_VERSION:
+    if reader.octet() != WIRE_VERSION:
         reader.fail("unknown version")
-    kind = reader.byte()
+    kind = reader.octet()
     sender = reader.name()
     sender_incarnation = reader.number()
     target = reader.name()
@@ -337,61 +334,42 @@ def _read_append(
 
 
 @final
-class _Reader:
-    """Reads one value after the other, and never past the end."""
+class _Reader(ByteReader):
+    """Reads what messages and members are made of."""
 
     def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._size: i64 = len(data)
-        self._at: i64 = 0
-
-    def fail(self, reason: str) -> NoReturn:
-        raise CorruptRecord("raft message", self._at, reason)
-
-    def _take(self, size: i64) -> i64:
-        at = self._at
-        if size > self._size - at:
-            self.fail("it ends too early")
-        self._at = at + size
-        return at
-
-    def byte(self) -> i64:
-        return self._data[self._take(1)]
+        super().__init__("raft message", data)
 
     def flag(self) -> bool:
-        value = self.byte()
+        value = self.octet()
         if value > 1:
             self.fail("a flag is 0 or 1")
         return value == 1
 
     def number(self) -> i64:
-        value = read_i64_le(self._data, self._take(8))
+        value = self.longlong()
         if value < 0 or value > NUMBER_MAX:
             self.fail("a number out of range")
         return value
 
     def name(self) -> str:
-        size: i64 = i64(read_i16_le(self._data, self._take(2)))
+        size = self.short()
         if size < 0 or size > NAME_BYTES_MAX:
             self.fail("a name that is too long")
-        at = self._take(size)
-        try:
-            return self._data[at : at + size].decode()
-        except UnicodeDecodeError:
-            self.fail("a name that is not UTF-8")
+        return self.text(size)
 
     def count(self, bytes_each: i64) -> i64:
         """A number of things of that many bytes at least, which have to be there."""
-        count: i64 = i64(read_i32_le(self._data, self._take(4)))
-        if count < 0 or count > (self._size - self._at) // bytes_each:
+        count = self.long()
+        if count < 0 or count > self.left() // bytes_each:
             self.fail("a count beyond the end")
         return count
 
     def members(self) -> list[Member]:
-        count: i64 = i64(read_i16_le(self._data, self._take(2)))
+        count = self.short()
         if count < 0 or count > MEMBERS_MAX:
             self.fail("too many members")
-        if count > (self._size - self._at) // MEMBER_BYTES_MIN:
+        if count > self.left() // MEMBER_BYTES_MIN:
             self.fail("a count beyond the end")
         members: list[Member] = []
         for _ in range(count):
@@ -399,7 +377,3 @@ class _Reader:
             incarnation = self.number()
             members.append(Member(node, incarnation, self.flag()))
         return members
-
-    def end(self) -> None:
-        if self._at != self._size:
-            self.fail("bytes behind its end")

@@ -22,7 +22,11 @@ from __future__ import annotations
 
 from typing import Final, final
 
+from mypy_extensions import i64
+
+from warren.errors import CorruptRecord
 from warren.ports import PeerHello
+from warren.wire.byte_reader import ByteReader
 
 MAGIC: Final = b"WARRENP"
 VERSION_NUMBER: Final = 3
@@ -113,63 +117,55 @@ def _text(text: str, bytes_max: int) -> bytes:
 
 def decode_hello(body: bytes) -> Introduction | None:
     """The content of a HELLO's body; None if it is malformed."""
-    reader = _Reader(body)
-    nonce = reader.take(NONCE_BYTES)
-    dialled = reader.text(NAME_BYTES_MAX)
-    name = reader.text(NAME_BYTES_MAX)
-    node_uid = reader.take(ID_BYTES)
-    cluster_id = reader.take(ID_BYTES)
-    boot = int.from_bytes(reader.take(8), "little")
-    software = reader.text(VERSION_BYTES_MAX)
-    machine = int.from_bytes(reader.take(4), "little")
-    host = reader.text(NAME_BYTES_MAX)
-    port = int.from_bytes(reader.take(2), "little")
+    try:
+        return _read_hello(_Reader(body))
+    except CorruptRecord:
+        return None
+
+
+def _read_hello(reader: _Reader) -> Introduction:
+    nonce = reader.octets(NONCE_BYTES)
+    dialled = reader.short_text(NAME_BYTES_MAX)
+    name = reader.short_text(NAME_BYTES_MAX)
+    if not name:
+        reader.fail("a node without a name")
+    node_uid = reader.octets(ID_BYTES)
+    cluster_id = reader.octets(ID_BYTES)
+    boot = reader.whole(8)
+    software = reader.short_text(VERSION_BYTES_MAX)
+    machine = reader.whole(4)
+    host = reader.short_text(NAME_BYTES_MAX)
+    port = reader.whole(2)
     hello = PeerHello(name, node_uid, cluster_id, boot, software, machine, host, port)
     hello.life = reader.identity()
-    hello.round = int.from_bytes(reader.take(8), "little")
+    hello.round = reader.whole(8)
     hello.former_uid = reader.identity()
-    count = int.from_bytes(reader.take(1), "little")
-    hello.lives = [reader.take(ID_BYTES) for _ in range(count)]
-    if reader.failed or not name:
-        return None
+    hello.lives = [reader.octets(ID_BYTES) for _ in range(reader.octet())]
     return Introduction(nonce, dialled, hello)
 
 
 @final
-class _Reader:
-    """Takes fields off a body; `failed` once one was cut short or not a printable text."""
+class _Reader(ByteReader):
+    """Reads what a hello is made of."""
 
     def __init__(self, body: bytes) -> None:
-        self.failed: bool = False
-        self._body: bytes = body
-        self._at: int = 0
+        super().__init__("a hello", body)
 
-    def take(self, count: int) -> bytes:
-        """The next bytes, none if there are fewer."""
-        end = self._at + count
-        if end > len(self._body):
-            self.failed = True
-            return b""
-        taken = self._body[self._at : end]
-        self._at = end
-        return taken
+    def whole(self, size: i64) -> int:
+        """The next number, unsigned."""
+        return int.from_bytes(self.octets(size), "little")
 
     def identity(self) -> bytes:
         """The next identity, empty where it is zeros."""
-        taken = self.take(ID_BYTES)
+        taken = self.octets(ID_BYTES)
         return b"" if taken == NO_ID else taken
 
-    def text(self, bytes_max: int) -> str:
+    def short_text(self, bytes_max: int) -> str:
         """The next text."""
-        size = int.from_bytes(self.take(1), "little")
+        size = self.octet()
         if size > bytes_max:
-            self.failed = True
-            return ""
-        try:
-            text = self.take(size).decode()
-        except UnicodeDecodeError:
-            self.failed = True
-            return ""
+            self.fail("a text that is too long")
+        text = self.text(size)
         if text and not text.isprintable():
-            self.failed = True
+            self.fail("a text that cannot be printed")
         return text
