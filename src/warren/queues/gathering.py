@@ -8,11 +8,12 @@ a type says what becomes of those (`_seal_messages`, `_seal_commands`).
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Final
+from typing import Final, final
 
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
+from warren.log.batch import KIND_MESSAGES, KIND_TRANSIENT
 from warren.message.flavours import AMQP091
 from warren.queue_types import QueueType
 from warren.queues.fifo import commands
@@ -27,6 +28,31 @@ SEAL_BYTES: Final = 262_144
 
 NOT_SETTLED: Final = -1
 ALL_IDS: Final = (1 << 62) - 1
+
+
+@final
+class Gathered:
+    """The messages of one record batch to be; the fields are those of `GroupLog.append`.
+
+    Attributes:
+        kind: `KIND_MESSAGES` if they asked to survive a restart, else `KIND_TRANSIENT`.
+    """
+
+    def __init__(
+        self,
+        kind: i64,
+        count: i64,
+        lengths: bytes,
+        payload: bytes,
+        runs: list[PublishRun],
+        flavour: i64,
+    ) -> None:
+        self.kind: i64 = kind
+        self.count: i64 = count
+        self.lengths: bytes = lengths
+        self.payload: bytes = payload
+        self.runs: list[PublishRun] = runs
+        self.flavour: i64 = flavour
 
 
 class GatheringQueue(Queue):
@@ -253,6 +279,26 @@ class GatheringQueue(Queue):
             self._seal_messages()
         self._seal_commands(waiter)
         self._mark()
+
+    def _take_messages(self) -> Gathered:
+        """All messages gathered, as one record batch; what comes is the next one's."""
+        gathered = Gathered(
+            KIND_MESSAGES if self._persistent else KIND_TRANSIENT,
+            self._pending,
+            self._lengths[0] if len(self._lengths) == 1 else b"".join(self._lengths),
+            self._parts[0] if len(self._parts) == 1 else b"".join(self._parts),
+            self._runs,
+            self._flavour,
+        )
+        self._forget_messages()
+        return gathered
+
+    def _forget_messages(self) -> None:
+        self._parts = []
+        self._lengths = []
+        self._runs = []
+        self._pending = 0
+        self._pending_bytes = 0
 
     def _take_commands(self) -> bytes:
         payload = self._commands.getvalue()

@@ -8,7 +8,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from warren.errors import CorruptRecord, UnknownFlavour
-from warren.log.batch import KIND_MESSAGES, KIND_TRANSIENT, Batch
+from warren.log.batch import KIND_MESSAGES, Batch
 from warren.log.group import GroupLog
 from warren.log.listener import BatchReader
 from warren.log.runlist import LiveRuns
@@ -19,6 +19,7 @@ from warren.queues.fifo.effects import Delivery
 from warren.queues.fifo.machine import Fifo
 from warren.queues.fifo.runs import common, merge_pairs, without
 from warren.queues.fifo_queue import FifoQueue
+from warren.queues.gathering import Gathered
 from warren.queues.links import Fetching
 from warren.queues.publishing import PublishRun
 from warren.queues.queue import Host
@@ -284,58 +285,24 @@ class LoggedQueue(FifoQueue):
         return min(window, self.log.read_share_bytes())
 
     def _take_messages(self) -> Gathered:
-        """All messages gathered, as one record batch."""
-        # A quorum queue persists every message, whatever its publisher asked for (QQ-09).
-        durable = self._persistent or not self.fifo.config.keeps_place
-        gathered = Gathered(
-            KIND_MESSAGES if durable else KIND_TRANSIENT,
-            self._pending,
-            self._lengths[0] if len(self._lengths) == 1 else b"".join(self._lengths),
-            self._parts[0] if len(self._parts) == 1 else b"".join(self._parts),
-            self._runs,
-            self._flavour,
-        )
+        """All messages gathered, as one record batch that is about to be logged."""
+        gathered = super()._take_messages()
+        if not self.fifo.config.keeps_place:
+            # A quorum queue persists every message, whatever its publisher asked for (QQ-09).
+            gathered.kind = KIND_MESSAGES
+        size: i64 = len(gathered.payload)
         self.host.appended(True)
-        self.published += self._pending
-        self.unwritten_bytes += self._pending_bytes
-        self.seen_messages += self._pending
-        self.seen_bytes += self._pending_bytes
-        self._forget_gathered()
+        self.published += gathered.count
+        self.unwritten_bytes += size
+        self.seen_messages += gathered.count
+        self.seen_bytes += size
         return gathered
-
-    def _forget_gathered(self) -> None:
-        self._parts = []
-        self._lengths = []
-        self._runs = []
-        self._pending = 0
-        self._pending_bytes = 0
 
     def _confirm(self, size: i64, runs: list[PublishRun]) -> None:
         """Messages of this size are durable: their publishers are told, if they still wait."""
         self.unwritten_bytes -= size
         for run in runs:
             run.safe()
-
-
-@final
-class Gathered:
-    """The messages of one record batch to be; the fields are those of `GroupLog.append`."""
-
-    def __init__(
-        self,
-        kind: i64,
-        count: i64,
-        lengths: bytes,
-        payload: bytes,
-        runs: list[PublishRun],
-        flavour: i64,
-    ) -> None:
-        self.kind: i64 = kind
-        self.count: i64 = count
-        self.lengths: bytes = lengths
-        self.payload: bytes = payload
-        self.runs: list[PublishRun] = runs
-        self.flavour: i64 = flavour
 
 
 @final

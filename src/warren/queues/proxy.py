@@ -24,7 +24,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from warren.errors import NOT_FOUND, Refusal
-from warren.log.batch import Batch
+from warren.log.batch import KIND_MESSAGES, Batch
 from warren.message.flavours import AMQP091
 from warren.queue_types import QueueType
 from warren.queues.fifo.consumers import Consumer, Limiter
@@ -322,11 +322,7 @@ class ProxyQueue(GatheringQueue):
         self._by_sequence = {}
         self._kept = deque()
         self._asked = {}
-        self._parts = []
-        self._lengths = []
-        self._runs = []
-        self._pending = 0
-        self._pending_bytes = 0
+        self._forget_messages()
         self.unsafe_bytes = 0
         if pending > 0:
             sent.append(Sent(pending, 0, runs))
@@ -620,14 +616,8 @@ class ProxyQueue(GatheringQueue):
             consumer.release(first, last)
 
     def _seal_messages(self) -> None:
-        lengths = self._lengths[0] if len(self._lengths) == 1 else b"".join(self._lengths)
-        payload = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
-        sent = Sent(self._pending, len(payload), self._runs)
-        self._parts = []
-        self._lengths = []
-        self._runs = []
-        self._pending = 0
-        self._pending_bytes = 0
+        gathered = self._take_messages()
+        sent = Sent(gathered.count, len(gathered.payload), gathered.runs)
         if self.line.number == 0 and not self.line.coming():
             self._complete(sent, True)
             return
@@ -639,11 +629,11 @@ class ProxyQueue(GatheringQueue):
         kept = Kept(
             self._sequence,
             sent.count,
-            self._persistent,
+            gathered.kind == KIND_MESSAGES,
             len(sent.runs) > 0,
-            lengths,
-            payload,
-            self._flavour,
+            gathered.lengths,
+            gathered.payload,
+            gathered.flavour,
         )
         if self._waits():
             self._keep(kept)

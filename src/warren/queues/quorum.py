@@ -27,8 +27,8 @@ from warren.queues.fifo.consumers import Limiter
 from warren.queues.fifo.effects import Delivery, Effects, Reply
 from warren.queues.fifo.entry import Encoded, Enqueue, Meta
 from warren.queues.fifo.machine import Fifo
+from warren.queues.gathering import Gathered
 from warren.queues.links import Link, Waiter
-from warren.queues.logged import Gathered
 from warren.queues.numbers import Numbers
 from warren.queues.queue import Host
 from warren.queues.table_queue import TableQueue
@@ -163,7 +163,7 @@ class QuorumQueue(TableQueue, Machine):
         super().close()
         for run in self._runs:
             run.safe()
-        self._forget_gathered()
+        self._forget_messages()
 
     def go_without(self, lost: list[tuple[int, int]]) -> list[tuple[int, int]]:
         """Drop messages that cannot be read here, on the only copy; gives those that were live.

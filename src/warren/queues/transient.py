@@ -95,9 +95,8 @@ class TransientQueue(FifoQueue):
             self._seal_commands(None)
         fifo = self.fifo
         first = fifo.next_message
-        count = self._pending
-        lengths = self._lengths[0] if len(self._lengths) == 1 else b"".join(self._lengths)
-        payload = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        gathered = self._take_messages()
+        count = gathered.count
         batch = Batch(
             None,
             KIND_MESSAGES,
@@ -106,28 +105,22 @@ class TransientQueue(FifoQueue):
             first,
             count,
             0,
-            lengths,
+            gathered.lengths,
             0,
-            payload,
+            gathered.payload,
             0,
-            len(payload),
+            len(gathered.payload),
             None,
             0,
             0,
-            self._flavour,
+            gathered.flavour,
         )
         self._shelves.append(Shelf(batch))
         self.resident_bytes += batch.payload_size
         self.act(fifo.apply(NO_META, Enqueue(first, count, batch.payload_size))[1])
         self.hand_out()
         self.published += count
-        runs = self._runs
-        self._parts = []
-        self._lengths = []
-        self._runs = []
-        self._pending = 0
-        self._pending_bytes = 0
-        for run in runs:
+        for run in gathered.runs:
             run.safe()
 
     def _seal_commands(self, waiter: Waiter | None) -> None:
