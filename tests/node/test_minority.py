@@ -290,3 +290,22 @@ def test_a_machine_that_slept_refuses_nothing() -> None:
     pair.a.hold_disk = False
     pair.until(lambda: bool(client.methods))
     assert isinstance(client.methods[-1], spec.QueueDeclareOk)
+
+
+def test_a_reader_that_has_its_answer_does_not_wait() -> None:
+    """Nor is it refused for that later, however long it asks for nothing."""
+
+    def configure(settings: Settings) -> None:
+        settings.majority_wait_ms = WAIT_MS
+
+    pair = Pair(alone=True, configure=configure)
+    client = pair.a.client()
+    client.declare("q", kind="quorum")
+    client.publish("q", b"0")
+    pair.until(lambda: pair.a.queue("q").ready_count() == 1)
+    client.send(spec.TableRead(0, "q", 0, 0, 1_000_000))
+    pair.until(lambda: len(client.rows) == 1)
+    seen = len(client.methods)
+    pass_time(pair, 3 * WAIT_MS)
+    assert client.methods[seen:] == []
+    assert isinstance(client.call(declare("q")), spec.QueueDeclareOk)

@@ -391,6 +391,11 @@ class Channel(PublishOwner, LinkOwner, EndOfTurn):
             text = methods.overdue(request, queue)
             pending.refused(self.vhost.use_timed_out(text, queue))
 
+    def sent(self) -> None:
+        """The answer that a method waited for is on its way: go on."""
+        self._pending = None
+        self.go_on()
+
     def go_on(self) -> None:
         """Take up what was put aside, up to the next method that has to wait."""
         if self._ended:

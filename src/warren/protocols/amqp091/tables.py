@@ -161,7 +161,7 @@ class TableReader(RawReader):
             channel.refused(ConnectionException(541, f"the log could not be read: {error}"))
             return
         _send_with(channel, spec.TableReadOk(next_message), data)
-        channel.go_on()
+        channel.sent()
 
 
 def _queue(channel: Channel, name: str) -> TableQueue:
@@ -261,7 +261,7 @@ class Status(Work):
             self._waited = True
             return False
         if self._waited:
-            channel.go_on()
+            channel.sent()
         return True
 
     def _found(self) -> Content:
@@ -320,7 +320,7 @@ class Listing(Work):
             self._waited = True
             return False
         if self._waited:
-            channel.go_on()
+            channel.sent()
         return True
 
 
