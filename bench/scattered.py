@@ -32,6 +32,10 @@ PREFETCH_MAX = 65_535
 TURNS_MAX = 1_000_000
 IDLE_TURNS = 50
 
+TURN_MS = 5
+TICK_MS = 1_000
+"""How often a node looks after its queues, as in a server."""
+
 
 class Silent(Client):
     """A client that does not look at what it is sent."""
@@ -49,6 +53,7 @@ class Filled:
         self.node = self.pair.a.node
         self.last_tag = 2 * runs
         self.idle = False
+        self._tick_ms = 0
         self.parts: list[float] = []
         """What was not done in turns of the node."""
         other = self.pair.a.client()
@@ -92,8 +97,13 @@ class Filled:
         self.node.turn()
         took = time.process_time() - began
         self.idle = not self.node.needs_turn and not self.queue.fifo.unfinished()
-        self.pair.clock.advance(5)
+        # A publisher that its queue holds back has more to say.
+        self.idle = self.idle and not self.client.outbox
+        self.pair.clock.advance(TURN_MS)
         self.node.tick_log()
+        if self.pair.clock.monotonic_ms() >= self._tick_ms:
+            self._tick_ms = self.pair.clock.monotonic_ms() + TICK_MS
+            self.node.tick(0)
         return took
 
     def rest(self, turns: int = IDLE_TURNS) -> list[float]:
