@@ -489,6 +489,27 @@ def test_checkouts_are_told_over_many_turns() -> None:
         assert runs_of(row[8:]) == expected
 
 
+def test_a_checkout_of_many_runs_has_fewer_rows() -> None:
+    """What is left comes with the next ones; one that was made is told again as it is."""
+    count = 8 * CHUNK_PIECES
+    client = ready_again(count)
+    assert isinstance(client.call(spec.TableAcquire(queue="q", group="g")), spec.TableAcquireOk)
+    client.pair.a.queue("q").fifo.part_runs = CHUNK_PIECES + 1
+    taken: list[tuple[int, int]] = []
+    sizes = []
+    for number in range(3):
+        checkout = spec.TableCheckout(queue="q", group="g", epoch=1, after=number, up_to=count)
+        for _ in range(2):
+            told = client.call(checkout)
+            assert isinstance(told, spec.TableCheckoutOk)
+            assert told.number == (number + 1 if number < 2 else 2)
+        if told.count:
+            sizes.append(told.count)
+            taken += runs_of(client.rows[-1])
+    assert len(sizes) == 2 and sizes[0] <= 3 * CHUNK_PIECES
+    assert taken == [(number, number) for number in range(1, count, 2)]
+
+
 @pytest.mark.parametrize("kind", ["classic", "quorum"])
 def test_files_are_compacted_by_what_is_found_out_over_many_ticks(kind: str) -> None:
     """What is acked meanwhile may stay in a file for once; nothing else goes."""

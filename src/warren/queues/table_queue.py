@@ -62,7 +62,15 @@ class TableQueue(LoggedQueue):
     def checkout(
         self, group: str, epoch: i64, after: i64, rows: i64, up_to: i64, waiter: Waiter
     ) -> None:
-        """Have a group take out a lease; arguments as for `Fifo.checkout`."""
+        """Have a group take out a lease; arguments as for `Fifo.checkout`.
+
+        A command is applied in one turn, and answered in one. So where what is ready is scattered
+        over more runs than one part goes through, the lease has fewer messages than asked for.
+        """
+        ready = self.fifo.ready
+        few = ready.count_of_first(self.fifo.part_runs)
+        if few < ready.count:
+            rows = min(rows, few)
         self._before_asking()
         commands.checkout(self._commands, group, epoch, after, rows, up_to)
         self._ask(waiter)

@@ -476,6 +476,17 @@ class Pieces:
                 found.extend(chunk.live())
         return found
 
+    def count_of_first(self, pieces: i64) -> i64:
+        """Numbers in about so many of the first pieces: in all of the chunk that the last is in."""
+        count: i64 = 0
+        if self.count > 0:
+            for chunk in self._chunks:
+                if pieces <= 0:
+                    break
+                count += chunk.count
+                pieces -= len(chunk.pieces) - chunk.head
+        return count
+
     def chunks(self) -> list[Chunk]:
         """All chunks, in order; they are not to be changed."""
         return self._chunks if self.count > 0 else []

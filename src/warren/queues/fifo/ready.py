@@ -118,6 +118,10 @@ class Ready:
             for first, last, acquired, failed in runs:
                 queue.push(first, last, max(acquired, 1), failed)
 
+    def count_of_first(self, runs: i64) -> i64:
+        """Messages in about so many of the first runs; twice as many runs, at most."""
+        return self._returned.count_of_first(runs) + self._fresh.count_of_first(runs)
+
     def freeze(self) -> list[list[Piece]]:
         """Everything as it is now, in lists that do not change."""
         return self._returned.freeze() + self._fresh.freeze()

@@ -93,6 +93,10 @@ class RunQueue:
         self.count = 0
         return self._pieces.take_all()
 
+    def count_of_first(self, runs: i64) -> i64:
+        """Numbers in about so many of the first runs; a few hundred more, at most."""
+        return self._pieces.count_of_first(runs)
+
     def freeze(self) -> list[list[Piece]]:
         """All runs as they are now, in lists, in queue order."""
         return self._pieces.freeze()
