@@ -21,7 +21,13 @@ from warren.protocols.amqp091.unsettled import TagRun, Unsettled
 from warren.queues.fifo import commands
 from warren.queues.fifo.consumers import Consumer
 from warren.queues.fifo.live import Gathering
-from warren.queues.fifo.pieces import CHUNK_PIECES, SPENT_LISTS, LettingGo, Piece
+from warren.queues.fifo.pieces import (
+    CHUNK_PIECES,
+    SHARES_MAX,
+    SPENT_LISTS,
+    LettingGo,
+    Piece,
+)
 from warren.queues.fifo.runs import Run, RunQueue
 from warren.queues.freed import FREED_MAX
 from warren.queues.gathering import ALL_IDS
@@ -367,6 +373,34 @@ def test_tags_of_consumers_that_take_turns_are_settled_for_the_cost_of_chunks(cu
         assert unsettled.count() == cut // 2 + 1
     more = (sizes[1] - sizes[0]) // CHUNK_PIECES + 1
     assert found[1] <= found[0] + more * consumers * SPAN_LINES_MAX
+
+
+@pytest.mark.parametrize("cut", [1, 4_001])
+def test_tags_of_very_many_consumers_are_settled_for_the_cost_of_these(cut: int) -> None:
+    """More than a chunk keeps count of; and however many runs there are, a few marks do."""
+    consumers = SHARES_MAX + 7
+    queue = TransientQueue(NoHost(), "/", "q")
+    found = []
+    for size in (20_000, 60_000):
+        unsettled = Unsettled()
+        unsettled.marks.runs_min = 512
+        unsettled.marks.clear()
+        for tag in range(1, size + 1):
+            unsettled.next_tag += 1
+            unsettled.add(1, queue, tag % consumers, tag // consumers)
+        for tag in range(2, size, 2):
+            unsettled.take(tag, tag)
+        last = size - cut
+        spans: list[TagRun] = []
+        found.append(steps(lambda it=unsettled, to=spans, last=last: to.extend(it.spans(last))))
+        assert {int(span.consumer_id) for span in spans} == set(range(consumers))
+        for span in spans:
+            end = consumers * (span.mid + span.count)
+            assert last - 2 * consumers < end <= last + consumers
+        unsettled.take(0, last)
+        assert unsettled.count() == cut // 2 + 1
+        assert {int(span.consumer_id) for span in unsettled.spans(size)} <= set(range(consumers))
+    assert max(found) < size, "less than a line of Python for each run"
 
 
 def test_a_consumer_gives_up_a_range_for_the_cost_of_its_chunks() -> None:

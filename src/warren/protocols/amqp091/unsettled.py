@@ -2,16 +2,29 @@
 
 Tags are dense and so are a consumer's message ids, so what is unsettled is a short list of runs
 however large the prefetch is, unless it is settled here and there or several consumers take turns.
+
+What each of these consumers has up to a tag is known by the chunk (`pieces.Shares`), and where
+there are too many of them for that, at some tags (`Marks`).
 """
 
 from __future__ import annotations
 
-from typing import final
+from typing import Final, final
 
+from librt.vecs import append, vec
 from mypy_extensions import i64
 
 from warren.queues.fifo.pieces import Chunk, Piece, Pieces
 from warren.queues.queue import Queue
+
+MARK_RUNS: Final = 8_192
+"""Runs between two marks at first: to look through as many takes a millisecond."""
+
+MARKS_MAX: Final = 32
+"""Marks of a channel; of more, every second one is dropped."""
+
+OWNERS_MAX: Final = 16_384
+"""Consumers that marks may know, of which most may be gone: of more the marks begin anew."""
 
 
 @final
@@ -97,16 +110,135 @@ class Spans:
 
 
 @final
+class Mark:
+    """How far each consumer's message ids had come at a tag; 0 for one that had none.
+
+    This is about all that was ever handed out under that tag or one before, so that it stays right
+    whatever is settled, but for a consumer whose ids begin anew.
+    """
+
+    def __init__(self, tag: i64) -> None:
+        self.tag: i64 = tag
+        self.behinds: vec[i64] = vec[i64]()
+
+    def behind(self, place: i64) -> i64:
+        """Behind the last id of the consumer at a place."""
+        return self.behinds[place] if place < len(self.behinds) else 0
+
+    def put(self, place: i64, behind: i64) -> None:
+        """The consumer at a place had come so far."""
+        while len(self.behinds) <= place:
+            self.behinds = append(self.behinds, i64(0))
+        self.behinds[place] = behind
+
+
+@final
+class Marks:
+    """The marks of a channel at ascending tags, for consumers too many to be counted by the chunk.
+
+    Attributes:
+        owners: Of each consumer that a mark may know, a run.
+        runs_min: Runs between two marks, as long as there are few.
+    """
+
+    def __init__(self) -> None:
+        self.owners: list[TagRun] = []
+        self.runs_min: i64 = MARK_RUNS
+        self._places: dict[tuple[int, int], int] = {}
+        self._marks: list[Mark] = []
+        self._interval: i64 = MARK_RUNS
+        self._runs: i64 = 0
+        """How many came since the last mark."""
+
+    def due(self) -> bool:
+        """Count one more run; whether it is time for a mark."""
+        self._runs += 1
+        return self._runs >= self._interval
+
+    def put_off(self) -> None:
+        """Nobody needs a mark now."""
+        self._runs = 0
+
+    def add(self, tag: i64, first: i64, spans: list[TagRun]) -> None:
+        """Mark a tag, up to which consumers have `spans`; nothing before `first` is unsettled."""
+        marks = self._marks
+        while marks and marks[0].tag < first:
+            del marks[0]
+        if not marks or len(self.owners) > OWNERS_MAX:
+            self.clear()
+            marks = self._marks
+        mark = Mark(tag)
+        for span in spans:
+            mark.put(self._place(span), span.mid + span.count)
+        marks.append(mark)
+        self._runs = 0
+        if len(marks) > MARKS_MAX:
+            # The last one stays.
+            del marks[1::2]
+            self._interval *= 2
+
+    def clear(self) -> None:
+        """Forget all marks."""
+        self.owners = []
+        self._places = {}
+        self._marks = []
+        self._interval = self.runs_min
+        self._runs = 0
+
+    def before(self, tag: i64) -> Mark | None:
+        """The last mark at or before a tag."""
+        found: Mark | None = None
+        for mark in self._marks:
+            if mark.tag > tag:
+                break
+            found = mark
+        return found
+
+    def begins_anew(self, owner: tuple[int, int]) -> None:
+        """A consumer that has nothing unsettled is given ids from 0 again."""
+        if not self._marks:
+            return
+        place = self._places.get(owner, -1)
+        if place >= 0:
+            for mark in self._marks:
+                if place < len(mark.behinds):
+                    mark.behinds[place] = 0
+
+    def put_back(self, run: TagRun) -> None:
+        """These were unsettled at the marks behind them, too, which need not know of them."""
+        if not self._marks:
+            return
+        place: i64 = -1
+        for mark in self._marks:
+            count = min(run.count, mark.tag - run.key + 1)
+            if count > 0:
+                if place < 0:
+                    place = self._place(run)
+                mark.put(place, max(mark.behind(place), run.mid + count))
+
+    def _place(self, run: TagRun) -> i64:
+        owner = _owner(run)
+        place = self._places.get(owner)
+        if place is None:
+            place = len(self.owners)
+            self._places[owner] = place
+            self.owners.append(TagRun(run.key, 1, run.queue, run.consumer_id, 0))
+        return place
+
+
+@final
 class Unsettled:
     """All unsettled deliveries of a channel, in tag order.
 
     Attributes:
         next_tag: The next delivery's tag, from 1.
+        marks: Where it is known what many consumers have.
     """
 
     def __init__(self) -> None:
         self.next_tag: i64 = 1
         self._pieces: Pieces = Pieces(True)
+        self.marks: Marks = Marks()
 
     def count(self) -> i64:
         """Deliveries unsettled now."""
@@ -127,14 +259,24 @@ class Unsettled:
             ):
                 pieces.grow_tail(count)
                 return
+        if mid == 0 and pieces.crowded:
+            self.marks.begins_anew((id(queue), int(consumer_id)))
         pieces.push(TagRun(tag, count, queue, consumer_id, mid))
+        if self.marks.due():
+            if pieces.crowded:
+                last = self.next_tag - 1
+                self.marks.add(last, self.first(), self.spans(last))
+            else:
+                self.marks.put_off()
 
     def first(self) -> i64:
         """The lowest unsettled tag, 0 if there is none."""
         return self._pieces.head().key if self._pieces.count > 0 else 0
 
     def owners(self) -> list[TagRun]:
-        """A run, or more, of each consumer of which something is unsettled."""
+        """A run, or more, of each consumer of which something is unsettled, and some others."""
+        if self._pieces.crowded:
+            return self.spans(self.next_tag)
         found: list[TagRun] = []
         for chunk in self._pieces.chunks():
             shares = chunk.shares
@@ -154,16 +296,32 @@ class Unsettled:
 
     def take(self, first: i64, last: i64) -> list[list[Piece]]:
         """Take the unsettled tags of `first..last` out, in order."""
-        return self._pieces.take(first, last)
+        pieces = self._pieces
+        taken = pieces.take(first, last)
+        if pieces.count == 0 and pieces.crowded:
+            pieces.crowded = False
+            self.marks.clear()
+        return taken
 
     def spans(self, last: i64) -> list[TagRun]:
         """What is unsettled up to a tag, as one run of message ids for each consumer.
 
         Among the ids of such a run are only some more that were settled or returned before, so that
-        a queue may be told of all of them together. Its tags mean nothing.
+        a queue may be told of all of them together. Its tags mean nothing. Where there are marks, a
+        consumer of which all was settled before may be among them.
         """
         spans = Spans()
-        for chunk in self._pieces.chunks():
+        chunks = self._pieces.chunks()
+        beginning: i64 = 0
+        mark = self.marks.before(last)
+        if mark is not None and mark.tag >= self.first():
+            owners = self.marks.owners
+            for place in range(i64(len(mark.behinds))):
+                if mark.behinds[place] > 0:
+                    spans.add(owners[place], 0, mark.behinds[place])
+            beginning = self._pieces.chunks_from(mark.tag + 1)
+        for number in range(beginning, i64(len(chunks))):
+            chunk = chunks[number]
             pieces = chunk.pieces
             if pieces[chunk.head].key > last:
                 break
@@ -187,6 +345,7 @@ class Unsettled:
     def put_back(self, piece: Piece) -> None:
         """A run that `take` gave is unsettled after all (a transaction was rolled back)."""
         self._pieces.insert(piece)
+        self.marks.put_back(as_tags(piece))
 
 
 def as_tags(piece: Piece) -> TagRun:

@@ -187,17 +187,18 @@ class Chunk:
             self.shared_behind = at
         return piece
 
-    def share(self) -> None:
-        """Count what each owner has in it, unless these are too many."""
+    def share(self) -> bool:
+        """Count what each owner has in it; False if these are too many."""
         self.shares = None
         if not self.mixed:
-            return
+            return True
         shares = Shares()
         pieces = self.pieces
         for at in range(self.head, len(pieces)):
             if not shares.add(pieces[at]):
-                return
+                return False
         self.shares = shares
+        return True
 
     def find(self, key: i64) -> i64:
         """Index of the first piece that ends at or behind a number."""
@@ -265,6 +266,7 @@ class Pieces:
 
     Attributes:
         count: Numbers in all of them.
+        crowded: Whether there was a chunk with too many owners to keep count of them.
     """
 
     def __init__(self, owned: bool = False) -> None:
@@ -274,6 +276,7 @@ class Pieces:
                 are changed by `push`, `grow_tail`, `take` and `insert` alone.
         """
         self.count: i64 = 0
+        self.crowded: bool = False
         self._owned: bool = owned
         self._chunks: list[Chunk] = []
         """None is empty, but for the only one."""
@@ -285,7 +288,7 @@ class Pieces:
             chunk = chunks[-1]
             if len(chunk.pieces) >= CHUNK_PIECES:
                 if self._owned and chunk.shares is None and len(chunks) >= UNCOUNTED_CHUNKS:
-                    chunk.share()
+                    self._share(chunk)
                 chunk = Chunk()
                 chunks.append(chunk)
             elif self.count == 0:
@@ -429,6 +432,7 @@ class Pieces:
         shares = chunk.shares
         if shares is not None and not shares.add(piece):
             chunk.shares = None
+            self.crowded = True
         chunk.count += piece.count
         self.count += piece.count
         self._halve(at)
@@ -491,6 +495,10 @@ class Pieces:
         """All chunks, in order; they are not to be changed."""
         return self._chunks if self.count > 0 else []
 
+    def chunks_from(self, key: i64) -> i64:
+        """Index in `chunks` of the first that ends at or behind a number."""
+        return self._find(key) if self.count > 0 else 0
+
     def _find(self, key: i64) -> i64:
         """Index of the first chunk that ends at or behind a number; there must be a piece."""
         chunks = self._chunks
@@ -550,7 +558,7 @@ class Pieces:
         other.count += chunk.count
         other.mixed = True
         if self._owned:
-            other.share()
+            self._share(other)
         if chunk.shared_behind > 0:
             other.shared_behind = ALL
         other.moved()
@@ -575,8 +583,12 @@ class Pieces:
         chunk.count -= other.count
         self._chunks.insert(at + 1, other)
         if self._owned:
-            chunk.share()
-            other.share()
+            self._share(chunk)
+            self._share(other)
+
+    def _share(self, chunk: Chunk) -> None:
+        if not chunk.share():
+            self.crowded = True
 
 
 def count_of(lists: list[list[Piece]]) -> i64:
