@@ -62,6 +62,13 @@ def read(log: Log, group_id: int) -> Reader:
     return reader
 
 
+def pass_time(log: Log, from_ms: int, to_ms: int) -> None:
+    """Tick some times a second."""
+    for now_ms in range(from_ms, to_ms, 200):
+        log.tick(now_ms)
+    log.tick(to_ms)
+
+
 def body(reader: Reader) -> bytes:
     assert reader.answers == 1 and reader.error is None
     return reader.batches[0].record(0)
@@ -75,7 +82,7 @@ def test_one_hanging_read_leaves_the_others_alone() -> None:
         reader = read(log, group_id)
         executor.drain()
         assert body(reader) == b"%d" % group_id
-    log.tick(HUNG_MS)
+    pass_time(log, 1, HUNG_MS)
     assert hanging.answers == 0
     log.tick(HUNG_MS + 1)
     assert hanging.answers == 1 and isinstance(hanging.error, OSError)
@@ -97,7 +104,7 @@ def test_what_queued_up_behind_a_hanging_read_is_told_as_well() -> None:
     for lane in LANES:
         executor.held[lane] = []
     readers = [read(log, group_id) for group_id in range(1, GROUPS + 1)]
-    log.tick(HUNG_MS + 1)
+    pass_time(log, 1, HUNG_MS + 1)
     assert all(reader.answers == 1 and reader.error is not None for reader in readers)
     # With no lane left nothing piles up.
     waiting = sum(len(jobs) for jobs in executor.held.values())
@@ -110,3 +117,16 @@ def test_what_queued_up_behind_a_hanging_read_is_told_as_well() -> None:
     after = read(log, 5)
     executor.drain()
     assert body(after) == b"5"
+
+
+def test_a_process_that_stood_still_does_not_take_its_reads_for_hanging() -> None:
+    """One that was asked for just before the first tick, and one from before it stood still."""
+    log, executor = filled()
+    before = read(log, 1)
+    log.tick(10 * HUNG_MS)
+    late = read(log, 2)
+    log.tick(10 * HUNG_MS + 50)
+    assert before.answers == late.answers == 0
+    executor.drain()
+    assert body(before) == b"1"
+    assert body(late) == b"2"

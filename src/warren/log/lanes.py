@@ -23,6 +23,10 @@ LANES: Final = ("read", "read2", "read3", "read4")
 HUNG_MS: Final = 10_000
 """A read that has not come back for so long hangs: it is of a mebibyte or so."""
 
+TICK_MS_MAX: Final = 2_000
+"""What counts of the time between two ticks: a process that stood still for longer, and its reads
+with it, learns of none that came back before it looks."""
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Reading(Job):
@@ -72,21 +76,20 @@ class Lane:
 
     Attributes:
         jobs: Those that have not come back, in order.
-        since_ms: Since when the first of them is the first.
+        waited_ms: How long the first of them has been the first, as far as ticks have seen.
         hangs: Whether that is too long.
     """
 
-    def __init__(self, name: str, lanes: ReadLanes) -> None:
+    def __init__(self, name: str) -> None:
         self.name: str = name
         self.jobs: deque[Reading] = deque()
-        self.since_ms: i64 = 0
+        self.waited_ms: i64 = 0
         self.hangs: bool = False
-        self._lanes = lanes
 
     def ended(self) -> None:
         """Take note that the first read of this lane has come back."""
         self.jobs.popleft()
-        self.since_ms = self._lanes.now_ms
+        self.waited_ms = 0
         self.hangs = False
 
 
@@ -101,7 +104,7 @@ class ReadLanes:
     def __init__(self, executor: Executor) -> None:
         self.now_ms: i64 = 0
         self._executor = executor
-        self._lanes = [Lane(name, self) for name in LANES]
+        self._lanes = [Lane(name) for name in LANES]
         self._refused: list[Reading] = []
         """Reads that no lane took; they are told with the next tick."""
 
@@ -115,13 +118,14 @@ class ReadLanes:
             self._refused.append(job)
             return
         if not best.jobs:
-            best.since_ms = self.now_ms
+            best.waited_ms = 0
         best.jobs.append(job)
         job.lane = best
         self._executor.submit(best.name, job)
 
     def tick(self, now_ms: i64) -> None:
         """Give up what hangs."""
+        passed_ms = min(now_ms - self.now_ms, TICK_MS_MAX)
         self.now_ms = now_ms
         refused = self._refused
         self._refused = []
@@ -129,7 +133,10 @@ class ReadLanes:
             job.release()
             _give_up(job)
         for lane in self._lanes:
-            if lane.jobs and not lane.hangs and now_ms - lane.since_ms >= HUNG_MS:
+            if not lane.jobs or lane.hangs:
+                continue
+            lane.waited_ms += passed_ms
+            if lane.waited_ms >= HUNG_MS:
                 lane.hangs = True
                 for job in list(lane.jobs):
                     if not job.over:
