@@ -28,6 +28,7 @@ from warren.log.files import LogFile
 from warren.log.listener import BatchReader, GroupOwner, RawReader
 from warren.log.live import LiveJob
 from warren.log.reading import ReadJob
+from warren.log.source import MessageSource
 from warren.log.store import Store
 from warren.log.tail import Tail
 from warren.log.wal import Wal
@@ -38,7 +39,7 @@ STATE_BYTES_MAX: Final = 65_536
 
 
 @final
-class GroupLog:
+class GroupLog(MessageSource):
     """The log of one queue, or of another Raft group.
 
     Attributes:
@@ -400,6 +401,14 @@ class GroupLog:
     def cached(self, number: i64) -> Batch | None:
         """The batch that holds a message, if it is in memory."""
         return self.share.find(number)
+
+    def messages_end(self) -> i64:
+        """The number that the next message gets."""
+        return self.next_message
+
+    def given_up(self) -> bool:
+        """Whether the group was emptied for a leader's snapshot that is not durable yet."""
+        return self.incomplete
 
     def read_share_bytes(self) -> i64:
         """How much `read` may bring into memory now without driving out what others read."""

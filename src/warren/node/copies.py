@@ -72,7 +72,7 @@ def start(node: Node, record: QueueRecord, replayer: NodeReplayer | None) -> Log
         log.save_state(recovered.hard_state.encode(), None)
         log.reset_for_install()
     limit = node.policies.delivery_limit(record.vhost, record.name, record.kind)
-    queue = QuorumQueue(node, record.vhost, record.name, log, fifo, limit)
+    queue = QuorumQueue(node, record.vhost, record.name, log, log.id, fifo, limit)
     member = node.cluster.add(log, queue, recovered)
     queue.group = member
     node.tables.logged[group_id] = queue

@@ -65,7 +65,8 @@ class ClassicQueue(LoggedQueue, GroupOwner):
     """A durable classic queue on this node."""
 
     def __init__(self, host: Host, vhost: str, name: str, log: GroupLog, fifo: Fifo) -> None:
-        super().__init__(host, vhost, name, CLASSIC, fifo, log)
+        super().__init__(host, vhost, name, CLASSIC, fifo, log, log.id)
+        self.log: GroupLog = log
         fifo.reports_freed = True
         self._leaving: list[Leaving] = []
         self._draft: Draft | None = None

@@ -9,10 +9,10 @@ from mypy_extensions import i64
 
 from warren.errors import CorruptRecord, UnknownFlavour
 from warren.log.batch import KIND_MESSAGES, Batch
-from warren.log.group import GroupLog
 from warren.log.listener import BatchReader
 from warren.log.runlist import LiveRuns
 from warren.log.salvage import gaps
+from warren.log.source import MessageSource
 from warren.message.flavours import AMQP091, is_known
 from warren.queue_types import QueueType
 from warren.queues.fifo.effects import Delivery
@@ -41,14 +41,27 @@ READ_AHEAD_BYTES_MIN: Final = 65_536
 
 
 class LoggedQueue(FifoQueue):
-    """A queue with a group in the log; see `quorum` and `classic` for when things apply."""
+    """A queue with a group in the log; see `quorum` and `classic` for when things apply.
+
+    Attributes:
+        messages: Where its messages are read from.
+        unwritten_bytes: Messages that were submitted and are not known to be safe.
+        seen_bytes, seen_messages: What came in this life, for the mean size of a message.
+    """
 
     def __init__(
-        self, host: Host, vhost: str, name: str, queue_type: QueueType, fifo: Fifo, log: GroupLog
+        self,
+        host: Host,
+        vhost: str,
+        name: str,
+        queue_type: QueueType,
+        fifo: Fifo,
+        messages: MessageSource,
+        group_id: i64,
     ) -> None:
         super().__init__(host, vhost, name, queue_type, fifo)
-        self.log: GroupLog = log
-        self.group_id = log.id
+        self.messages: MessageSource = messages
+        self.group_id = group_id
         self.unwritten_bytes: i64 = 0
         self.seen_bytes: i64 = 0
         self.seen_messages: i64 = 0
@@ -81,12 +94,12 @@ class LoggedQueue(FifoQueue):
 
     def batch_of(self, number: i64) -> Batch | None:
         """The batch that holds a message, if the log has it in memory and it can be read."""
-        batch = self.log.cached(number)
+        batch = self.messages.cached(number)
         return None if batch is None or not is_known(batch.flavour) else batch
 
     def fetch(self, number: i64, link: Fetching) -> None:
         """Read ahead from a message on; every link that waits is resumed after each read."""
-        batch = self.log.cached(number)
+        batch = self.messages.cached(number)
         if batch is not None and not is_known(batch.flavour):
             self._wait_for_release(batch, link)
             return
@@ -154,7 +167,7 @@ class LoggedQueue(FifoQueue):
 
     def check(self, first: int, last: int) -> None:
         """Read some messages, to find out which of them are lost."""
-        self.log.read(first, last, READ_AHEAD_BYTES, LossCheck(self))
+        self.messages.read(first, last, READ_AHEAD_BYTES, LossCheck(self))
 
     def _note_lost(self, lost: list[tuple[int, int]]) -> list[tuple[int, int]]:
         """Go on without some messages, of which nobody has a copy; those that are still live."""
@@ -269,8 +282,8 @@ class LoggedQueue(FifoQueue):
     def _read(self) -> None:
         if self._readers and not self._reading and not self._stalled and not self.deleted:
             self._reading = True
-            newest = self.log.next_message - 1
-            self.log.read(self._wanted, newest, self._read_ahead(), ReadAhead(self))
+            newest = self.messages.messages_end() - 1
+            self.messages.read(self._wanted, newest, self._read_ahead(), ReadAhead(self))
 
     def _read_ahead(self) -> i64:
         """How much to read: more each time it was used up, less when it was gone before."""
@@ -282,7 +295,7 @@ class LoggedQueue(FifoQueue):
         else:
             window = READ_AHEAD_BYTES_MIN
         self._window = window
-        return min(window, self.log.read_share_bytes())
+        return min(window, self.messages.read_share_bytes())
 
     def _take_messages(self) -> Gathered:
         """All messages gathered, as one record batch that is about to be logged."""
@@ -337,14 +350,14 @@ class GapCheck(BatchReader):
 
     def over(self) -> bool:
         """Whether everything was looked at that is still there."""
-        return not self._runs or self._queue.deleted or self._queue.log.incomplete
+        return not self._runs or self._queue.deleted or self._queue.messages.given_up()
 
     def go_on(self) -> None:
         """Read the next part."""
         self.halted = False
         if not self.over():
             first, last = self._runs[0]
-            self._queue.log.read(first, last, READ_AHEAD_BYTES, self)
+            self._queue.messages.read(first, last, READ_AHEAD_BYTES, self)
 
     def batches_read(self, batches: list[Batch], error: BaseException | None) -> None:
         """What no batch has up to where they end is lost."""

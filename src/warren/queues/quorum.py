@@ -18,7 +18,7 @@ from mypy_extensions import i64
 from warren.errors import CorruptRecord
 from warren.ids import NUMBER_MAX, consumer_of, number_of_consumer, session_of_consumer
 from warren.log.batch import KIND_COMMAND, Batch
-from warren.log.group import GroupLog
+from warren.log.source import MessageSource
 from warren.ports import Work
 from warren.queue_types import QUORUM
 from warren.queues.fifo import commands
@@ -55,15 +55,17 @@ class QuorumQueue(TableQueue, Machine):
         host: Host,
         vhost: str,
         name: str,
-        log: GroupLog,
+        messages: MessageSource,
+        group_id: i64,
         fifo: Fifo,
         delivery_limit: i64,
     ) -> None:
         """
         Args:
+            messages: This node's log of the queue, or what gets messages from another node's.
             delivery_limit: What policies, or else the node, have a message survive.
         """
-        super().__init__(host, vhost, name, QUORUM, fifo, log)
+        super().__init__(host, vhost, name, QUORUM, fifo, messages, group_id)
         self._delivery_limit: i64 = delivery_limit
         self.group: Proposer | None = None
         self._handed: dict[int, int] = {}

@@ -37,7 +37,7 @@ class TableQueue(LoggedQueue):
 
     def read_raw(self, first: i64, last: i64, size_bytes: i64, reader: RawReader) -> None:
         """Read record batches as they lie in the log; arguments as for `GroupLog.read_raw`."""
-        self.log.read_raw(first, last, size_bytes, reader)
+        self.messages.read_raw(first, last, size_bytes, reader)
 
     def gather_ready(self) -> Gathering:
         """Finds out the messages that are ready, as of now, in parts."""
