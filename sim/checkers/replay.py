@@ -73,7 +73,7 @@ class ReplayChecker(Checker):
     def _compare(self, queue: LoggedQueue) -> None:
         node = self._world.node
         assert node is not None
-        index = int(queue.log.persisted_index)
+        index = int(node.log.group(int(queue.group_id), False).persisted_index)
         full = self.journal.replayed(node, int(queue.group_id), index) if index > 0 else None
         if full is None:
             self.world.count("partial replays")

@@ -102,6 +102,7 @@ class ClusterOptions:
         turn_us, disk_us, io_us: Most time until a turn, a step of a disk, a step of a client.
         silence_us: After so long without an answer a link is given up.
         longest_us: Bound on partitions and pauses, and on how long a node stays down.
+        group_size: Members that a quorum queue begins with; other nodes use it without holding it.
         reconcile_ms: How often nodes see to it that queues have as many members as they are to
             have; 0 for never.
     """
@@ -125,6 +126,9 @@ class ClusterOptions:
         for name in LATER_FAULTS:
             if later.random() < LATER_SHARE:
                 self.faults[name] = 3
+        members = Random(f"{seed} members of queues")
+        losing = {REPLACE, RESTORE, ROT, SPOIL, WIPE} & set(self.faults)
+        self.group_size = 3 if losing else members.choice((1, 2, 3, 3))
 
     def down_us(self) -> int:
         """How long a node stays down."""

@@ -74,6 +74,10 @@ TURN_CHANGES_MAX: Final = 128
 #: leader its place.
 TICK_GROUPS_MAX: Final = 512
 
+#: Groups about which a node asks another one in one message, for operators: answering costs about a
+#: microsecond each.
+GROUPS_ASKED_MAX: Final = 1_024
+
 #: Changes that a node has under way at once where it wants a great many, such as deleting what
 #: belonged to a connection: about as many are applied in one turn.
 CHANGES_AT_ONCE_MAX: Final = 256

@@ -9,6 +9,7 @@ import pkgutil
 from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any
 
+import msgspec
 import pytest
 
 import warren.admin.service
@@ -29,8 +30,11 @@ from warren.errors import (
     NOT_IMPLEMENTED,
     PRECONDITION_FAILED,
     TIMED_OUT,
+    CorruptRecord,
     Refusal,
 )
+from warren.limits import GROUPS_ASKED_MAX
+from warren.node.cluster.queue_members import WHO_LEADS
 from warren.protocols.broker import Login
 from warren.vhost.pending import QueueDeclared, Result
 from warren.vhost.requests import DeclareQueueRequest
@@ -152,7 +156,7 @@ def test_an_administrator_may_do_everything_without_a_socket(
             pair.until(lambda: "c" not in service.members.running())
         given[name] = call(pair, asked, ADMIN, name, arguments)
         seen[name] = (
-            [row.node for row in pair.a.record("orders").members if row.voter],
+            sorted(row.node for row in pair.a.record("orders").members if row.voter),
             service.members.leader(pair.a.record("orders")),
             policies(),
         )
@@ -391,3 +395,36 @@ def test_columns_have_rabbitmqs_names() -> None:
         "Last Log Index",
         "Last Written",
     ]
+
+
+def test_a_node_without_the_queue_is_as_good_as_any() -> None:
+    """It asks the members who leads, and has the lead handed over."""
+    pair = Pair()
+    pair.add("c")
+    client = pair.a.client()
+    for name in ("orders", "bills"):
+        client.declare(name, kind="quorum", size=2)
+    pair.until(lambda: all(station.knows("bills") for station in pair.stations.values()))
+    held = {name: [row.node for row in pair.a.record(name).members] for name in ("orders", "bills")}
+    outside = next(iter({"b", "c"} - set(held["orders"])))
+    service = service_of(pair, outside)
+    for _ in range(2):
+        rows = {row.name: row for row in call(pair, service, ADMIN, "list_queues")}
+        assert [rows[name].leader for name in held] == ["a", "a"]
+        assert rows["orders"].messages_ready is None, "nobody uses it here"
+        assert service.node.observers.observer(pair.a.record("orders").group_id) is None
+    other = next(node for node in held["orders"] if node != "a")
+    call(pair, service, ADMIN, "transfer_leadership", {**QUEUE, "node": other})
+    assert pair.stations[other].queue("orders").group.leads()
+    counts = call(pair, service, ADMIN, "rebalance")
+    assert sum(row.queues for row in counts) == 2 and max(row.queues for row in counts) == 1
+    again = refusal(pair, service, ADMIN, "transfer_leadership", {**QUEUE, "node": other})
+    assert again.kind == PRECONDITION_FAILED
+
+
+def test_more_groups_than_a_node_asks_about_are_not_answered() -> None:
+    pair = Pair()
+    groups = list(range(GROUPS_ASKED_MAX + 1))
+    content = bytes([WHO_LEADS]) + msgspec.msgpack.encode([1, groups])
+    with pytest.raises(CorruptRecord, match="asked for at once"):
+        pair.a.node.queue_members.received("b", content)

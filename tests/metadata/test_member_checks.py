@@ -39,11 +39,12 @@ def test_a_node_without_a_copy_gets_one() -> None:
 
 
 @pytest.mark.rule("MEM-03")
-def test_a_member_becomes_a_learner() -> None:
+def test_a_member_goes() -> None:
     made = cluster("ABCd")
-    assert applied(made, member_checks.delete_member(made.queue("q"), "b", ALL, False)) == "AbCd"
+    assert applied(made, member_checks.delete_member(made.queue("q"), "b", ALL, False)) == "ACd"
     assert member_checks.delete_member(made.queue("q"), "b", ALL, False) is None
-    assert member_checks.delete_member(made.queue("q"), "d", ALL, False) is None
+    # One that does not vote goes whoever runs.
+    assert applied(made, member_checks.delete_member(made.queue("q"), "d", [], False)) == "AC"
 
 
 def test_the_last_member_stays_even_by_force() -> None:
@@ -58,7 +59,7 @@ def test_a_quorum_is_lost_by_force_only() -> None:
     refused = "of a, c, a would be running; start the nodes that are down, or say --force"
     with pytest.raises(Refusal, match=refused):
         member_checks.delete_member(made.queue("q"), "b", ["a", "b"], False)
-    assert applied(made, member_checks.delete_member(made.queue("q"), "b", ["a"], True)) == "AbC"
+    assert applied(made, member_checks.delete_member(made.queue("q"), "b", ["a"], True)) == "AC"
     # The one that is down may go.
     made = cluster("ABC")
     assert applied(made, member_checks.delete_member(made.queue("q"), "c", ["a", "b"], False))

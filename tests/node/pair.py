@@ -12,6 +12,7 @@ from sim.clock import SeededRandom, VirtualClock
 from sim.disk import SimDisk, SimExecutor
 from warren.limits import FRAME_BYTES_MAX
 from warren.log.config import LogConfig
+from warren.metadata.member_checks import add_member, delete_member
 from warren.metadata.tables import QueueRecord
 from warren.node.cluster.dispatch import ClusterListener
 from warren.node.node import Node
@@ -124,8 +125,13 @@ class Station:
         return client
 
     def queue(self, name: str) -> Any:
-        """This node's object of a queue."""
-        return self.node.tables.vhosts["/"].queues[name]
+        """This node's object of a queue, which its clients use from now on."""
+        tables = self.node.tables
+        return tables.vhosts["/"].queues.get(name) or tables.use("/", name)
+
+    def knows(self, name: str) -> bool:
+        """Whether this node has heard of a queue."""
+        return self.node.tables.machine.queue("/", name) is not None
 
     def record(self, name: str) -> QueueRecord:
         """What this node's tables say of a queue."""
@@ -212,6 +218,26 @@ class Pair:
         station.start()
         self.until(lambda: station.node.ready)
         return station
+
+    def add_member(self, name: str, node: str, votes: bool = True) -> None:
+        """Give a queue one more member, and wait until its node has begun with it."""
+        tables = self.a.node.tables
+        record = self.a.record(name)
+        command = add_member(record, node, tables.new_group(), votes)
+        assert command is not None
+        tables.submit(command, None)
+        group_id = int(record.group_id)
+        self.until(lambda: group_id in self.stations[node].node.cluster.members)
+
+    def delete_member(self, name: str, node: str) -> None:
+        """Take a queue's member from a node, and wait until that holds it no more."""
+        tables = self.a.node.tables
+        record = self.a.record(name)
+        command = delete_member(record, node, sorted(self.stations), False)
+        assert command is not None
+        tables.submit(command, None)
+        group_id = int(record.group_id)
+        self.until(lambda: group_id not in self.stations[node].node.cluster.members)
 
     def usable(self) -> bool:
         """Whether each node may use the other's queues."""

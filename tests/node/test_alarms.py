@@ -16,7 +16,7 @@ def with_clients() -> tuple[Pair, Client, Client, Client]:
     third = pair.add("c")
     near = pair.a.client()
     near.declare("q")
-    pair.until(lambda: all("q" in s.node.tables.vhosts["/"].queues for s in stations(pair)))
+    pair.until(lambda: all(s.knows("q") for s in stations(pair)))
     clients = near, pair.b.client(), third.client()
     for client in clients:
         client.call(spec.ConfirmSelect(False))

@@ -19,7 +19,7 @@ def published(pair: Pair, kind: str, messages: list[bytes]) -> Client:
     client = pair.a.client()
     assert isinstance(client.declare("q", kind=kind), spec.QueueDeclareOk)
     stations = pair.stations.values()
-    pair.until(lambda: all("q" in s.node.tables.vhosts["/"].queues for s in stations))
+    pair.until(lambda: all(s.knows("q") for s in stations))
     for body in messages:
         client.publish("q", body)
     pair.until(lambda: pair.a.queue("q").ready_count() == len(messages))

@@ -44,7 +44,7 @@ def test_snapshots_do_not_overtake_the_one_being_sent(seed: int) -> None:
     a, b = pair.a, pair.b
     client = a.client()
     assert isinstance(client.declare("orders", kind="quorum", size=1), spec.QueueDeclareOk)
-    pair.until(lambda: "orders" in b.node.tables.vhosts["/"].queues)
+    pair.add_member("orders", "b", votes=False)
     b.kill()
     for _ in range(BACKLOG // EACH_STEP):
         publish(client, EACH_STEP)
@@ -69,7 +69,7 @@ def test_a_member_that_was_away_gets_what_it_missed_and_no_more() -> None:
     assert isinstance(client.declare("orders", kind="quorum"), spec.QueueDeclareOk)
     client.call(spec.ConfirmSelect(False))
     publish(client, BACKLOG)
-    pair.until(lambda: "orders" in b.node.tables.vhosts["/"].queues)
+    pair.until(lambda: b.knows("orders"))
     pair.until(lambda: b.queue("orders").ready_count() == BACKLOG)
     b.kill()
     publish(client, EACH_STEP)

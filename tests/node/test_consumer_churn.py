@@ -41,7 +41,7 @@ def queue_of(kind: str) -> tuple[Pair, Client]:
     )
     if kind != "remote":
         return pair, pair.a.client()
-    pair.until(lambda: "q" in pair.b.node.tables.vhosts["/"].queues)
+    pair.until(lambda: pair.b.knows("q"))
     return pair, pair.b.client()
 
 

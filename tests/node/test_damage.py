@@ -48,8 +48,8 @@ def filled(nodes: int, kind: str) -> tuple[Pair, Client]:
 def forget(station: Station) -> None:
     """Let a node have nothing in memory of what can be read from its disk."""
     queue = station.queue(QUEUE)
-    queue.log.store.cache.forget(queue.log.share.recent)
-    queue.log.store.cache.forget(queue.log.share.read_back)
+    queue.messages.store.cache.forget(queue.messages.share.recent)
+    queue.messages.store.cache.forget(queue.messages.share.read_back)
 
 
 def closed_files(station: Station) -> int:
@@ -183,6 +183,7 @@ def test_another_copy_takes_the_place_of_the_only_voter() -> None:
     other = pair.add("b")
     client = pair.a.client()
     assert isinstance(client.declare(QUEUE, kind="quorum", size=1), spec.QueueDeclareOk)
+    pair.add_member(QUEUE, "b", votes=False)
     client.call(spec.ConfirmSelect(False))
     for number in range(1, COUNT + 1):
         client.publish(QUEUE, body(number))
@@ -268,7 +269,7 @@ def test_a_damaged_snapshot_is_written_anew(kind: str) -> None:
     pair, client = filled(1, kind)
     client.consume(QUEUE)
     pair.until(lambda: len(client.messages) == COUNT)
-    log = pair.a.queue(QUEUE).log
+    log = pair.a.queue(QUEUE).messages
     client.declare("another")
     place = newest_snapshot(log)
     assert place is not None
@@ -303,7 +304,7 @@ def copy_on(station: Station, name: str) -> int:
 
 def rolled(pair: Pair, client: Client, station: Station, what: str) -> tuple[str, int]:
     """Where a queue's newest state or snapshot is, once it lies in a closed file of a node."""
-    log = station.queue(QUEUE).log
+    log = station.queue(QUEUE).messages
     client.declare("another", kind="quorum")
 
     def closed() -> bool:
@@ -451,7 +452,7 @@ def test_who_uses_a_queue_that_cannot_be_started_from_another_node_is_answered()
     pair, client = halted()
     assert isinstance(pair.a.client().declare("whole"), spec.QueueDeclareOk)
     other = pair.stations["b"].client()
-    pair.until(lambda: "whole" in pair.stations["b"].node.tables.vhosts["/"].queues)
+    pair.until(lambda: pair.stations["b"].knows("whole"))
     other.consume("whole")
     asked: list[spec.Method] = [
         spec.QueueDeclare(0, QUEUE, True),
@@ -478,11 +479,11 @@ def test_a_queue_that_cannot_be_started_can_be_deleted_through_any_node(node: st
     client = pair.stations[node].client()
     answer = client.call(spec.QueueDelete(0, QUEUE, False, False, False))
     assert isinstance(answer, spec.QueueDeleteOk)
-    pair.until(lambda: QUEUE not in pair.a.node.tables.vhosts["/"].queues)
+    pair.until(lambda: not pair.a.knows(QUEUE))
     assert isinstance(client.declare(QUEUE), spec.QueueDeclareOk)
     client.publish(QUEUE, b"new")
     far = pair.stations["b"].client()
-    pair.until(lambda: QUEUE in pair.stations["b"].node.tables.vhosts["/"].queues)
+    pair.until(lambda: pair.stations["b"].knows(QUEUE))
     got: list[bytes] = []
 
     def came() -> bool:
@@ -616,7 +617,7 @@ def test_a_node_that_is_alone_goes_on_without_some_entries_of_its_tables() -> No
 def test_a_node_of_a_cluster_may_not_go_on_with_less() -> None:
     pair = Pair()
     pair.b.client().declare(QUEUE, kind="quorum")
-    pair.until(lambda: QUEUE in pair.b.node.tables.vhosts["/"].queues)
+    pair.until(lambda: pair.b.knows(QUEUE))
     client = pair.a.client()
     begin_file(pair, client)
     for number in range(1, 6):
@@ -690,7 +691,7 @@ def test_a_look_is_over_once_what_came_of_it_is_durable(kind: str) -> None:
 @pytest.mark.skipif(warren.COMPILED, reason="an answer is changed in uncompiled code only")
 def test_a_look_that_the_disk_ends_goes_on_a_while_later() -> None:
     pair = salvaged("classic")
-    log = pair.a.queue(QUEUE).log
+    log = pair.a.queue(QUEUE).messages
     answer = GapCheck.batches_read
     failed = []
 

@@ -41,7 +41,7 @@ def used_from_afar(kind: str) -> tuple[Pair, Client]:
     assert isinstance(
         there.declare(QUEUE, kind=kind, size=int(kind == "quorum")), spec.QueueDeclareOk
     )
-    pair.until(lambda: QUEUE in pair.b.node.tables.vhosts["/"].queues)
+    pair.until(lambda: pair.b.knows(QUEUE))
     pair.until(pair.usable)
     client.call(spec.ConfirmSelect(False))
     pair.settle()

@@ -24,7 +24,7 @@ def three(messages: int) -> tuple[Pair, Client]:
     client = pair.a.client()
     assert isinstance(client.declare("q", kind="quorum", size=3), spec.QueueDeclareOk)
     stations = list(pair.stations.values())
-    pair.until(lambda: all("q" in s.node.tables.vhosts["/"].queues for s in stations))
+    pair.until(lambda: all(s.knows("q") for s in stations))
     for number in range(messages):
         client.publish("q", b"%d" % number)
     pair.until(lambda: all(s.queue("q").ready_count() == messages for s in stations))
@@ -121,7 +121,7 @@ def test_a_queue_has_its_delivery_limit_whoever_leads_first(survives: bool) -> N
     client = pair.a.client()
     client.send(spec.QueueDeclare(0, "q", False, True, False, False, False, QUORUM))
     left = [pair.b, pair.stations["c"]]
-    pair.until(lambda: all("q" in each.node.tables.vhosts["/"].queues for each in left))
+    pair.until(lambda: all(each.knows("q") for each in left))
     assert all(each.queue("q").fifo.config.delivery_limit < 0 for each in left), (
         "nobody has set it up"
     )

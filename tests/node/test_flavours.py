@@ -77,7 +77,7 @@ def test_a_queue_goes_on_around_them(kind: str, at: str) -> None:
     filled(pair, kind)
     assert_served(pair, pair.stations[at])
     restarted(pair)
-    pair.until(lambda: pair.usable() and QUEUE in pair.stations[at].node.tables.vhosts["/"].queues)
+    pair.until(lambda: pair.usable() and pair.stations[at].knows(QUEUE))
     pair.until(lambda: pair.a.queue(QUEUE).ready_count() == 4)
     assert_served(pair, pair.stations[at])
     assert all(station.node.failure is None for station in pair.stations.values())

@@ -19,7 +19,7 @@ def with_queue() -> tuple[Pair, Client, Any]:
         0, "q", False, True, False, False, False, {"x-queue-type": "quorum"}
     )
     assert isinstance(owner.call(declare), spec.QueueDeclareOk)
-    pair.until(lambda: "q" in pair.b.node.tables.vhosts["/"].queues)
+    pair.until(lambda: pair.b.knows("q"))
     client = pair.b.client()
     assert isinstance(client.call(spec.ConfirmSelect(False)), spec.ConfirmSelectOk)
     queue = pair.b.queue("q")
@@ -53,10 +53,10 @@ def consuming(pair: Pair, client: Client, count: int, prefetch: int) -> None:
 @pytest.mark.rule("QQ-09")
 def test_what_comes_while_an_entry_is_under_way_is_one_entry() -> None:
     pair, client, queue = with_queue()
-    before = queue.log.last_index
+    before = queue.messages.last_index
     publish(pair, client, 10)
     pair.until(lambda: client.acked == set(range(1, 11)))
-    assert queue.log.last_index == before + 2
+    assert queue.messages.last_index == before + 2
     assert queue.ready_count() == 10
 
 
@@ -73,13 +73,13 @@ def test_what_was_gathered_is_safe_when_the_queue_goes() -> None:
 def test_settles_that_nobody_waits_for_share_an_entry() -> None:
     pair, client, queue = with_queue()
     consuming(pair, client, 10, prefetch=100)
-    before = queue.log.last_index
+    before = queue.messages.last_index
     for got in client.messages:
         client.ack(got.tag)
         exchange(pair, client)
     assert not queue.group.busy()
     pair.until(lambda: queue.fifo.held_count() == 0)
-    assert queue.log.last_index == before + 1
+    assert queue.messages.last_index == before + 1
 
 
 def test_a_consumer_with_little_credit_left_gets_it_back_at_once() -> None:
@@ -119,8 +119,8 @@ def test_messages_do_not_overtake_settles() -> None:
     client.ack(client.messages[0].tag)
     publish(pair, client, 1)
     pair.until(lambda: 3 in client.acked and not queue.group.busy())
-    last = queue.log.last_index
-    assert [queue.log.recent(last - 1).kind, queue.log.recent(last).kind] == [
+    last = queue.messages.last_index
+    assert [queue.messages.recent(last - 1).kind, queue.messages.recent(last).kind] == [
         KIND_COMMAND,
         KIND_MESSAGES,
     ]

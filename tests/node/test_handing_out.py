@@ -53,7 +53,7 @@ def test_another_leader_goes_on_where_the_last_one_stopped() -> None:
     pair.add("c")
     client = pair.b.client()
     assert isinstance(client.declare("q", kind="quorum", size=3), spec.QueueDeclareOk)
-    pair.until(lambda: all("q" in s.node.tables.vhosts["/"].queues for s in pair.stations.values()))
+    pair.until(lambda: all(s.knows("q") for s in pair.stations.values()))
     queues = {name: station.queue("q") for name, station in pair.stations.items()}
     for queue in queues.values():
         queue.fifo.hand_out_max = 2

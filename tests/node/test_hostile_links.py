@@ -122,7 +122,7 @@ def all_have(pair: Pair, body: bytes) -> bool:
 
 def log_of(station: Station) -> list[bytes]:
     """The entries of the queue that a member has in memory."""
-    log = station.queue(QUEUE).log
+    log = station.queue(QUEUE).messages
     found: list[Batch | None] = [log.recent(at) for at in range(1, log.last_index + 1)]
     return [bytes(batch.encoded()) for batch in found if batch is not None]
 
@@ -360,7 +360,7 @@ def assert_refused(kind: str, payload: bytes, flavour: int) -> str:
     pair = Pair()
     client = pair.a.client()
     assert isinstance(client.declare(QUEUE, kind=kind), spec.QueueDeclareOk)
-    pair.until(lambda: QUEUE in pair.b.node.tables.vhosts["/"].queues)
+    pair.until(lambda: pair.b.knows(QUEUE))
     queue = pair.b.queue(QUEUE)
     lengths = len(payload).to_bytes(4, "little")
     if kind == "quorum":
@@ -579,7 +579,7 @@ def test_the_time_of_entries_never_goes_back() -> None:
         station.start()
     pair.until(lambda: all(station.node.ready for station in pair.stations.values()))
     publish(2)
-    log = pair.a.queue(QUEUE).log
+    log = pair.a.queue(QUEUE).messages
     found = [log.recent(at) for at in range(1, log.last_index + 1)]
     stamps = [int(batch.stamp_ms) for batch in found if batch is not None]
     assert len(stamps) > 2 and stamps == sorted(stamps)

@@ -29,11 +29,10 @@ def set_members(pair: Pair, members: list[MemberRecord]) -> None:
 
 def replaced(pair: Pair, node: str) -> int:
     """Take a node's copy away and give it another one; its incarnation."""
-    set_members(pair, [row for row in pair.a.record(QUEUE).members if row.node != node])
-    pair.until(lambda: pair.a.record(QUEUE).member_on(node) is not None)
-    rows = pair.a.record(QUEUE).members
-    incarnation = next(int(row.incarnation) for row in rows if row.node == node)
-    set_members(pair, [MemberRecord(row.node, row.incarnation, True) for row in rows])
+    rows = [row for row in pair.a.record(QUEUE).members if row.node != node]
+    set_members(pair, rows)
+    incarnation = int(pair.a.node.tables.new_group())
+    set_members(pair, [*rows, MemberRecord(node, incarnation, True)])
     return incarnation
 
 

@@ -29,7 +29,7 @@ def test_rows_that_a_node_has_not_heard_of_are_waited_for() -> None:
     publisher = a.client()
     publisher.declare(QUEUE, kind="quorum")
     publisher.call(spec.ConfirmSelect(False))
-    pair.until(lambda: QUEUE in b.node.tables.vhosts["/"].queues)
+    pair.until(lambda: b.knows(QUEUE))
     reader = b.client()
     publisher.publish(QUEUE, b"0")
     pair.until(lambda: b.queue(QUEUE).ready_count() == 1)

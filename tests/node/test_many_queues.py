@@ -18,6 +18,7 @@ from warren.node import beginnings
 from warren.node import tables as tables_module
 from warren.node.cluster import dispatch as cluster
 from warren.node.cluster.disks import BEHIND, PING, PING_BYTES
+from warren.node.tables import METADATA_GROUP
 from warren.protocols.amqp091.connection import Connection
 from warren.raft.raft import Raft
 from warren.replication import frames
@@ -69,7 +70,7 @@ def test_a_turn_writes_few_of_many_snapshots() -> None:
         left = len(node._snapshots_wanted)
         assert node.needs_turn or not left
     assert turns == -(-MANY // TURN_SNAPSHOTS_MAX)
-    groups = [queue.log for queue in node.tables.logged.values()]
+    groups = [queue.messages for queue in node.tables.logged.values()]
     pair.until(lambda: all(group.snapshot_index >= 0 for group in groups))
 
 
@@ -124,23 +125,15 @@ def test_of_many_queues_of_a_connection_that_is_gone_few_are_looked_at(
     assert queues_of(pair.a) == 1 and not tables.removing
 
 
-def test_a_node_that_joins_gets_many_queues_in_parts() -> None:
+def test_a_node_that_joins_has_nothing_of_many_queues() -> None:
+    """They cost it their rows in the tables, until its clients use them."""
     pair = Pair(alone=True)
     declare_many(pair, pair.a.client(), kind="quorum")
-    proposals = pair.a.node.tables.member().proposals
-    longest = 0
-
-    def furnished() -> bool:
-        nonlocal longest
-        longest = max(longest, len(proposals))
-        return pair.stations["b"].node.ready
-
-    station = pair.stations["b"] = Station(pair, "b")
-    station.start()
-    pair.until(furnished)
-    assert 1 < longest <= CHANGES_AT_ONCE_MAX + 1
+    station = pair.add("b")
     queues = station.node.tables.machine.vhosts["/"].queues.values()
-    assert all(queue.member_on("b") is not None for queue in queues)
+    assert len(queues) > 1 and not any(queue.member_on("b") for queue in queues)
+    assert not station.node.tables.vhosts["/"].queues
+    assert list(station.node.cluster.members) == [METADATA_GROUP]
 
 
 def test_a_turn_looks_at_the_timers_of_few_of_many_connections() -> None:

@@ -26,7 +26,7 @@ def swallowed(request: spec.Method) -> tuple[Pair, Client]:
     publisher.call(spec.ConfirmSelect(False))
     for _ in range(3):
         publisher.publish(QUEUE, b"x")
-    pair.until(lambda: QUEUE in b.node.tables.vhosts["/"].queues)
+    pair.until(lambda: b.knows(QUEUE))
     pair.until(lambda: b.queue(QUEUE).ready_count() == 3)
     client = b.client()
     leading = a.node.cluster.members[int(a.queue(QUEUE).group_id)]
@@ -73,7 +73,7 @@ def test_a_declare_whose_queue_is_deleted_before_its_node_hears_of_it_is_made_an
     pair.blocked.add(("a", "b"))
     pair.cut("a", "b")
     client.send(spec.QueueDeclare(queue=QUEUE, durable=True, arguments={"x-queue-type": "quorum"}))
-    pair.until(lambda: QUEUE in a.node.tables.vhosts["/"].queues)
+    pair.until(lambda: a.knows(QUEUE))
     assert isinstance(other.call(spec.QueueDelete(queue=QUEUE)), spec.QueueDeleteOk)
     leading.snapshot()
     index = int(leading.applied_index)
@@ -81,4 +81,4 @@ def test_a_declare_whose_queue_is_deleted_before_its_node_hears_of_it_is_made_an
     pair.blocked.clear()
     pair.until(lambda: len(client.methods) > 0)
     assert isinstance(client.methods[0], spec.QueueDeclareOk)
-    assert QUEUE in b.node.tables.vhosts["/"].queues
+    assert b.knows(QUEUE)

@@ -25,7 +25,7 @@ def test_what_is_read_is_used_before_it_is_read_again(monkeypatch: pytest.Monkey
             client.publish(name, BODY)
         pair.until(lambda: len(client.acked) == client.published)
     for name in names:
-        log = pair.a.queue(name).log
+        log = pair.a.queue(name).messages
         log.store.cache.forget(log.share.recent)
     read = 0
     real = SimFile.read

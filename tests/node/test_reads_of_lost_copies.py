@@ -26,7 +26,7 @@ class Reading:
         self.publisher = pair.a.client()
         assert isinstance(self.publisher.declare(QUEUE, kind="quorum"), spec.QueueDeclareOk)
         self.publisher.publish_confirmed(QUEUE, ROWS)
-        pair.until(lambda: QUEUE in pair.b.node.tables.vhosts["/"].queues)
+        pair.until(lambda: pair.b.knows(QUEUE))
         pair.until(lambda: pair.b.queue(QUEUE).ready_count() == ROWS)
         self.client = pair.b.client()
         pair.settle(60)
@@ -87,6 +87,6 @@ def test_a_read_under_which_its_queue_goes_is_told_so(monkeypatch: pytest.Monkey
     pair = reading.pair
     deleted = reading.publisher.call(spec.QueueDelete(0, QUEUE, False, False, False))
     assert isinstance(deleted, spec.QueueDeleteOk)
-    pair.until(lambda: QUEUE not in pair.b.node.tables.vhosts["/"].queues)
+    pair.until(lambda: not pair.b.knows(QUEUE))
     answer = reading.end()
     assert isinstance(answer, spec.ChannelClose) and answer.reply_code == 404

@@ -23,7 +23,7 @@ def with_queue(name: str = "q") -> tuple[Pair, Client]:
     pair = Pair()
     owner = pair.a.client()
     assert isinstance(owner.declare(name), spec.QueueDeclareOk)
-    pair.until(lambda: name in pair.b.node.tables.vhosts["/"].queues)
+    pair.until(lambda: pair.b.knows(name))
     return pair, pair.b.client()
 
 
@@ -109,7 +109,7 @@ def test_no_more_is_sent_to_a_queues_node_than_its_link_bears(queues: int) -> No
     owner = pair.a.client()
     for number in range(1, queues):
         assert isinstance(owner.declare(f"q{number}"), spec.QueueDeclareOk)
-    pair.until(lambda: f"q{queues - 1}" in pair.b.node.tables.vhosts["/"].queues)
+    pair.until(lambda: pair.b.knows(f"q{queues - 1}"))
     clients = [confirming(pair.b.client()) for _ in range(8)]
     pair.deaf.add(("b", "a"))
     body = bytes(12 << 20)
@@ -296,7 +296,7 @@ def test_purge_and_delete_say_how_many() -> None:
     closed(client.call(spec.QueueDelete(0, "q", False, True, False)), 406, "not empty")
     deleted = client.call(spec.QueueDelete(0, "q", False, False, False))
     assert isinstance(deleted, spec.QueueDeleteOk) and deleted.message_count == 2
-    pair.until(lambda: "q" not in pair.a.node.tables.vhosts["/"].queues)
+    pair.until(lambda: not pair.a.knows("q"))
     again = client.call(spec.QueueDelete(0, "q", False, False, False))
     assert isinstance(again, spec.QueueDeleteOk) and again.message_count == 0
 
@@ -328,7 +328,7 @@ def test_prefetch_bounds_what_is_unsettled() -> None:
 def test_a_shared_prefetch_bounds_all_consumers_of_a_channel() -> None:
     pair, client = with_queue()
     pair.a.client().declare("r")
-    pair.until(lambda: "r" in pair.b.node.tables.vhosts["/"].queues)
+    pair.until(lambda: pair.b.knows("r"))
     fill(pair, client, numbered(10))
     fill(pair, client, numbered(10), "r")
     client.qos(4, shared=True)
@@ -407,7 +407,7 @@ def test_an_exclusive_queue_of_another_node_is_locked() -> None:
     pair = Pair()
     owner = pair.a.client()
     assert isinstance(owner.declare("mine", exclusive=True), spec.QueueDeclareOk)
-    pair.until(lambda: "mine" in pair.b.node.tables.vhosts["/"].queues)
+    pair.until(lambda: pair.b.knows("mine"))
     client = pair.b.client()
     text = "cannot obtain exclusive access to locked queue 'mine'"
     closed(client.declare("mine", passive=True), 405, text)
@@ -416,23 +416,23 @@ def test_an_exclusive_queue_of_another_node_is_locked() -> None:
     owner.consume("mine")
     pair.until(lambda: owner.bodies() == [b"to the owner"])
     owner.vanish()
-    pair.until(lambda: "mine" not in pair.b.node.tables.vhosts["/"].queues)
+    pair.until(lambda: not pair.b.knows("mine"))
 
 
 def test_an_auto_delete_queue_goes_with_its_last_consumer_on_whichever_node() -> None:
     pair = Pair()
     pair.a.client().declare("brief", auto_delete=True)
-    pair.until(lambda: "brief" in pair.b.node.tables.vhosts["/"].queues)
+    pair.until(lambda: pair.b.knows("brief"))
     client = pair.b.client()
     client.consume("brief")
     here = pair.a.client()
     here.consume("brief")
     here.vanish()
     pair.settle()
-    assert "brief" in pair.a.node.tables.vhosts["/"].queues
+    assert pair.a.knows("brief")
     client.vanish()
     for station in (pair.a, pair.b):
-        pair.until(lambda station=station: "brief" not in station.node.tables.vhosts["/"].queues)
+        pair.until(lambda station=station: not station.knows("brief"))
 
 
 def test_deletion_cancels_consumers_and_counts_messages_as_safe() -> None:
@@ -455,7 +455,7 @@ def test_deletion_cancels_consumers_and_counts_messages_as_safe() -> None:
 def test_a_queue_in_memory_is_used_like_any_other() -> None:
     pair = Pair()
     pair.a.client().declare("light", durable=False)
-    pair.until(lambda: "light" in pair.b.node.tables.vhosts["/"].queues)
+    pair.until(lambda: pair.b.knows("light"))
     client = pair.b.client()
     fill(pair, client, numbered(50), "light")
     client.consume("light")
@@ -501,7 +501,7 @@ def test_a_congested_queue_holds_publishers_of_other_nodes_back() -> None:
     pair = Pair()
     here = pair.a.client()
     here.declare("light", durable=False)
-    pair.until(lambda: "light" in pair.b.node.tables.vhosts["/"].queues)
+    pair.until(lambda: pair.b.knows("light"))
     client = pair.b.client()
     here.qos(1)
     here.consume("light")
@@ -828,7 +828,7 @@ def test_what_fronts_hold_at_an_orderly_stop_is_there_at_the_start() -> None:
 def test_a_full_disk_of_the_home_node_refuses_what_waits_for_it() -> None:
     pair, client = with_queue()
     pair.a.client().declare("light", durable=False)
-    pair.until(lambda: "light" in pair.b.node.tables.vhosts["/"].queues)
+    pair.until(lambda: pair.b.knows("light"))
     confirming(client)
     client.publish("q", b"no room")
     client.publish("light", b"needs none")
@@ -911,7 +911,7 @@ def test_a_quorum_queue_without_a_member_here_refuses() -> None:
     owner = pair.a.client()
     arguments: Table = {"x-queue-type": "quorum"}
     owner.call(spec.QueueDeclare(0, "three", False, True, False, False, False, arguments))
-    pair.until(lambda: "three" in pair.b.node.tables.vhosts["/"].queues)
+    pair.until(lambda: pair.b.knows("three"))
     tables = pair.b.node.tables
     record = tables.machine.queue("/", "three")
     assert record is not None

@@ -206,7 +206,7 @@ def test_another_leader_goes_on_where_the_last_one_stopped() -> None:
     pair.add("c")
     client = pair.b.client()
     assert isinstance(client.declare("q", kind="quorum", size=3), spec.QueueDeclareOk)
-    pair.until(lambda: all("q" in s.node.tables.vhosts["/"].queues for s in pair.stations.values()))
+    pair.until(lambda: all(s.knows("q") for s in pair.stations.values()))
     queues = {name: station.queue("q") for name, station in pair.stations.items()}
     pair.settle(20)
     consume(client)
@@ -341,7 +341,7 @@ def test_a_snapshot_is_written_over_many_turns(kind: str, turns: int) -> None:
     client = taking_turns(pair, kind=kind)
     looked_at_in_parts(pair)
     queue, node = pair.a.queue("q"), pair.a.node
-    written = int(queue.log.snapshot_index)
+    written = int(queue.messages.snapshot_index)
     indexes = []
     left = list(LEFT)
     node.want_snapshot(int(queue.group_id))
@@ -354,11 +354,11 @@ def test_a_snapshot_is_written_over_many_turns(kind: str, turns: int) -> None:
         client.exchange()
         node.turn()
         assert int(queue.group_id) in node._snapshots_wanted, "it is not all written yet"
-        indexes.append(int(queue.log.last_index))
+        indexes.append(int(queue.messages.last_index))
     pair.until(lambda: len(client.messages) == COUNT + turns)
     pair.until(lambda: not node._snapshots_wanted)
     pair.settle(30)
-    assert written <= queue.log.snapshot_index <= indexes[0] <= queue.log.last_index
+    assert written <= queue.messages.snapshot_index <= indexes[0] <= queue.messages.last_index
     pair.a.kill()
     pair.a.start()
     pair.until(lambda: pair.a.node.ready)
@@ -517,7 +517,7 @@ def test_files_are_compacted_by_what_is_found_out_over_many_ticks(kind: str) -> 
     client = taking_turns(pair, bytes(2_000), kind)
     looked_at_in_parts(pair)
     queue = pair.a.queue("q")
-    files = {place.file.path for place in queue.log.places if place.file.closed}
+    files = {place.file.path for place in queue.messages.places if place.file.closed}
     left = []
     for at, got in enumerate(client.messages):
         if at % 8 == 1:
@@ -525,7 +525,7 @@ def test_files_are_compacted_by_what_is_found_out_over_many_ticks(kind: str) -> 
         elif at % 2 == 1:
             client.ack(got.tag)
             pair.settle(1)
-    pair.until(lambda: not {place.file.path for place in queue.log.places} & files)
+    pair.until(lambda: not {place.file.path for place in queue.messages.places} & files)
     pair.settle(30)
     pair.a.kill()
     pair.a.start()

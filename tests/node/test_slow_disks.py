@@ -134,7 +134,7 @@ def test_what_is_kept_for_declining_leaders_is_bounded_on_the_node() -> None:
     names = [f"q{number}" for number in range(8)]
     for name in names:
         pair.a.client().declare(name, kind="quorum")
-    pair.until(lambda: names[-1] in pair.b.node.tables.vhosts["/"].queues)
+    pair.until(lambda: pair.b.knows(names[-1]))
     pair.settle()
     others = [pair.a, pair.stations["c"]]
     for station in others:

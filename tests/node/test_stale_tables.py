@@ -26,6 +26,8 @@ def test_it_does_not_undo_what_was_done_by_newer_ones() -> None:
     pair.add("c")
     a, b = pair.a, pair.b
     assert isinstance(a.client().declare(QUEUE, kind="quorum", size=1), spec.QueueDeclareOk)
+    pair.add_member(QUEUE, "b", votes=False)
+    pair.add_member(QUEUE, "c", votes=False)
     pair.until(lambda: [row.node for row in b.record(QUEUE).members] == ["a", "b", "c"])
 
     def vote(*nodes: str) -> None:

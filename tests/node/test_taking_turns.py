@@ -58,7 +58,7 @@ def test_queues_share_a_limit_in_turn() -> None:
 def test_consumers_of_another_nodes_queue_share_a_limit_in_turn() -> None:
     pair = Pair()
     assert isinstance(pair.a.client().declare("q"), spec.QueueDeclareOk)
-    pair.until(lambda: "q" in pair.b.node.tables.vhosts["/"].queues)
+    pair.until(lambda: pair.b.knows("q"))
     client = pair.b.client()
     client.qos(1, shared=True)
     consume(client, "q", "1")

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from sim.cluster.world import ClusterWorld
 from sim.runner import run_seed
 from sim.world import World
-from tests.sim import planted, planted_cluster, planted_raft
+from tests.sim import planted, planted_cluster, planted_observers, planted_raft
 from tests.sim.planted import Mend, Where
 
 SEEDS_MAX = 1_000
@@ -73,8 +73,10 @@ def main() -> None:
     for plants, cluster in (
         (planted.PLANTED, False),
         (planted_cluster.PLANTED, True),
+        (planted_observers.PLANTED, True),
         (planted_raft.PLANTED, True),
         (planted_cluster.RARE, True),
+        (planted_observers.RARE, True),
         (planted_raft.RARE, True),
     ):
         for plant in plants:

@@ -8,7 +8,7 @@ from itertools import chain
 import pytest
 
 import warren
-from tests.sim import planted, planted_cluster, planted_raft
+from tests.sim import planted, planted_cluster, planted_observers, planted_raft
 from tests.sim.hunt import SEEDS_MAX, hunt
 from tests.sim.planted import Mend
 
@@ -17,7 +17,11 @@ pytestmark = pytest.mark.skipif(
     reason="bugs are planted in the uncompiled modules",
 )
 
-IN_CLUSTERS = {**planted_cluster.PLANTED, **planted_raft.PLANTED}
+IN_CLUSTERS = {
+    **planted_cluster.PLANTED,
+    **planted_observers.PLANTED,
+    **planted_raft.PLANTED,
+}
 
 
 @pytest.mark.parametrize("plant", planted.PLANTED, ids=lambda plant: plant.__name__)

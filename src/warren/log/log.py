@@ -8,6 +8,7 @@ from typing import final
 from mypy_extensions import i64
 
 from warren.log.batch import KIND_DROP, Batch
+from warren.log.cache import Cache
 from warren.log.compact import Compactor
 from warren.log.config import LogConfig
 from warren.log.group import GroupLog
@@ -103,6 +104,11 @@ class Log:
     def allow_brief_rounds(self, allowed: bool) -> None:
         """Whether a brief round may keep the node's thread: not where other nodes wait for it."""
         self._store.brief_rounds = allowed
+
+    @property
+    def cache(self) -> Cache:
+        """What bounds the messages in memory, also those that other nodes' logs have."""
+        return self._store.cache
 
     @property
     def full(self) -> bool:

@@ -1,4 +1,4 @@
-"""Where the messages of a queue are read from, whoever keeps them."""
+"""Where a queue reads its messages from: the log of this node, or another node."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Which members of quorum queues an operator may change: one function a command, as in `checks`.
 
-What RabbitMQ calls the members of a queue are those that vote. Every other node of the cluster has
-a copy as well, as a learner, so that a member is made by giving a copy its vote.
+What RabbitMQ calls the members of a queue are those that vote. There may be others, which an
+operator added so; a member without a vote is given one by adding it again.
 
 Source: MEM-02 to MEM-09; `rabbit_quorum_queue` and `rabbit_queue_type_ra` of RabbitMQ 4.3.
 """
@@ -65,7 +65,7 @@ def add_member(
     Args:
         node: One of the cluster that runs.
         incarnation: Of its copy, if it has none yet; never used before.
-        votes: Whether it is to vote; else it is a copy only.
+        votes: Whether it is to vote; else it only holds the queue.
     """
     present = queue.member_on(node)
     if present is None:
@@ -86,8 +86,10 @@ def delete_member(
         Refusal: It is the last one, or the queue would lose its quorum.
     """
     present = queue.member_on(node)
-    if present is None or not present.voter:
+    if present is None:
         return None
+    if not present.voter:
+        return _set(queue, [row for row in queue.members if row is not present])
     if len(voters(queue)) == 1:
         raise Refusal(PRECONDITION_FAILED, LAST_NODE)
     lost = majority_lost(queue, node, running)
@@ -97,7 +99,7 @@ def delete_member(
             f"without the member on node '{node}' the queue loses its quorum: {lost}; start the "
             "nodes that are down, or say --force",
         )
-    return _set_voter(queue, node, False)
+    return _set(queue, [row for row in queue.members if row is not present])
 
 
 def renew_copy(queue: QueueRecord, node: str, incarnation: i64) -> SetMembers:

@@ -2,7 +2,7 @@
 
 As in RabbitMQ: the declaring node always votes; the other voters are running nodes first, those
 with the fewest voters first. In a cluster of many queues counting would cost more than it gives,
-so chance decides, as it does between equals. Nodes that do not vote hold the queue as learners.
+so chance decides, as it does between equals. Other nodes hold nothing of the queue.
 
 Source: REP-01 to REP-05, LEAD-02 to LEAD-04; `rabbit_queue_location` of RabbitMQ 4.3.
 """
@@ -142,14 +142,14 @@ def choose_members(
     locator: str,
     loads: Loads,
     seed: bytes,
-) -> tuple[str, list[tuple[str, bool]]]:
-    """The node that is to lead first, and all members with whether they vote.
+) -> tuple[str, list[str]]:
+    """The node that is to lead first, and all that hold the queue.
 
     Args:
         nodes: All of the cluster; members come in their order.
         running: Those of them that are up, as far as the declaring one knows.
         declaring: The node whose client declares; one of `nodes`.
-        size: How many are to vote; all do if there are fewer nodes.
+        size: How many members there are to be; as many as nodes if there are fewer.
         locator: `CLIENT_LOCAL` or `BALANCED`.
         seed: `SEED_BYTES` random bytes, for what is left to chance.
     """
@@ -170,7 +170,7 @@ def choose_members(
                 load = 0 if by_chance else loads.leaders.get(node, 0)
                 able.append((load, _lot(seed, b"leader", node), node))
         leader = min(able)[2]
-    return leader, [(node, node in voters) for node in nodes]
+    return leader, [node for node in nodes if node in voters]
 
 
 def place(
@@ -208,7 +208,7 @@ def place(
         count_loads(machine, leaders),
         seed,
     )
-    command.members = [MemberRecord(node, incarnation, voter) for node, voter in members]
+    command.members = [MemberRecord(node, incarnation, True) for node in members]
 
 
 def _lot(seed: bytes, purpose: bytes, node: str) -> bytes:

@@ -17,6 +17,7 @@ from warren.limits import TURN_MEMBERS_MAX
 from warren.metadata.rows import Lot
 from warren.metadata.tables import QueueRecord
 from warren.node import copies
+from warren.replication.hard_state import HardState
 
 if TYPE_CHECKING:
     from warren.node.node import Node
@@ -108,7 +109,16 @@ class Beginning:
             left -= len(lot.rows)
             for thing in lot.rows:
                 assert isinstance(thing, QueueRecord), "rows of queues"
-                self._strays.pop(int(thing.group_id), None)
+                group_id = int(thing.group_id)
+                if group_id not in self._strays:
+                    continue
+                del self._strays[group_id]
+                log = self._node.log.group(group_id, False)
+                if self._node.tables.is_elsewhere(thing) and log.last_index > 0:
+                    # It lacks what it acknowledged, and is to go. The group stays, empty: a queue
+                    # may come back.
+                    copies.empty(log, HardState(0, []))
+                    self._node.appended(True)
 
     def _drop_strays(self) -> None:
         """Drop some of the groups that no queue names."""

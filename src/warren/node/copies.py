@@ -7,7 +7,9 @@ against them only once they know this life of the node.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
+
+from mypy_extensions import i64
 
 from warren.log.group import GroupLog
 from warren.metadata.tables import MemberRecord, QueueRecord
@@ -17,6 +19,7 @@ from warren.queues.logged import LoggedQueue
 from warren.queues.quorum import QuorumQueue
 from warren.raft.members import Member as Copy
 from warren.replication.hard_state import HardState
+from warren.replication.proposals import Proposals
 from warren.replication.recovered import Recovered
 
 if TYPE_CHECKING:
@@ -41,8 +44,15 @@ def copy_here(node: Node, record: QueueRecord) -> MemberRecord | None:
     return row
 
 
-def start(node: Node, record: QueueRecord, replayer: NodeReplayer | None) -> LoggedQueue:
-    """Create a node's copy, with what the log replayed of it if there was one."""
+def start(
+    node: Node, record: QueueRecord, replayer: NodeReplayer | None, used: QuorumQueue | None
+) -> LoggedQueue:
+    """Create a node's copy, with what the log replayed of it if there was one.
+
+    Args:
+        used: The queue, if this node has used it without holding it. Its clients see what they have
+            seen again only when the copy has everything.
+    """
     group_id = int(record.group_id)
     fifo: Fifo | None = None
     recovered: Recovered | None = None
@@ -50,9 +60,10 @@ def start(node: Node, record: QueueRecord, replayer: NodeReplayer | None) -> Log
         fifo = replayer.machines.get(group_id)
         recovered = replayer.groups.get(group_id)
     own = copy_here(node, record)
-    assert own is not None, "only members start a quorum queue"
+    assert own is not None or recovered is not None, "only members start a quorum queue"
     if (
-        recovered is not None
+        own is not None
+        and recovered is not None
         and node.settings.former_uid
         and recovered.hard_state.incarnation != own.incarnation
     ):
@@ -72,8 +83,22 @@ def start(node: Node, record: QueueRecord, replayer: NodeReplayer | None) -> Log
         log.save_state(recovered.hard_state.encode(), None)
         log.reset_for_install()
     limit = node.policies.delivery_limit(record.vhost, record.name, record.kind)
-    queue = QuorumQueue(node, record.vhost, record.name, log, log.id, fifo, limit)
+    proposals: Proposals | None = None
+    if used is None:
+        queue = QuorumQueue(node, record.vhost, record.name, log, log.id, fifo, limit)
+    else:
+        queue = used
+        # Policies may have changed, and only members hear of that.
+        queue.set_delivery_limit(limit)
+        observer = node.observers.end(record.group_id)
+        assert observer is not None, "it was used through an observer"
+        proposals = observer.proposals
+        queue.messages = log
+        queue.restore(queue.first_state())
+        observer.leave()
     member = node.cluster.add(log, queue, recovered)
+    if proposals is not None:
+        member.proposals = proposals
     queue.group = member
     node.tables.logged[group_id] = queue
     if replayer is not None:
@@ -110,6 +135,30 @@ def _first_hard_state(node: Node, record: QueueRecord) -> HardState:
         if row.incarnation == record.group_id:
             first.append(Copy(row.node, row.incarnation, row.voter))
     return HardState(own.incarnation, first)
+
+
+def leave(node: Node, record: QueueRecord) -> None:
+    """Drop a copy that is to be here no more; this node's clients go on through other members."""
+    group_id = int(record.group_id)
+    member = node.cluster.members[group_id]
+    queue = cast(QuorumQueue, member.machine)
+    node.log_warning(
+        f"the copy of queue '{record.name}' in vhost '{record.vhost}' on this node is dropped: "
+        "other nodes hold the queue"
+    )
+    index = member.applied_index
+    term = max(member.log.term_at(index), i64(0))
+    next_message = member.next_message()
+    members = member.raft.members
+    proposals = member.proposals
+    node.cluster.transfers.begun_anew(group_id)
+    node.cluster.leave(member)
+    del node.tables.logged[group_id]
+    observer = node.observers.take(record, queue, proposals)
+    # The group stays, empty: its number is never used for another log, and may be for this one.
+    empty(member.log, HardState(member.hard_state.incarnation, []))
+    node.appended(True)
+    observer.take_place(index, term, next_message, members)
 
 
 def replace(node: Node, record: QueueRecord) -> None:

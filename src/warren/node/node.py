@@ -33,6 +33,7 @@ from warren.log.log import Log
 from warren.log.runlist import LiveRuns
 from warren.node.cluster.dispatch import Cluster, NoPeers
 from warren.node.cluster.membership import Membership
+from warren.node.cluster.observers import Observers
 from warren.node.cluster.queue_members import QueueMembers
 from warren.node.cluster.reconcile import Reconciler
 from warren.node.policies import QueuePolicies
@@ -110,6 +111,7 @@ class Node(Broker):
         self.tables: Tables = Tables(self)
         self.remotes: Remotes = Remotes(self)
         self.membership: Membership = Membership(self)
+        self.observers: Observers = Observers(self)
         self.queue_members: QueueMembers = QueueMembers(self)
         self.reconciler: Reconciler = Reconciler(self)
         self.policies: QueuePolicies = QueuePolicies(self)

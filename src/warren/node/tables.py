@@ -13,7 +13,7 @@ from mypy_extensions import i64
 
 from warren.errors import CorruptRecord, StorageError
 from warren.ids import of_life
-from warren.limits import CHANGES_AT_ONCE_MAX
+from warren.limits import CHANGES_AT_ONCE_MAX, TICK_GROUPS_MAX
 from warren.log.batch import KIND_COMMAND, Batch
 from warren.log.runlist import NO_RUNS, KnownRuns, LiveRuns
 from warren.metadata import commands, placement
@@ -48,6 +48,10 @@ if TYPE_CHECKING:
 
 METADATA_GROUP: Final = 1
 """The log group of the tables; queues have higher ones."""
+
+LEAVE_EVERY_MS: Final = 1_000
+"""How often others are asked whether a copy may go."""
+NEVER_MS: Final = -LEAVE_EVERY_MS
 
 COMMAND_KIND: Final = b"\x05"
 """Before a command that belongs to no session, between nodes; see `membership`."""
@@ -112,7 +116,10 @@ class Tables(Machine):
         self._removing: i64 = 0
         """How many are under way."""
         self._lacking: dict[int, None] = {}
-        """Quorum queues without a copy here, by group."""
+        """Quorum queues that lack the copy that should be here, by group."""
+        self._to_leave: dict[int, int] = {}
+        """Quorum queues with a copy here that should not be, by group; when its members were asked
+        last whether it may go."""
         self._leased: dict[Queue, None] = {}
         """Queues with groups of readers, whose leases may run out."""
         self._node: Node = node
@@ -208,7 +215,7 @@ class Tables(Machine):
         return 2 * running > len(voters)
 
     def furnished(self) -> bool:
-        """Whether every quorum queue has a copy on this node; one that has just joined has none."""
+        """Whether every quorum queue that should have a copy on this node has one."""
         for group_id in self._lacking:
             if not self._node.repairs.halts(group_id):
                 return False
@@ -309,7 +316,7 @@ class Tables(Machine):
         """Who leads a group is known anew."""
         self._node.membership.unsettle(int(member.group_id))
         record = self.record_of(int(member.group_id))
-        if record is not None:
+        if record is not None and not self.is_elsewhere(record):
             copies.replace(self._node, record)
         if member.group_id == METADATA_GROUP:
             self._announcing = False
@@ -458,8 +465,7 @@ class Tables(Machine):
                 if self._lacks(vhost, record):
                     self._start(record)
                 else:
-                    copies.replace(self._node, record)
-                    self._note_copy(record)
+                    self._keep_copy(record)
         self._node.cluster.tables_anew()
         self._node.cluster.watch_nodes()
         own = self.machine.nodes.get(self._node.settings.node_name)
@@ -686,7 +692,6 @@ class Tables(Machine):
         if created is not None and not self._has(created):
             self._start(created)
         if created is not None and created.type.replicated:
-            self._node.membership.placed(created)
             self._node.reconciler.trigger()
         for record in outcome.deleted_queues:
             vhost = self.vhosts.get(record.vhost)
@@ -722,39 +727,135 @@ class Tables(Machine):
     def _members_set(self, record: QueueRecord) -> None:
         """A queue's members should be others."""
         self._node.membership.unsettle(int(record.group_id))
-        self._node.membership.placed(record)
         if not self.furnish(record):
+            self._keep_copy(record)
+
+    def _keep_copy(self, record: QueueRecord) -> None:
+        """Hold what there is of a quorum queue here against the tables."""
+        if not record.type.replicated:
+            return
+        self._node.observers.changed(record)
+        if self.is_elsewhere(record):
+            if int(record.group_id) in self.logged:
+                self._to_leave.setdefault(int(record.group_id), NEVER_MS)
+            else:
+                self._forget_proxy(record)
+        else:
             copies.replace(self._node, record)
-            self._note_copy(record)
+        self._note_copy(record)
 
     def _note_copy(self, record: QueueRecord) -> None:
-        """Remember whether a quorum queue has a copy here; its members may be others."""
-        if record.type.replicated and copies.copy_here(self._node, record) is None:
-            self._lacking[int(record.group_id)] = None
-        else:
+        """Remember whether a quorum queue lacks its copy here; its members may be others."""
+        if self.is_elsewhere(record) or copies.copy_here(self._node, record) is not None:
             self._lacking.pop(int(record.group_id), None)
+        else:
+            self._lacking[int(record.group_id)] = None
+
+    def is_elsewhere(self, record: QueueRecord) -> bool:
+        """Whether it is a quorum queue that other nodes hold, and this one at most uses."""
+        own = self._node.settings.node_name
+        return record.type.replicated and record.member_on(own) is None
+
+    def _has_left_over(self, record: QueueRecord) -> bool:
+        """Whether the log holds a copy that is to go, and that its group may still count."""
+        replayer = self._replayer
+        if replayer is None or self._node.settings.former_uid:
+            return False
+        recovered = replayer.groups.get(int(record.group_id))
+        return recovered is not None and not recovered.is_empty()
+
+    def _forget_proxy(self, record: QueueRecord) -> None:
+        """What stood for a copy that was to come refuses; the queue is observed from now on."""
+        queues = self.vhosts[record.vhost].queues
+        queue = queues.get(record.name)
+        if queue is not None and self._node.observers.queue(record.group_id) is None:
+            del queues[record.name]
+            self.machine.vhosts[record.vhost].router.generation += 1
+
+    def leave_queues(self, now_ms: i64) -> None:
+        """Drop copies here that the tables name no more; who uses those queues goes on.
+
+        A copy that votes goes on until its group has counted it out: others may need its vote for
+        that. They say so when they are asked, since nothing reaches it any more.
+        """
+        for _ in range(min(len(self._to_leave), TICK_GROUPS_MAX)):
+            group_id, asked_ms = next(iter(self._to_leave.items()))
+            del self._to_leave[group_id]
+            record = self.record_of(group_id)
+            if record is None or not self.is_elsewhere(record):
+                continue
+            if not self._node.cluster.session or now_ms - asked_ms < LEAVE_EVERY_MS:
+                self._to_leave[group_id] = asked_ms
+                continue
+            member = self._node.cluster.members[group_id]
+            raft = member.raft
+            votes = raft.config_at(raft.commit_index).has_voter(
+                member.host.name, member.hard_state.incarnation
+            )
+            if raft.is_leader or votes:
+                self._to_leave[group_id] = int(now_ms)
+                if not raft.is_leader:
+                    self._node.queue_members.ask_to_leave(record, member)
+            else:
+                copies.leave(self._node, record)
+
+    def may_leave(self, group_id: int, incarnation: i64) -> None:
+        """Another member has counted out a copy here, which the tables name no more."""
+        record = self.record_of(group_id)
+        member = self._node.cluster.members.get(group_id)
+        if record is None or member is None or not self.is_elsewhere(record):
+            return
+        if member.hard_state.incarnation == incarnation and not member.raft.is_leader:
+            self._to_leave.pop(group_id, None)
+            copies.leave(self._node, record)
+
+    def listen(self, record: QueueRecord) -> None:
+        """Hear of a quorum queue that other nodes hold, for an operator who asks."""
+        if self.is_elsewhere(record):
+            if record.name not in self.vhosts[record.vhost].queues:
+                self.use(record.vhost, record.name)
+            observer = self._node.observers.observer(record.group_id)
+            if observer is not None:
+                observer.wake()
+
+    def use(self, vhost: str, name: str) -> Queue | None:
+        """A queue that a client here wants to use and that nobody here has used before.
+
+        Nothing is kept of quorum queues that other nodes hold until then.
+        """
+        record = self.machine.queue(vhost, name)
+        if record is None or not self.is_elsewhere(record):
+            return None
+        queue = self._node.observers.begin(record)
+        self.vhosts[vhost].queues[name] = queue
+        return queue
 
     def _lacks(self, vhost: VirtualHost, record: QueueRecord) -> bool:
         """Whether a queue is not here, or a quorum queue only as one that has no member here."""
-        queue = vhost.queues.get(record.name)
-        if queue is None:
-            return True
-        if not record.type.replicated or int(queue.group_id) in self.logged:
+        if not record.type.replicated:
+            return record.name not in vhost.queues
+        if int(record.group_id) in self.logged or self.is_elsewhere(record):
             return False
-        return copies.copy_here(self._node, record) is not None
+        return record.name not in vhost.queues or copies.copy_here(self._node, record) is not None
 
     def _start(self, record: QueueRecord) -> None:
         """Create a queue's object, with the machine that the log replayed if there was one."""
+        if self.is_elsewhere(record) and not self._has_left_over(record):
+            return
         queue: Queue
         remotes = self._node.remotes
         halted = self._node.repairs.halts(int(record.group_id))
         served = False
         if record.type.replicated:
-            if copies.copy_here(self._node, record) is None:
+            if self.is_elsewhere(record):
+                self._to_leave[int(record.group_id)] = NEVER_MS
+                queue = self._started(copies.start(self._node, record, self._replayer, None))
+            elif copies.copy_here(self._node, record) is None:
                 # It is used by its member here, and refuses until there is one.
                 queue = self._proxy(record, remotes.no_line(record.node))
             else:
-                queue = self._started(copies.start(self._node, record, self._replayer))
+                used = self._node.observers.queue(record.group_id)
+                queue = self._started(copies.start(self._node, record, self._replayer, used))
             self._note_copy(record)
         elif record.node != self._node.settings.node_name:
             proxy = self._proxy(record, remotes.line(record.node))
@@ -832,6 +933,9 @@ class Tables(Machine):
         queue.close()
         unfit = self._node.repairs.begun(int(queue.group_id))
         self._node.remotes.stopped(queue)
+        observer = self._node.observers.end(queue.group_id)
+        if observer is not None:
+            observer.stop()
         if self.logged.pop(int(queue.group_id), None) is not None or unfit:
             self._node.cluster.remove(queue.group_id)
             self._node.log.drop(int(queue.group_id))

@@ -13,6 +13,7 @@ from warren.node.cluster.queue_members import QueueMembers
 from warren.node.repairs import Repairs
 from warren.node.tables import Going, Tables
 from warren.ports import Random
+from warren.queues.queue import Queue
 from warren.vhost.handle import TopologyChange
 from warren.vhost.host import VhostHost
 from warren.vhost.pending import PendingRequest, Resumable
@@ -67,6 +68,10 @@ class NodeVhosts(VhostHost):
     def majority_missing(self, queue: QueueRecord | None) -> str:
         """That a queue, or the tables, have no leader, in few words; empty if they have."""
         return self._queue_members.majority_missing(queue)
+
+    def use(self, vhost: str, name: str) -> Queue | None:
+        """Let clients of this node use a queue that only other nodes hold."""
+        return self._store.use(vhost, name)
 
     def stores(self, group_id: i64) -> bool:
         """Whether a queue's messages go to the disk of this node."""

@@ -30,7 +30,7 @@ from warren.queues.fifo.machine import Fifo
 from warren.queues.gathering import Gathered
 from warren.queues.links import Link, Waiter
 from warren.queues.numbers import Numbers
-from warren.queues.queue import Host
+from warren.queues.queue import Counts, Host
 from warren.queues.table_queue import TableQueue
 from warren.replication.machine import Machine, Proposer
 
@@ -140,6 +140,40 @@ class QuorumQueue(TableQueue, Machine):
     def _configure(self, fields: BytesWriter) -> None:
         commands.config(self._commands, fields.getvalue())
         self._command()
+
+    def gone_up_to(self, number: i64) -> i64:
+        """The last of the messages from a number on that this queue goes on without; -1 if none."""
+        for first, last in self._lost:
+            if first <= number <= last:
+                return last
+        return -1
+
+    def count(self, waiter: Waiter) -> None:
+        """Count what is here; where nothing is heard of the queue, ask for it first."""
+        if self._group().fed():
+            super().count(waiter)
+        else:
+            self.catch_up(waiter)
+
+    def counts(self) -> Counts | None:
+        """What it holds, for operators; None where nothing is heard of it."""
+        return super().counts() if self._group().fed() else None
+
+    def fed(self) -> bool:
+        """Whether the machine here hears of what comes about."""
+        return self._group().fed()
+
+    def in_use(self) -> bool:
+        """Whether a client of this node has to do with the queue now."""
+        if self.links or self._readers or self._pending > 0 or self._pending_commands:
+            return True
+        if self.held_back:
+            return True
+        session = self._session()
+        for consumer_id in self.fifo.consumers:
+            if session_of_consumer(consumer_id) == session:
+                return True
+        return False
 
     def pause(self, consumer_id: i64) -> None:
         """Go on: what a consumer is handed is for all members to say, and its link keeps it."""
@@ -321,7 +355,10 @@ class QuorumQueue(TableQueue, Machine):
 
     def restore(self, state: bytes) -> None:
         """Go on from a leader's snapshot; consumers here get what they missed."""
-        self.fifo.restore(state)
+        try:
+            self.fifo.restore(state)
+        except (AssertionError, LookupError, OverflowError, ValueError) as error:
+            raise CorruptRecord("the state of a queue", 0, f"it is none: {error}") from error
         self.mind_leases()
         self.deliveries = []
         for consumer_id in list(self.links):
@@ -331,6 +368,10 @@ class QuorumQueue(TableQueue, Machine):
                     missed = Delivery(consumer, run.key, run.first, run.count, run.acquired)
                     self._hand_on(consumer_id, missed)
         self._mark()
+
+    def next_message(self) -> i64:
+        """The number after the newest message that came."""
+        return self.fifo.next_message
 
     def live_in(self, state: bytes) -> list[tuple[int, int]]:
         """The messages that live in a snapshot."""

@@ -29,6 +29,10 @@ class TableQueue(LoggedQueue):
     def whole(self) -> bool:
         """Whether what is not found in the log here is gone, and not only on its way."""
 
+    @abstractmethod
+    def fed(self) -> bool:
+        """Whether the machine here hears of what comes about."""
+
     # Rows.
 
     def next_message(self) -> i64:

@@ -7,6 +7,8 @@
     EXPECT    session i64, sequence i64
     SNAPSHOT  see `node/cluster/transfer.py`
 
+Those between a member and an observer are in `observing_frames.py`.
+
 All numbers are little-endian. Every frame begins with its kind (u8) and the group (i64).
 
 All messages between nodes but RAFT, also those without a group, end in the CRC-32 (u32) of what is

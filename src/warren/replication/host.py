@@ -105,6 +105,10 @@ class MemberHost:
         """The rest of a snapshot that a member was to take over is of no use."""
 
     @abstractmethod
+    def observed(self, member: Member, node: str, observes: bool) -> None:
+        """A node is fed by a member from now on, or no more."""
+
+    @abstractmethod
     def throttle(self) -> Throttle:
         """Who lets reads for peers begin."""
 

@@ -46,7 +46,15 @@ class Machine:
 
     @abstractmethod
     def restore(self, state: bytes) -> None:
-        """Go on from a state that a leader sent; what was there before is void."""
+        """Go on from a state that a leader sent; what was there before is void.
+
+        Raises:
+            CorruptRecord: It is none.
+        """
+
+    def next_message(self) -> i64:
+        """The number after the newest message that it has had; 0 if it counts none."""
+        return 0
 
     @abstractmethod
     def live_in(self, state: bytes) -> list[tuple[int, int]]:
@@ -59,6 +67,12 @@ class Machine:
     def go_without(self, lost: list[tuple[int, int]]) -> list[tuple[int, int]]:
         """Drop messages that cannot be read here, on the only copy; gives those that were live."""
         return []
+
+    def gone_up_to(self, number: i64) -> i64:
+        """The last of the messages from a number on that the group goes on without; -1 if it does
+        not go on without that one.
+        """
+        return -1
 
     @abstractmethod
     def elected(self) -> None:
@@ -160,6 +174,10 @@ class Proposer:
     @abstractmethod
     def whole(self) -> bool:
         """Whether the log here has all that it ever had, less what is settled."""
+
+    @abstractmethod
+    def fed(self) -> bool:
+        """Whether the machine here hears of what is committed, and has what was so a moment ago."""
 
     @abstractmethod
     def busy(self) -> bool:

@@ -47,6 +47,8 @@ from warren.replication.feeding import BACKLOG_BYTES, Feeding
 from warren.replication.hard_state import HardState
 from warren.replication.host import MemberHost
 from warren.replication.machine import NO_MACHINE, Machine, Proposer
+from warren.replication.observing import Observing
+from warren.replication.observing_frames import OBSERVE, UNOBSERVE
 from warren.replication.proposals import Proposal, Proposals
 from warren.replication.raft_entries import MEMBERS, RAFT_SESSION, closed_sessions, note_session
 from warren.replication.recovered import Recovered, is_alone, saved_state
@@ -77,6 +79,7 @@ class Member(Proposer, GroupOwner):
         client_sessions: What it takes while it leads.
         feeding: What it sends while it leads.
         snapshots: Those it takes, and a leader's.
+        observing: Nodes that hold nothing of the group, as far as this member feeds them.
         dirty: Whether `work` is due.
         lot: So many entries the machine is given in one turn; 0 for all that there are.
     """
@@ -118,6 +121,7 @@ class Member(Proposer, GroupOwner):
         self.client_sessions = ClientSessions()
         self.snapshots = Snapshots(recovered.snapshot_payload)
         self.feeding = Feeding()
+        self.observing = Observing()
         if log.incomplete:
             # The snapshot that the log was given up for is not all here: begin with nothing.
             log.begin_empty()
@@ -302,6 +306,8 @@ class Member(Proposer, GroupOwner):
                 raise CorruptRecord("a proposal", 0, f"session {session} is not of node {node}")
             self.machine.check_proposal(proposal.kind, proposal.payload)
             self.client_sessions.proposed(self, node, session, proposal)
+        elif OBSERVE <= kind <= UNOBSERVE:
+            self.observing.received(self, node, frame)
         elif kind == frames.EXPECT:
             frames.need(frame, frames.HEAD_BYTES + 16)
             session = read_i64_le(frame, frames.HEAD_BYTES)
@@ -402,6 +408,8 @@ class Member(Proposer, GroupOwner):
                 self._carry_out(effect)
             if news and not raft.effects:
                 raft.flush(self.host.monotonic_ms())
+        if self.observing.watchers:
+            self.observing.feed(self)
 
     def mark(self) -> None:
         """Have `work` called before the turn ends."""
@@ -476,6 +484,10 @@ class Member(Proposer, GroupOwner):
         """Whether the log is no shorter than it was when it was given up for a snapshot."""
         return not self.log.incomplete and self.raft.state.vouches()
 
+    def fed(self) -> bool:
+        """A member always is, as far as it can be reached."""
+        return True
+
     def leads(self) -> bool:
         """Whether this member leads."""
         return self.raft.is_leader
@@ -496,6 +508,8 @@ class Member(Proposer, GroupOwner):
         """In the next turn: let the machine have what it was not given at once."""
         self._room = self.lot
         self._apply()
+        if self.observing.watchers:
+            self.observing.feed(self)
 
     def applies_later(self) -> bool:
         """Whether some of what is committed waits for a turn."""
@@ -593,6 +607,7 @@ class Member(Proposer, GroupOwner):
 
     def begin_empty(self) -> None:
         """Go on without any entry."""
+        self.observing.end(self)
         self.log.begin_empty()
         self.snapshots.forget()
         self.hard_state.commit = 0
@@ -607,8 +622,15 @@ class Member(Proposer, GroupOwner):
 
         The machine is let go of, which has its way to this member: see `NoMachine`.
         """
+        left = self.proposals.take_all()
+        machine = self.machine
+        self.leave()
+        for proposal in left:
+            machine.abandoned(proposal.origin)
+
+    def leave(self) -> None:
+        """End, and leave machine and proposals to who takes this one's place on the node."""
         self.stopped = True
-        for proposal in self.proposals.take_all():
-            self.machine.abandoned(proposal.origin)
+        self.observing.end(self)
         self.machine = NO_MACHINE
         self._entries.clear()

@@ -44,6 +44,11 @@ class Recovered:
         self.configs: list[tuple[int, list[Copy]]] = []
         self._alone = is_alone(hard_state.members, node, hard_state.incarnation)
 
+    def is_empty(self) -> bool:
+        """Whether nothing was found that the copy could have acknowledged."""
+        nothing = self.applied == 0 and not self.pending and self.snapshot is None
+        return nothing and not self.hard_state.members
+
     def alone(self) -> bool:
         """Whether this copy is its own majority, by all that was found so far."""
         return self._alone

@@ -175,6 +175,7 @@ class Snapshots:
         far as this snapshot, it neither stands nor votes for who has less (R-20).
         """
         self._draft = None
+        member.observing.end(member)
         member.raft.give_up_log(offer.snapshot_term, offer.index)
         member.hard_state.members = offer.members
         member.hard_state.floor_term = member.raft.state.floor_term

@@ -94,6 +94,10 @@ class Declaring(Waiter):
             QueueDeclared(queue.name, queue.ready_count(), queue.consumer_count())
         )
 
+    def missed(self) -> None:
+        """They are known all the same."""
+        self.answered(Reply())
+
     def abandoned(self) -> None:
         """Its node went down, or it was deleted."""
         self._pending.refused(Refusal(NOT_FOUND, self._queue.absence()))
@@ -126,6 +130,10 @@ class Deleting(Waiter):
             return
         self._change.messages = self._queue.ready_count()
         self._vhost.finish_delete(self._command, self._change)
+
+    def missed(self) -> None:
+        """They are known all the same."""
+        self.answered(Reply())
 
     def abandoned(self) -> None:
         """Another client deleted it, which is no error; or its node went down, or cannot use it."""
@@ -363,7 +371,7 @@ class VhostHandle:
             pending.succeeded(QueueDeleted(0))
             return
         change = TopologyChange(self, request, pending)
-        queue = self._queues.get(name)
+        queue = self._find(name)
         halted = queue is not None and self._host.halts(queue.group_id)
         if halted and not request.if_unused and not request.if_empty:
             # Nobody knows what it holds, and it is to go whatever that is.
@@ -402,7 +410,7 @@ class VhostHandle:
         """
         self._permit(permission, "queue", name)
         checks.use_queue(self._tables, self.name, name, self.identity)
-        queue = self._queues[name]
+        queue = self._queue(name)
         queue.check_usable()
         return queue
 
@@ -493,7 +501,22 @@ class VhostHandle:
 
     def _named(self, names: list[str]) -> list[Queue]:
         queues = self._queues
-        return [queues[name] for name in names]
+        found: list[Queue] = []
+        for name in names:
+            queue = queues.get(name)
+            found.append(self._queue(name) if queue is None else queue)
+        return found
+
+    def _find(self, name: str) -> Queue | None:
+        """A queue, as it is on this node; None if there is none in the vhost."""
+        queue = self._queues.get(name)
+        return self._host.use(self.name, name) if queue is None else queue
+
+    def _queue(self, name: str) -> Queue:
+        """A queue of which it was found that it is there."""
+        queue = self._find(name)
+        assert queue is not None, "the tables have this queue"
+        return queue
 
     def _exchange_command(self, request: DeclareExchangeRequest) -> Command | None:
         return checks.declare_exchange(
@@ -536,7 +559,7 @@ class VhostHandle:
         self._declared(name, pending)
 
     def _declared(self, name: str, pending: PendingRequest) -> None:
-        queue = self._queues[name]
+        queue = self._queue(name)
         queue.check_usable()
         queue.count(Declaring(queue, pending))
 

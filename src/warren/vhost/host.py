@@ -11,6 +11,7 @@ from warren.metadata.machine import MetadataMachine
 from warren.metadata.outcome import Change
 from warren.metadata.permissions import Authority
 from warren.metadata.tables import QueueRecord
+from warren.queues.queue import Queue
 from warren.vhost.pending import PendingRequest, Resumable
 from warren.vhost.routes import ReplyTarget
 
@@ -72,6 +73,13 @@ class VhostHost:
         """Why a queue, or for None the tables, can do nothing now; empty if that is not known."""
 
     # Queues.
+
+    @abstractmethod
+    def use(self, vhost: str, name: str) -> Queue | None:
+        """Let clients of this node use a queue that only other nodes hold; None if it is no such.
+
+        From then on it is among those that the vhost has on this node.
+        """
 
     @abstractmethod
     def stores(self, group_id: i64) -> bool:

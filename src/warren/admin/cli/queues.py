@@ -87,7 +87,7 @@ def add_actions(command: Parser) -> list[Parser]:
             choices=MEMBERSHIPS,
             default=MEMBERSHIPS[0],
             help="voter: it is an error if the new member does not vote soon; "
-            "non_voter: a copy that never votes (default: promotable)",
+            "non_voter: it holds the queue and never votes (default: promotable)",
         )
     for each in (grow, grow_to, shrink):
         each.add_argument("--errors-only", action="store_true", help="list only what went wrong")
@@ -159,9 +159,9 @@ def told(words: argparse.Namespace, state: MemberState | None) -> str:
         return f"{queue} is led by {node}"
     if words.action == "delete_member":
         return f"{queue} has no member on {node}{' any more' if state.changed else ''}"
+    kind = "member" if state.votes else "member that does not vote"
     if state.changed:
-        return f"{queue} has a member on {node}{f', {LATER}' if state.later else ''}"
-    kind = "member" if state.votes else "copy that does not vote"
+        return f"{queue} has a {kind} on {node}{f', {LATER}' if state.later else ''}"
     return f"{queue} has a {kind} on {node} already"
 
 

@@ -9,6 +9,7 @@ import asyncio
 
 from warren.admin.service.caller import MONITORING, Caller
 from warren.admin.service.changes import is_gone
+from warren.admin.service.inquiries import STATUS_SECONDS, leaders_of
 from warren.admin.service.members import matching, named, title
 from warren.admin.service.operation import operation
 from warren.admin.service.rows import LeaderCount, Membership, MemberStatus
@@ -23,8 +24,6 @@ from warren.queue_types import QUORUM
 
 TRANSFER_SECONDS = 5.0
 """For a leader to move."""
-STATUS_SECONDS = 2.0
-"""For other nodes to say how far their copies are."""
 ASK_AGAIN_SECONDS = 0.25
 TRANSFERS_AT_ONCE = 16
 TYPES = ("all", QUORUM.name)
@@ -50,7 +49,7 @@ async def transfer_leadership(
             f"{', '.join(voters(record))}",
         )
     service.check_running(node)
-    leader = members.leader(record)
+    leader = (await leaders_of(service, [record])).get(int(record.group_id), "")
     if leader == node:
         raise Refusal(PRECONDITION_FAILED, "The target node is already the leader of this queue")
     if not leader:
@@ -97,12 +96,12 @@ async def rebalance(
             async with room:
                 await move(service, by_group[group_id], target)
 
-        planned = moves(members.led(queues), members.running())
+        planned = moves(members.led(queues, await leaders_of(service, queues)), members.running())
         await asyncio.gather(*(move_one(group_id, target) for group_id, target in planned))
     finally:
         service.rebalancing = False
     counts = dict.fromkeys(members.running(), 0)
-    for led in members.led(queues):
+    for led in members.led(queues, await leaders_of(service, queues)):
         counts[led.leader] = counts.get(led.leader, 0) + 1
     return [LeaderCount(node=node, queues=count) for node, count in counts.items()]
 
@@ -160,6 +159,8 @@ async def move(service: AdminService, queue: QueueRecord, target: str) -> bool:
     """Hand the lead of a queue over; whether that came about."""
     loop = asyncio.get_running_loop()
     over = loop.time() + TRANSFER_SECONDS
+    # Where no copy is here, to hear of the new leader.
+    service.host.guarded(lambda: service.members.listen(queue))
     while loop.time() < over and not is_gone(service, queue):
         service.host.guarded(lambda: service.members.transfer(int(queue.group_id), target))
         service.host.after_event()

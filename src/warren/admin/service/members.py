@@ -77,7 +77,7 @@ async def delete_member(
         Refusal: It cannot be; or `TIMED_OUT`, where that is not known.
     """
     record = named(service.machine, vhost, queue, node)
-    if node not in voters(record):
+    if record.member_on(node) is None:
         return MemberState(changed=False, votes=False)
     (row,) = await change_members(
         service,
@@ -191,7 +191,9 @@ async def shrink(
         Refusal: Of none of them can anything be changed.
     """
     check_node(service.machine, node)
-    found = await Slices().those(service.members.queues(), lambda queue: node in voters(queue))
+    found = await Slices().those(
+        service.members.queues(), lambda queue: queue.member_on(node) is not None
+    )
     return await change_members(
         service,
         found,

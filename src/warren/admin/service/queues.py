@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 from warren.admin.service.caller import MONITORING, Caller
+from warren.admin.service.inquiries import leaders_of
 from warren.admin.service.operation import operation
 from warren.admin.service.rows import QueueRow
 from warren.admin.service.service import AdminService
@@ -25,7 +26,7 @@ PART_ROWS = 1_000
 async def list_queues(
     service: AdminService, caller: Caller, *, vhost: str = "", own: bool = False
 ) -> AsyncGenerator[list[QueueRow], None]:
-    """List queues, in parts; the last may be empty.
+    """List queues, in parts, some of which may be empty.
 
     Args:
         vhost: Only those of this one; empty for all.
@@ -37,7 +38,7 @@ async def list_queues(
     machine = service.machine
     if vhost and vhost not in machine.vhosts:
         raise Refusal(NOT_FOUND, f"vhost '{vhost}' does not exist")
-    rows: list[QueueRow] = []
+    part: list[QueueRecord] = []
     slices = Slices()
     for name, tables in list(machine.vhosts.items()):
         if vhost not in ("", name):
@@ -45,24 +46,53 @@ async def list_queues(
         # Queues may come and go between two slices.
         for queue in list(tables.queues.values()):
             await slices.breathe()
-            if tables.queues.get(queue.name) is not queue:
-                continue
-            row = queue_row(service, tables, queue)
-            if not own or row.messages_ready is not None:
-                rows.append(row)
-            if len(rows) >= PART_ROWS:
-                yield rows
-                rows = []
-    yield rows
+            part.append(queue)
+            if len(part) >= PART_ROWS:
+                yield await queue_rows(service, part, own)
+                part = []
+    yield await queue_rows(service, part, own)
 
 
-def queue_row(service: AdminService, tables: VhostRecord, record: QueueRecord) -> QueueRow:
-    """The row of one queue; what it holds is None where only another node knows it."""
+async def queue_rows(
+    service: AdminService, records: list[QueueRecord], own: bool
+) -> list[QueueRow]:
+    """The rows of some queues, without those that are gone by now.
+
+    Args:
+        own: Only of those whose messages this node can count; others are asked of none.
+    """
+    replicated = [record for record in records if record.type.replicated]
+    leaders = {} if own else await leaders_of(service, replicated)
+    rows: list[QueueRow] = []
+    slices = Slices()
+    for record in records:
+        await slices.breathe()
+        tables = service.machine.vhosts.get(record.vhost)
+        if tables is None or tables.queues.get(record.name) is not record:
+            continue
+        row = queue_row(service, tables, record, leaders)
+        if not own or row.messages_ready is not None:
+            rows.append(row)
+    return rows
+
+
+def queue_row(
+    service: AdminService, tables: VhostRecord, record: QueueRecord, leaders: dict[int, str]
+) -> QueueRow:
+    """The row of one queue; what it holds is None where only another node knows it.
+
+    Args:
+        leaders: The nodes that lead quorum queues, by group, as far as they are known.
+    """
     replicated = record.type.replicated
     policy, operator_policy = names_of(tables, record)
     vhost = service.node.tables.vhosts.get(record.vhost)
     queue = None if vhost is None else vhost.queues.get(record.name)
     counts = None if queue is None else queue.counts()
+    if replicated:
+        leader = leaders.get(int(record.group_id)) or service.members.leader(record)
+    else:
+        leader = home(service, record)
     return QueueRow(
         vhost=record.vhost,
         name=record.name,
@@ -70,7 +100,7 @@ def queue_row(service: AdminService, tables: VhostRecord, record: QueueRecord) -
         messages_ready=None if counts is None else int(counts.ready),
         messages_unacknowledged=None if counts is None else int(counts.held),
         consumers=None if counts is None else int(counts.consumers),
-        leader=service.members.leader(record) if replicated else home(service, record),
+        leader=leader,
         members=[member.node for member in record.members if member.voter],
         learners=[member.node for member in record.members if not member.voter],
         policy=policy,

@@ -70,7 +70,7 @@ class QueueRow(Row):
         Meta(description="the node that leads it, or that a classic queue is on; empty if down"),
     ]
     members: Annotated[list[str], Meta(description="nodes whose members vote, by the metadata")]
-    learners: Annotated[list[str], Meta(description="nodes with a copy that does not vote")]
+    learners: Annotated[list[str], Meta(description="nodes with a member that does not vote")]
     policy: Annotated[str, Meta(description="the policy in force for it, by the metadata")]
     operator_policy: Annotated[str, Meta(description="the operator policy in force for it")]
 

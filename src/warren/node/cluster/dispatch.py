@@ -27,7 +27,7 @@ from warren.replication import frames
 from warren.replication.host import MemberHost
 from warren.replication.machine import Machine
 from warren.replication.member import Member
-from warren.replication.proposals import Load
+from warren.replication.proposals import Load, Proposals
 from warren.replication.recovered import Recovered
 from warren.replication.throttle import Throttle
 
@@ -156,6 +156,8 @@ class Cluster(MemberHost):
         self._early_frames: i64 = 0
         self._early_bytes: i64 = 0
         self._spoken: dict[str, bool] = {}
+        self._watchers: dict[str, dict[int, None]] = {}
+        """Groups whose members here feed a node, by node."""
         self._parting: dict[str, int] = {}
         """Nodes that the tables name no more, and when their links end."""
 
@@ -240,6 +242,13 @@ class Cluster(MemberHost):
             self._timed.pop(int(group_id), None)
             self._share_memory()
 
+    def leave(self, member: Member) -> None:
+        """A group goes on without this node's member, whose machine goes on, too."""
+        self.members.pop(int(member.group_id), None)
+        member.leave()
+        self._timed.pop(int(member.group_id), None)
+        self._share_memory()
+
     def leaders(self) -> dict[int, str]:
         """Who leads each group, where that is known."""
         found: dict[int, str] = {}
@@ -252,6 +261,7 @@ class Cluster(MemberHost):
         """This life of the node is known to the cluster."""
         self.session = session
         self.newest = max(session, self.newest)
+        self._node.observers.session_begun()
         self.end_links_of_strangers()
 
     def begin(self, beginning: Beginning) -> None:
@@ -308,6 +318,7 @@ class Cluster(MemberHost):
         return (
             len(self._dirty) > 0
             or len(self._news) > 0
+            or self._node.observers.has_news()
             or len(self._applying) > 0
             or self._ticked < len(self._due)
             or self._beginning is not None
@@ -325,6 +336,7 @@ class Cluster(MemberHost):
             self._tick_some()
         elif self._news:
             self._tell()
+        self.tell_observers()
         if self._applying:
             applying = self._applying
             self._applying = {}
@@ -364,6 +376,8 @@ class Cluster(MemberHost):
         self.disks.hand_over()
         self._throttle.tick(now, self._node.log.written_bytes)
         self._node.membership.tick()
+        self._node.tables.leave_queues(now)
+        self._node.observers.tick(now)
         self._node.reconciler.tick(now)
         self._node.repairs.tick(now)
         self._node.remotes.tick()
@@ -413,6 +427,7 @@ class Cluster(MemberHost):
             self._node.log_warning(f"node {change.peer} is {state}")
             if change.restarted or not change.up:
                 self._node.remotes.broken(change.peer)
+                self._node.observers.broken(change.peer)
                 self.disks.gone(change.peer)
                 self.transfers.sender_down(change.peer)
             self._tell_members(change.peer, change)
@@ -440,6 +455,11 @@ class Cluster(MemberHost):
                 self._tell_one(member, news)
         if self._news:
             self._node.needs_turn = True
+
+    def tell_observers(self) -> None:
+        """Tell some of this node's observers of links that came or went."""
+        if self._room > 0:
+            self._room = self._node.observers.tell(self._room)
 
     def _tell_one(self, member: Member, news: News) -> None:
         change = news.change
@@ -527,6 +547,7 @@ class Cluster(MemberHost):
         self.detector.greeted(peer, hello, self.monotonic_ms())
         self._heed()
         self._node.membership.linked(peer, hello)
+        self._node.observers.linked(peer)
         self._node.remotes.linked(peer)
         self._offer_again(peer)
 
@@ -556,6 +577,11 @@ class Cluster(MemberHost):
     def broken(self, peer: str) -> None:
         """A link to or from a node is gone."""
         self.transfers.broken(peer)
+        for group_id in list(self._watchers.get(peer, {})):
+            member = self.members.get(group_id)
+            if member is not None:
+                member.observing.lost(member, peer)
+        self._node.observers.broken(peer)
         self._node.remotes.broken(peer)
         self.detector.broken(peer, self.monotonic_ms())
 
@@ -597,6 +623,8 @@ class Cluster(MemberHost):
         group_id = frames.group_of(message)
         member = self.members.get(int(group_id))
         if member is None:
+            if self._node.observers.received(peer, message, group_id, kind):
+                return
             self._keep_early(group_id, Early(peer, message, self.monotonic_ms() + EARLY_MS))
         elif kind == frames.SNAPSHOT:
             self.transfers.received(peer, member, message)
@@ -668,7 +696,11 @@ class Cluster(MemberHost):
 
     def session_closed(self, member: Member) -> i64:
         """This node goes on in a group with another session."""
-        if member.proposals.runs_out() and life_of_session(member.session()) == self.newest:
+        return self.next_session(member.proposals)
+
+    def next_session(self, proposals: Proposals) -> i64:
+        """What the tables gave this node last, for the session behind one that was closed."""
+        if proposals.runs_out() and life_of_session(proposals.session) == self.newest:
             self.wants_sessions = True
         return self.newest
 
@@ -695,6 +727,15 @@ class Cluster(MemberHost):
     def snapshot_given_up(self, member: Member) -> None:
         """The rest of a snapshot is of no use."""
         self.transfers.begun_anew(int(member.group_id))
+
+    def observed(self, member: Member, node: str, observes: bool) -> None:
+        """A node is fed by a member from now on, or no more."""
+        if observes:
+            self._watchers.setdefault(node, {})[int(member.group_id)] = None
+        else:
+            groups = self._watchers.get(node)
+            if groups is not None:
+                groups.pop(int(member.group_id), None)
 
     def throttle(self) -> Throttle:
         """Who lets reads for peers begin."""

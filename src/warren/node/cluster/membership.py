@@ -21,14 +21,12 @@ import msgspec
 from mypy_extensions import i64
 
 from warren.errors import ClusterError, CorruptRecord
-from warren.limits import CHANGES_AT_ONCE_MAX, TICK_GROUPS_MAX
+from warren.limits import TICK_GROUPS_MAX
 from warren.metadata import commands
 from warren.metadata.foreign_checks import foreign_command
 from warren.metadata.membership import node_with
 from warren.metadata.node_checks import check_node_that_joins
 from warren.metadata.outcome import Change, Outcome
-from warren.metadata.rows import Lot
-from warren.metadata.tables import MemberRecord, QueueRecord
 from warren.node.tables import METADATA_GROUP
 from warren.ports import PeerHello
 from warren.protocols.peer import refusal as codes
@@ -94,10 +92,6 @@ class Membership:
         self._unsettled: dict[int, None] = {}
         self._turns: deque[int] = deque()
         """The same groups, in the order in which they are looked at."""
-        self._to_place: deque[QueueRecord] = deque()
-        """Queues that may have no member on some nodes."""
-        self._lots_to_place: deque[Lot] = deque()
-        """Rows of further ones."""
         self._confirmed: dict[int, i64] = {}
         """Groups for which the tables here are known to be new enough, and in which term."""
         self._confirming: bool = False
@@ -354,61 +348,8 @@ class Membership:
                 self._turns.append(group_id)
 
     def nodes_changed(self) -> None:
-        """Nodes came or went: the tables' group has to follow, and every quorum queue."""
+        """Nodes came or went: the tables' group has to follow."""
         self.unsettle(METADATA_GROUP)
-        if self._node.tables.member().raft.is_leader:
-            self._place_everywhere()
-
-    def _place_everywhere(self) -> None:
-        """Every node holds every quorum queue: as a learner, where it does not vote."""
-        self._to_place.clear()
-        self._lots_to_place = self._node.tables.machine.queue_lots()
-        self._place_some()
-
-    def _place_some(self) -> None:
-        """Go on with that, as far as there are not too many changes under way."""
-        tables = self._node.tables
-        raft = tables.member().raft
-        if not raft.is_leader:
-            # Whoever leads the tables now does it.
-            self._to_place.clear()
-            self._lots_to_place.clear()
-        for _ in range(TICK_GROUPS_MAX):
-            if len(tables.member().proposals) >= CHANGES_AT_ONCE_MAX:
-                return
-            if not self._to_place:
-                if not self._lots_to_place:
-                    return
-                for thing in self._lots_to_place.popleft().rows:
-                    assert isinstance(thing, QueueRecord), "rows of queues"
-                    self._to_place.append(thing)
-                if not self._to_place:
-                    continue
-            queue = self._to_place.popleft()
-            present = tables.machine.queue(queue.vhost, queue.name)
-            if present is not None:
-                self._place(present)
-
-    def placed(self, queue: QueueRecord) -> None:
-        """A quorum queue is new, or has other members; a node may have come meanwhile."""
-        if self._node.tables.member().raft.is_leader:
-            self._place(queue)
-
-    def _place(self, queue: QueueRecord) -> None:
-        tables = self._node.tables
-        if not queue.type.replicated:
-            return
-        missing = [name for name in tables.machine.nodes if queue.member_on(name) is None]
-        if missing:
-            members = list(queue.members)
-            for name in missing:
-                members.append(MemberRecord(name, tables.new_group(), False))
-            tables.submit(
-                commands.SetMembers(
-                    queue.group_id, queue.vhost, queue.name, members, queue.revision
-                ),
-                None,
-            )
 
     def tick(self) -> None:
         """Bring groups that this node leads nearer to what they should be."""
@@ -422,12 +363,8 @@ class Membership:
                 self._confirmed.pop(group_id, None)
             elif self._settled(member, tables.desired(group_id), doubtful):
                 del self._unsettled[group_id]
-                if group_id == METADATA_GROUP:
-                    self._place_everywhere()
             else:
                 self._turns.append(group_id)
-        if self._to_place or self._lots_to_place:
-            self._place_some()
         if doubtful.terms and not self._confirming:
             self._confirming = True
             tables.submit(commands.Barrier(), doubtful)

@@ -1,12 +1,16 @@
 """Members of quorum queues, as operators see and move them: who leads, how far each one is.
 
-Every node has a copy of every quorum queue, so any node can be asked: what its own copy knows it
-says, what others know it asks them for. Between nodes these are MessagePack arrays behind a kind:
+Any node can be asked: it says what its own copy of a queue knows, or what it hears of a queue that
+it uses; what others know it asks them for. What nodes say are MessagePack arrays behind a kind:
 
     TRANSFER  group, node: whoever leads the group is to hand it over to that node
     ASK       number, group: how far is your copy?
     TOLD      number, row, as `Standing` has it
     RENEW     group, incarnation: my copy, this one, is damaged; whoever leads, give me another
+    LEAVE     group, incarnation: my copy, this one, is to go; does the group still count it?
+    LEFT      group, incarnation: it does not
+    WHO_LEADS number, groups: which node leads each of these, as your copies know?
+    THEY_LEAD number, groups, names of nodes; empty where none is known
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ import msgspec
 from mypy_extensions import i64
 
 from warren.errors import CorruptRecord
+from warren.limits import GROUPS_ASKED_MAX
 from warren.metadata.balance import Led
 from warren.metadata.member_checks import voters
 from warren.metadata.tables import QueueRecord
@@ -30,6 +35,10 @@ TRANSFER: Final = 6
 ASK: Final = 7
 TOLD: Final = 8
 RENEW: Final = 9
+LEAVE: Final = 11
+LEFT: Final = 12
+WHO_LEADS: Final = 13
+THEY_LEAD: Final = 14
 
 STATES: Final = {"pre-candidate": "pre_vote"}
 """Raft's roles as RabbitMQ writes them, where that is another word."""
@@ -49,6 +58,26 @@ class Standing:
     def __init__(self, state: str, numbers: list[int]) -> None:
         self.state: str = state
         self.numbers: list[int] = numbers
+
+
+@final
+class Inquiry:
+    """Who leads some queues, as other nodes say.
+
+    Attributes:
+        queues: Those, by group.
+        awaited: How many messages of theirs are to come.
+        leaders: What came, by group.
+    """
+
+    def __init__(self, queues: dict[int, QueueRecord]) -> None:
+        self.queues: dict[int, QueueRecord] = queues
+        self.awaited: i64 = 0
+        self.leaders: dict[int, str] = {}
+
+    def over(self) -> bool:
+        """Whether all that is to come has come."""
+        return self.awaited <= 0
 
 
 @final
@@ -73,6 +102,7 @@ class QueueMembers:
         self._node: Node = node
         self._asked: i64 = 0
         self._told: dict[int, dict[str, Standing]] = {}
+        self._inquiries: dict[int, Inquiry] = {}
 
     # --- what this node knows -------------------------------------------------------------------
 
@@ -111,6 +141,7 @@ class QueueMembers:
 
     def majority_missing(self, queue: QueueRecord | None) -> str:
         """That a queue, or the tables, have no leader, in few words; empty if they have."""
+        member: Member | None = None
         if queue is None:
             raft = self._node.tables.member().raft
             leader, names = raft.leader, [copy.node for copy in raft.members if copy.voter]
@@ -124,23 +155,33 @@ class QueueMembers:
             return ""
         running = self.running()
         missing = [name for name in sorted(names) if name not in running]
+        if queue is not None and member is None and 2 * len(missing) < len(names):
+            # Nothing was heard of it here.
+            return ""
         return f"no majority without {', '.join(missing)}" if missing else "no majority"
 
     def leader(self, queue: QueueRecord) -> str:
         """The node that leads a queue; empty if none is known that runs."""
         member = self._member(queue)
-        if member is None:
+        if member is not None:
+            leader = member.raft.leader
+        else:
+            observer = self._node.observers.observer(queue.group_id)
+            leader = "" if observer is None else observer.leader
+        if queue.member_on(leader) is None:
+            # It has left, or is about to, and another one has not been heard of yet.
             return ""
-        leader = member.raft.leader
         down = leader != self._node.settings.node_name and (
             self._node.cluster.detector.suspected(leader)
         )
         return "" if down else leader
 
     def voting(self, queue: QueueRecord) -> list[str]:
-        """The nodes that vote in a queue by the word of this node's copy; none without one."""
+        """The nodes that vote in a queue, by what this node's copy knows or else the tables."""
         member = self._member(queue)
-        return [] if member is None else [copy.node for copy in member.raft.members if copy.voter]
+        if member is None:
+            return voters(queue)
+        return [copy.node for copy in member.raft.members if copy.voter]
 
     def settled(self, queue: QueueRecord, without: str = "") -> bool:
         """Whether those vote that the tables say, and that is committed.
@@ -150,16 +191,22 @@ class QueueMembers:
             without: A node whose copy may be on its way to a vote, or from one.
         """
         member = self._member(queue)
-        if member is None:
-            return False
-        config = member.raft.state.config()
-        if config.index > member.raft.commit_index:
-            return False
-        voting = [copy.node for copy in config.members if copy.voter and copy.node != without]
+        if member is not None:
+            config = member.raft.state.config()
+            if config.index > member.raft.commit_index:
+                return False
+            members = config.members
+        else:
+            observer = self._node.observers.observer(queue.group_id)
+            if observer is None or not observer.fed():
+                return False
+            members = observer.members
+        voting = [copy.node for copy in members if copy.voter and copy.node != without]
         return sorted(voting) == sorted(name for name in voters(queue) if name != without)
 
     def why_not(self, queue: QueueRecord) -> str:
         """Why the members of a queue cannot be changed now; empty if they can (MEM-06)."""
+        self._node.tables.listen(queue)
         if not self.leader(queue):
             names = voters(queue)
             running = self.running()
@@ -168,12 +215,16 @@ class QueueMembers:
             return f"{text}, but {', '.join(down)} do not" if down else text
         return "" if self.settled(queue) else "another change of its members is under way"
 
-    def led(self, queues: list[QueueRecord]) -> list[Led]:
-        """Those of some queues that have a leader, for `balance.moves`."""
+    def led(self, queues: list[QueueRecord], leaders: dict[int, str]) -> list[Led]:
+        """Those of some queues that have a leader, for `balance.moves`.
+
+        Args:
+            leaders: Who leads them, by group.
+        """
         running = self.running()
         found: list[Led] = []
         for queue in queues:
-            leader = self.leader(queue)
+            leader = leaders.get(int(queue.group_id), "")
             if leader in running:
                 able = [name for name in voters(queue) if name in running]
                 found.append(Led(queue.group_id, leader, able))
@@ -188,6 +239,9 @@ class QueueMembers:
         """Have the leader of a group hand it over. It may fail; asking again does no harm."""
         member = self._node.cluster.members.get(group_id)
         if member is None:
+            observer = self._node.observers.observer(group_id)
+            if observer is not None and observer.leader not in ("", target):
+                self._say(observer.leader, TRANSFER, [group_id, target])
             return
         leader = member.raft.leader
         if leader == self._node.settings.node_name:
@@ -204,6 +258,21 @@ class QueueMembers:
     def say_renew(self, peer: str, queue: QueueRecord, incarnation: i64) -> None:
         """Ask a node, if it leads a queue, for another copy in the place of this node's."""
         self._say(peer, RENEW, [int(queue.group_id), int(incarnation)])
+
+    def ask_to_leave(self, queue: QueueRecord, member: Member) -> None:
+        """Ask the members of a queue whether they count this node's copy, which is to go."""
+        for row in queue.members:
+            content = [int(queue.group_id), int(member.hard_state.incarnation)]
+            self._say(row.node, LEAVE, content)
+
+    def _leaves(self, peer: str, group_id: int, incarnation: int) -> None:
+        """A node's copy is to go: say so if this member knows that it counts no more."""
+        member = self._node.cluster.members.get(group_id)
+        if member is None or not member.whole() or member.raft.commit_index == 0:
+            return
+        raft = member.raft
+        if not raft.config_at(raft.commit_index).has_voter(peer, incarnation):
+            self._say(peer, LEFT, [group_id, incarnation])
 
     def ask(self, queue: QueueRecord) -> int:
         """Find out how far all copies of a queue are; `told` under this number has what came."""
@@ -224,6 +293,76 @@ class QueueMembers:
     def forget(self, number: int) -> dict[str, Standing]:
         """The same, for the last time."""
         return self._told.pop(number)
+
+    def holds(self, queue: QueueRecord) -> bool:
+        """Whether a copy of a queue is here, which knows who leads it if any does."""
+        return self._member(queue) is not None
+
+    def listen(self, queue: QueueRecord) -> None:
+        """Hear of a queue from now on and for a while, even if other nodes hold it."""
+        self._node.tables.listen(queue)
+
+    def inquire(self, queues: list[QueueRecord], turn: int) -> int:
+        """Ask who leads queues that other nodes hold.
+
+        Args:
+            turn: How often those were asked for in vain: further members may know more.
+
+        Returns:
+            A number by which `inquired` has what came.
+        """
+        self._asked += 1
+        number = int(self._asked)
+        inquiry = Inquiry({int(queue.group_id): queue for queue in queues})
+        self._inquiries[number] = inquiry
+        own = self._node.settings.node_name
+        running = self.running()
+        groups: dict[str, list[int]] = {}
+        for queue in queues:
+            nodes = [row.node for row in queue.members if row.node != own and row.node in running]
+            if nodes:
+                groups.setdefault(nodes[turn % len(nodes)], []).append(int(queue.group_id))
+        for node, wanted in groups.items():
+            for at in range(0, len(wanted), GROUPS_ASKED_MAX):
+                part = wanted[at : at + GROUPS_ASKED_MAX]
+                if self._say(node, WHO_LEADS, [number, part]):
+                    inquiry.awaited += 1
+        return number
+
+    def inquired(self, number: int) -> Inquiry:
+        """What came so far."""
+        return self._inquiries[number]
+
+    def end_inquiry(self, number: int) -> None:
+        """What comes from now on is not wanted any more."""
+        del self._inquiries[number]
+
+    def _tell_leaders(self, peer: str, number: int, groups: list[int]) -> None:
+        """Answer an inquiry.
+
+        Raises:
+            ValueError: No node asks for so many at once.
+        """
+        if len(groups) > GROUPS_ASKED_MAX:
+            raise ValueError(f"{len(groups)} groups are asked for at once")
+        names: list[str] = []
+        for group_id in groups:
+            member = self._node.cluster.members.get(group_id)
+            names.append("" if member is None else member.raft.leader)
+        self._say(peer, THEY_LEAD, [number, groups, names])
+
+    def _heard_leaders(self, number: int, groups: list[int], names: list[str]) -> None:
+        """Take an answer to an inquiry."""
+        inquiry = self._inquiries.get(number)
+        if inquiry is None:
+            return
+        inquiry.awaited -= 1
+        running = self.running()
+        for group_id, name in zip(groups, names, strict=True):
+            queue = inquiry.queues.get(group_id)
+            # One that is no member any more has left, and the others have not all noticed.
+            if name in running and queue is not None and queue.member_on(name) is not None:
+                inquiry.leaders[group_id] = name
 
     def _standing(self, group_id: int) -> Standing:
         member = self._node.cluster.members.get(group_id)
@@ -247,8 +386,8 @@ class QueueMembers:
 
     # --- between nodes --------------------------------------------------------------------------
 
-    def _say(self, peer: str, kind: int, content: Any) -> None:
-        self._node.cluster.send(peer, [bytes([kind]), msgspec.msgpack.encode(content)])
+    def _say(self, peer: str, kind: int, content: Any) -> bool:
+        return self._node.cluster.send(peer, [bytes([kind]), msgspec.msgpack.encode(content)])
 
     def received(self, peer: str, message: bytes) -> None:
         """A node asks, tells, or wants a leader moved.
@@ -273,6 +412,18 @@ class QueueMembers:
                 told = self._told.get(number)
                 if told is not None:
                     told[peer] = Standing(state, numbers)
+            elif kind == LEAVE:
+                group_id, incarnation = content
+                self._leaves(peer, group_id, incarnation)
+            elif kind == WHO_LEADS:
+                number, groups = content
+                self._tell_leaders(peer, number, groups)
+            elif kind == THEY_LEAD:
+                number, groups, names = content
+                self._heard_leaders(number, groups, names)
+            elif kind == LEFT:
+                group_id, incarnation = content
+                self._node.tables.may_leave(group_id, incarnation)
             elif kind == RENEW:
                 group_id, incarnation = content
                 self._node.repairs.asked(peer, group_id, incarnation)

@@ -66,9 +66,17 @@ def handle(channel: Channel, method: spec.Method) -> None:
             # Another node may have told of rows that this one has yet to hear of.
             queue.catch_up(_wait(channel, queue, method))
     elif isinstance(method, spec.TableStatus):
-        _status(channel, _queue(channel, method.queue), method)
+        queue = _queue(channel, method.queue)
+        if queue.fed():
+            _status(channel, queue, method)
+        else:
+            queue.catch_up(_wait(channel, queue, method))
     elif isinstance(method, spec.TableCheckouts):
-        _checkouts(channel, _queue(channel, method.queue), method)
+        queue = _queue(channel, method.queue)
+        if queue.fed():
+            _checkouts(channel, queue, method)
+        else:
+            queue.catch_up(_wait(channel, queue, method))
     elif isinstance(method, spec.TableAcquire):
         queue = _queue(channel, method.queue)
         if not method.group:
@@ -117,6 +125,10 @@ def answer(channel: Channel, request: spec.Method, reply: Reply, pending: Pendin
     assert queue is not None, "the queue was asked as a table"
     if isinstance(request, spec.TableRead):
         _read(channel, queue, request)
+    elif isinstance(request, spec.TableStatus):
+        _status(channel, queue, request)
+    elif isinstance(request, spec.TableCheckouts):
+        _checkouts(channel, queue, request)
     elif isinstance(request, spec.TableAcquire):
         channel.send(spec.TableAcquireOk(int(reply.a), int(reply.b)))
     elif isinstance(request, spec.TableCheckout):

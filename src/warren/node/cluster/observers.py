@@ -1,0 +1,237 @@
+"""This node's observers: quorum queues that its clients use and that it does not hold.
+
+An observer begins when somebody here uses the queue, and rests when nobody has for a while.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from typing import TYPE_CHECKING, Final, final
+from zlib import crc32
+
+from mypy_extensions import i64
+
+from warren.ids import first_session, of_life
+from warren.limits import TICK_GROUPS_MAX
+from warren.metadata.tables import QueueRecord
+from warren.queues.fifo.config import NOT_SET_UP
+from warren.queues.fifo.machine import Fifo
+from warren.queues.quorum import QuorumQueue
+from warren.replication import frames
+from warren.replication.machine import NO_MACHINE
+from warren.replication.observer import Observer, ObserverHost
+from warren.replication.observing_frames import BODIES, UNOBSERVE
+from warren.replication.proposals import Proposals
+
+if TYPE_CHECKING:
+    from warren.node.node import Node
+
+REST_MS: Final = 60_000
+"""An observer of a queue that nobody has used for so long rests."""
+
+
+@final
+class Observed:
+    """A queue that this node uses; `used_ms` is when it was found in use last."""
+
+    def __init__(self, record: QueueRecord, queue: QuorumQueue, observer: Observer) -> None:
+        self.record = record
+        self.queue: QuorumQueue = queue
+        self.observer: Observer = observer
+        self.used_ms: i64 = 0
+
+
+@final
+class LinkNews:
+    """A link that came or went, of which observers are told in parts.
+
+    Attributes:
+        told: How many of the groups were told.
+        linked: Whether there is a new link to the node; else one to or from it is gone.
+    """
+
+    def __init__(self, groups: array[int], peer: str, linked: bool) -> None:
+        self.groups = groups
+        self.told: i64 = 0
+        self.peer: str = peer
+        self.linked: bool = linked
+
+
+@final
+class Observers(ObserverHost):
+    """All of one node."""
+
+    def __init__(self, node: Node) -> None:
+        self._node: Node = node
+        self._observed: dict[int, Observed] = {}
+        """By group."""
+        self._minded: deque[int] = deque()
+        """Groups whose observers do not rest, in the order of their ticks."""
+        self._news: deque[LinkNews] = deque()
+        self._last_number: i64 = 0
+
+    # --- queues ---------------------------------------------------------------------------------
+
+    def observer(self, group_id: i64) -> Observer | None:
+        """The observer of a group; None if there is none here."""
+        found = self._observed.get(int(group_id))
+        return None if found is None else found.observer
+
+    def queue(self, group_id: i64) -> QuorumQueue | None:
+        """The queue whose group is observed; None if none is."""
+        found = self._observed.get(int(group_id))
+        return None if found is None else found.queue
+
+    def begin(self, record: QueueRecord) -> QuorumQueue:
+        """A queue that this node's clients begin to use; nothing is heard of it yet."""
+        node = self._node
+        proposals = Proposals(first_session(node.cluster.newest), node.cluster.load())
+        observer = Observer(self, record.group_id, NO_MACHINE, proposals, node.log.cache)
+        limit = node.policies.delivery_limit(record.vhost, record.name, record.kind)
+        fifo = Fifo(NOT_SET_UP, False)
+        queue = QuorumQueue(node, record.vhost, record.name, observer, record.group_id, fifo, limit)
+        queue.auto_delete = record.auto_delete
+        self._add(record, queue, observer)
+        return queue
+
+    def take(self, record: QueueRecord, queue: QuorumQueue, proposals: Proposals) -> Observer:
+        """A queue that this node has held, with what its member had submitted."""
+        if proposals.session == 0:
+            # A start found the copy, and this life had no session when that was begun.
+            proposals.renew(first_session(self._node.cluster.newest))
+        observer = Observer(self, record.group_id, queue, proposals, self._node.log.cache)
+        queue.messages = observer
+        self._add(record, queue, observer)
+        return observer
+
+    def _add(self, record: QueueRecord, queue: QuorumQueue, observer: Observer) -> None:
+        observer.machine = queue
+        queue.group = observer
+        self._observed[int(record.group_id)] = Observed(record, queue, observer)
+
+    def end(self, group_id: i64) -> Observer | None:
+        """A queue is no more, or its node holds it from now on: forget its observer."""
+        found = self._observed.pop(int(group_id), None)
+        return None if found is None else found.observer
+
+    def changed(self, record: QueueRecord) -> None:
+        """A queue has other members."""
+        found = self._observed.get(int(record.group_id))
+        if found is not None:
+            found.record = record
+
+    # --- for observers --------------------------------------------------------------------------
+
+    def monotonic_ms(self) -> int:
+        """The node's."""
+        return self._node.monotonic_ms()
+
+    def send(self, node: str, message: list[bytes]) -> bool:
+        """Send to another node."""
+        return self._node.cluster.send(node, message)
+
+    def backlog_bytes(self, node: str) -> int:
+        """What was sent to another node and has not left this one."""
+        return self._node.cluster.backlog_bytes(node)
+
+    def new_number(self) -> i64:
+        """A number that no observer of this node had before."""
+        self._last_number += 1
+        return of_life(self._node.cluster.session, self._last_number)
+
+    def holders(self, group_id: i64) -> list[str]:
+        """The members' nodes; which comes first differs by node and queue, so that all serve."""
+        found = self._observed.get(int(group_id))
+        if found is None:
+            return []
+        own = self._node.settings.node_name
+        suspected = self._node.cluster.detector.suspected
+        names = [row.node for row in found.record.members if row.node != own]
+        running = [name for name in names if not suspected(name)]
+        names = sorted(running or names)
+        if names:
+            at = crc32(f"{own} {group_id}".encode()) % len(names)
+            names = names[at:] + names[:at]
+        return names
+
+    def mind(self, observer: Observer) -> None:
+        """An observer begins."""
+        group_id = int(observer.group_id)
+        found = self._observed.get(group_id)
+        if found is not None:
+            found.used_ms = self._node.monotonic_ms()
+        self._minded.append(group_id)
+
+    def session_closed(self, observer: Observer) -> i64:
+        """This node goes on in a group with another session."""
+        return self._node.cluster.next_session(observer.proposals)
+
+    # --- for the node ---------------------------------------------------------------------------
+
+    def received(self, peer: str, message: bytes, group_id: i64, kind: i64) -> bool:
+        """A message about a group without a member here; False if it is not for an observer."""
+        observer = self.observer(group_id)
+        if observer is not None and (kind == frames.EXPECT or UNOBSERVE <= kind <= BODIES):
+            observer.received(peer, message)
+            return True
+        return UNOBSERVE <= kind <= BODIES
+
+    def linked(self, peer: str) -> None:
+        """There is a new link to a node."""
+        self._tell_all(peer, True)
+
+    def broken(self, peer: str) -> None:
+        """A link to or from a node is gone, or the node is down."""
+        self._tell_all(peer, False)
+
+    def _tell_all(self, peer: str, linked: bool) -> None:
+        if self._minded:
+            self._news.append(LinkNews(array("q", self._minded), peer, linked))
+            self._node.needs_turn = True
+            self._node.cluster.tell_observers()
+
+    def has_news(self) -> bool:
+        """Whether some are to be told of a link."""
+        return len(self._news) > 0
+
+    def tell(self, room: i64) -> i64:
+        """Tell some observers of links that came or went, in order; how many more could be told."""
+        while self._news and room > 0:
+            room -= 1
+            news = self._news[0]
+            found = self._observed.get(news.groups[news.told])
+            news.told += 1
+            if news.told == len(news.groups):
+                self._news.popleft()
+            if found is None:
+                continue
+            if news.linked:
+                found.observer.linked(news.peer)
+            else:
+                found.observer.lost(news.peer)
+        if self._news:
+            self._node.needs_turn = True
+        return room
+
+    def session_begun(self) -> None:
+        """This life of the node has got its session: what operators had it listen to gets one."""
+        for found in self._observed.values():
+            if found.observer.proposals.session == 0:
+                found.observer.proposals.renew(first_session(self._node.cluster.newest))
+
+    def tick(self, now_ms: i64) -> None:
+        """Time has passed: let some observers mind theirs."""
+        minded = self._minded
+        for _ in range(min(len(minded), TICK_GROUPS_MAX)):
+            group_id = minded.popleft()
+            found = self._observed.get(group_id)
+            if found is None:
+                continue
+            observer = found.observer
+            if found.queue.in_use() or observer.proposals or observer.fetching():
+                found.used_ms = now_ms
+            elif now_ms - found.used_ms >= REST_MS:
+                observer.rest()
+            if observer.tick(now_ms):
+                minded.append(group_id)

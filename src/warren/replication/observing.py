@@ -1,0 +1,333 @@
+"""What a member does for nodes that observe its group: feeds them, and reads messages for them.
+
+An observer gets what this member's machine has applied, whoever leads: entries from memory, else
+from disk, paced; or the machine's state where those are gone, or where it has nothing yet. Nothing
+is kept for an observer that is slow, so it never keeps entries from going.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, final
+
+from librt.strings import read_i64_le
+from mypy_extensions import i64
+
+from warren.errors import Compacted
+from warren.log.batch import Batch
+from warren.log.listener import BatchReader, RawReader
+from warren.replication import frames
+from warren.replication import observing_frames as said
+from warren.replication.feeding import BACKLOG_BYTES
+from warren.replication.snapshots import Draft
+from warren.replication.throttle import READ_BYTES
+
+if TYPE_CHECKING:
+    from warren.replication.member import Member
+
+FEED_BYTES: Final = 262_144
+"""A feed takes no further entry when it has this size."""
+READS_MAX: Final = 16
+"""So much is read from disk for an observer that is behind, in reads; then it gets the state."""
+FETCH_BYTES_MAX: Final = 1_048_576
+"""An answer takes no further batch when it has this size, whatever was asked for."""
+
+
+@final
+class Watcher:
+    """One node that observes the group.
+
+    Attributes:
+        observation: Its number.
+        next_index: What it is to get next; 0 if it is to get the state.
+        term: Of the entry before that, as the observer has it; -1 if it is this member's.
+        told_term, told_leader: What it heard of the leader; a term of -1 if nothing yet.
+        reading: Whether entries for it are being read.
+        reads: How often that was done since it had all.
+        read: What was read for it.
+        draft: The state that it gets, while that is being written.
+    """
+
+    def __init__(self, observation: i64, next_index: i64, term: i64) -> None:
+        self.observation: i64 = observation
+        self.next_index: i64 = next_index
+        self.term: i64 = term
+        self.told_term: i64 = -1
+        self.told_leader = ""
+        self.reading = False
+        self.reads: i64 = 0
+        self.read: list[Batch] = []
+        self.draft: Draft | None = None
+        self.draft_term: i64 = 0
+
+
+@final
+class Observing:
+    """The observers of one member's group.
+
+    Methods are handed the member: nothing here refers to it.
+    """
+
+    def __init__(self) -> None:
+        self.watchers: dict[str, Watcher] = {}
+
+    def received(self, member: Member, node: str, frame: bytes) -> None:
+        """A node asks for something.
+
+        Raises:
+            CorruptRecord: It cannot be understood.
+        """
+        kind: i64 = frame[0]
+        frames.need(frame, said.AT + 8)
+        number = read_i64_le(frame, said.AT)
+        if kind == said.OBSERVE:
+            frames.need(frame, said.AT + 24)
+            index = read_i64_le(frame, said.AT + 8)
+            self._observe(member, node, number, index, read_i64_le(frame, said.AT + 16))
+        elif kind == said.UNOBSERVE:
+            watcher = self.watchers.get(node)
+            if watcher is not None and watcher.observation == number:
+                self.lost(member, node)
+        else:
+            frames.need(frame, said.AT + 32)
+            first = read_i64_le(frame, said.AT + 8)
+            last = read_i64_le(frame, said.AT + 16)
+            max_bytes = read_i64_le(frame, said.AT + 24)
+            self._fetch(member, node, number, first, last, min(max_bytes, i64(FETCH_BYTES_MAX)))
+
+    # --- the feed -------------------------------------------------------------------------------
+
+    def _observe(self, member: Member, node: str, observation: i64, index: i64, term: i64) -> None:
+        if not member.whole():
+            member.host.send(node, [said.unobserve_frame(member.group_id, observation)])
+            return
+        watcher = Watcher(observation, index + 1 if index > 0 else 0, term)
+        self.watchers[node] = watcher
+        member.host.observed(member, node, True)
+        self._feed(member, node, watcher)
+
+    def lost(self, member: Member, node: str) -> None:
+        """A node needs no more, or the link to it is gone."""
+        if self.watchers.pop(node, None) is not None:
+            member.host.observed(member, node, False)
+
+    def end(self, member: Member) -> None:
+        """This member has nothing more to give: its observers go on with others."""
+        watchers = self.watchers
+        self.watchers = {}
+        for node, watcher in watchers.items():
+            member.host.observed(member, node, False)
+            end = said.unobserve_frame(member.group_id, watcher.observation)
+            member.host.send(node, [end])
+
+    def feed(self, member: Member) -> None:
+        """Send all observers what is new."""
+        for node, watcher in list(self.watchers.items()):
+            self._feed(member, node, watcher)
+
+    def _feed(self, member: Member, node: str, watcher: Watcher) -> None:
+        """Send one observer what it misses, as far as that is in memory; else fetch it."""
+        while not watcher.reading and self.watchers.get(node) is watcher:
+            if member.host.backlog_bytes(node) > BACKLOG_BYTES:
+                member.host.go_on_later(member)
+                return
+            if not self._go_together(member, watcher) and not self._state(member, node, watcher):
+                return
+            if not self._feed_some(member, node, watcher):
+                return
+
+    def _go_together(self, member: Member, watcher: Watcher) -> bool:
+        """Whether what the observer has is the beginning of what this member has; or may be."""
+        if watcher.draft is not None or watcher.next_index == 0:
+            return False
+        before = watcher.next_index - 1
+        if watcher.term >= 0 and before <= member.applied_index:
+            if before < member.log.snapshot_index or member.log.term_at(before) != watcher.term:
+                return False
+            watcher.term = -1
+        if before > member.log.last_index and member.raft.is_leader:
+            # All that was ever committed is here: what the observer has was lost.
+            return False
+        return True
+
+    def _feed_some(self, member: Member, node: str, watcher: Watcher) -> bool:
+        """Send one feed, if there is news; whether more is to be sent at once."""
+        applied = member.applied_index
+        leader = member.raft.leader
+        term = member.raft.term
+        news = leader != watcher.told_leader or term != watcher.told_term
+        if watcher.next_index > applied and not news:
+            watcher.reads = 0
+            return False
+        writer = said.feed_head(member.group_id, watcher.observation, applied, term, leader)
+        head: i64 = len(writer)
+        at = 0
+        while watcher.next_index <= applied and len(writer) < FEED_BYTES:
+            batch = member.log.recent(watcher.next_index)
+            if batch is None:
+                while at < len(watcher.read) and watcher.read[at].index < watcher.next_index:
+                    at += 1
+                if at < len(watcher.read) and watcher.read[at].index == watcher.next_index:
+                    batch = watcher.read[at]
+            if batch is None:
+                break
+            said.write_entry(writer, batch)
+            watcher.next_index += 1
+        watcher.read = watcher.read[at:] if at < len(watcher.read) else []
+        if len(writer) > head or news:
+            watcher.told_leader = leader
+            watcher.told_term = term
+            if not member.host.send(node, [writer.getvalue()]):
+                self.lost(member, node)
+                return False
+        if watcher.next_index <= applied and member.log.recent(watcher.next_index) is None:
+            return self._fetch_entries(member, node, watcher, applied)
+        return watcher.next_index <= applied
+
+    def _fetch_entries(self, member: Member, node: str, watcher: Watcher, applied: i64) -> bool:
+        """Have entries read that an observer misses; whether it gets the state instead, now."""
+        watcher.reads += 1
+        if watcher.next_index <= member.log.snapshot_index or watcher.reads > READS_MAX:
+            watcher.next_index = 0
+            return True
+        watcher.reading = True
+        reader = EntriesFetch(member, self, node, watcher, applied)
+        member.host.throttle().want(reader.go)
+        return False
+
+    def fetched(
+        self,
+        member: Member,
+        node: str,
+        watcher: Watcher,
+        batches: list[Batch],
+        error: BaseException | None,
+    ) -> None:
+        """Entries for an observer were read from disk."""
+        watcher.reading = False
+        if member.stopped or self.watchers.get(node) is not watcher:
+            return
+        if error is not None and not isinstance(error, Compacted):
+            member.host.damaged(member, error)
+        if batches:
+            watcher.read = batches
+        else:
+            watcher.next_index = 0
+        self._feed(member, node, watcher)
+
+    def _state(self, member: Member, node: str, watcher: Watcher) -> bool:
+        """Send an observer the state of the machine, of which it takes some turns to be written.
+
+        Returns:
+            Whether it was sent.
+        """
+        draft = watcher.draft
+        if draft is None:
+            draft = Draft(member)
+            watcher.draft = draft
+            watcher.draft_term = max(member.log.term_at(draft.index), i64(0))
+        if not draft.work.go_on():
+            member.host.apply_later(member)
+            return False
+        watcher.draft = None
+        watcher.term = -1
+        watcher.reads = 0
+        watcher.next_index = draft.index + 1
+        head = said.state_head(
+            member.group_id, watcher.observation, draft.index, watcher.draft_term
+        )
+        if not member.host.send(node, [head, draft.out.getvalue()]):
+            self.lost(member, node)
+            return False
+        return True
+
+    # --- messages -------------------------------------------------------------------------------
+
+    def _fetch(
+        self, member: Member, node: str, number: i64, first: i64, last: i64, max_bytes: i64
+    ) -> None:
+        """A node wants some messages that are committed.
+
+        What this member's machine does not have yet may be another message than that of the same
+        number which comes to be committed.
+        """
+        if first < 0 or last < first or first >= member.next_message() or not member.whole():
+            answer_none(member, node, number, first)
+            return
+        last = min(last, member.next_message() - 1)
+        parts: list[bytes] = [b""]
+        size: i64 = 0
+        wanted = first
+        while wanted <= last and size < max_bytes:
+            batch = member.log.cached(wanted)
+            if batch is None:
+                break
+            parts.extend(batch.parts())
+            size += batch.size()
+            wanted = batch.first + batch.count
+        if size == 0:
+            member.log.read_raw(first, last, max_bytes, BodiesFetch(member, node, number, first))
+            return
+        parts[0] = said.bodies_head(member.group_id, number, said.FOUND, wanted)
+        member.host.send(node, parts)
+
+
+def answer_none(member: Member, node: str, number: i64, first: i64) -> None:
+    """Say that this member does not have what a node wants."""
+    head = said.bodies_head(member.group_id, number, said.NOT_HERE, first)
+    member.host.send(node, [head])
+
+
+@final
+class EntriesFetch(BatchReader):
+    """Entries on their way from disk to an observer."""
+
+    def __init__(
+        self, member: Member, observing: Observing, node: str, watcher: Watcher, last_index: i64
+    ) -> None:
+        self._member = member
+        self._observing = observing
+        self._node = node
+        self._watcher = watcher
+        self._last: i64 = last_index
+
+    def go(self) -> None:
+        """Read them."""
+        self._member.log.read_entries(self._watcher.next_index, self._last, READ_BYTES, self)
+
+    def batches_read(self, batches: list[Batch], error: BaseException | None) -> None:
+        """Hand them on."""
+        size: i64 = 0
+        for batch in batches:
+            size += batch.size()
+        self._member.host.throttle().done(size)
+        self._observing.fetched(self._member, self._node, self._watcher, batches, error)
+
+
+@final
+class BodiesFetch(RawReader):
+    """Messages on their way from disk to a node that wants them."""
+
+    def __init__(self, member: Member, node: str, number: i64, first: i64) -> None:
+        self._member = member
+        self._node = node
+        self._number: i64 = number
+        self._first: i64 = first
+
+    def raw_read(self, data: bytes, next_message: int, error: BaseException | None) -> None:
+        """Send them."""
+        member = self._member
+        if member.stopped:
+            return
+        if error is None or data:
+            # Where there is a hole, what is whole before and behind it.
+            head = said.bodies_head(member.group_id, self._number, said.FOUND, next_message)
+            member.host.send(self._node, [head, data])
+            return
+        gone = member.machine.gone_up_to(self._first)
+        if gone >= 0:
+            head = said.bodies_head(member.group_id, self._number, said.GONE, gone + 1)
+            member.host.send(self._node, [head])
+            return
+        if not isinstance(error, Compacted):
+            member.host.damaged(member, error)
+        answer_none(member, self._node, self._number, self._first)

@@ -1,0 +1,297 @@
+"""Quorum queues used from a node that does not hold them."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from tests.node.pair import Client, Pair, Station, sealed
+from warren.node.cluster.observers import REST_MS
+from warren.replication import observing_frames as said
+from warren.replication.frames import SEAL_BYTES
+from warren.replication.observer import Observer
+from warren.wire.amqp091 import spec
+
+
+def held_by_a() -> tuple[Pair, Client]:
+    """A queue with one member, on `a`; and a client of node `b`."""
+    pair = Pair()
+    assert isinstance(pair.a.client().declare("q", kind="quorum", size=1), spec.QueueDeclareOk)
+    pair.until(lambda: pair.b.knows("q"))
+    return pair, pair.b.client()
+
+
+def held_by_three() -> tuple[Pair, Client, str]:
+    """A queue with three members of four nodes; a client of the fourth one, and its name."""
+    pair = Pair()
+    pair.add("c")
+    pair.add("d")
+    assert isinstance(pair.a.client().declare("q", kind="quorum"), spec.QueueDeclareOk)
+    pair.until(lambda: all(station.knows("q") for station in pair.stations.values()))
+    (name,) = set("abcd") - {row.node for row in pair.a.record("q").members}
+    return pair, pair.stations[name].client(), name
+
+
+def observer_of(station: Station, name: str = "q") -> Observer:
+    found = station.node.observers.observer(station.record(name).group_id)
+    assert found is not None
+    return found
+
+
+def holds(station: Station, name: str = "q") -> bool:
+    group_id = int(station.record(name).group_id)
+    return station.node.log.has_group(group_id) or group_id in station.node.cluster.members
+
+
+def leader(pair: Pair) -> str:
+    group_id = int(pair.a.record("q").group_id)
+    for station in pair.stations.values():
+        member = station.node.cluster.members.get(group_id) if station.alive else None
+        if member is not None and member.raft.is_leader:
+            return station.name
+    return ""
+
+
+def numbers(client: Client) -> list[int]:
+    return [int(body) for body in client.bodies()]
+
+
+def test_a_node_has_nothing_of_a_queue_that_others_hold() -> None:
+    pair, _ = held_by_a()
+    pair.settle()
+    assert "q" not in pair.b.node.tables.vhosts["/"].queues
+    assert [row.node for row in pair.b.record("q").members] == ["a"]
+    assert not holds(pair.b)
+
+
+def test_it_is_used_all_the_same() -> None:
+    pair, client = held_by_a()
+    client.publish_confirmed("q", 5)
+    passive = client.declare("q", passive=True, kind="quorum")
+    assert isinstance(passive, spec.QueueDeclareOk) and passive.message_count == 5
+    got = client.get("q")
+    assert got is not None and got.body == b"1"
+    client.ack(got.tag)
+    client.consume("q")
+    pair.until(lambda: numbers(client) == [2, 3, 4, 5])
+    client.ack(client.messages[-1].tag, multiple=True)
+    pair.until(lambda: pair.a.queue("q").counts().held == 0)
+    client.publish_confirmed("q", 1)
+    pair.until(lambda: numbers(client) == [2, 3, 4, 5, 6])
+    assert not holds(pair.b)
+
+
+def test_what_is_known_of_it_first_is_asked_for() -> None:
+    """A passive declare, a purge and a delete find what was there before this node used it."""
+    pair, client = held_by_a()
+    pair.a.client().publish_confirmed("q", 3)
+    passive = client.declare("q", passive=True, kind="quorum")
+    assert isinstance(passive, spec.QueueDeclareOk) and passive.message_count == 3
+    purged = pair.b.client().call(spec.QueuePurge(0, "q", False))
+    assert isinstance(purged, spec.QueuePurgeOk) and purged.message_count == 3
+    pair.a.client().publish_confirmed("q", 2)
+    pair.until(lambda: pair.b.queue("q").ready_count() == 2)
+    deleted = client.call(spec.QueueDelete(0, "q", False, False, False))
+    assert isinstance(deleted, spec.QueueDeleteOk) and deleted.message_count == 2
+
+
+def test_large_messages_and_a_backlog_come_in_order() -> None:
+    pair, client = held_by_a()
+    giver = pair.a.client()
+    giver.call(spec.ConfirmSelect(False))
+    bodies = [b"%d" % number + bytes(number * 997) for number in range(150)]
+    for body in bodies:
+        giver.publish("q", body)
+    pair.until(lambda: len(giver.acked) == 150)
+    client.consume("q")
+    pair.until(lambda: len(client.messages) == 150)
+    assert client.bodies() == bodies
+
+
+def test_a_declare_through_a_node_that_gets_no_member() -> None:
+    pair, client, name = held_by_three()
+    assert isinstance(client.declare("q", kind="quorum"), spec.QueueDeclareOk)
+    client.publish_confirmed("q", 1)
+    assert not holds(pair.stations[name])
+
+
+@pytest.mark.parametrize("who", ("leader", "serving"))
+def test_who_feeds_it_may_die(who: str) -> None:
+    """Publishers and consumers keep their channels, and nothing is lost, doubled or reordered."""
+    pair, client, name = held_by_three()
+    far = pair.stations[name].client()
+    far.consume("q")
+    client.publish_confirmed("q", 20)
+    pair.until(lambda: len(far.messages) == 20)
+    for _ in range(3):
+        victim = leader(pair) if who == "leader" else observer_of(pair.stations[name]).serving
+        pair.stations[victim].kill()
+        for number in range(client.published + 1, client.published + 21):
+            client.publish("q", b"%d" % number)
+        count = client.published
+        pair.until(lambda count=count: len(client.acked) == count)
+        pair.until(lambda count=count: len(far.messages) == count)
+        assert numbers(far) == list(range(1, count + 1))
+        assert not any(got.redelivered for got in far.messages)
+        pair.stations[victim].start()
+        pair.until(lambda victim=victim: pair.stations[victim].node.ready)
+
+
+def test_a_member_that_is_cut_off_is_left() -> None:
+    """It says nothing any more, and knows of no end: what is committed comes from another one."""
+    pair, client, name = held_by_three()
+    client.consume("q")
+    client.publish_confirmed("q", 3)
+    serving = observer_of(pair.stations[name]).serving
+    for other in pair.stations:
+        if other not in (serving, name):
+            pair.blocked |= {(serving, other), (other, serving)}
+            pair.cut(serving, other)
+            pair.cut(other, serving)
+    client.publish_confirmed("q", 3)
+    pair.until(lambda: numbers(client) == [1, 2, 3, 4, 5, 6])
+    assert observer_of(pair.stations[name]).serving != serving
+
+
+def test_the_end_of_a_queue_is_seen() -> None:
+    pair, client = held_by_a()
+    client.consume("q")
+    pair.a.client().call(spec.QueueDelete(0, "q", False, False, False))
+    pair.until(lambda: any(isinstance(m, spec.BasicCancel) for m in client.methods))
+    answer = client.declare("q", passive=True, kind="quorum")
+    assert isinstance(answer, spec.ChannelClose) and answer.reply_code == 404
+    assert pair.b.node.observers.observer(pair.a.node.tables.new_group()) is None
+
+
+def test_who_uses_it_no_more_hears_no_more_of_it() -> None:
+    pair, client = held_by_a()
+    client.publish_confirmed("q", 3)
+    observer = observer_of(pair.b)
+    group_id = int(pair.b.record("q").group_id)
+    watchers = pair.a.node.cluster.members[group_id].observing.watchers
+    assert list(watchers) == ["b"] and not observer.resting()
+    pair.clock.advance(REST_MS)
+    pair.until(observer.resting)
+    pair.until(lambda: not watchers)
+    assert pair.b.queue("q").ready_count() == 0
+    client.publish_confirmed("q", 3)
+    passive = client.declare("q", passive=True, kind="quorum")
+    assert isinstance(passive, spec.QueueDeclareOk) and passive.message_count == 6
+    client.consume("q")
+    pair.until(lambda: numbers(client) == [1, 2, 3, 4, 5, 6])
+
+
+def test_a_member_becomes_one_that_uses_it_and_back() -> None:
+    """Its clients keep their channels, and what they hold."""
+    pair, client, name = held_by_three()
+    far = pair.stations[name]
+    client.qos(2)
+    client.consume("q")
+    client.publish_confirmed("q", 6)
+    pair.until(lambda: numbers(client) == [1, 2])
+    pair.add_member("q", name)
+    pair.until(lambda: len(far.record("q").members) == 4)
+    client.ack(client.messages[-1].tag, multiple=True)
+    pair.until(lambda: numbers(client) == [1, 2, 3, 4])
+    client.publish_confirmed("q", 2)
+    pair.delete_member("q", name)
+    client.ack(client.messages[-1].tag, multiple=True)
+    pair.until(lambda: numbers(client) == [1, 2, 3, 4, 5, 6])
+    client.publish_confirmed("q", 2)
+    client.ack(client.messages[-1].tag, multiple=True)
+    pair.until(lambda: numbers(client) == [1, 2, 3, 4, 5, 6, 7, 8])
+    assert not any(got.redelivered for got in client.messages)
+    assert isinstance(observer_of(far), Observer)
+
+
+def test_a_leader_that_is_to_hold_it_no_more_hands_it_over() -> None:
+    pair, client, _ = held_by_three()
+    first = leader(pair)
+    own = pair.stations[first].client()
+    own.consume("q")
+    client.publish_confirmed("q", 3)
+    pair.until(lambda: numbers(own) == [1, 2, 3])
+    pair.delete_member("q", first)
+    client.publish_confirmed("q", 3)
+    pair.until(lambda: numbers(own) == [1, 2, 3, 4, 5, 6])
+    assert not any(got.redelivered for got in own.messages)
+
+
+def test_it_is_read_as_a_table() -> None:
+    pair, client = held_by_a()
+    pair.a.client().publish_confirmed("q", 4)
+    status = client.call(spec.TableStatus(0, "q", ""))
+    assert isinstance(status, spec.TableStatusOk) and status.ready == 4
+    client.send(spec.TableRead(0, "q", 0, 3, 1_000_000))
+    pair.until(lambda: len(client.rows) == 2)
+    assert client.rows[1].count(b"WRB1") >= 1
+
+
+@pytest.mark.parametrize("kind", (said.FEED, said.STATE, said.BODIES))
+def test_damage_on_the_way_ends_the_link_and_nothing_else(kind: int) -> None:
+    pair, client = held_by_a()
+    damaged: list[bytes] = []
+
+    def damage(message: bytes) -> bytes:
+        if message[0] == kind and not damaged:
+            damaged.append(message)
+            return message[:-7] + bytes([message[-7] ^ 1]) + message[-6:]
+        return message
+
+    pair.damage["a", "b"] = damage
+    client.consume("q")
+    client.publish_confirmed("q", 5)
+    pair.until(lambda: numbers(client) == [1, 2, 3, 4, 5])
+    assert damaged and [refusal[:2] for refusal in pair.refused] == [("a", "b")]
+
+
+def test_a_count_that_is_not_what_was_committed_is_noticed() -> None:
+    """A member that leaves out an entry, or says that one brought more, is not believed."""
+    pair, client = held_by_a()
+    client.publish_confirmed("q", 2)
+    client.consume("q")
+    pair.until(lambda: numbers(client) == [1, 2])
+    changed: list[bytes] = []
+
+    def more(message: bytes) -> bytes:
+        if message[0] == said.FEED and b"WRB1" in message and not changed:
+            changed.append(message)
+            at = message.index(b"WRB1") + 40
+            first = int.from_bytes(message[at : at + 8], "little") + 1
+            return sealed(message[:at] + first.to_bytes(8, "little") + message[at + 8 : -4])
+        return message
+
+    pair.damage["a", "b"] = more
+    client.publish_confirmed("q", 2)
+    pair.until(lambda: numbers(client) == [1, 2, 3, 4])
+    assert changed and "comes where" in pair.refused[0][2]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_state_that_means_nothing_harms_its_link_only(seed: int) -> None:
+    """It has the right checksum, and some bits of it are others."""
+    pair, client = held_by_a()
+    giver = pair.a.client()
+    giver.publish_confirmed("q", 9)
+    giver.call(spec.BasicQos(0, 3, False))
+    giver.consume("q")
+    pair.until(lambda: len(giver.messages) == 3)
+    random = Random(seed)
+    harmed = 0
+
+    def harm(message: bytes) -> bytes:
+        nonlocal harmed
+        if message[0] != said.STATE or harmed == 3:
+            return message
+        harmed += 1
+        at = random.randrange(said.STATE_BYTES, len(message) - SEAL_BYTES)
+        changed = message[:at] + bytes([message[at] ^ 1 << random.randrange(8)])
+        return sealed(changed + message[at + 1 : -SEAL_BYTES])
+
+    pair.damage["a", "b"] = harm
+    client.call(spec.ConfirmSelect(False))
+    client.publish("q", b"one more")
+    pair.until(lambda: len(client.acked) == 1)
+    assert harmed and pair.b.node.failure is None
+    pair.until(lambda: pair.a.queue("q").counts().ready == 7)

@@ -1,0 +1,159 @@
+"""Bugs put into nodes that use queues without holding them; the simulator has to find them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sim.cluster.swarm import CUT, KILL, PARTITION, STOP, TRANSFER
+from tests.sim.planted import Mend, Where, replace
+from warren.replication import observer, observing
+from warren.replication import observing_frames as said
+from warren.replication.raft_entries import closed_sessions
+
+OBSERVED: dict[str, Any] = {
+    "quorum_queues": 1,
+    "classic_queues": 0,
+    "transient_queue": False,
+    "volatile": False,
+    "size": 3,
+    "group_size": 1,
+    "clients": 3,
+    "gap_us": 2_000,
+}
+"""Two of three nodes hold nothing of the queue."""
+SPREAD = OBSERVED | {"size": 5, "group_size": 3}
+
+
+def stays_with_the_lost() -> Mend:
+    """An observer takes the silence of a member that it cannot hear for the end."""
+
+    def tick(self: Any, now_ms: int) -> bool:
+        self._heard = True
+        self._heard_ms = now_ms
+        self._leaderless_ms = -1
+        return bool(ticked(self, now_ms))
+
+    ticked = observer.Observer.tick
+    lost = replace(observer.Observer, "lost", lambda *_: None)
+    stuck = replace(observer.Observer, "_is_stuck", lambda *_: False)
+    ticks = replace(observer.Observer, "tick", tick)
+    linked = replace(observer.Observer, "linked", lambda *_: None)
+
+    def mend() -> None:
+        for each in (lost, stuck, ticks, linked):
+            each()
+
+    return mend
+
+
+def applies_again() -> Mend:
+    """An observer goes on with another member from an entry that it has applied."""
+
+    def observe(self: Any, node: str) -> bool:
+        if self.serving != node and self.applied_index > 1:
+            self.applied_index -= 1
+            self._applied_term = 0
+        return bool(original(self, node))
+
+    original = observer.Observer._observe
+    go_together = replace(
+        observing.Observing, "_go_together", lambda _, __, watcher: watcher.next_index > 0
+    )
+    check = replace(observer.Observer, "_check", lambda *_: None)
+    observes = replace(observer.Observer, "_observe", observe)
+
+    def mend() -> None:
+        for each in (go_together, check, observes):
+            each()
+
+    return mend
+
+
+def shows_another_body() -> Mend:
+    """Messages that were read are handed out from where the ones before them were."""
+
+    def read(self: Any, first: int, last: int, max_bytes: int, reader: Any) -> None:
+        original(self, max(first - 1, 0), last, max_bytes, reader)
+
+    def cached(self: Any, number: int) -> Any:
+        batch = found(self, number)
+        if batch is not None and batch.count > 1:
+            batch.first += 1
+        return batch
+
+    found = observer.Observer.cached
+    original = observer.Observer.read
+    mends = (
+        replace(observer.Observer, "read", read),
+        replace(observer.Observer, "cached", cached),
+    )
+
+    def mend() -> None:
+        for each in mends:
+            each()
+
+    return mend
+
+
+def offers_once() -> Mend:
+    """An observer counts on it that a new leader has what was offered to the one before."""
+
+    def take(self: Any, feed: Any) -> None:
+        if self.leader and feed.leader:
+            self.leader, self.term = feed.leader, feed.term
+        original(self, feed)
+
+    original = observer.Observer._take
+    mends = (
+        replace(observer.Observer, "_take", take),
+        replace(observer.Observer, "_offer_all", observer.Observer._offer),
+        replace(observer.Observer, "_is_stuck", lambda *_: False),
+    )
+
+    def mend() -> None:
+        for each in mends:
+            each()
+
+    return mend
+
+
+def wrong_count() -> Mend:
+    """A member says of an entry that it brought one message more than it did."""
+
+    def write(writer: Any, batch: Any) -> None:
+        before = len(writer)
+        original(writer, batch)
+        if batch.count > 1:
+            writer[before + 48] = (batch.count + 1) & 0xFF
+
+    original = said.write_entry
+    return replace(said, "write_entry", write)
+
+
+def keeps_its_session() -> Mend:
+    """An observer goes on in a session that the others have closed."""
+
+    def apply(self: Any, batch: Any) -> None:
+        closed = closed_sessions(batch)
+        if self.proposals.session in closed:
+            self.machine.sessions_closed(closed)
+        else:
+            original(self, batch)
+
+    original = observer.Observer._apply_own
+    return replace(observer.Observer, "_apply_own", apply)
+
+
+PLANTED: dict[Any, Where] = {
+    stays_with_the_lost: Where(8, 200, (KILL, CUT), SPREAD),
+    applies_again: Where(16, 200, (KILL, CUT), SPREAD),
+    shows_another_body: Where(1, 100, (CUT,), OBSERVED),
+    wrong_count: Where(1, 100, (CUT,), OBSERVED),
+    keeps_its_session: Where(4, 200, (CUT, PARTITION), OBSERVED),
+}
+"""With each bug where it shows soon; see `hunt`."""
+
+RARE = {
+    offers_once: Where(1, 200, (KILL, TRANSFER, STOP), SPREAD),
+}
+"""It takes more seeds to find these than a test has time for."""
