@@ -13,12 +13,15 @@ from typing import Final
 
 OLDEST: Final = 1
 """The first release that others can be mixed with, 0.1.0, knows it."""
-NEWEST: Final = 2
+NEWEST: Final = 3
 
 POLICY_DELIVERY_LIMIT: Final = 2
 """Policies may set `delivery-limit`, which a queue's leader logs for a queue that exists."""
 
-FEATURES: Final = {"policy_delivery_limit": POLICY_DELIVERY_LIMIT}
+NODE_LABELS: Final = 3
+"""Nodes have labels, their host and zone, by which members of queues are spread."""
+
+FEATURES: Final = {"policy_delivery_limit": POLICY_DELIVERY_LIMIT, "node_labels": NODE_LABELS}
 """What each version after the oldest brings, by name."""
 
 

@@ -74,6 +74,7 @@ COMMANDS: st.SearchStrategy[Command] = st.one_of(
     st.builds(commands.NodeUp, NODES, UIDS, st.binary(max_size=1)),
     st.builds(commands.MoreSessions, NODES, st.binary(max_size=1), st.integers(0, 20)),
     st.builds(commands.NodeMoved, NODES, KEYS, st.integers(1, 3)),
+    st.builds(commands.NodeLabelled, NODES, KEYS, KEYS),
     st.builds(commands.SetMembers, st.integers(1, 5), VHOSTS, NAMES, MEMBERS, st.integers(0, 2)),
 )
 BEGINNING: list[Command] = [

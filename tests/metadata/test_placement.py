@@ -12,7 +12,8 @@ from tests.metadata.cluster import Cluster, shown
 from warren.metadata import checks, placement
 from warren.metadata.commands import DeclareQueue
 from warren.metadata.placement import BALANCED, CLIENT_LOCAL, QUEUES_FOR_CHANCE, Loads
-from warren.metadata.tables import NO_OWNER, PolicyRecord, VhostRecord
+from warren.metadata.spread import Spread
+from warren.metadata.tables import NO_OWNER, NodeRecord, PolicyRecord, VhostRecord
 from warren.wire.amqp091.table import SignedInt, Table
 
 FIVE = ["a", "b", "c", "d", "e"]
@@ -27,8 +28,9 @@ def choose(
     loads: Loads | None = None,
     running: list[str] | None = None,
     seed: bytes = SEEDS[0],
+    labels: str = "",
 ) -> tuple[str, list[str]]:
-    """Leader and members."""
+    """Leader and members; labels as `node=host/zone`, with spaces between."""
     return placement.choose_members(
         nodes,
         nodes if running is None else running,
@@ -37,7 +39,17 @@ def choose(
         locator,
         loads or Loads(0),
         seed,
+        Spread(labelled(nodes, labels), []),
     )
+
+
+def labelled(nodes: list[str], labels: str) -> dict[str, NodeRecord]:
+    """Nodes of a cluster, some of which say where they are."""
+    found = {name: NodeRecord(name, name.encode(), "h", 1, 1) for name in nodes}
+    for label in labels.split():
+        name, _, where = label.partition("=")
+        found[name].host_label, _, found[name].zone = where.partition("/")
+    return found
 
 
 @given(
@@ -117,6 +129,26 @@ def test_nodes_with_fewer_voters_come_first_and_running_ones_before_them() -> No
     assert choose(FIVE, size=3, loads=loads)[1] == ["a", "c", "d"]
     assert choose(FIVE, size=2, loads=loads, running=["a", "b"])[1] == ["a", "b"]
     assert choose(FIVE, size=3, loads=loads, running=["a", "b"])[1] == ["a", "b", "d"]
+
+
+def test_members_share_no_host_unless_there_is_no_other() -> None:
+    hosts = "a=h1 b=h1 c=h2 d=h2 e=h3"
+    for seed in SEEDS:
+        _, voters = choose(FIVE, "a", seed=seed, labels=hosts)
+        assert voters in (["a", "c", "e"], ["a", "d", "e"])
+    _, voters = choose(FIVE, "a", size=4, running=["a", "b"], labels=hosts)
+    assert len({"a", "b"} & set(voters)) == 2 and "e" in voters, "there is no fourth host"
+    _, voters = choose(FIVE, "a", running=["a", "b"], labels="a=h1 b=h1 c=h1 d=h1")
+    assert voters == ["a", "b", "e"], "one without a label shares its host with none"
+
+
+def test_members_are_in_as_many_zones_as_may_be() -> None:
+    zones = "a=/x b=/x c=/x d=/y e=/z"
+    loads = Loads(9)
+    loads.voters = {"d": 9, "e": 9}
+    assert choose(FIVE, "a", loads=loads, labels=zones)[1] == ["a", "d", "e"]
+    assert choose(FIVE, "a", size=4, loads=loads, labels=zones)[1][:2] in (["a", "b"], ["a", "c"])
+    assert choose(FIVE, "a", running=["a", "b", "c"], labels=zones)[1] == ["a", "b", "c"]
 
 
 def located(arguments: Table, default: str, policy: str = "") -> str:

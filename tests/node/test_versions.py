@@ -118,12 +118,42 @@ def test_a_change_that_some_node_would_not_understand_is_refused_by_name() -> No
         check_version(machine, limit_of({"delivery-limit": 3}))
 
 
+def labels(station: Station) -> list[tuple[str, str]]:
+    return [(row.host_label, row.zone) for row in station.node.tables.machine.nodes.values()]
+
+
+def test_labels_of_nodes_wait_until_all_know_them() -> None:
+    """Each node says where it is, once that can be written down, and again where that changes."""
+    releases = Releases(OLDEST)
+
+    def configure(settings: Settings) -> None:
+        releases.configure(settings)
+        settings.host_label, settings.zone = f"h-{settings.node_name}", "z"
+
+    pair = Pair(configure=configure)
+    pair.minds_seconds = True
+    pair.settle(50)
+    assert labels(pair.a) == [("", "")] * 2
+    for name in ("b", "a"):
+        restart(pair, releases, name, NEWEST)
+
+    both = [("h-a", "z"), ("h-b", "z")]
+    pair.until(lambda: labels(pair.a) == both and labels(pair.b) == both)
+    again = MetadataMachine()
+    again.restore(pair.a.node.tables.machine.snapshot())
+    assert again.snapshot() == pair.a.node.tables.machine.snapshot()
+    pair.b.node.settings.zone = ""
+    pair.until(lambda: labels(pair.a) == [("h-a", "z"), ("h-b", "")])
+
+
 def test_an_older_release_does_not_start_on_what_a_newer_one_wrote() -> None:
     releases = Releases(NEWEST)
     pair = Pair(alone=True, configure=releases.configure)
     pair.a.kill()
     releases.known["a"] = OLDEST
-    with pytest.raises(StorageError, match="cluster version 2, .* up to 1: start the release that"):
+    with pytest.raises(
+        StorageError, match=f"cluster version {NEWEST}, .* up to 1: start the release that"
+    ):
         pair.a.start()
     pair.a.alive = False
     releases.known["a"] = NEWEST
@@ -186,7 +216,7 @@ def test_an_older_release_stops_where_the_cluster_moves_on() -> None:
     later.restore(pair.a.node.tables.machine.snapshot())
     later.nodes["a"].version = NEWEST
     later.apply(later.applied_index + 1, commands.RaiseVersion(NEWEST))
-    with pytest.raises(StorageError, match="cluster version 2, .* up to 1"):
+    with pytest.raises(StorageError, match=f"cluster version {NEWEST}, .* up to 1"):
         pair.a.node.tables.restore(later.snapshot())
 
 

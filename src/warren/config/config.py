@@ -75,6 +75,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
         cluster_ssl_verify_names: Whether a node's certificate has to hold its name.
         quorum_cluster_size: How many members of a new quorum queue vote.
         queue_leader_locator: Where the leader of a new quorum queue begins.
+        label_host, label_zone: Where this node is: a machine that it shares with nodes of the same
+            label, and an availability zone; empty for nothing known.
         cluster_version_max: The newest cluster version to use, see `warren.versions`.
         metadata_store_default_timeout: Milliseconds that a client's method waits for a majority.
         reconciliation_enabled: Whether quorum queues with too few members get more by themselves.
@@ -117,6 +119,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     cluster_ssl_verify_names: bool = False
     quorum_cluster_size: int = 3
     queue_leader_locator: str = "client-local"
+    label_host: str = ""
+    label_zone: str = ""
     cluster_version_max: int = NEWEST
     metadata_store_default_timeout: int = 30_000
     reconciliation_enabled: bool = False
@@ -201,6 +205,12 @@ def _word(text: str) -> str:
     if not text or len(text.encode()) > 255:
         raise _Refused("a text of 1 to 255 bytes")
     return text
+
+
+def _label(text: str) -> str:
+    if not text.isprintable() or " " in text:
+        raise _Refused("a word")
+    return _word(text)
 
 
 def _level(text: str) -> str:
@@ -334,6 +344,9 @@ SETTINGS: Final = (
     Setting("cluster.ssl.keyfile", "cluster_ssl_keyfile", _word, "this node's key, PEM"),
     Setting("cluster.ssl.verify_names", "cluster_ssl_verify_names", _truth,
             "true: a node's certificate has to hold its name"),
+    Setting("cluster.labels.host", "label_host", _label,
+            "the machine this node is on, where several may share one"),
+    Setting("cluster.labels.zone", "label_zone", _label, "the availability zone this node is in"),
     Setting("cluster.version_max", "cluster_version_max", _whole(OLDEST, NEWEST, "as a version"),
             "newest cluster version to use: an older one keeps the way back to an older release"),
     Setting("quorum_queue.initial_cluster_size", "quorum_cluster_size", _whole(1, 255, "nodes"),

@@ -16,7 +16,7 @@ from mypy_extensions import i64
 
 from warren.errors import CorruptRecord, ProtocolError, StorageError
 from warren.metadata.tables import MemberRecord
-from warren.versions import OLDEST, POLICY_DELIVERY_LIMIT
+from warren.versions import NODE_LABELS, OLDEST, POLICY_DELIVERY_LIMIT
 from warren.wire.amqp091.table import Table, decode_table, encode_table
 
 VERSION: Final = 2
@@ -479,6 +479,25 @@ class NodeMoved(Command):
 
 
 @final
+class NodeLabelled(Command):
+    """A node says where it is: its labels are these from now on. See `NodeRecord`."""
+
+    def __init__(self, name: str, host_label: str, zone: str) -> None:
+        super().__init__(True)
+        self.name: str = name
+        self.host_label: str = host_label
+        self.zone: str = zone
+
+    def cluster_version(self) -> int:
+        """The first one whose nodes read it."""
+        return NODE_LABELS
+
+    def fields(self) -> list[Any]:
+        """The command's tag and fields, as `encode` writes them."""
+        return [27, self.name, self.host_label, self.zone]
+
+
+@final
 class SetMembers(Command):
     """Replace the members of a quorum queue.
 
@@ -682,6 +701,7 @@ DECODERS: Final[dict[int, msgspec.msgpack.Decoder[Any]]] = {
     16: _decoder(tuple[int, int, str, bool, bytes]),
     17: _decoder(tuple[int, int, str, bytes, bytes, I64, I64, I64]),
     18: _decoder(tuple[int, int, str, str, I64]),
+    27: _decoder(tuple[int, int, str, str, str]),
     19: _decoder(tuple[int, int, I64, str, str, Members, I64]),
     20: _decoder(tuple[int, int, str, bytes, I64]),
     21: _decoder(tuple[int, int, str, str, bool, str, str, I64, dict[str, Any]]),
@@ -779,6 +799,8 @@ def _decode_about_nodes(tag: int, f: Any) -> Command:
         return NodeUp(f[0], f[1], f[2], f[3], f[4], f[5] if len(f) > 5 else OLDEST)
     if tag == 18:
         return NodeMoved(f[0], f[1], f[2])
+    if tag == 27:
+        return NodeLabelled(f[0], f[1], f[2])
     if tag == 20:
         return MoreSessions(f[0], f[1], f[2])
     if tag == 26:

@@ -20,6 +20,7 @@ from warren.metadata.commands import (
     DeclareExchange,
     DeclareQueue,
     DeleteExchange,
+    NodeLabelled,
     NodeMoved,
     ReplaceNode,
     SetMembers,
@@ -86,6 +87,12 @@ def _problem_of(command: Command) -> str:
         return _problem_of_name(command.name)
     if isinstance(command, (AddNode, ReplaceNode, NodeMoved)):
         return _problem_of_address(command.name, command.host, command.port)
+    if isinstance(command, NodeLabelled):
+        return (
+            _problem_of_name(command.name)
+            or _problem_of_name(command.host_label)
+            or _problem_of_name(command.zone)
+        )
     if isinstance(command, SetPolicy):
         re.compile(command.pattern)
         for key, value in command.definition.items():

@@ -45,6 +45,7 @@ from warren.metadata.commands import (
     DeleteUser,
     DeleteVhost,
     MoreSessions,
+    NodeLabelled,
     NodeMoved,
     NodeSeen,
     NodeUp,
@@ -63,6 +64,7 @@ from warren.metadata.membership import (
     is_late,
     known_members,
     more_sessions,
+    node_labelled,
     node_moved,
     node_seen,
     node_up,
@@ -201,6 +203,8 @@ class MetadataMachine:
             node_seen(self.nodes, command, outcome)
         elif isinstance(command, NodeMoved):
             node_moved(self.nodes, command, outcome)
+        elif isinstance(command, NodeLabelled):
+            node_labelled(self.nodes, command, outcome)
         elif isinstance(command, MoreSessions):
             more_sessions(self.nodes, index, command, outcome)
         elif isinstance(command, BeginCluster):

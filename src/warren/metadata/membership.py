@@ -10,6 +10,7 @@ from warren.metadata.commands import (
     AddNode,
     DeclareQueue,
     MoreSessions,
+    NodeLabelled,
     NodeMoved,
     NodeSeen,
     NodeUp,
@@ -113,6 +114,16 @@ def node_moved(nodes: dict[str, NodeRecord], command: NodeMoved, outcome: Outcom
     node.port = command.port
     outcome.changed = True
     outcome.nodes_changed = True
+
+
+def node_labelled(nodes: dict[str, NodeRecord], command: NodeLabelled, outcome: Outcome) -> None:
+    """Apply `NodeLabelled`; members of queues stay where they are."""
+    node = nodes.get(command.name)
+    if node is None or (node.host_label == command.host_label and node.zone == command.zone):
+        return
+    node.host_label = command.host_label
+    node.zone = command.zone
+    outcome.changed = True
 
 
 def node_up(

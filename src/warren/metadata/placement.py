@@ -2,7 +2,9 @@
 
 As in RabbitMQ: the declaring node always votes; the other voters are running nodes first, those
 with the fewest voters first. In a cluster of many queues counting would cost more than it gives,
-so chance decides, as it does between equals. Other nodes hold nothing of the queue.
+so chance decides, as it does between equals. Before that, labels of nodes count: members share no
+host unless there is no other, and are in as many zones as may be. Other nodes hold nothing of the
+queue.
 
 Source: REP-01 to REP-05, LEAD-02 to LEAD-04; `rabbit_queue_location` of RabbitMQ 4.3.
 """
@@ -17,6 +19,7 @@ from mypy_extensions import i64
 from warren.metadata.commands import DeclareQueue
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.policies import policy_value
+from warren.metadata.spread import Spread
 from warren.metadata.tables import MemberRecord, QueueRecord, VhostRecord
 from warren.queue_types import QUEUE_LEADER_LOCATOR, TARGET_GROUP_SIZE, TARGET_SIZE, type_of
 from warren.wire.amqp091.table import Table
@@ -142,6 +145,7 @@ def choose_members(
     locator: str,
     loads: Loads,
     seed: bytes,
+    spread: Spread,
 ) -> tuple[str, list[str]]:
     """The node that is to lead first, and all that hold the queue.
 
@@ -152,16 +156,24 @@ def choose_members(
         size: How many members there are to be; as many as nodes if there are fewer.
         locator: `CLIENT_LOCAL` or `BALANCED`.
         seed: `SEED_BYTES` random bytes, for what is left to chance.
+        spread: Of the nodes, without members.
     """
     assert declaring in nodes and size > 0
     by_chance = loads.queues >= QUEUES_FOR_CHANCE
-    others: list[tuple[bool, int, bytes, str]] = []
-    for node in nodes:
-        if node != declaring:
+    voters = [declaring]
+    spread.add(declaring)
+    left = [node for node in nodes if node != declaring]
+    while left and len(voters) < size:
+        others: list[tuple[bool, bool, int, int, bytes, str]] = []
+        for node in left:
             load = 0 if by_chance else loads.voters.get(node, 0)
-            others.append((node not in running, load, _lot(seed, b"voter", node), node))
-    others.sort()
-    voters = [declaring] + [other[3] for other in others[: size - 1]]
+            away = node not in running
+            lot = _lot(seed, b"voter", node)
+            others.append((spread.shares_host(node), away, spread.in_zone(node), load, lot, node))
+        chosen = min(others)[5]
+        voters.append(chosen)
+        left.remove(chosen)
+        spread.add(chosen)
     leader = declaring
     if locator == BALANCED:
         able: list[tuple[int, bytes, str]] = []
@@ -207,6 +219,7 @@ def place(
         leader_locator(machine.vhosts[command.vhost], command, default_locator),
         count_loads(machine, leaders),
         seed,
+        Spread(machine.nodes, []),
     )
     command.members = [MemberRecord(node, incarnation, True) for node in members]
 

@@ -27,8 +27,8 @@ VHOST_VALUES: Final = 7
 
 
 def node_row(node: NodeRecord) -> list[Any]:
-    """A node as a snapshot has it."""
-    return [
+    """A node as a snapshot has it; labels only where it has some, which older releases know not."""
+    row: list[Any] = [
         node.name,
         node.uid,
         node.host,
@@ -41,6 +41,9 @@ def node_row(node: NodeRecord) -> list[Any]:
         node.round,
         node.version,
     ]
+    if node.host_label or node.zone:
+        row += [node.host_label, node.zone]
+    return row
 
 
 def read_node(row: list[Any]) -> NodeRecord:
@@ -55,6 +58,9 @@ def read_node(row: list[Any]) -> NodeRecord:
         node.round = row[9]
     if len(row) > 10:
         node.version = row[10]
+    if len(row) > 11:
+        node.host_label = row[11]
+        node.zone = row[12]
     return node
 
 

@@ -42,6 +42,8 @@ class NodeRecord:
         boot: How often its data directory had been started by then.
         round: Number of the newest round of its log that it said is durable.
         version: The newest cluster version that it knew at its last start.
+        host_label, zone: Its labels: the machine that it shares with others of one label, and the
+            availability zone; empty if its configuration does not say.
     """
 
     def __init__(self, name: str, uid: bytes, host: str, port: int, incarnation: i64) -> None:
@@ -56,6 +58,8 @@ class NodeRecord:
         self.boot: int = 0
         self.round: int = 0
         self.version: int = OLDEST
+        self.host_label: str = ""
+        self.zone: str = ""
 
 
 @final

@@ -64,6 +64,7 @@ class Settings:
         reconciles: Whether queues with too few members get more; see `node.reconcile`.
         reconcile_target: How many they are to have; 0 if only their arguments say so.
         reconcile_interval_ms: How often that is looked at.
+        host_label, zone: Where this node is, see `NodeRecord`.
         cluster_version_max: The newest cluster version that this node uses; see `warren.versions`.
         reconcile_trigger_ms: How long after a change of the cluster it is looked at.
     """
@@ -78,6 +79,8 @@ class Settings:
         self.cluster_host: str = ""
         self.cluster_port: int = 0
         self.join: bool = False
+        self.host_label: str = ""
+        self.zone: str = ""
         self.cluster_version_max: int = NEWEST
         self.frame_max: int = 131_072
         self.channel_max: int = 2_047

@@ -67,6 +67,8 @@ def settings_from(config: ServerConfig) -> Settings:
     name_host = config.node_name.partition("@")[2]
     settings.cluster_host = config.cluster_host or bind_host(config) or name_host
     settings.cluster_port = config.cluster_port or CLUSTER_PORT_DEFAULT
+    settings.host_label = config.label_host
+    settings.zone = config.label_zone
     settings.cluster_version_max = config.cluster_version_max
     settings.quorum_size = config.quorum_cluster_size
     settings.leader_locator = config.queue_leader_locator

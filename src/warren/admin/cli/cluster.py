@@ -96,5 +96,7 @@ def nodes(status: Status) -> list[str]:
         leads = " leads" if node.name == status.leader else ""
         known = node.cluster_version
         newer = "" if known == status.cluster_version else f"  knows version {known}"
-        lines.append(f"node  {node.name}  {node.address}  {state}{leads}{newer}")
+        labels = f"  host {node.host}" if node.host else ""
+        labels += f"  zone {node.zone}" if node.zone else ""
+        lines.append(f"node  {node.name}  {node.address}  {state}{leads}{newer}{labels}")
     return lines

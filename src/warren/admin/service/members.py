@@ -20,6 +20,7 @@ from warren.metadata import member_checks
 from warren.metadata.commands import SetMembers
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.member_checks import check_node, quorum_queue, voters
+from warren.metadata.spread import Spread
 from warren.metadata.tables import QueueRecord
 
 Strategy = Literal["all", "even"]
@@ -167,7 +168,8 @@ async def grow_to_count(
             await slices.breathe()
 
         def added(queue: QueueRecord, load: collections.Counter[str] = load) -> SetMembers:
-            node = min(free(queue), key=lambda name: (load[name], name))
+            spread = Spread(service.machine.nodes, holders(queue, votes))
+            node = min(spread.best(free(queue)), key=lambda name: (load[name], name))
             load[node] += 1
             command = member_checks.add_member(queue, node, service.node.tables.new_group(), votes)
             assert command is not None, "a free node has no member"

@@ -154,6 +154,8 @@ class NodeRow(Row):
     address: Annotated[str, Meta(description="host:port of its cluster listener, by the metadata")]
     running: Annotated[bool, Meta(description="whether it is up, as far as this node knows")]
     cluster_version: Annotated[int, Meta(description="the newest that it knew at its last start")]
+    host: Annotated[str, Meta(description="its label `host`, by the metadata; empty for none")]
+    zone: Annotated[str, Meta(description="its label `zone`, by the metadata; empty for none")]
 
 
 class MemberState(msgspec.Struct, kw_only=True):

@@ -38,6 +38,8 @@ async def status(service: AdminService, caller: Caller) -> Status:
                 address=f"{row.host}:{row.port}",
                 running=row.name in up,
                 cluster_version=row.version,
+                host=row.host_label,
+                zone=row.zone,
             )
             for row in machine.nodes.values()
         ],

@@ -271,6 +271,17 @@ class Membership:
         moved = commands.NodeMoved(settings.node_name, settings.cluster_host, settings.cluster_port)
         self._node.tables.submit(moved, None)
 
+    def _label(self) -> None:
+        """Have the tables say where this node is, if they say otherwise."""
+        settings = self._node.settings
+        machine = self._node.tables.machine
+        own = machine.nodes.get(settings.node_name)
+        labelled = commands.NodeLabelled(settings.node_name, settings.host_label, settings.zone)
+        if own is None or machine.version < labelled.cluster_version():
+            return
+        if own.host_label != settings.host_label or own.zone != settings.zone:
+            self._node.tables.submit(labelled, None)
+
     def _say(self, peer: str, kind: int, content: Any) -> bool:
         return self._node.cluster.send(peer, [bytes([kind]), msgspec.msgpack.encode(content)])
 
@@ -378,6 +389,7 @@ class Membership:
                 self._node.cluster.end_links_of_strangers()
                 if self._moved():
                     self._move()
+                self._label()
 
     def confirmed(self, terms: dict[int, i64]) -> None:
         """The tables here say of these groups all that could be known when their terms were."""

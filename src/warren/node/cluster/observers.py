@@ -141,7 +141,10 @@ class Observers(ObserverHost):
         return of_life(self._node.cluster.session, self._last_number)
 
     def holders(self, group_id: i64) -> list[str]:
-        """The members' nodes; which comes first differs by node and queue, so that all serve."""
+        """The members' nodes, those in this node's zone before others.
+
+        Which comes first of them differs by node and queue, so that all serve.
+        """
         found = self._observed.get(int(group_id))
         if found is None:
             return []
@@ -153,6 +156,11 @@ class Observers(ObserverHost):
         if names:
             at = crc32(f"{own} {group_id}".encode()) % len(names)
             names = names[at:] + names[:at]
+        zone = self._node.settings.zone
+        if zone:
+            nodes = self._node.tables.machine.nodes
+            near = [name for name in names if name in nodes and nodes[name].zone == zone]
+            names = near + [name for name in names if name not in near]
         return names
 
     def mind(self, observer: Observer) -> None:

@@ -19,6 +19,7 @@ from mypy_extensions import i64
 from warren.limits import TICK_GROUPS_MAX
 from warren.metadata.member_checks import add_member, voters
 from warren.metadata.placement import target_size
+from warren.metadata.spread import Spread
 from warren.metadata.tables import QueueRecord
 
 if TYPE_CHECKING:
@@ -105,7 +106,8 @@ class Reconciler:
         if not free or not stays_odd or any(name not in running for name in voting):
             return False
         lot = int.from_bytes(node.random.bytes(LOT_BYTES), "little")
-        chosen = free[lot % len(free)]
+        best = Spread(node.tables.machine.nodes, voting).best(free)
+        chosen = best[lot % len(best)]
         command = add_member(queue, chosen, node.tables.new_group())
         assert command is not None, "a free node has no member"
         node.log_warning(
