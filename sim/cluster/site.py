@@ -277,6 +277,7 @@ class Site:
         settings.cluster_port = PORT
         settings.join = self.joins
         settings.changes_at_once = CHANGES_AT_ONCE
+        settings.tables_voters = world.faults.tables_voters
         settings.reconciles = world.faults.reconcile_ms > 0
         settings.reconcile_interval_ms = world.faults.reconcile_ms
         settings.reconcile_trigger_ms = RECONCILE_TRIGGER_MS

@@ -103,6 +103,7 @@ class ClusterOptions:
         silence_us: After so long without an answer a link is given up.
         longest_us: Bound on partitions and pauses, and on how long a node stays down.
         group_size: Members that a quorum queue begins with; other nodes use it without holding it.
+        tables_voters: Nodes that vote in the group of the tables; others learn.
         reconcile_ms: How often nodes see to it that queues have as many members as they are to
             have; 0 for never.
     """
@@ -129,6 +130,7 @@ class ClusterOptions:
         members = Random(f"{seed} members of queues")
         losing = {REPLACE, RESTORE, ROT, SPOIL, WIPE} & set(self.faults)
         self.group_size = 3 if losing else members.choice((1, 2, 3, 3))
+        self.tables_voters = members.choice((3, 7))
 
     def down_us(self) -> int:
         """How long a node stays down."""

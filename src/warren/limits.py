@@ -74,6 +74,10 @@ TURN_CHANGES_MAX: Final = 128
 #: leader its place.
 TICK_GROUPS_MAX: Final = 512
 
+#: Nodes that vote in the group of the tables; in a larger cluster the others learn, so that
+#: a change waits for four disks at most and an election for four answers.
+TABLES_VOTERS_MAX: Final = 7
+
 #: Groups about which a node asks another one in one message, for operators: answering costs about a
 #: microsecond each.
 GROUPS_ASKED_MAX: Final = 1_024

@@ -22,6 +22,7 @@ from warren.metadata.machine import MetadataMachine
 from warren.metadata.outcome import Change, Outcome
 from warren.metadata.passwords import SALT_BYTES
 from warren.metadata.permissions import Authority, first_commands
+from warren.metadata.spread import Spread
 from warren.metadata.tables import ExchangeRecord, QueueRecord
 from warren.node import copies
 from warren.node.beginnings import Beginning
@@ -337,12 +338,45 @@ class Tables(Machine):
     def desired(self, group_id: int) -> list[Copy]:
         """The members a group should have; empty if it is gone."""
         if group_id == METADATA_GROUP:
+            voting = self._tables_voters()
             nodes = self.machine.nodes.values()
-            return [Copy(record.name, record.incarnation, True) for record in nodes]
+            return [
+                Copy(record.name, record.incarnation, record.name in voting) for record in nodes
+            ]
         record = self.record_of(group_id)
         if record is None:
             return []
         return [Copy(row.node, row.incarnation, row.voter) for row in record.members]
+
+    def _tables_voters(self) -> dict[str, None]:
+        """The nodes that are to vote in the group of the tables; those that do go on if they may.
+
+        Of others those come first that run, and that share no host and few zones with voters.
+        """
+        nodes = self.machine.nodes
+        voting: dict[str, None] = {}
+        most = self._node.settings.tables_voters
+        if len(nodes) <= most:
+            for name in nodes:
+                voting[name] = None
+            return voting
+        raft = self.member().raft
+        own = self._node.settings.node_name
+        if own in nodes:
+            # It leads, and need not hand that over.
+            voting[own] = None
+        for copy in raft.members:
+            record = nodes.get(copy.node)
+            if copy.voter and record is not None and len(voting) < most:
+                voting[copy.node] = None
+        running = self._node.queue_members.running()
+        spread = Spread(nodes, list(voting))
+        while len(voting) < most:
+            left = [name for name in nodes if name not in voting]
+            chosen = spread.best([name for name in left if name in running] or left)[0]
+            voting[chosen] = None
+            spread.add(chosen)
+        return voting
 
     def record_of(self, group_id: int) -> QueueRecord | None:
         """What the tables say of a queue with a group in the log here."""

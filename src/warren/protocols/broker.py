@@ -7,7 +7,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from warren.limits import TURN_CHANGES_MAX
+from warren.limits import TABLES_VOTERS_MAX, TURN_CHANGES_MAX
 from warren.log.config import LogConfig
 from warren.ports import Work
 from warren.protocols.client import ClientConnection, EndOfTurn
@@ -60,6 +60,7 @@ class Settings:
         delivery_limit: Returns that a message of a quorum queue survives (POI-03).
         majority_wait_ms: How long a client's method may wait for a majority before it is refused.
         leader_locator: Where the leader of such a queue begins; see `metadata.placement`.
+        tables_voters: Nodes that vote on what the tables say, at most.
         changes_at_once: Committed changes of the tables that one turn puts in force.
         reconciles: Whether queues with too few members get more; see `node.reconcile`.
         reconcile_target: How many they are to have; 0 if only their arguments say so.
@@ -98,6 +99,7 @@ class Settings:
         self.delivery_limit: int = 20
         self.majority_wait_ms: int = 30_000
         self.leader_locator: str = "client-local"
+        self.tables_voters: int = TABLES_VOTERS_MAX
         self.changes_at_once: int = TURN_CHANGES_MAX
         self.reconciles: bool = False
         self.reconcile_target: int = 0

@@ -88,7 +88,7 @@ def removal(service: AdminService, name: str, force: bool, leaving: bool) -> Rem
     machine = service.machine
     up = service.members.running()
     command = check_remove_node(machine, name, name in up, leaving, force)
-    left = [other for other in machine.nodes if other != name]
+    left = [other for other in service.members.tables_voters() if other != name]
     still_up = [other for other in left if other in up]
     service.check_majority()
     if 2 * len(still_up) <= len(left):

@@ -139,6 +139,13 @@ class QueueMembers:
         missing = [name for name in names if name != own and node.cluster.detector.suspected(name)]
         return Majority(names, missing)
 
+    def tables_voters(self) -> list[str]:
+        """The nodes whose majority the cluster needs: all, or those that vote of a great many."""
+        nodes = self._node.tables.machine.nodes
+        if len(nodes) <= self._node.settings.tables_voters:
+            return list(nodes)
+        return [name for name in self.tables_majority().voters if name in nodes]
+
     def majority_missing(self, queue: QueueRecord | None) -> str:
         """That a queue, or the tables, have no leader, in few words; empty if they have."""
         member: Member | None = None
