@@ -17,9 +17,9 @@ import asyncio
 import logging
 
 from warren.config.config import ServerConfig
-from warren.ports import PeerHello, PeerListener
+from warren.ports import PeerHello
 from warren.protocols.peer.hello import NO_CLUSTER
-from warren.server.peers import PeerNetwork
+from warren.server.peers import Deaf, PeerNetwork
 
 log = logging.getLogger("warren")
 
@@ -27,7 +27,7 @@ LOOK_SECONDS = 5.0
 """How often the first node of a list says for whose word it waits."""
 
 
-class Lookout(PeerListener):
+class Lookout(Deaf):
     """Sees which nodes answer, and whether they have a cluster."""
 
     def __init__(self, network: PeerNetwork, names: list[str]) -> None:
@@ -49,18 +49,6 @@ class Lookout(PeerListener):
     def linked(self, peer: str, hello: PeerHello) -> None:
         """A node answers."""
         self._seen(peer, hello)
-
-    def unlinked(self, peer: str) -> None:
-        """It will be dialled again."""
-
-    def incoming(self, peer: str, hello: PeerHello) -> None:
-        """It will be dialled, too."""
-
-    def incoming_lost(self, peer: str) -> None:
-        """Nothing was expected of it."""
-
-    def received(self, peer: str, message: bytes) -> None:
-        """It asks too early, and will ask again."""
 
     def refused(self, peer_or_address: str, reason: str) -> None:
         """It may be starting itself; or it has a cluster, which has another node of this name."""

@@ -43,7 +43,7 @@ from warren.server.disk import OsDisk
 from warren.server.executor import ThreadExecutor
 from warren.server.formation import dial_contacts, has_to_join
 from warren.server.garbage import Garbage
-from warren.server.peers import PeerNetwork
+from warren.server.peers import Deaf, PeerNetwork
 from warren.server.pulse import Pulse
 from warren.server.settings import bind_host, settings_from, tls_from
 from warren.server.stopping import Signals, StopWatch
@@ -133,29 +133,7 @@ class NodeLinks(PeerListener):
         log.warning("link with %s: %s", peer_or_address, reason)
 
 
-class Deaf(PeerListener):
-    """Hears of links nothing any more: the node is closed."""
-
-    def linked(self, peer: str, hello: PeerHello) -> None:
-        """Too late."""
-
-    def unlinked(self, peer: str) -> None:
-        """As it should be."""
-
-    def incoming(self, peer: str, hello: PeerHello) -> None:
-        """Too late."""
-
-    def incoming_lost(self, peer: str) -> None:
-        """As it should be."""
-
-    def received(self, peer: str, message: bytes) -> None:
-        """Too late."""
-
-    def refused(self, peer_or_address: str, reason: str) -> None:
-        """It does not matter any more."""
-
-
-class Stranded(PeerListener):
+class Stranded(Deaf):
     """Waits for the word of another node that a majority of them works without this one.
 
     The node names no life that they know, so they say so as to one that was restored from an older
@@ -169,18 +147,6 @@ class Stranded(PeerListener):
     def linked(self, peer: str, hello: PeerHello) -> None:
         """A node that knows too little yet: ask it again."""
         self._loop.call_later(ASK_AGAIN_SECONDS, self._server.network.drop, peer)
-
-    def unlinked(self, peer: str) -> None:
-        """It is dialled again."""
-
-    def incoming(self, peer: str, hello: PeerHello) -> None:
-        """This node says nothing."""
-
-    def incoming_lost(self, peer: str) -> None:
-        """Nothing was expected of it."""
-
-    def received(self, peer: str, message: bytes) -> None:
-        """There is nothing here that could answer."""
 
     def outdated(self, peer: str) -> None:
         """The others can do without what this node has."""

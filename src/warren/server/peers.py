@@ -44,6 +44,31 @@ class NoOperators:
         link.abort()
 
 
+class Deaf(PeerListener):
+    """Lets links come and go, and what comes over them fall: there is no node to tell.
+
+    So it is of a node that is closed. What waits for a node to begin is told some of it.
+    """
+
+    def linked(self, peer: str, hello: PeerHello) -> None:
+        """Let it be."""
+
+    def unlinked(self, peer: str) -> None:
+        """Let it be: the peer is dialled again."""
+
+    def incoming(self, peer: str, hello: PeerHello) -> None:
+        """Let it be: this node says nothing."""
+
+    def incoming_lost(self, peer: str) -> None:
+        """Let it be: nothing was expected of the peer."""
+
+    def received(self, peer: str, message: bytes) -> None:
+        """Let it fall: peers that want an answer ask again."""
+
+    def refused(self, peer_or_address: str, reason: str) -> None:
+        """Let it be: no operator waits for that link."""
+
+
 class PeerNetwork:
     """All links of one node. Belongs to the loop's thread.
 
