@@ -1,14 +1,14 @@
 """Commands of the metadata machine, and their bytes in its log.
 
 Layout: one MessagePack array a command, `[version, tag, fields...]`, fields in the order of the
-constructor's parameters; AMQP argument tables are the bytes of their entries. `docs/formats/
-metadata.md` lists tags and fields. The version is the machine's: a command that an older machine
-would apply differently raises it.
+constructor's parameters; AMQP argument tables are the bytes of their entries. `FORMS` has tags and
+fields, as do `docs/formats/metadata.md`. The version is the machine's: a command that an older
+machine would apply differently raises it.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from types import GenericAlias
 from typing import Annotated, Any, Final, Literal, TypeAlias, final
 
 import msgspec
@@ -22,10 +22,6 @@ from warren.wire.amqp091.table import Table, decode_table, encode_table
 VERSION: Final = 2
 
 I64: TypeAlias = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
-Members: TypeAlias = list[tuple[str, I64, bool]]
-Names: TypeAlias = tuple[int, int, str]
-TwoNames: TypeAlias = tuple[int, int, str, str]
-BindingFields: TypeAlias = tuple[int, int, str, str, str, bool, str, bytes, bool]
 
 
 class Command:
@@ -43,10 +39,6 @@ class Command:
         """The cluster version (`warren.versions`) from which on such a command may be logged."""
         return OLDEST
 
-    @abstractmethod
-    def fields(self) -> list[Any]:
-        """Tag and fields, as `encode` writes them."""
-
 
 @final
 class DeclareVhost(Command):
@@ -56,10 +48,6 @@ class DeclareVhost(Command):
         super().__init__(True)
         self.name: str = name
 
-    def fields(self) -> list[Any]:
-        """The command's tag and fields, as `encode` writes them."""
-        return [1, self.name]
-
 
 @final
 class DeleteVhost(Command):
@@ -68,10 +56,6 @@ class DeleteVhost(Command):
     def __init__(self, name: str) -> None:
         super().__init__(True)
         self.name: str = name
-
-    def fields(self) -> list[Any]:
-        """The command's tag and fields, as `encode` writes them."""
-        return [2, self.name]
 
 
 @final
@@ -93,17 +77,6 @@ class SetUser(Command):
         self.tags: list[str] = tags
         self.loopback_only: bool = loopback_only
 
-    def fields(self) -> list[Any]:
-        """The command's tag and fields, as `encode` writes them."""
-        return [
-            3,
-            self.name,
-            self.password_hash,
-            self.hash_scheme,
-            self.tags,
-            self.loopback_only,
-        ]
-
 
 @final
 class DeleteUser(Command):
@@ -112,10 +85,6 @@ class DeleteUser(Command):
     def __init__(self, name: str) -> None:
         super().__init__(True)
         self.name: str = name
-
-    def fields(self) -> list[Any]:
-        """The command's tag and fields, as `encode` writes them."""
-        return [4, self.name]
 
 
 @final
@@ -130,10 +99,6 @@ class SetPermissions(Command):
         self.write: str = write
         self.read: str = read
 
-    def fields(self) -> list[Any]:
-        """The command's tag and fields, as `encode` writes them."""
-        return [5, self.user, self.vhost, self.configure, self.write, self.read]
-
 
 @final
 class ClearPermissions(Command):
@@ -143,10 +108,6 @@ class ClearPermissions(Command):
         super().__init__(True)
         self.user: str = user
         self.vhost: str = vhost
-
-    def fields(self) -> list[Any]:
-        """The command's tag and fields, as `encode` writes them."""
-        return [6, self.user, self.vhost]
 
 
 @final
@@ -171,19 +132,6 @@ class DeclareExchange(Command):
         self.internal: bool = internal
         self.arguments: Table = arguments
 
-    def fields(self) -> list[Any]:
-        """The command's tag and fields, as `encode` writes them."""
-        return [
-            7,
-            self.vhost,
-            self.name,
-            self.kind,
-            self.durable,
-            self.auto_delete,
-            self.internal,
-            encode_table(self.arguments),
-        ]
-
 
 @final
 class DeleteExchange(Command):
@@ -198,10 +146,6 @@ class DeleteExchange(Command):
         self.vhost: str = vhost
         self.name: str = name
         self.if_unused: bool = if_unused
-
-    def fields(self) -> list[Any]:
-        """The command's tag and fields, as `encode` writes them."""
-        return [8, self.vhost, self.name, self.if_unused, self.durable]
 
 
 @final
@@ -236,22 +180,6 @@ class DeclareQueue(Command):
         self.node: str = node
         self.members: list[MemberRecord] = [] if members is None else members
 
-    def fields(self) -> list[Any]:
-        """The command's tag and fields, as `encode` writes them."""
-        return [
-            9,
-            self.vhost,
-            self.name,
-            self.kind,
-            self.durable,
-            self.auto_delete,
-            self.exclusive_owner,
-            encode_table(self.arguments),
-            self.group_id,
-            self.node,
-            member_rows(self.members),
-        ]
-
 
 @final
 class DeleteQueue(Command):
@@ -262,10 +190,6 @@ class DeleteQueue(Command):
         self.vhost: str = vhost
         self.name: str = name
         self.group_id: i64 = group_id
-
-    def fields(self) -> list[Any]:
-        """The command's tag and fields, as `encode` writes them."""
-        return [10, self.vhost, self.name, self.group_id, self.durable]
 
 
 class BindingCommand(Command):
@@ -289,36 +213,15 @@ class BindingCommand(Command):
         self.routing_key: str = routing_key
         self.arguments: Table = arguments
 
-    def tagged(self, tag: int) -> list[Any]:
-        """What `fields` returns, with this tag."""
-        return [
-            tag,
-            self.vhost,
-            self.source,
-            self.destination,
-            self.to_exchange,
-            self.routing_key,
-            encode_table(self.arguments),
-            self.durable,
-        ]
-
 
 @final
 class Bind(BindingCommand):
     """Bind a queue or an exchange to a source exchange."""
 
-    def fields(self) -> list[Any]:
-        """The command's tag and fields, as `encode` writes them."""
-        return self.tagged(11)
-
 
 @final
 class Unbind(BindingCommand):
     """Remove the binding that has exactly these properties."""
-
-    def fields(self) -> list[Any]:
-        """The command's tag and fields, as `encode` writes them."""
-        return self.tagged(12)
 
 
 @final
@@ -335,10 +238,6 @@ class BeginCluster(Command):
         self.cluster_id: bytes = cluster_id
         self.version: int = version
 
-    def fields(self) -> list[Any]:
-        """The command's tag and fields, as `encode` writes them."""
-        return [14, self.cluster_id, self.version]
-
 
 @final
 class AddNode(Command):
@@ -354,10 +253,6 @@ class AddNode(Command):
         self.host: str = host
         self.port: int = port
         self.incarnation: i64 = incarnation
-
-    def fields(self) -> list[Any]:
-        """The command's tag and fields, as `encode` writes them."""
-        return [15, self.name, self.uid, self.host, self.port, self.incarnation]
 
 
 @final
@@ -377,10 +272,6 @@ class RemoveNode(Command):
         self.name: str = name
         self.force: bool = force
         self.uid: bytes = uid
-
-    def fields(self) -> list[Any]:
-        """The command's tag and fields, as `encode` writes them."""
-        return [16, self.name, self.force, self.uid]
 
 
 @final
@@ -411,10 +302,6 @@ class NodeUp(Command):
         self.round: int = round
         self.version: int = version
 
-    def fields(self) -> list[Any]:
-        """The command's tag and fields, as `encode` writes them."""
-        return [17, self.name, self.uid, self.nonce, self.boot, self.round, self.version]
-
 
 @final
 class NodeSeen(Command):
@@ -430,10 +317,6 @@ class NodeSeen(Command):
         self.name: str = name
         self.nonce: bytes = nonce
         self.round: int = round
-
-    def fields(self) -> list[Any]:
-        """The command's tag and fields, as `encode` writes them."""
-        return [24, self.name, self.nonce, self.round]
 
 
 @final
@@ -458,10 +341,6 @@ class ReplaceNode(Command):
         self.port: int = port
         self.incarnation: i64 = incarnation
 
-    def fields(self) -> list[Any]:
-        """The command's tag and fields, as `encode` writes them."""
-        return [25, self.name, self.former_uid, self.uid, self.host, self.port, self.incarnation]
-
 
 @final
 class NodeMoved(Command):
@@ -472,10 +351,6 @@ class NodeMoved(Command):
         self.name: str = name
         self.host: str = host
         self.port: int = port
-
-    def fields(self) -> list[Any]:
-        """The command's tag and fields, as `encode` writes them."""
-        return [18, self.name, self.host, self.port]
 
 
 @final
@@ -491,10 +366,6 @@ class NodeLabelled(Command):
     def cluster_version(self) -> int:
         """The first one whose nodes read it."""
         return NODE_LABELS
-
-    def fields(self) -> list[Any]:
-        """The command's tag and fields, as `encode` writes them."""
-        return [27, self.name, self.host_label, self.zone]
 
 
 @final
@@ -516,17 +387,6 @@ class SetMembers(Command):
         self.members: list[MemberRecord] = members
         self.revision: i64 = revision
 
-    def fields(self) -> list[Any]:
-        """The command's tag and fields, as `encode` writes them."""
-        return [
-            19,
-            self.group_id,
-            self.vhost,
-            self.name,
-            member_rows(self.members),
-            self.revision,
-        ]
-
 
 @final
 class MoreSessions(Command):
@@ -542,10 +402,6 @@ class MoreSessions(Command):
         self.name: str = name
         self.nonce: bytes = nonce
         self.newest: i64 = newest
-
-    def fields(self) -> list[Any]:
-        """The command's tag and fields, as `encode` writes them."""
-        return [20, self.name, self.nonce, self.newest]
 
 
 @final
@@ -579,19 +435,6 @@ class SetPolicy(Command):
         """Later ones may set `delivery-limit`."""
         return POLICY_DELIVERY_LIMIT if "delivery-limit" in self.definition else OLDEST
 
-    def fields(self) -> list[Any]:
-        """The command's tag and fields, as `encode` writes them."""
-        return [
-            21,
-            self.vhost,
-            self.name,
-            self.operator,
-            self.pattern,
-            self.apply_to,
-            self.priority,
-            self.definition,
-        ]
-
 
 @final
 class ClearPolicy(Command):
@@ -602,10 +445,6 @@ class ClearPolicy(Command):
         self.vhost: str = vhost
         self.name: str = name
         self.operator: bool = operator
-
-    def fields(self) -> list[Any]:
-        """The command's tag and fields, as `encode` writes them."""
-        return [22, self.vhost, self.name, self.operator]
 
 
 @final
@@ -620,10 +459,6 @@ class RaiseVersion(Command):
         super().__init__(True)
         self.version: int = version
 
-    def fields(self) -> list[Any]:
-        """The command's tag and fields, as `encode` writes them."""
-        return [26, self.version]
-
 
 @final
 class Barrier(Command):
@@ -631,10 +466,6 @@ class Barrier(Command):
 
     def __init__(self) -> None:
         super().__init__(True)
-
-    def fields(self) -> list[Any]:
-        """The command's tag and fields, as `encode` writes them."""
-        return [23]
 
 
 def member_rows(members: list[MemberRecord]) -> list[Any]:
@@ -647,80 +478,149 @@ def read_members(rows: list[Any]) -> list[MemberRecord]:
     return [MemberRecord(row[0], row[1], row[2]) for row in rows]
 
 
+TABLE: Final[Any] = Annotated[bytes, "the entries of a table"]
+MEMBERS: Final[Any] = list[tuple[str, I64, bool]]
+EXCHANGE: Final[Any] = Literal["direct", "fanout", "topic", "headers"]
+QUEUE: Final[Any] = Literal["classic", "quorum"]
+
+
+@final
+class Form:
+    """How one command is written: its tag, and its fields as its constructor takes them.
+
+    Attributes:
+        tag: Never another command's.
+        command: The class.
+        names: Of the attributes that are written, in their order.
+    """
+
+    def __init__(
+        self,
+        tag: int,
+        command: type[Command],
+        names: str,
+        forms: list[Any],
+        earlier: tuple[int, ...] = (),
+    ) -> None:
+        """
+        Args:
+            names: With blanks between them.
+            forms: As what each attribute is written, as msgspec checks it; `TABLE` and `MEMBERS`
+                are converted.
+            earlier: How many fields earlier releases wrote, where those were fewer; the constructor
+                knows what stands for the rest.
+        """
+        self.tag: int = tag
+        self.command: type[Command] = command
+        self.names: list[str] = names.split()
+        self._forms: list[Any] = forms
+        assert len(self.names) == len(forms), f"a name and a form for each field of command {tag}"
+        self._decoder: msgspec.msgpack.Decoder[Any] = self._decoder_of(len(forms))
+        self._earlier: dict[int, msgspec.msgpack.Decoder[Any]] = {
+            count: self._decoder_of(count) for count in earlier
+        }
+
+    def _decoder_of(self, count: int) -> msgspec.msgpack.Decoder[Any]:
+        return msgspec.msgpack.Decoder(GenericAlias(tuple, (int, int, *self._forms[:count])))
+
+    def encode(self, command: Command) -> bytes:
+        """A command of this class as the log has it."""
+        values: list[Any] = [VERSION, self.tag]
+        for at, name in enumerate(self.names):
+            value = getattr(command, name)
+            form = self._forms[at]
+            if form is TABLE:
+                value = encode_table(value)
+            elif form is MEMBERS:
+                value = member_rows(value)
+            values.append(value)
+        return msgspec.msgpack.encode(values)
+
+    def decode(self, data: bytes, count: int) -> Command:
+        """The command of these bytes, which are an array with so many fields behind the tag."""
+        values: list[Any] = list(self._earlier.get(count, self._decoder).decode(data)[2:])
+        for at in range(len(values)):
+            form = self._forms[at]
+            if form is TABLE:
+                values[at] = decode_table(values[at], 0, len(values[at]))
+            elif form is MEMBERS:
+                values[at] = read_members(values[at])
+        make: Any = self.command
+        made: Command = make(*values)
+        return made
+
+
+BINDING: Final = "vhost source destination to_exchange routing_key arguments durable"
+BINDING_FORMS: Final[list[Any]] = [str, str, str, bool, str, TABLE, bool]
+
+FORMS: Final = [
+    Form(1, DeclareVhost, "name", [str]),
+    Form(2, DeleteVhost, "name", [str]),
+    Form(
+        3,
+        SetUser,
+        "name password_hash hash_scheme tags loopback_only",
+        [str, bytes, str, list[str], bool],
+    ),
+    Form(4, DeleteUser, "name", [str]),
+    Form(5, SetPermissions, "user vhost configure write read", [str, str, str, str, str]),
+    Form(6, ClearPermissions, "user vhost", [str, str]),
+    Form(
+        7,
+        DeclareExchange,
+        "vhost name kind durable auto_delete internal arguments",
+        [str, str, EXCHANGE, bool, bool, bool, TABLE],
+    ),
+    Form(8, DeleteExchange, "vhost name if_unused durable", [str, str, bool, bool]),
+    Form(
+        9,
+        DeclareQueue,
+        "vhost name kind durable auto_delete exclusive_owner arguments group_id node members",
+        [str, str, QUEUE, bool, bool, I64, TABLE, I64, str, MEMBERS],
+    ),
+    Form(10, DeleteQueue, "vhost name group_id durable", [str, str, I64, bool]),
+    Form(11, Bind, BINDING, BINDING_FORMS),
+    Form(12, Unbind, BINDING, BINDING_FORMS),
+    Form(14, BeginCluster, "cluster_id version", [bytes, I64], earlier=(1,)),
+    Form(15, AddNode, "name uid host port incarnation", [str, bytes, str, I64, I64]),
+    Form(16, RemoveNode, "name force uid", [str, bool, bytes], earlier=(2,)),
+    Form(
+        17,
+        NodeUp,
+        "name uid nonce boot round version",
+        [str, bytes, bytes, I64, I64, I64],
+        earlier=(3, 5),
+    ),
+    Form(18, NodeMoved, "name host port", [str, str, I64]),
+    Form(19, SetMembers, "group_id vhost name members revision", [I64, str, str, MEMBERS, I64]),
+    Form(20, MoreSessions, "name nonce newest", [str, bytes, I64]),
+    Form(
+        21,
+        SetPolicy,
+        "vhost name operator pattern apply_to priority definition",
+        [str, str, bool, str, str, I64, dict[str, Any]],
+    ),
+    Form(22, ClearPolicy, "vhost name operator", [str, str, bool]),
+    Form(23, Barrier, "", []),
+    Form(24, NodeSeen, "name nonce round", [str, bytes, I64]),
+    Form(
+        25,
+        ReplaceNode,
+        "name former_uid uid host port incarnation",
+        [str, bytes, bytes, str, I64, I64],
+    ),
+    Form(26, RaiseVersion, "version", [I64]),
+    Form(27, NodeLabelled, "name host_label zone", [str, str, str]),
+]
+"""Every command, once. Tag 13 is free."""
+
+_BY_TAG: Final[dict[int, Form]] = {form.tag: form for form in FORMS}
+_BY_CLASS: Final[dict[type[Command], Form]] = {form.command: form for form in FORMS}
+
+
 def encode(command: Command) -> bytes:
     """A command's bytes for the log."""
-    return msgspec.msgpack.encode([VERSION, *command.fields()])
-
-
-def _decoder(fields: Any) -> msgspec.msgpack.Decoder[Any]:
-    return msgspec.msgpack.Decoder(fields)
-
-
-DECODERS: Final[dict[int, msgspec.msgpack.Decoder[Any]]] = {
-    1: _decoder(Names),
-    2: _decoder(Names),
-    3: _decoder(tuple[int, int, str, bytes, str, list[str], bool]),
-    4: _decoder(Names),
-    5: _decoder(tuple[int, int, str, str, str, str, str]),
-    6: _decoder(TwoNames),
-    7: _decoder(
-        tuple[
-            int,
-            int,
-            str,
-            str,
-            Literal["direct", "fanout", "topic", "headers"],
-            bool,
-            bool,
-            bool,
-            bytes,
-        ]
-    ),
-    8: _decoder(tuple[int, int, str, str, bool, bool]),
-    9: _decoder(
-        tuple[
-            int,
-            int,
-            str,
-            str,
-            Literal["classic", "quorum"],
-            bool,
-            bool,
-            I64,
-            bytes,
-            I64,
-            str,
-            Members,
-        ]
-    ),
-    10: _decoder(tuple[int, int, str, str, I64, bool]),
-    11: _decoder(BindingFields),
-    12: _decoder(BindingFields),
-    14: _decoder(tuple[int, int, bytes, I64]),
-    15: _decoder(tuple[int, int, str, bytes, str, I64, I64]),
-    16: _decoder(tuple[int, int, str, bool, bytes]),
-    17: _decoder(tuple[int, int, str, bytes, bytes, I64, I64, I64]),
-    18: _decoder(tuple[int, int, str, str, I64]),
-    27: _decoder(tuple[int, int, str, str, str]),
-    19: _decoder(tuple[int, int, I64, str, str, Members, I64]),
-    20: _decoder(tuple[int, int, str, bytes, I64]),
-    21: _decoder(tuple[int, int, str, str, bool, str, str, I64, dict[str, Any]]),
-    22: _decoder(tuple[int, int, str, str, bool]),
-    23: _decoder(tuple[int, int]),
-    24: _decoder(tuple[int, int, str, bytes, I64]),
-    25: _decoder(tuple[int, int, str, bytes, bytes, str, I64, I64]),
-    26: _decoder(tuple[int, int, I64]),
-}
-"""What each command is made of, version and tag included, by tag."""
-
-_SHORTER: Final[dict[tuple[int, int], msgspec.msgpack.Decoder[Any]]] = {
-    (14, 3): _decoder(tuple[int, int, bytes]),
-    (16, 4): _decoder(tuple[int, int, str, bool]),
-    (17, 5): _decoder(tuple[int, int, str, bytes, bytes]),
-    (17, 7): _decoder(tuple[int, int, str, bytes, bytes, I64, I64]),
-}
-"""The same of earlier releases, by tag and number of values: the first entry of a cluster, and a
-node's start, without a cluster version; a removal without a uid; a start without boot and round."""
+    return _BY_CLASS[type(command)].encode(command)
 
 
 def decode(data: bytes) -> Command:
@@ -737,83 +637,15 @@ def decode(data: bytes) -> Command:
         raise StorageError(
             f"metadata log: command of version {data[1]}, this node knows version {VERSION}"
         )
-    tag = data[2]
-    decoder = _SHORTER.get((tag, data[0] & 15), DECODERS.get(tag))
-    if decoder is None:
+    form = _BY_TAG.get(data[2])
+    if form is None:
         # A later release's would come after the entry that raised the cluster version.
-        raise _corrupt(f"command {tag} is unknown")
+        raise _corrupt(f"command {data[2]} is unknown")
     try:
-        return _decode(tag, decoder.decode(data)[2:])
+        return form.decode(data, (data[0] & 15) - 2)
     except (msgspec.MsgspecError, ProtocolError, RecursionError, ValueError) as error:
         raise _corrupt(str(error)) from error
 
 
 def _corrupt(reason: str) -> CorruptRecord:
     return CorruptRecord("a command of the tables", 0, reason)
-
-
-def _decode(tag: int, f: Any) -> Command:
-    if tag == 1:
-        return DeclareVhost(f[0])
-    if tag == 2:
-        return DeleteVhost(f[0])
-    if tag == 3:
-        return SetUser(f[0], f[1], f[2], f[3], f[4])
-    if tag == 4:
-        return DeleteUser(f[0])
-    if tag == 5:
-        return SetPermissions(f[0], f[1], f[2], f[3], f[4])
-    if tag == 6:
-        return ClearPermissions(f[0], f[1])
-    if tag == 7:
-        return DeclareExchange(f[0], f[1], f[2], f[3], f[4], f[5], _table(f[6]))
-    if tag == 8:
-        return DeleteExchange(f[0], f[1], f[2], f[3])
-    if tag == 9:
-        return DeclareQueue(
-            f[0], f[1], f[2], f[3], f[4], f[5], _table(f[6]), f[7], f[8], read_members(f[9])
-        )
-    if tag == 10:
-        return DeleteQueue(f[0], f[1], f[2], f[3])
-    if tag == 11:
-        return Bind(f[0], f[1], f[2], f[3], f[4], _table(f[5]), f[6])
-    if tag == 12:
-        return Unbind(f[0], f[1], f[2], f[3], f[4], _table(f[5]), f[6])
-    if tag == 21:
-        return SetPolicy(f[0], f[1], f[2], f[3], f[4], f[5], f[6])
-    if tag == 22:
-        return ClearPolicy(f[0], f[1], f[2])
-    return _decode_about_nodes(tag, f)
-
-
-def _decode_about_nodes(tag: int, f: Any) -> Command:
-    if tag == 14:
-        return BeginCluster(f[0], f[1]) if len(f) > 1 else BeginCluster(f[0])
-    if tag == 15:
-        return AddNode(f[0], f[1], f[2], f[3], f[4])
-    if tag == 16:
-        return RemoveNode(f[0], f[1], f[2]) if len(f) > 2 else RemoveNode(f[0], f[1])
-    if tag == 17:
-        if len(f) == 3:
-            return NodeUp(f[0], f[1], f[2])
-        return NodeUp(f[0], f[1], f[2], f[3], f[4], f[5] if len(f) > 5 else OLDEST)
-    if tag == 18:
-        return NodeMoved(f[0], f[1], f[2])
-    if tag == 27:
-        return NodeLabelled(f[0], f[1], f[2])
-    if tag == 20:
-        return MoreSessions(f[0], f[1], f[2])
-    if tag == 26:
-        return RaiseVersion(f[0])
-    if tag == 23:
-        return Barrier()
-    if tag == 24:
-        return NodeSeen(f[0], f[1], f[2])
-    if tag == 25:
-        return ReplaceNode(f[0], f[1], f[2], f[3], f[4], f[5])
-    assert tag == 19, tag
-    return SetMembers(f[0], f[1], f[2], read_members(f[3]), f[4])
-
-
-def _table(data: bytes) -> Table:
-    return decode_table(data, 0, len(data))
