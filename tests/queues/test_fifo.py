@@ -18,7 +18,17 @@ from librt.strings import BytesWriter
 
 from tests.queues.driver import Driven, size_of, waiting
 from warren.queues.fifo import commands
-from warren.queues.fifo.effects import FENCED, OK, UNKNOWN_GROUP, Reply
+from warren.queues.fifo.effects import (
+    FENCED,
+    OK,
+    UNKNOWN_GROUP,
+    AcquireReply,
+    FencedReply,
+    LeaseReply,
+    PollReply,
+    PurgeReply,
+    Reply,
+)
 from warren.queues.fifo.machine import HAND_OUT_MAX, RETURN_MAX, SHARE_MAX, Fifo
 
 Message = tuple[int, int, int]
@@ -99,7 +109,7 @@ class FifoMachine(RuleBasedStateMachine):
         """Apply a command batch to the machine and its twin, and compare their answers."""
         reply = self.driven.write(write, now_ms=self.now_ms)
         other = self.twin.write(write, now_ms=self.now_ms)
-        assert (reply.code, reply.a, reply.b) == (other.code, other.a, other.b)
+        assert said(reply) == said(other)
         return reply
 
     def dispatch(self) -> None:
@@ -268,6 +278,7 @@ class FifoMachine(RuleBasedStateMachine):
     def get(self, polls: int) -> None:
         """One message for a channel that polls."""
         reply = self.apply(lambda out: commands.get(out, polls))
+        assert isinstance(reply, PollReply)
         line = self.returned or self.ready
         if not line:
             assert reply.delivery is None
@@ -283,7 +294,8 @@ class FifoMachine(RuleBasedStateMachine):
     def purge(self) -> None:
         """All ready messages go."""
         reply = self.apply(commands.purge)
-        assert reply.a == len(self.ready) + len(self.returned)
+        assert isinstance(reply, PurgeReply)
+        assert reply.count == len(self.ready) + len(self.returned)
         self.ready = []
         self.returned = []
         self.dispatch()
@@ -316,7 +328,8 @@ class FifoMachine(RuleBasedStateMachine):
             assert reply.code == UNKNOWN_GROUP
             return False
         if group.epoch != epoch:
-            assert reply.code == FENCED
+            assert isinstance(reply, FencedReply)
+            assert (reply.code, reply.epoch) == (FENCED, group.epoch)
             return False
         assert reply.code == OK
         group.seen_ms = self.now_ms
@@ -335,7 +348,8 @@ class FifoMachine(RuleBasedStateMachine):
         group.lease_ms = lease_ms
         group.seen_ms = self.now_ms
         reply = self.apply(lambda out: commands.acquire(out, name, lease_ms))
-        assert (reply.code, reply.a, reply.b) == (OK, group.epoch, group.settled)
+        assert isinstance(reply, AcquireReply)
+        assert (reply.code, reply.epoch, reply.settled) == (OK, group.epoch, group.settled)
 
     @rule(
         name=GROUPS,
@@ -353,6 +367,7 @@ class FifoMachine(RuleBasedStateMachine):
         if not self.allowed(name, epoch, reply):
             return
         assert group is not None
+        assert isinstance(reply, LeaseReply)
         numbers = [number for number in sorted(group.open) if number > after]
         if numbers:
             taken = group.open[numbers[0]]
@@ -365,9 +380,9 @@ class FifoMachine(RuleBasedStateMachine):
                 group.last += 1
                 group.open[group.last] = taken
         if not taken:
-            assert (reply.a, reply.b) == (after, 0)
+            assert (reply.number, reply.count, reply.checkout) == (after, 0, None)
             return
-        assert reply.a == (numbers[0] if numbers else group.last)
+        assert (reply.number, reply.count) == (numbers[0] if numbers else group.last, len(taken))
         assert reply.checkout is not None
         runs = reply.checkout.messages.pairs()
         found = [number for first, last in runs for number in range(first, last + 1)]
@@ -476,6 +491,12 @@ class FifoMachine(RuleBasedStateMachine):
         """A machine that was restored cannot be told from one that was not."""
         if hasattr(self, "driven"):
             assert self.fifo.encode() == self.twin.encode()
+
+
+def said(reply: Reply) -> tuple[type[Reply], list[object]]:
+    """What an answer says, but for objects of the machine that gave it."""
+    names = ("code", "count", "epoch", "settled", "number")
+    return type(reply), [getattr(reply, name, None) for name in names]
 
 
 def merged(held: list[list[Message]]) -> list[Message]:

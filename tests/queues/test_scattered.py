@@ -20,6 +20,7 @@ from warren.ports import Work
 from warren.protocols.amqp091.unsettled import TagRun, Unsettled
 from warren.queues.fifo import commands
 from warren.queues.fifo.consumers import Consumer
+from warren.queues.fifo.effects import LeaseReply
 from warren.queues.fifo.live import Gathering
 from warren.queues.fifo.pieces import (
     CHUNK_PIECES,
@@ -200,7 +201,8 @@ def test_readers(kind: str, write: Callable[..., None]) -> None:
     for size in SIZES:
         fifo = scattered(kind, size)
         fifo.acquire("g")
-        assert fifo.checkout("g", 1, 0, size).b == size
+        reply = fifo.checkout("g", 1, 0, size)
+        assert isinstance(reply, LeaseReply) and reply.count == size
         found.append(costs(fifo, lambda out: write(out, "g", *arguments)))
         assert fifo.held_count() == 0
         left = size if write is commands.group_release else 0

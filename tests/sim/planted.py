@@ -17,7 +17,7 @@ from warren.protocols.amqp091 import consuming, publishing
 from warren.queues import classic, logged, quorum
 from warren.queues.fifo import consumers, machine
 from warren.queues.fifo.effects import Delivery, Reply
-from warren.queues.fifo.groups import Group, Readers
+from warren.queues.fifo.groups import Readers
 from warren.replication import client_sessions, wrapping
 
 Mend = Callable[[], None]
@@ -211,12 +211,12 @@ def surviving_transients() -> Mend:
 def unfenced() -> Mend:
     """A reader that lost its group may go on."""
 
-    def find(readers: Any, name: str, epoch: int, now_ms: int, reply: Reply) -> Group | None:
+    def refusal(readers: Any, name: str, epoch: int) -> Reply | None:
         known = readers.groups.get(name)
-        return original(readers, name, known.epoch if known else epoch, now_ms, reply)
+        return original(readers, name, known.epoch if known else epoch)
 
-    original = Readers.find
-    return replace(Readers, "find", find)
+    original = Readers.refusal
+    return replace(Readers, "refusal", refusal)
 
 
 def ignored_limit() -> Mend:

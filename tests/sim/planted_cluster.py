@@ -35,7 +35,7 @@ from warren.protocols.amqp091 import channel
 from warren.protocols.amqp091 import tables as class_table
 from warren.protocols.peer import refusal
 from warren.queues import proxy, quorum
-from warren.queues.fifo.effects import NO_EFFECTS, Effects, Reply
+from warren.queues.fifo.effects import NO_EFFECTS, Effects, PollReply
 from warren.queues.fifo.machine import Fifo
 from warren.queues.fifo.ready import AT_BACK, BY_NUMBER, Ready
 from warren.raft.effects import Truncate
@@ -384,9 +384,7 @@ def stale_get() -> Mend:
     """A node answers `basic.get` from its own copy, without asking the group."""
 
     def get(queue: Any, consumer_id: int, waiter: Any) -> None:
-        reply = Reply()
-        reply.delivery = queue.fifo._get(consumer_id)
-        waiter.answered(reply)
+        waiter.answered(PollReply(queue.fifo._get(consumer_id)))
 
     return replace(quorum.QuorumQueue, "get", get)
 

@@ -208,13 +208,13 @@ class GatheringQueue(Queue):
         self.down(consumer_id)
 
     def get(self, consumer_id: i64, waiter: Waiter) -> None:
-        """Ask for one message; the reply's delivery is None if there is none."""
+        """Ask for one message; a `PollReply` has it, or none."""
         self._before_asking()
         commands.get(self._commands, consumer_id)
         self._ask(waiter)
 
     def purge(self, waiter: Waiter) -> None:
-        """Drop all ready messages; the reply's `a` is how many."""
+        """Drop all ready messages; a `PurgeReply` says how many."""
         self._before_asking()
         commands.purge(self._commands)
         self._ask(waiter)

@@ -441,7 +441,7 @@ class ProxyQueue(GatheringQueue):
         super().get(polling, waiter)
 
     def purge(self, waiter: Waiter) -> None:
-        """Drop all ready messages; the reply's `a` is how many."""
+        """Drop all ready messages; a `PurgeReply` says how many."""
         if self.line.number == 0:
             waiter.abandoned()
             return

@@ -260,11 +260,11 @@ class Queue:
 
     @abstractmethod
     def get(self, consumer_id: i64, waiter: Waiter) -> None:
-        """Ask for one message; the reply's delivery is None if there is none."""
+        """Ask for one message; a `PollReply` has it, or none."""
 
     @abstractmethod
     def purge(self, waiter: Waiter) -> None:
-        """Drop all ready messages; the reply's `a` is how many."""
+        """Drop all ready messages; a `PurgeReply` says how many."""
 
     # For links.
 

@@ -24,7 +24,7 @@ from warren.log.batch import KIND_MESSAGES, Batch
 from warren.node.remote import frames as line_frames
 from warren.node.remote.serving import EARLY_MS, Served, ServedQueue
 from warren.queues.fifo.consumers import Consumer
-from warren.queues.fifo.effects import Delivery, Reply
+from warren.queues.fifo.effects import OK, Delivery, PollReply, PurgeReply, Reply
 from warren.queues.proxy import Line, ProxyQueue
 from warren.queues.queue import Queue
 from warren.replication import frames
@@ -200,14 +200,17 @@ class Front(Line):
     def _replied(self, queue: ProxyQueue, frame: bytes) -> None:
         at: i64 = line_frames.LINE_BYTES + 40
         frames.need(frame, at)
-        reply = Reply(line_frames.number_at(frame, 1), line_frames.number_at(frame, 2))
+        code = line_frames.number_at(frame, 1)
+        # Only the answer to a purge says a number.
+        reply = PurgeReply(line_frames.number_at(frame, 2)) if code == OK else Reply(code)
         batch: Batch | None = None
         if frames.end_of(frame) > at:
             batch = _batch_in(frame, at)
             consumer = Consumer(read_i64_le(frame, at), 0, 0)
             mid = read_i64_le(frame, at + 8)
             acquired = read_i64_le(frame, at + 24)
-            reply.delivery = Delivery(consumer, mid, batch.first, 1, acquired)
+            if code == OK:
+                reply = PollReply(Delivery(consumer, mid, batch.first, 1, acquired))
         queue.replied(
             line_frames.number_at(frame, 0),
             reply,

@@ -19,7 +19,7 @@ from warren.errors import CorruptRecord
 from warren.log.batch import Batch
 from warren.node.remote import frames as line_frames
 from warren.queues.fifo import commands
-from warren.queues.fifo.effects import Delivery, Reply
+from warren.queues.fifo.effects import Delivery, PollReply, PurgeReply, Reply
 from warren.queues.links import IN_EXCLUSIVE_USE, Fetching, Link, Waiter
 from warren.queues.proxy import WINDOW_BYTES, WINDOW_MESSAGES
 from warren.queues.publishing import Publisher, PublishRun
@@ -397,7 +397,7 @@ class ServedQueue(Publisher, FlowControlled):
         writer = self.head(line_frames.REPLY)
         write_i64_le(writer, sequence)
         write_i64_le(writer, reply.code)
-        write_i64_le(writer, reply.a)
+        write_i64_le(writer, reply.count if isinstance(reply, PurgeReply) else 0)
         write_i64_le(writer, queue.ready_count())
         write_i64_le(writer, queue.consumer_count())
         return writer
@@ -431,7 +431,7 @@ class RemoteWaiter(Waiter):
         served = self._served
         if served.closed:
             return
-        delivery = reply.delivery
+        delivery = reply.delivery if isinstance(reply, PollReply) else None
         if delivery is None:
             served.line.send([served.reply(self._sequence, reply).getvalue()])
         else:

@@ -19,7 +19,7 @@ from warren.protocols.amqp091.polling import PollLink
 from warren.protocols.amqp091.replies import DirectReplies
 from warren.protocols.amqp091.transactions import Transaction
 from warren.queues.fifo.consumers import Limiter
-from warren.queues.fifo.effects import Reply
+from warren.queues.fifo.effects import PollReply, PurgeReply, Reply
 from warren.queues.links import IN_EXCLUSIVE_USE
 from warren.queues.queue import Queue
 from warren.routing.terms import is_integer_type, text_term, type_name
@@ -390,14 +390,16 @@ def answer(channel: Channel, pending: Pending, reply: Reply) -> None:
             channel.send(spec.BasicConsumeOk(pending.name))
     elif isinstance(request, spec.BasicGet):
         assert queue is not None
-        if reply.delivery is None:
+        delivery = reply.delivery if isinstance(reply, PollReply) else None
+        if delivery is None:
             channel.send(spec.BasicGetEmpty())
         else:
             pending.polls = True
-            PollLink(channel, pending, queue, reply.delivery, request.no_ack).resume()
+            PollLink(channel, pending, queue, delivery, request.no_ack).resume()
     elif isinstance(request, spec.QueuePurge):
         if not request.nowait:
-            channel.send(spec.QueuePurgeOk(int(reply.a)))
+            count = int(reply.count) if isinstance(reply, PurgeReply) else 0
+            channel.send(spec.QueuePurgeOk(count))
     elif isinstance(request, spec.TxCommit):
         channel.send(spec.TxCommitOk())
     elif isinstance(request, spec.TxRollback):

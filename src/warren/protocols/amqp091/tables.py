@@ -20,7 +20,7 @@ from warren.errors import Compacted
 from warren.limits import TABLE_READ_BYTES_MAX
 from warren.log.listener import RawReader
 from warren.ports import Work
-from warren.queues.fifo.effects import FENCED, UNKNOWN_GROUP, Reply
+from warren.queues.fifo.effects import UNKNOWN_GROUP, AcquireReply, FencedReply, LeaseReply, Reply
 from warren.queues.fifo.groups import Checkout
 from warren.queues.fifo.live import Gathering
 from warren.queues.fifo.pieces import Piece, count_of
@@ -117,9 +117,9 @@ def answer(channel: Channel, request: spec.Method, reply: Reply, pending: Pendin
     """
     if reply.code == UNKNOWN_GROUP:
         raise ChannelException(406, "unknown group: acquire it first")
-    if reply.code == FENCED:
+    if isinstance(reply, FencedReply):
         raise ChannelException(
-            406, f"fenced: another reader acquired this group (its epoch is {reply.a})"
+            406, f"fenced: another reader acquired this group (its epoch is {reply.epoch})"
         )
     queue = None if pending.queue is None else pending.queue.as_table()
     assert queue is not None, "the queue was asked as a table"
@@ -130,16 +130,19 @@ def answer(channel: Channel, request: spec.Method, reply: Reply, pending: Pendin
     elif isinstance(request, spec.TableCheckouts):
         _checkouts(channel, queue, request)
     elif isinstance(request, spec.TableAcquire):
-        channel.send(spec.TableAcquireOk(int(reply.a), int(reply.b)))
+        assert isinstance(reply, AcquireReply)
+        channel.send(spec.TableAcquireOk(int(reply.epoch), int(reply.settled)))
     elif isinstance(request, spec.TableCheckout):
+        assert isinstance(reply, LeaseReply)
         checkout = reply.checkout
         lists = [] if checkout is None else checkout.messages.freeze()
-        size = int(reply.b * queue.mean_message_bytes())
+        count = int(reply.count)
+        size = int(count * queue.mean_message_bytes())
         out = BytesWriter()
         write_i32_be(out, i32(count_of(lists)))
         for pieces in lists:
             _write_runs(out, pieces)
-        _send_with(channel, spec.TableCheckoutOk(int(reply.a), int(reply.b), size), out.getvalue())
+        _send_with(channel, spec.TableCheckoutOk(int(reply.number), count, size), out.getvalue())
     elif isinstance(request, spec.TableSettle):
         channel.send(spec.TableSettleOk())
     elif isinstance(request, spec.TableRelease):

@@ -35,22 +35,86 @@ class Delivery:
         self.acquired: i64 = acquired
 
 
-@final
 class Reply:
-    """A machine's answer to one command.
+    """A machine's answer to one command; where there is more to say, it is one of those below.
 
     Attributes:
         code: One of the constants above, or of `warren.queues.links`.
-        a, b, c: Numbers whose meaning the command defines.
     """
 
-    def __init__(self, code: i64 = 0, a: i64 = 0, b: i64 = 0, c: i64 = 0) -> None:
+    def __init__(self, code: i64 = OK) -> None:
         self.code: i64 = code
-        self.a: i64 = a
-        self.b: i64 = b
-        self.c: i64 = c
-        self.delivery: Delivery | None = None
-        self.checkout: Checkout | None = None
+
+
+@final
+class PollReply(Reply):
+    """The answer to a poll.
+
+    Attributes:
+        delivery: The message, None where none is ready.
+    """
+
+    def __init__(self, delivery: Delivery | None) -> None:
+        super().__init__()
+        self.delivery: Delivery | None = delivery
+
+
+@final
+class PurgeReply(Reply):
+    """The answer to a purge.
+
+    Attributes:
+        count: Messages that were ready and are gone.
+    """
+
+    def __init__(self, count: i64) -> None:
+        super().__init__()
+        self.count: i64 = count
+
+
+@final
+class AcquireReply(Reply):
+    """A consumer group was taken over.
+
+    Attributes:
+        epoch: The one that begins with this.
+        settled: The number of the last lease that was settled.
+    """
+
+    def __init__(self, epoch: i64, settled: i64) -> None:
+        super().__init__()
+        self.epoch: i64 = epoch
+        self.settled: i64 = settled
+
+
+@final
+class FencedReply(Reply):
+    """Another reader has taken the consumer group over.
+
+    Attributes:
+        epoch: That reader's.
+    """
+
+    def __init__(self, epoch: i64) -> None:
+        super().__init__(FENCED)
+        self.epoch: i64 = epoch
+
+
+@final
+class LeaseReply(Reply):
+    """The answer to a reader who wants a lease.
+
+    Attributes:
+        number: The lease's; where nothing is to be taken, the one behind which the reader looked.
+        count: Messages in it.
+        checkout: The lease, None where nothing is to be taken.
+    """
+
+    def __init__(self, number: i64, count: i64, checkout: Checkout | None) -> None:
+        super().__init__()
+        self.number: i64 = number
+        self.count: i64 = count
+        self.checkout: Checkout | None = checkout
 
 
 @final

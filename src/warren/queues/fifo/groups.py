@@ -12,7 +12,7 @@ from typing import final
 from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64
 
-from warren.queues.fifo.effects import FENCED, OK, UNKNOWN_GROUP, Reply
+from warren.queues.fifo.effects import UNKNOWN_GROUP, AcquireReply, FencedReply, Reply
 from warren.queues.fifo.pieces import Piece
 from warren.queues.fifo.ready import Ready
 from warren.queues.fifo.runs import RunQueue
@@ -151,20 +151,14 @@ class Readers:
         group.epoch += 1
         group.lease_ms = lease_ms
         group.seen_ms = now_ms
-        return Reply(OK, group.epoch, group.settled)
+        return AcquireReply(group.epoch, group.settled)
 
-    def find(self, name: str, epoch: i64, now_ms: i64, reply: Reply) -> Group | None:
-        """A group for the reader that has it; None, and `reply` says why, for any other."""
+    def refusal(self, name: str, epoch: i64) -> Reply | None:
+        """Why a reader may not act for a group; None if the reader is the one that has it."""
         group = self.groups.get(name)
         if group is None:
-            reply.code = UNKNOWN_GROUP
-            return None
-        if group.epoch != epoch:
-            reply.code = FENCED
-            reply.a = group.epoch
-            return None
-        group.seen_ms = now_ms
-        return group
+            return Reply(UNKNOWN_GROUP)
+        return None if group.epoch == epoch else FencedReply(group.epoch)
 
     def expired(self, name: str, seen_ms: i64, now_ms: i64) -> Group | None:
         """Fence the reader of a group whose lease ran out; None if it did not.

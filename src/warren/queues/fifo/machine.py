@@ -36,9 +36,11 @@ from warren.queues.fifo.effects import (
     DONE,
     MALFORMED,
     NO_EFFECTS,
-    OK,
     Delivery,
     Effects,
+    LeaseReply,
+    PollReply,
+    PurgeReply,
     Reply,
 )
 from warren.queues.fifo.entry import Command, Encoded, Enqueue, Meta
@@ -240,16 +242,17 @@ class Fifo:
             elif opcode == commands.DOWN:
                 self._down(read_i64_be(payload, at))
             elif opcode == commands.GET:
-                reply = Reply()
                 if at > start + 1:
                     # Whoever waits in line was there before, and this batch may have made room.
                     self._hand_out()
                 if session == 0 or session_of_consumer(read_i64_be(payload, at)) == session:
-                    reply.delivery = self._get(read_i64_be(payload, at))
+                    reply = PollReply(self._get(read_i64_be(payload, at)))
+                else:
+                    reply = PollReply(None)
             elif opcode == commands.PURGE:
                 if at > start + 1:
                     self._hand_out()
-                reply = Reply(OK, self._purge())
+                reply = PurgeReply(self._purge())
             elif opcode == commands.RESET:
                 self._reset()
             elif opcode == commands.GO_ON:
@@ -375,11 +378,12 @@ class Fifo:
             fenced = self.readers.expired(name, read_i64_be(payload, at), now_ms)
             if fenced is not None:
                 self._give_back(fenced)
-            return Reply()
-        reply = Reply()
-        group = self.readers.find(name, read_i64_be(payload, at), now_ms, reply)
-        if group is None:
-            return reply
+            return DONE
+        refusal = self.readers.refusal(name, read_i64_be(payload, at))
+        if refusal is not None:
+            return refusal
+        group = self.readers.groups[name]
+        group.seen_ms = now_ms
         if opcode == commands.GROUP_RELEASE:
             self._give_back(group)
         elif opcode == commands.GROUP_SETTLE:
@@ -389,16 +393,15 @@ class Fifo:
                 self._leave(messages.freeze(), messages.count)
         else:
             assert opcode == commands.CHECKOUT, opcode
-            self._checkout(
+            return self._checkout(
                 group,
                 read_i64_be(payload, at + 8),
                 read_i64_be(payload, at + 16),
                 read_i64_be(payload, at + 24),
-                reply,
             )
-        return reply
+        return DONE
 
-    def _checkout(self, group: Group, after: i64, rows_max: i64, up_to: i64, reply: Reply) -> None:
+    def _checkout(self, group: Group, after: i64, rows_max: i64, up_to: i64) -> Reply:
         """Replies the lowest open checkout above `after`, or takes a new one.
 
         A new one holds at most `rows_max` messages, none with a number above `up_to` (negative:
@@ -408,12 +411,9 @@ class Fifo:
         if checkout is None:
             checkout = group.take(self.ready, rows_max, up_to)
             if checkout is None:
-                reply.a = after
-                return
+                return LeaseReply(after, 0, None)
             self.held += checkout.messages.count
-        reply.a = checkout.number
-        reply.b = checkout.messages.count
-        reply.checkout = checkout
+        return LeaseReply(checkout.number, checkout.messages.count, checkout)
 
     # How messages go from one place to another.
 
