@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.replication.hosts import Frame, World
+from warren.errors import CorruptRecord
 from warren.replication import frames
 from warren.replication.feeding import APPEND_BYTES, BACKLOG_BYTES
 from warren.replication.throttle import BYTES_PER_MS
@@ -119,6 +120,26 @@ def test_what_the_link_has_to_take_first_holds_up_that_peer_alone() -> None:
     leader.member.go_on()
     world.settle()
     assert caught_up(world, "b")
+
+
+def test_what_cannot_be_read_is_told_to_the_node_and_sent_when_it_can() -> None:
+    world = behind(10)
+    leader = world.hosts["a"]
+    leader.forget_entries()
+    files = leader.disk.image()
+    path = max(files, key=lambda path: len(files[path].rstrip(b"\0")))
+    at = len(files[path]) // 2
+    leader.disk.flip(path, at, 0xFF)
+    world.join("a", "b")
+    world.settle()
+    for times in (1, 2):
+        assert [type(error) for error in leader.damage] == [CorruptRecord] * times
+        assert not caught_up(world, "b") and leader.later == times
+        leader.member.go_on()
+        world.settle()
+    leader.disk.flip(path, at, 0xFF)
+    leader.member.go_on()
+    steps(world)
 
 
 def test_what_was_compacted_while_it_was_to_be_read_is_replaced_by_a_snapshot() -> None:

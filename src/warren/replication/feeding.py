@@ -39,7 +39,8 @@ class Feeding:
         self._reading: list[str] = []
         """Peers for whom entries are being read."""
         self._held_up: list[str] = []
-        """Peers whose links are to take what is queued first."""
+        """Peers that are fed again in a moment: what is queued for them is to be sent first, or a
+        read for them has failed."""
         self._read: dict[str, list[Batch]] = {}
         """What was read for a peer and is to be sent next."""
 
@@ -94,7 +95,7 @@ class Feeding:
                 raft.takes_long(node, size // BYTES_PER_MS, member.host.monotonic_ms())
 
     def go_on(self, member: Member) -> None:
-        """Feed peers again whose links were to take what was queued first."""
+        """Feed peers again that were left for a moment."""
         held_up = self._held_up
         self._held_up = []
         for node in held_up:
@@ -108,8 +109,11 @@ class Feeding:
         if member.stopped:
             return
         if error is not None and not isinstance(error, Compacted):
-            # Asked for again when the peer's answer is overdue, if this member leads still.
             member.host.damaged(member, error)
+            # Tried again in a moment, if this member leads still: Raft has offered these entries,
+            # and waits until they are sent.
+            self._held_up.append(node)
+            member.host.go_on_later(member)
             return
         if batches:
             self._read[node] = batches
