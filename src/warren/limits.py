@@ -78,6 +78,10 @@ TICK_GROUPS_MAX: Final = 512
 #: a change waits for four disks at most and an election for four answers.
 TABLES_VOTERS_MAX: Final = 7
 
+#: Queues that one turn treats of those that a node is taken out of, or gets other copies of: each
+#: costs some 30 microseconds, with what the node has to do about it.
+QUEUES_AT_ONCE_MAX: Final = 256
+
 #: Groups about which a node asks another one in one message, for operators: answering costs about a
 #: microsecond each.
 GROUPS_ASKED_MAX: Final = 1_024

@@ -7,6 +7,7 @@ import pytest
 
 from tests.metadata.cluster import UIDS, Cluster, names, shown
 from warren.errors import ClusterError, Refusal
+from warren.limits import QUEUES_AT_ONCE_MAX
 from warren.metadata import commands
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.node_checks import check_add_node, check_remove_node
@@ -308,3 +309,42 @@ def test_who_may_go() -> None:
     assert cluster.apply(check_remove_node(machine, "b", False, force=True)).nodes_changed
     with pytest.raises(Refusal, match="^PRECONDITION.* - node 'a' is the only one of the cluster"):
         check_remove_node(machine, "a", False, force=True)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        commands.RemoveNode("b", True),
+        commands.ReplaceNode("b", UIDS["b"], b"x" * 16, "b.example", 1, 9),
+    ],
+)
+def test_what_a_node_s_change_does_to_very_many_queues_is_done_in_parts(
+    command: commands.Command,
+) -> None:
+    """To the same tables; nothing comes between, and each queue has its part once."""
+    clusters = [Cluster("a", "b", "c"), Cluster("a", "b", "c")]
+    whole, parts = (cluster.machine for cluster in clusters)
+    for cluster in clusters:
+        cluster.apply(commands.DeclareVhost("empty"))
+        for number in range(QUEUES_AT_ONCE_MAX // 2):
+            cluster.declare(f"all{number}", "a", "ABC")
+            cluster.declare(f"alone{number}", "b", "Bac")
+            cluster.declare(f"others{number}", "a", "AC")
+            cluster.declare(f"classic{number}", "b")
+    index = int(whole.applied_index) + 1
+    assert whole.state_hash() == parts.state_hash()
+    outcomes = [parts.begin(index, command)]
+    assert outcomes[0].nodes_changed
+    while parts.unfinished():
+        with pytest.raises(AssertionError, match="the command before is applied"):
+            parts.begin(index + 1, commands.Barrier())
+        outcomes.append(parts.go_on())
+        assert not outcomes[-1].nodes_changed
+    outcome = whole.apply(index, command)
+    assert whole.state_hash() == parts.state_hash()
+    sizes = [len(part.members_changed) + len(part.deleted_queues) for part in outcomes]
+    assert len(sizes) >= 3 and max(sizes) <= QUEUES_AT_ONCE_MAX
+    for kind in ("members_changed", "deleted_queues"):
+        done = [queue.name for part in outcomes for queue in getattr(part, kind)]
+        assert done == [queue.name for queue in getattr(outcome, kind)]
+    assert sum(sizes) >= QUEUES_AT_ONCE_MAX

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from typing import final
+
 import pytest
 
 import warren
@@ -14,6 +17,9 @@ from warren.limits import (
 )
 from warren.log.batch import KIND_MESSAGES
 from warren.log.log import Log
+from warren.metadata import machine as metadata_machine
+from warren.metadata.commands import RemoveNode
+from warren.metadata.outcome import Change, Outcome
 from warren.node import beginnings
 from warren.node import tables as tables_module
 from warren.node.cluster import dispatch as cluster
@@ -227,6 +233,96 @@ def test_a_turn_puts_few_of_many_changes_in_force(monkeypatch: pytest.MonkeyPatc
     pair.until(lambda: pair.b.node.ready and queues_of(pair.b) == MANY)
     assert max(grown) == TURN_CHANGES_MAX
     assert pair.a.node.tables.machine.state_hash() == pair.b.node.tables.machine.state_hash()
+
+
+@final
+class Removed(Change):
+    """Waits for a node to be removed."""
+
+    def __init__(self) -> None:
+        self.done = False
+
+    def applied(self, outcome: Outcome) -> None:
+        """It is."""
+        assert outcome.nodes_changed and not self.done
+        self.done = True
+
+
+FEW = 8
+
+
+def many_of_b(monkeypatch: pytest.MonkeyPatch) -> Pair:
+    """Three nodes; b has more queues of its own than are treated in a turn, and is gone."""
+    monkeypatch.setattr(metadata_machine, "QUEUES_AT_ONCE_MAX", FEW)
+    pair = Pair()
+    pair.add("c")
+    client = pair.b.client()
+    for number in range(8 * FEW):
+        client.declare(f"q{number}")
+    pair.until(lambda: queues_of(pair.a) == 8 * FEW)
+    pair.b.kill()
+    return pair
+
+
+@pytest.mark.skipif(warren.COMPILED, reason="a bound is changed in uncompiled code only")
+def test_queues_of_a_node_that_is_removed_go_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes behind in the log waits, as does a snapshot, and then is done."""
+    pair = many_of_b(monkeypatch)
+    tables = pair.a.node.tables
+    client = pair.a.client()
+    removed = Removed()
+    turn = Pair.turn
+    left: list[int] = []
+    between = 0
+
+    def one_turn(self: Pair, station: Station) -> None:
+        """At most one, so that what each does is seen."""
+        nonlocal between
+        if station is not self.a:
+            turn(self, station)
+            return
+        station.node.turn()
+        left.append(queues_of(station))
+        if tables.unfinished():
+            between += 1
+            assert not removed.done and tables.machine.queue("/", "behind") is None
+            assert tables.member().applies_later() and tables.snapshot() == 0
+
+    monkeypatch.setattr(Pair, "turn", one_turn)
+    tables.submit(RemoveNode("b", True), removed)
+    client.send(spec.QueueDeclare(0, "behind", False, True, False, False, False, {}))
+    pair.until(lambda: len(client.methods) > 0)
+    assert isinstance(client.methods[-1], spec.QueueDeclareOk)
+    assert removed.done and between > 0 and queues_of(pair.a) == 1
+    # The first ones go when the change is committed, and then some in each turn.
+    assert all(a - b <= 2 * FEW for a, b in pairwise(left))
+    others = pair.stations["c"].node.tables
+    pair.until(lambda: others.machine.applied_index == tables.machine.applied_index)
+    assert tables.machine.state_hash() == others.machine.state_hash()
+    assert tables.snapshot() > 0
+
+
+@pytest.mark.skipif(warren.COMPILED, reason="a bound is changed in uncompiled code only")
+def test_a_node_dies_while_queues_of_another_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes on with tables from which all of them are gone."""
+    pair = many_of_b(monkeypatch)
+    removed = Removed()
+    pair.a.node.tables.submit(RemoveNode("b", True), removed)
+    while queues_of(pair.a) == 8 * FEW:
+        for station in (pair.a, pair.stations["c"]):
+            station.executor.step()
+            station.node.turn()
+        for key in list(pair.links):
+            pair.carry(*key)
+        pair.clock.advance(1)
+    assert pair.a.node.tables.unfinished() and not removed.done
+    pair.a.kill()
+    pair.a.start()
+    pair.until(lambda: pair.a.node.ready)
+    machines = [pair.stations[name].node.tables.machine for name in "ac"]
+    pair.until(lambda: machines[0].applied_index == machines[1].applied_index)
+    assert queues_of(pair.a) == 0
+    assert machines[0].state_hash() == machines[1].state_hash()
 
 
 @pytest.mark.skipif(warren.COMPILED, reason="calls are counted in uncompiled code only")

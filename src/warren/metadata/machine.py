@@ -20,6 +20,7 @@ import msgspec
 from mypy_extensions import i64
 
 from warren.errors import StorageError
+from warren.limits import QUEUES_AT_ONCE_MAX
 from warren.metadata.changes import (
     add_binding,
     add_exchange,
@@ -59,6 +60,8 @@ from warren.metadata.commands import (
     Unbind,
 )
 from warren.metadata.membership import (
+    Passage,
+    Round,
     add_node,
     first_leader,
     is_late,
@@ -131,6 +134,8 @@ class MetadataMachine:
         self.vhosts: dict[str, VhostRecord] = {}
         self.users: dict[str, UserRecord] = {}
         self.applied_index: i64 = 0
+        self._round: Round | None = None
+        """What the last command has yet to do."""
 
     # --- reading --------------------------------------------------------------------------------
 
@@ -169,6 +174,14 @@ class MetadataMachine:
         Args:
             index: Its log index; commands come in the order of the log.
         """
+        outcome = self.begin(index, command)
+        while self.unfinished():
+            self._go_on(outcome)
+        return outcome
+
+    def begin(self, index: i64, command: Command) -> Outcome:
+        """The same, of which `go_on` does what one turn does not all of."""
+        assert self._round is None, "the command before is applied"
         outcome = Outcome()
         if isinstance(command, DeclareQueue):
             self._declare_queue(command, outcome)
@@ -185,7 +198,31 @@ class MetadataMachine:
         elif not self._apply_about_nodes(index, command, outcome):
             self._apply_administration(command, outcome)
         self.applied_index = index
+        if self._round is not None:
+            self._go_on(outcome)
         return outcome
+
+    def unfinished(self) -> bool:
+        """Whether the last command is not all applied: not the next, and no snapshot before it."""
+        return self._round is not None
+
+    def go_on(self) -> Outcome:
+        """Apply the next part of the last command; gives what that did."""
+        outcome = Outcome()
+        self._go_on(outcome)
+        return outcome
+
+    def _go_on(self, outcome: Outcome) -> None:
+        going = self._round
+        assert going is not None, "there is more to do"
+        going.go_on(outcome, QUEUES_AT_ONCE_MAX)
+        if going.over:
+            self._round = None
+
+    def _pass(self, passage: Passage | None) -> None:
+        """Have something done to all queues."""
+        if passage is not None:
+            self._round = Round(self.vhosts, passage)
 
     def _apply_about_nodes(self, index: i64, command: Command, outcome: Outcome) -> bool:
         """Whether it was such a command."""
@@ -196,9 +233,9 @@ class MetadataMachine:
         elif isinstance(command, AddNode):
             add_node(self.nodes, command, outcome)
         elif isinstance(command, RemoveNode):
-            remove_node(self.nodes, self.vhosts, command, outcome)
+            self._pass(remove_node(self.nodes, self.vhosts, command, outcome))
         elif isinstance(command, ReplaceNode):
-            replace_node(self.nodes, self.vhosts, index, command, outcome)
+            self._pass(replace_node(self.nodes, index, command, outcome))
         elif isinstance(command, NodeSeen):
             node_seen(self.nodes, command, outcome)
         elif isinstance(command, NodeMoved):
@@ -430,6 +467,7 @@ class MetadataMachine:
         Raises:
             StorageError: A later version of Warren wrote it.
         """
+        assert self._round is None, "the last command is applied"
         state: list[Any] = msgspec.msgpack.decode(data)
         if state[0] != SNAPSHOT_VERSION:
             raise StorageError(

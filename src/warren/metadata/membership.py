@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from mypy_extensions import i64
+from abc import abstractmethod
+from typing import final
+
+from mypy_extensions import i64, trait
 
 from warren.ids import life_of, of_life
 from warren.metadata.changes import remove_exchange, remove_queue
@@ -60,41 +63,112 @@ def node_with(nodes: dict[str, NodeRecord], uid: bytes) -> NodeRecord | None:
     return None
 
 
-def replace_node(
-    nodes: dict[str, NodeRecord],
-    vhosts: dict[str, VhostRecord],
-    index: i64,
-    command: ReplaceNode,
-    outcome: Outcome,
-) -> None:
-    """Apply `ReplaceNode`.
+@trait
+class Passage:
+    """What a command about a node does to queues, one after the other: there may be very many."""
 
-    Each of its copies is another one from now on, which begins with nothing, so that what the old
-    one acknowledged is not counted on. Of a queue that has its only voter there, the others begin
-    anew: they may be ahead of the one that counts.
+    @abstractmethod
+    def treat(self, tables: VhostRecord, queue: QueueRecord, outcome: Outcome) -> None:
+        """Do it to one queue of a vhost."""
+
+
+@final
+class Round:
+    """A passage through all queues there were when it began, in the order of the tables.
+
+    Attributes:
+        over: Whether it is through.
     """
+
+    def __init__(self, vhosts: dict[str, VhostRecord], passage: Passage) -> None:
+        self._passage: Passage = passage
+        self._vhosts: list[VhostRecord] = list(vhosts.values())
+        self._vhosts.reverse()
+        self._queues: list[QueueRecord] = []
+        """Those of the last vhost, in reverse order."""
+        self._tables: VhostRecord | None = None
+        self.over: bool = False
+
+    def go_on(self, outcome: Outcome, count: i64) -> None:
+        """Treat so many more queues."""
+        while count > 0:
+            tables = self._tables
+            if tables is None or not self._queues:
+                if not self._vhosts:
+                    self.over = True
+                    return
+                tables = self._vhosts.pop()
+                self._tables = tables
+                self._queues = list(tables.queues.values())
+                self._queues.reverse()
+                count -= 1
+                continue
+            self._passage.treat(tables, self._queues.pop(), outcome)
+            count -= 1
+        self.over = not self._queues and not self._vhosts
+
+
+@final
+class Renewal(Passage):
+    """Gives the copies on a node new incarnations.
+
+    Each is another one from now on, which begins with nothing, so that what the old one
+    acknowledged is not counted on. Of a queue that has its only voter there, the others begin anew:
+    they may be ahead of the one that counts.
+    """
+
+    def __init__(self, name: str, index: i64) -> None:
+        self._name: str = name
+        self._index: i64 = index
+        self._copies: i64 = 0
+
+    def treat(self, tables: VhostRecord, queue: QueueRecord, outcome: Outcome) -> None:
+        """Renew the copy of one queue, or the others."""
+        if queue.member_on(self._name) is None:
+            return
+        alone = _votes_only_on(queue, self._name)
+        members: list[MemberRecord] = []
+        for member in queue.members:
+            if (member.node == self._name) != alone:
+                self._copies += 1
+                # No life of a node begins at this index, so that nobody else gives such numbers.
+                incarnation = of_life(self._index, self._copies)
+                member = MemberRecord(member.node, incarnation, member.voter)
+            members.append(member)
+        replace_members(tables, queue, members, outcome)
+
+
+@final
+class Removal(Passage):
+    """Takes a node out of the queues, and deletes those that no other node could lead."""
+
+    def __init__(self, name: str) -> None:
+        self._name: str = name
+
+    def treat(self, tables: VhostRecord, queue: QueueRecord, outcome: Outcome) -> None:
+        """Take it out of one queue."""
+        left = [member for member in queue.members if member.node != self._name]
+        if votes_somewhere(left):
+            if len(left) < len(queue.members):
+                replace_members(tables, queue, left, outcome)
+        elif queue.members or queue.node == self._name:
+            # Nobody could ever lead it again.
+            remove_queue(tables, queue, outcome)
+
+
+def replace_node(
+    nodes: dict[str, NodeRecord], index: i64, command: ReplaceNode, outcome: Outcome
+) -> Passage | None:
+    """Apply `ReplaceNode`; gives what it does to queues, if anything."""
     node = nodes.get(command.name)
     if node is None or node.uid != command.former_uid or node_with(nodes, command.uid) is not None:
-        return
+        return None
     nodes[command.name] = NodeRecord(
         command.name, command.uid, command.host, command.port, command.incarnation
     )
     outcome.changed = True
     outcome.nodes_changed = True
-    # No life of a node begins at this index, so that nobody else gives such numbers.
-    copies: i64 = 0
-    for tables in vhosts.values():
-        for queue in tables.queues.values():
-            if queue.member_on(command.name) is None:
-                continue
-            alone = _votes_only_on(queue, command.name)
-            members: list[MemberRecord] = []
-            for member in queue.members:
-                if (member.node == command.name) != alone:
-                    copies += 1
-                    member = MemberRecord(member.node, of_life(index, copies), member.voter)
-                members.append(member)
-            replace_members(tables, queue, members, outcome)
+    return Renewal(command.name, index)
 
 
 def node_seen(nodes: dict[str, NodeRecord], command: NodeSeen, outcome: Outcome) -> None:
@@ -181,28 +255,20 @@ def remove_node(
     vhosts: dict[str, VhostRecord],
     command: RemoveNode,
     outcome: Outcome,
-) -> None:
-    """Apply `RemoveNode`: a node goes, with the queues that no other node could lead."""
+) -> Passage | None:
+    """Apply `RemoveNode`: a node goes; gives what it does to queues, if anything."""
     name = command.name
     if name not in nodes or len(nodes) == 1:
-        return
+        return None
     if command.uid and command.uid != nodes[name].uid:
         # Decided when another one bore the name, and long on its way.
-        return
+        return None
     if not command.force and last_voters(vhosts, name):
-        return
+        return None
     del nodes[name]
     outcome.changed = True
     outcome.nodes_changed = True
-    for tables in vhosts.values():
-        for queue in list(tables.queues.values()):
-            left = [member for member in queue.members if member.node != name]
-            if votes_somewhere(left):
-                if len(left) < len(queue.members):
-                    replace_members(tables, queue, left, outcome)
-            elif queue.members or queue.node == name:
-                # Nobody could ever lead it again.
-                remove_queue(tables, queue, outcome)
+    return Removal(name)
 
 
 def last_voters(vhosts: dict[str, VhostRecord], name: str) -> list[QueueRecord]:

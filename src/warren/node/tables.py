@@ -104,6 +104,7 @@ class Tables(Machine):
 
     def __init__(self, node: Node) -> None:
         self.machine: MetadataMachine = MetadataMachine()
+        self._unfinished: Unfinished | None = None
         self._anew: MetadataMachine | None = None
         """What has been told of a log that began anew and is behind `machine`."""
         self.authority: Authority = Authority(self.machine)
@@ -435,15 +436,30 @@ class Tables(Machine):
             command = self._logged(batch.index, batch.body())
         anew = self._anew
         if anew is None:
-            outcome = self.machine.apply(batch.index, command)
+            outcome = self.machine.begin(batch.index, command)
             self._check_version()
             self._act(outcome, batch.index)
+            if self.machine.unfinished():
+                self._unfinished = Unfinished(origin, outcome)
+                return
         else:
             outcome = anew.apply(batch.index, command)
             if anew.applied_index >= self.machine.applied_index:
                 self.restore(anew.snapshot())
-        if isinstance(origin, Submitted) and origin.change is not None:
-            origin.change.applied(outcome)
+        _tell(origin, outcome)
+
+    def unfinished(self) -> bool:
+        """Whether there is more to do of the last change, as one of a node with many queues."""
+        return self._unfinished is not None
+
+    def apply_rest(self) -> None:
+        """Put the next part of the last change in force."""
+        unfinished = self._unfinished
+        assert unfinished is not None, "the member asks before"
+        self._act(self.machine.go_on(), self.machine.applied_index)
+        if not self.machine.unfinished():
+            self._unfinished = None
+            _tell(unfinished.origin, unfinished.outcome)
 
     def _logged(self, index: i64, payload: bytes) -> commands.Command:
         """The command of an entry; one without effect for what is none.
@@ -469,6 +485,8 @@ class Tables(Machine):
 
     def restore(self, state: bytes) -> None:
         """Go on from a leader's snapshot: queues come and go by the difference."""
+        while self._unfinished is not None:
+            self.apply_rest()
         if self.machine.nodes and state == self.first_state():
             # Begun anew. What is here stays in force, for clients too, until the log has told as
             # much again (R-15).
@@ -530,8 +548,7 @@ class Tables(Machine):
 
     def skipped(self, origin: object | None) -> None:
         """A change is part of a snapshot: in force, as far as it could be."""
-        if isinstance(origin, Submitted) and origin.change is not None:
-            origin.change.applied(Outcome())
+        _tell(origin, Outcome())
 
     def abandoned(self, origin: object | None) -> None:
         """The tables are never gone."""
@@ -983,6 +1000,21 @@ class Submitted:
     def __init__(self, command: commands.Command, change: Change | None) -> None:
         self.command: commands.Command = command
         self.change: Change | None = change
+
+
+@final
+class Unfinished:
+    """A change that is in force in part, and what the first part came to."""
+
+    def __init__(self, origin: object | None, outcome: Outcome) -> None:
+        self.origin: object | None = origin
+        self.outcome: Outcome = outcome
+
+
+def _tell(origin: object | None, outcome: Outcome) -> None:
+    """Who wanted a change is told that it is in force."""
+    if isinstance(origin, Submitted) and origin.change is not None:
+        origin.change.applied(outcome)
 
 
 @final

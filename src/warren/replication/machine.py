@@ -31,6 +31,13 @@ class Machine:
     def apply(self, batch: Batch, origin: object | None) -> None:
         """An entry is committed; `origin` is what this node submitted with it, if it did."""
 
+    def unfinished(self) -> bool:
+        """Whether the last entry is not all applied: until then there is no next, and no state."""
+        return False
+
+    def apply_rest(self) -> None:
+        """Apply the next part of the last entry; once in a turn."""
+
     @abstractmethod
     def state(self) -> bytes:
         """Its state as of the last entry applied."""

@@ -81,7 +81,8 @@ class Member(Proposer, GroupOwner):
         snapshots: Those it takes, and a leader's.
         observing: Nodes that hold nothing of the group, as far as this member feeds them.
         dirty: Whether `work` is due.
-        lot: So many entries the machine is given in one turn; 0 for all that there are.
+        lot: So many entries the machine is given in one turn; 0 for all that there are. A machine
+            that does not apply each at once is given them in lots.
     """
 
     def __init__(
@@ -507,17 +508,24 @@ class Member(Proposer, GroupOwner):
     def apply_more(self) -> None:
         """In the next turn: let the machine have what it was not given at once."""
         self._room = self.lot
+        if self.lot > 0 and self.machine.unfinished():
+            self.machine.apply_rest()
         self._apply()
         if self.observing.watchers:
             self.observing.feed(self)
 
     def applies_later(self) -> bool:
         """Whether some of what is committed waits for a turn."""
+        if self.lot > 0 and self.machine.unfinished():
+            return True
         return len(self._entries) > 0 and self._entries[0].index <= self._committed
 
     def _apply(self) -> None:
         entries = self._entries
         machine = self.machine
+        if self.lot > 0 and machine.unfinished():
+            self.host.apply_later(self)
+            return
         while entries and entries[0].index <= self._committed and not self.stopped:
             if self.lot > 0:
                 if self._room <= 0:
@@ -536,6 +544,9 @@ class Member(Proposer, GroupOwner):
                 if session == self.proposals.session:
                     origin = self.proposals.applied(batch.sequence)
             machine.apply(batch, origin)
+            if self.lot > 0 and machine.unfinished():
+                self.host.apply_later(self)
+                return
 
     def _apply_own(self, batch: Batch) -> None:
         closed = closed_sessions(batch)

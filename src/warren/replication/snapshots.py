@@ -113,6 +113,8 @@ class Snapshots:
         return len(payload)
 
     def _may_be_taken(self, member: Member, at_once: bool) -> bool:
+        if member.machine.unfinished():
+            return False
         applied = member.applied_index
         # Right behind a start the machine may have what Raft does not know to be committed yet;
         # the log asks again.
