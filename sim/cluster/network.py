@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Final, final
 
 from sim.cluster.schedule import MS
 from sim.model import Violation
-from warren.node.cluster.dispatch import PONG
 from warren.ports import PeerHello, PeerListener
 from warren.protocols.peer import refusal as codes
-from warren.replication.frames import HEAD_BYTES, RAFT
+from warren.replication.frames import HEAD_BYTES
+from warren.replication.kinds import PONG, RAFT
 
 if TYPE_CHECKING:
     from sim.cluster.site import Site

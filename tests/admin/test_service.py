@@ -34,8 +34,8 @@ from warren.errors import (
     Refusal,
 )
 from warren.limits import GROUPS_ASKED_MAX
-from warren.node.cluster.queue_members import WHO_LEADS
 from warren.protocols.broker import Login
+from warren.replication.kinds import WHO_LEADS
 from warren.vhost.pending import QueueDeclared, Result
 from warren.vhost.requests import DeclareQueueRequest
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.node.pair import Client, Pair, sealed
 from warren.node.remote import frames as line_frames
-from warren.replication import frames
+from warren.replication import kinds
 from warren.wire.amqp091 import spec
 
 QUEUE = "orders"
@@ -29,8 +29,8 @@ class Flip:
         return message[:at] + bytes([message[at] ^ 1 << at % 8]) + message[at + 1 :]
 
 
-TO_THE_QUEUE = (frames.PROPOSE, line_frames.MESSAGES, line_frames.COMMANDS)
-TO_THE_CLIENT = (line_frames.DELIVER, line_frames.STORED, line_frames.REPLY)
+TO_THE_QUEUE = (kinds.PROPOSE, kinds.MESSAGES, kinds.COMMANDS)
+TO_THE_CLIENT = (kinds.DELIVER, kinds.STORED, kinds.REPLY)
 
 
 def used_from_afar(kind: str) -> tuple[Pair, Client]:
@@ -52,12 +52,12 @@ def used_from_afar(kind: str) -> tuple[Pair, Client]:
 @pytest.mark.parametrize("kind", TO_THE_QUEUE + TO_THE_CLIENT)
 def test_a_flipped_bit_ends_the_link_and_nothing_else(kind: int, at: int) -> None:
     """Only batches and Raft's messages had checksums; a flipped body was stored and delivered."""
-    pair, client = used_from_afar("quorum" if kind == frames.PROPOSE else "classic")
+    pair, client = used_from_afar("quorum" if kind == kinds.PROPOSE else "classic")
     link = ("b", "a") if kind in TO_THE_QUEUE else ("a", "b")
     flip = Flip(kind, at)
     pair.damage[link] = flip
     reader = pair.b.client()
-    if kind in (line_frames.COMMANDS, line_frames.REPLY, line_frames.DELIVER):
+    if kind in (kinds.COMMANDS, kinds.REPLY, kinds.DELIVER):
         reader.send(spec.BasicConsume(0, QUEUE, "", False, False, False, False, {}))
     # What is refused because the line went is published again, as a client does.
     wanted = list(BODIES)
@@ -80,7 +80,7 @@ def test_a_flipped_bit_ends_the_link_and_nothing_else(kind: int, at: int) -> Non
 def test_a_line_of_a_huge_number_shuts_the_pairs_line_while_the_link_lasts_only() -> None:
     """It stayed shut until one of the nodes started again."""
     pair, client = used_from_afar("classic")
-    huge = line_frames.line_head(line_frames.OPEN, 0, (1 << 63) - 1).getvalue()
+    huge = line_frames.line_head(kinds.OPEN, 0, (1 << 63) - 1).getvalue()
     pair.a.listener.received("b", sealed(huge))
     pair.cut("b", "a")
     pair.until(pair.usable)

@@ -23,12 +23,13 @@ from warren.metadata.outcome import Change, Outcome
 from warren.node import beginnings
 from warren.node import tables as tables_module
 from warren.node.cluster import dispatch as cluster
-from warren.node.cluster.disks import BEHIND, PING, PING_BYTES
+from warren.node.cluster.disks import BEHIND, PING_BYTES
 from warren.node.tables import METADATA_GROUP
 from warren.protocols.amqp091.connection import Connection
 from warren.raft.raft import Raft
 from warren.replication import frames
 from warren.replication.client_sessions import ClientSessions
+from warren.replication.kinds import PING
 from warren.replication.member import Member
 from warren.wire.amqp091 import spec
 

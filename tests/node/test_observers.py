@@ -8,6 +8,7 @@ import pytest
 
 from tests.node.pair import Client, Pair, Station, sealed
 from warren.node.cluster.observers import REST_MS
+from warren.replication import kinds
 from warren.replication import observing_frames as said
 from warren.replication.frames import SEAL_BYTES
 from warren.replication.observer import Observer
@@ -228,7 +229,7 @@ def test_it_is_read_as_a_table() -> None:
     assert client.rows[1].count(b"WRB1") >= 1
 
 
-@pytest.mark.parametrize("kind", (said.FEED, said.STATE, said.BODIES))
+@pytest.mark.parametrize("kind", (kinds.FEED, kinds.STATE, kinds.BODIES))
 def test_damage_on_the_way_ends_the_link_and_nothing_else(kind: int) -> None:
     pair, client = held_by_a()
     damaged: list[bytes] = []
@@ -255,7 +256,7 @@ def test_a_count_that_is_not_what_was_committed_is_noticed() -> None:
     changed: list[bytes] = []
 
     def more(message: bytes) -> bytes:
-        if message[0] == said.FEED and b"WRB1" in message and not changed:
+        if message[0] == kinds.FEED and b"WRB1" in message and not changed:
             changed.append(message)
             at = message.index(b"WRB1") + 40
             first = int.from_bytes(message[at : at + 8], "little") + 1
@@ -282,7 +283,7 @@ def test_a_state_that_means_nothing_harms_its_link_only(seed: int) -> None:
 
     def harm(message: bytes) -> bytes:
         nonlocal harmed
-        if message[0] != said.STATE or harmed == 3:
+        if message[0] != kinds.STATE or harmed == 3:
             return message
         harmed += 1
         at = random.randrange(said.STATE_BYTES, len(message) - SEAL_BYTES)

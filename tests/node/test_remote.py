@@ -11,6 +11,7 @@ from warren.node.node import NodeLogListener
 from warren.node.remote import frames as line_frames
 from warren.node.remote.serving import BACKLOG_BYTES
 from warren.queues.proxy import FLOW_BYTES, WINDOW_BYTES
+from warren.replication import kinds
 from warren.replication.feeding import BACKLOG_BYTES as SENT_BYTES
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.table import Table
@@ -669,7 +670,7 @@ def test_frames_of_a_line_that_is_no_more_are_ignored() -> None:
     pair.cut("a", "b")
     pair.until(pair.usable)
     group = pair.a.queue("q").group_id
-    head = line_frames.line_head(line_frames.MESSAGES, group, old).getvalue()
+    head = line_frames.line_head(kinds.MESSAGES, group, old).getvalue()
     late = head + struct.pack("<qBII", 1, 1, 1, 1) + b"x"
     pair.a.listener.received("b", sealed(late))
     pair.settle()
@@ -687,7 +688,7 @@ def test_answers_of_a_line_that_is_no_more_confirm_nothing() -> None:
     client.publish("q", b"not safe")
     pair.settle(4)
     group = pair.a.queue("q").group_id
-    stored = line_frames.line_head(line_frames.STORED, group, old).getvalue()
+    stored = line_frames.line_head(kinds.STORED, group, old).getvalue()
     pair.b.listener.received("a", sealed(stored + struct.pack("<qB", 1, 0)))
     pair.settle(4)
     assert not client.acked
@@ -722,7 +723,7 @@ def test_what_comes_for_a_queue_that_never_comes_is_refused() -> None:
 
 def test_a_damaged_frame_is_told_and_dropped() -> None:
     pair, client = with_queue()
-    for kind in range(line_frames.OPEN, line_frames.CLOSE + 1):
+    for kind in range(kinds.OPEN, kinds.CLOSE + 1):
         for number in (0, int(pair.a.node.remotes._serving("b").number)):
             for size in range(0, 40, 3):
                 head = line_frames.line_head(kind, pair.a.queue("q").group_id, number).getvalue()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.node.pair import Pair
-from warren.replication import frames
+from warren.replication.kinds import FIRST_OF_GROUP
 from warren.wire.amqp091 import spec
 
 QUEUES = 40
@@ -33,7 +33,7 @@ def test_idle_groups_say_nothing(seed: int) -> None:
     pair.carry = watched  # type: ignore[method-assign]
     pair.settle(STEPS)
     assert kinds, "nodes that say nothing at all take each other to be dead"
-    assert max(kinds) < frames.RAFT
+    assert max(kinds) < FIRST_OF_GROUP
     for station in (pair.a, pair.b):
         members = station.node.cluster.members.values()
         assert len(members) == QUEUES + 1

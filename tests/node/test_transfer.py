@@ -19,7 +19,8 @@ from warren.node.tables import METADATA_GROUP
 from warren.raft import wire
 from warren.raft.effects import AcceptSnapshot, SendSnapshot
 from warren.raft.messages import SnapshotOffer
-from warren.replication.frames import HEAD_BYTES, SEAL_BYTES, SNAPSHOT, raft_frame
+from warren.replication.frames import HEAD_BYTES, SEAL_BYTES, raft_frame
+from warren.replication.kinds import SNAPSHOT
 from warren.replication.member import Member
 from warren.replication.raft_entries import RAFT_SESSION
 from warren.replication.wrapping import wrap_head

@@ -14,7 +14,6 @@ from warren.protocols.peer import refusal as codes
 from warren.protocols.peer.complaints import Complaints
 from warren.protocols.peer.framing import (
     COPY_BYTES_MAX,
-    LANE_KIND,
     PART_BYTES,
     PART_FLAG,
     PARTED_BYTES_MAX,
@@ -24,6 +23,7 @@ from warren.protocols.peer.framing import (
     MessageWriter,
 )
 from warren.protocols.peer.handshake import DONE, REFUSED
+from warren.replication.kinds import FIRST_OF_GROUP
 
 MESSAGES = st.lists(st.lists(st.binary(max_size=40), min_size=1, max_size=4), max_size=12)
 FUZZ_INPUTS = 100_000
@@ -137,7 +137,9 @@ SMALL = 40
 
 def about(lane: int, number: int, size: int) -> bytes:
     """A message of a lane, with a number; a large one if it is long enough."""
-    return bytes([LANE_KIND]) + lane.to_bytes(8, "little") + number.to_bytes(4, "little") * size
+    return (
+        bytes([FIRST_OF_GROUP]) + lane.to_bytes(8, "little") + number.to_bytes(4, "little") * size
+    )
 
 
 @settings(max_examples=60)

@@ -20,7 +20,7 @@ from warren.queues.queue import Host as Throttled
 from warren.raft.effects import AcceptSnapshot, SendSnapshot
 from warren.raft.members import Member as Copy
 from warren.raft.raft import Options
-from warren.replication import frames
+from warren.replication import frames, kinds
 from warren.replication.hard_state import HardState
 from warren.replication.host import MemberHost
 from warren.replication.machine import NoMachine
@@ -158,7 +158,7 @@ class FakeHost(MemberHost):
     def send(self, node: str, message: list[bytes]) -> bool:
         if (self.name, node) in self.world.cut:
             return False
-        if message[0][0] != frames.RAFT:
+        if message[0][0] != kinds.RAFT:
             frames.seal(message)
         self.world.frames.append((self.name, node, b"".join(message)))
         return True

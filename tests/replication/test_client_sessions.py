@@ -8,7 +8,7 @@ from librt.strings import read_i64_le
 from tests.replication.hosts import GROUP, LIVES, FakeHost, World, proposed
 from warren.ids import first_session
 from warren.log.batch import KIND_COMMAND
-from warren.replication import frames
+from warren.replication import frames, kinds
 from warren.replication.proposals import Proposal
 
 SESSION = int(first_session(14))
@@ -23,7 +23,7 @@ def asked(world: World) -> list[tuple[str, int, int]]:
             int(read_i64_le(frame, frames.HEAD_BYTES)),
             int(read_i64_le(frame, frames.HEAD_BYTES + 8)),
         )
-        for _, receiver, frame in world.taken(frames.EXPECT)
+        for _, receiver, frame in world.taken(kinds.EXPECT)
     ]
 
 
@@ -139,7 +139,7 @@ def test_what_came_while_the_lead_was_being_handed_over_is_asked_for_if_that_fai
     leader.member.work()
     propose(leader, 1)
     assert taken(leader) == []
-    world.taken(frames.EXPECT)
+    world.taken(kinds.EXPECT)
     asked_for: list[tuple[str, int, int]] = []
     for _ in range(100):
         world.now += 50

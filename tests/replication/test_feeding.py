@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.replication.hosts import Frame, World
 from warren.errors import CorruptRecord
-from warren.replication import frames
+from warren.replication import kinds
 from warren.replication.feeding import APPEND_BYTES, BACKLOG_BYTES
 from warren.replication.throttle import BYTES_PER_MS
 
@@ -107,7 +107,7 @@ def test_what_the_link_has_to_take_first_holds_up_that_peer_alone() -> None:
     leader.backlog["b"] = BACKLOG_BYTES + 1
     leader.append(3, SIZE)
     leader.member.work()
-    to_b = [frame for _, _, frame in world.taken(to="b") if frame[0] == frames.RAFT]
+    to_b = [frame for _, _, frame in world.taken(to="b") if frame[0] == kinds.RAFT]
     assert all(len(frame) < 1_000 for frame in to_b)
     assert leader.later > 0
     world.settle()

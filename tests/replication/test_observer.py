@@ -13,7 +13,7 @@ from warren.queues.fifo.entry import Enqueue, Meta
 from warren.queues.fifo.machine import Fifo
 from warren.queues.queue import Host, Queue
 from warren.queues.quorum import QuorumQueue
-from warren.replication import frames
+from warren.replication import frames, kinds
 from warren.replication import observer as observers
 from warren.replication import observing_frames as said
 from warren.replication.machine import NoMachine
@@ -108,11 +108,11 @@ class Scene:
         self.say(writer.getvalue())
 
     def offered(self) -> list[tuple[str, int]]:
-        found = self.members.taken(frames.PROPOSE)
+        found = self.members.taken(kinds.PROPOSE)
         return [(node, int(frames.read_proposal(frame)[1].sequence)) for node, frame in found]
 
     def asked(self) -> list[str]:
-        return [node for node, _ in self.members.taken(said.OBSERVE)]
+        return [node for node, _ in self.members.taken(kinds.OBSERVE)]
 
 
 def messages(index: int, first: int, count: int = 2) -> Batch:
@@ -188,14 +188,14 @@ def test_it_goes_on_with_another_member_behind_what_it_has() -> None:
     scene.feed(messages(1, 0), messages(2, 2))
     scene.asked()
     scene.observer.lost("a")
-    ((node, frame),) = scene.members.taken(said.OBSERVE)
+    ((node, frame),) = scene.members.taken(kinds.OBSERVE)
     assert (node, int.from_bytes(frame[17:25], "little")) == ("b", 2)
     scene.feed(messages(3, 4))
     assert scene.observer.applied_index == 3
     # What the one before sends still is not for it.
     late = said.feed_head(GROUP, 1, 4, 1, "a").getvalue()
     scene.say(late, "a")
-    assert [node for node, _ in scene.members.taken(said.UNOBSERVE)] == ["a"]
+    assert [node for node, _ in scene.members.taken(kinds.UNOBSERVE)] == ["a"]
 
 
 def test_a_member_that_does_not_answer_is_left() -> None:
@@ -276,7 +276,7 @@ def test_a_state_that_is_none_leaves_nothing(state: bytes) -> None:
     assert (observer.applied_index, queue.fifo.ready_count()) == (0, 0)
     scene.asked()
     observer.lost("a")
-    ((node, frame),) = scene.members.taken(said.OBSERVE)
+    ((node, frame),) = scene.members.taken(kinds.OBSERVE)
     assert (node, int.from_bytes(frame[17:25], "little")) == ("b", 0)
 
 
@@ -285,13 +285,13 @@ def test_messages_that_one_member_does_not_have_are_asked_of_the_next() -> None:
     scene.feed(messages(1, 0), messages(2, 2))
     reader = Kept()
     scene.observer.read(0, 3, 1_000, reader)
-    ((node, frame),) = scene.members.taken(said.FETCH)
+    ((node, frame),) = scene.members.taken(kinds.FETCH)
     number = int.from_bytes(frame[9:17], "little")
     assert node == "a"
     scene.say(said.bodies_head(GROUP, number, said.NOT_HERE, 0), "a")
     assert reader.firsts is None
     scene.observer.tick(0)
-    assert [node for node, _ in scene.members.taken(said.FETCH)] == ["b"]
+    assert [node for node, _ in scene.members.taken(kinds.FETCH)] == ["b"]
     head = said.bodies_head(GROUP, number, said.FOUND, 4)
     scene.say(head + messages(1, 0).encoded() + messages(2, 2).encoded(), "b")
     assert reader.firsts == [0, 2] and reader.error is None
@@ -302,7 +302,7 @@ def test_messages_that_are_none_are_refused() -> None:
     scene = Scene()
     scene.feed(messages(1, 0))
     scene.observer.read(0, 1, 1_000, Kept())
-    ((_, frame),) = scene.members.taken(said.FETCH)
+    ((_, frame),) = scene.members.taken(kinds.FETCH)
     number = int.from_bytes(frame[9:17], "little")
     bad = Batch(None, KIND_MESSAGES, 1, 1, 0, 1, 5, b"\5\0\0\0", 0, b"hello", 0, 5, None)
     bad.group_id = GROUP
@@ -315,7 +315,7 @@ def test_who_rests_needs_nothing_and_counts_on() -> None:
     scene.feed()
     scene.feed(command(1, 0, SESSION, 1))
     scene.observer.rest()
-    assert [node for node, _ in scene.members.taken(said.UNOBSERVE)] == ["a"]
+    assert [node for node, _ in scene.members.taken(kinds.UNOBSERVE)] == ["a"]
     assert not scene.observer.tick(0)
     scene.asked()
     scene.offered()

@@ -26,12 +26,8 @@ from mypy_extensions import i32, i64, u8
 from warren.errors import CorruptRecord, UnknownFlavour
 from warren.log.batch import KIND_COMMAND, KIND_MESSAGES, write_checksum
 from warren.message.flavours import FLAVOUR_MAX, check_of
+from warren.replication.kinds import EXPECT, PROPOSE, RAFT
 from warren.replication.proposals import Proposal
-
-RAFT: Final = 16
-PROPOSE: Final = 17
-EXPECT: Final = 18
-SNAPSHOT: Final = 19
 
 HEAD_BYTES: Final = 9
 RAFT_BYTES: Final = HEAD_BYTES + 8

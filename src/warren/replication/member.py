@@ -46,9 +46,9 @@ from warren.replication.client_sessions import ClientSessions
 from warren.replication.feeding import BACKLOG_BYTES, Feeding
 from warren.replication.hard_state import HardState
 from warren.replication.host import MemberHost
+from warren.replication.kinds import EXPECT, OBSERVE, PROPOSE, RAFT, UNOBSERVE
 from warren.replication.machine import NO_MACHINE, Machine, Proposer
 from warren.replication.observing import Observing
-from warren.replication.observing_frames import OBSERVE, UNOBSERVE
 from warren.replication.proposals import Proposal, Proposals
 from warren.replication.raft_entries import MEMBERS, RAFT_SESSION, closed_sessions, note_session
 from warren.replication.recovered import Recovered, is_alone, saved_state
@@ -298,10 +298,10 @@ class Member(Proposer, GroupOwner):
             CorruptRecord: It cannot be understood.
         """
         kind: i64 = frame[0]
-        if kind == frames.RAFT:
+        if kind == RAFT:
             said = frames.raft_message(frame)
             self._step(node, wire.decode(said), frame, frames.RAFT_BYTES + len(said))
-        elif kind == frames.PROPOSE:
+        elif kind == PROPOSE:
             session, proposal = frames.read_proposal(frame)
             if self.host.session_of_another(session, node):
                 raise CorruptRecord("a proposal", 0, f"session {session} is not of node {node}")
@@ -309,7 +309,7 @@ class Member(Proposer, GroupOwner):
             self.client_sessions.proposed(self, node, session, proposal)
         elif OBSERVE <= kind <= UNOBSERVE:
             self.observing.received(self, node, frame)
-        elif kind == frames.EXPECT:
+        elif kind == EXPECT:
             frames.need(frame, frames.HEAD_BYTES + 16)
             session = read_i64_le(frame, frames.HEAD_BYTES)
             if session == self.proposals.session:

@@ -23,7 +23,7 @@ from warren.log.listener import BatchReader, RawReader
 from warren.log.source import MessageSource
 from warren.raft import wire
 from warren.raft.members import Member as Copy
-from warren.replication import frames
+from warren.replication import frames, kinds
 from warren.replication import observing_frames as said
 from warren.replication.feeding import BACKLOG_BYTES
 from warren.replication.machine import NO_MACHINE, Machine, Proposer
@@ -380,22 +380,22 @@ class Observer(Proposer, MessageSource):
         kind: i64 = frame[0]
         frames.need(frame, said.AT + 8)
         number = read_i64_le(frame, said.AT)
-        if kind == frames.EXPECT:
+        if kind == kinds.EXPECT:
             frames.need(frame, said.AT + 16)
             if number == self.proposals.session and node == self.leader:
                 self.proposals.offer_from(read_i64_le(frame, said.AT + 8))
                 self._offer()
-        elif kind == said.BODIES:
+        elif kind == kinds.BODIES:
             self._fetched(node, number, frame)
         elif number != self._observation or node != self.serving:
-            if kind != said.UNOBSERVE:
+            if kind != kinds.UNOBSERVE:
                 # It feeds somebody who went on with another member, or has begun anew.
                 self.host.send(node, [said.unobserve_frame(self.group_id, number)])
-        elif kind == said.FEED:
+        elif kind == kinds.FEED:
             self._take(said.Feed(frame))
-        elif kind == said.STATE:
+        elif kind == kinds.STATE:
             self._take_state(frame)
-        elif kind == said.UNOBSERVE:
+        elif kind == kinds.UNOBSERVE:
             # It lost its copy, or has only some of it.
             self._heard = False
             self.serving = node

@@ -15,7 +15,7 @@ from mypy_extensions import i64
 from warren.errors import Compacted
 from warren.log.batch import Batch
 from warren.log.listener import BatchReader, RawReader
-from warren.replication import frames
+from warren.replication import frames, kinds
 from warren.replication import observing_frames as said
 from warren.replication.feeding import BACKLOG_BYTES
 from warren.replication.snapshots import Draft
@@ -79,11 +79,11 @@ class Observing:
         kind: i64 = frame[0]
         frames.need(frame, said.AT + 8)
         number = read_i64_le(frame, said.AT)
-        if kind == said.OBSERVE:
+        if kind == kinds.OBSERVE:
             frames.need(frame, said.AT + 24)
             index = read_i64_le(frame, said.AT + 8)
             self._observe(member, node, number, index, read_i64_le(frame, said.AT + 16))
-        elif kind == said.UNOBSERVE:
+        elif kind == kinds.UNOBSERVE:
             watcher = self.watchers.get(node)
             if watcher is not None and watcher.observation == number:
                 self.lost(member, node)

@@ -23,13 +23,7 @@ from warren.errors import CorruptRecord, UnknownFlavour
 from warren.log.batch import HEADER_BYTES, KIND_COMMAND, KIND_MESSAGES, Batch, Header
 from warren.message.flavours import check_of
 from warren.replication import frames
-
-OBSERVE: Final = 20
-FETCH: Final = 21
-UNOBSERVE: Final = 22
-FEED: Final = 23
-STATE: Final = 24
-BODIES: Final = 25
+from warren.replication.kinds import BODIES, FEED, FETCH, OBSERVE, STATE, UNOBSERVE
 
 FOUND: Final = 0
 """The answer: what is left of the messages follows, up to `next`."""

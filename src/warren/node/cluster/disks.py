@@ -10,6 +10,9 @@ under way takes:
 
 Alarms, and these two, travel as an octet of flags with each ping, and at once when they change. A
 node that is not heard of any more takes its flags with it.
+
+    PING      a number, 8 bytes; an octet of flags
+    PONG      the number
 """
 
 from __future__ import annotations
@@ -28,12 +31,12 @@ from warren.limits import (
 )
 from warren.protocols.broker import ALARM_DISK, ALARM_MEMORY
 from warren.raft.raft import Raft
+from warren.replication.kinds import PING
 
 if TYPE_CHECKING:
     from warren.node.node import Node
     from warren.replication.member import Member
 
-PING: Final = 1
 PING_BYTES: Final = 9
 """Of a ping without flags: its kind and a number."""
 ALARMS: Final = ALARM_MEMORY | ALARM_DISK

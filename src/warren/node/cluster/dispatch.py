@@ -14,16 +14,13 @@ from warren.limits import TICK_GROUPS_MAX, TURN_ELECTIONS_MAX, TURN_MEMBERS_MAX
 from warren.log.group import GroupLog
 from warren.node.beginnings import Beginning
 from warren.node.cluster.detector import Detector, DetectorOptions, PeerChange
-from warren.node.cluster.disks import BEHIND, PING, PING_BYTES, Disks
-from warren.node.cluster.membership import DURABLE
-from warren.node.cluster.queue_members import TRANSFER
+from warren.node.cluster.disks import BEHIND, PING_BYTES, Disks
 from warren.node.cluster.transfer import Transfers
-from warren.node.remote import frames as line_frames
 from warren.ports import PeerHello, PeerListener, Peers
 from warren.protocols.peer import refusal
 from warren.raft.effects import AcceptSnapshot, SendSnapshot
 from warren.raft.state import Options
-from warren.replication import frames
+from warren.replication import frames, kinds
 from warren.replication.host import MemberHost
 from warren.replication.machine import Machine
 from warren.replication.member import Member
@@ -34,7 +31,6 @@ from warren.replication.throttle import Throttle
 if TYPE_CHECKING:
     from warren.node.node import Node
 
-PONG: Final = 2
 
 EARLY_FRAMES_MAX: Final = 4_096
 EARLY_BYTES_MAX: Final = 16_777_216
@@ -371,7 +367,7 @@ class Cluster(MemberHost):
         self.disks.look()
         flags = self.disks.flags()
         for peer, number in self.detector.tick(now):
-            self.send(peer, [bytes([PING]) + number + flags])
+            self.send(peer, [bytes([kinds.PING]) + number + flags])
         self._heed()
         self.disks.hand_over()
         self._throttle.tick(now, self._node.log.written_bytes)
@@ -595,22 +591,22 @@ class Cluster(MemberHost):
         self.detector.heard(peer, self.monotonic_ms())
         kind: i64 = message[0]
         try:
-            if kind != frames.RAFT:
+            if kind != kinds.RAFT:
                 frames.check_seal(message)
-                if kind < frames.RAFT or kind == frames.SNAPSHOT:
+                if kind < kinds.FIRST_OF_GROUP or kind == kinds.SNAPSHOT:
                     message = message[: -frames.SEAL_BYTES]
-            if kind >= frames.RAFT:
+            if kind >= kinds.FIRST_OF_GROUP:
                 frames.need(message, frames.HEAD_BYTES)
-            if kind >= line_frames.OPEN:
+            if kind >= kinds.FIRST_OF_LINE:
                 self._node.remotes.received(peer, message)
-            elif kind >= frames.RAFT:
+            elif kind >= kinds.FIRST_OF_GROUP:
                 self._about_group(peer, message, kind)
-            elif kind == PING:
-                self.send(peer, [bytes([PONG]) + message[1:PING_BYTES]])
+            elif kind == kinds.PING:
+                self.send(peer, [bytes([kinds.PONG]) + message[1:PING_BYTES]])
                 self.disks.heard(peer, message)
-            elif kind == PONG:
+            elif kind == kinds.PONG:
                 pass
-            elif kind >= TRANSFER and kind != DURABLE:
+            elif kind >= kinds.TRANSFER and kind != kinds.DURABLE:
                 self._node.queue_members.received(peer, message)
             else:
                 self._node.membership.received(peer, message)
@@ -626,7 +622,7 @@ class Cluster(MemberHost):
             if self._node.observers.received(peer, message, group_id, kind):
                 return
             self._keep_early(group_id, Early(peer, message, self.monotonic_ms() + EARLY_MS))
-        elif kind == frames.SNAPSHOT:
+        elif kind == kinds.SNAPSHOT:
             self.transfers.received(peer, member, message)
         else:
             member.received(peer, message)
@@ -654,7 +650,7 @@ class Cluster(MemberHost):
     def send(self, node: str, message: list[bytes]) -> bool:
         """Send to another node."""
         self._node.needs_turn = True
-        if message[0][0] != frames.RAFT:
+        if message[0][0] != kinds.RAFT:
             frames.seal(message)
         return self.peers.send(node, message)
 

@@ -32,16 +32,11 @@ from warren.ports import PeerHello
 from warren.protocols.peer import refusal as codes
 from warren.protocols.peer.hello import NO_CLUSTER
 from warren.raft.members import Member as Copy
+from warren.replication.kinds import COMMAND, DURABLE, JOIN, JOINED
 from warren.replication.member import Member
 
 if TYPE_CHECKING:
     from warren.node.node import Node
-
-JOIN: Final = 3
-JOINED: Final = 4
-COMMAND: Final = 5
-
-DURABLE: Final = 10
 
 DURABLE_BYTES: Final = 25
 DURABLE_EVERY_MS: Final = 100

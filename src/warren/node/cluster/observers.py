@@ -18,10 +18,9 @@ from warren.metadata.tables import QueueRecord
 from warren.queues.fifo.config import NOT_SET_UP
 from warren.queues.fifo.machine import Fifo
 from warren.queues.quorum import QuorumQueue
-from warren.replication import frames
+from warren.replication.kinds import BODIES, EXPECT, UNOBSERVE
 from warren.replication.machine import NO_MACHINE
 from warren.replication.observer import Observer, ObserverHost
-from warren.replication.observing_frames import BODIES, UNOBSERVE
 from warren.replication.proposals import Proposals
 
 if TYPE_CHECKING:
@@ -180,7 +179,7 @@ class Observers(ObserverHost):
     def received(self, peer: str, message: bytes, group_id: i64, kind: i64) -> bool:
         """A message about a group without a member here; False if it is not for an observer."""
         observer = self.observer(group_id)
-        if observer is not None and (kind == frames.EXPECT or UNOBSERVE <= kind <= BODIES):
+        if observer is not None and (kind == EXPECT or UNOBSERVE <= kind <= BODIES):
             observer.received(peer, message)
             return True
         return UNOBSERVE <= kind <= BODIES

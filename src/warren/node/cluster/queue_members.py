@@ -26,19 +26,21 @@ from warren.metadata.balance import Led
 from warren.metadata.member_checks import voters
 from warren.metadata.tables import QueueRecord
 from warren.queues.fifo.snapshot import VERSION as MACHINE_VERSION
+from warren.replication.kinds import (
+    ASK,
+    LEAVE,
+    LEFT,
+    RENEW,
+    THEY_LEAD,
+    TOLD,
+    TRANSFER,
+    WHO_LEADS,
+)
 from warren.replication.member import Member
 
 if TYPE_CHECKING:
     from warren.node.node import Node
 
-TRANSFER: Final = 6
-ASK: Final = 7
-TOLD: Final = 8
-RENEW: Final = 9
-LEAVE: Final = 11
-LEFT: Final = 12
-WHO_LEADS: Final = 13
-THEY_LEAD: Final = 14
 
 STATES: Final = {"pre-candidate": "pre_vote"}
 """Raft's roles as RabbitMQ writes them, where that is another word."""

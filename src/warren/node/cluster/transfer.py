@@ -31,6 +31,7 @@ from warren.raft.effects import AcceptSnapshot, SendSnapshot
 from warren.raft.messages import SnapshotOffer
 from warren.replication import frames
 from warren.replication.feeding import BYTES_PER_MS
+from warren.replication.kinds import SNAPSHOT
 from warren.replication.member import Member
 from warren.replication.throttle import READ_BYTES
 from warren.replication.wrapping import unwrap
@@ -53,7 +54,7 @@ DONE_BYTES: Final = HEAD_BYTES + 20
 
 def snapshot_frame(group_id: i64, what: i64, index: i64) -> BytesWriter:
     """The beginning of a SNAPSHOT frame."""
-    writer = frames.head(frames.SNAPSHOT, group_id)
+    writer = frames.head(SNAPSHOT, group_id)
     writer.append(u8(what))
     write_i64_le(writer, index)
     return writer

@@ -25,18 +25,6 @@ from mypy_extensions import i64
 
 from warren.replication.frames import head
 
-OPEN: Final = 32
-OPENED: Final = 33
-CLOSED: Final = 34
-MESSAGES: Final = 35
-COMMANDS: Final = 36
-STORED: Final = 37
-REPLY: Final = 38
-DELIVER: Final = 39
-GRANT: Final = 40
-HOLD: Final = 41
-CLOSE: Final = 42
-
 PERSISTENT: Final = 1
 CONFIRMS: Final = 2
 WANTED: Final = 1

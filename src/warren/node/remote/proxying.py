@@ -27,18 +27,18 @@ from warren.queues.fifo.consumers import Consumer
 from warren.queues.fifo.effects import OK, Delivery, PollReply, PurgeReply, Reply
 from warren.queues.proxy import Line, ProxyQueue
 from warren.queues.queue import Queue
-from warren.replication import frames
+from warren.replication import frames, kinds
 from warren.replication.feeding import BACKLOG_BYTES
 
 if TYPE_CHECKING:
     from warren.node.node import Node
 
 FOR_QUEUES_NODE: Final = (
-    line_frames.OPEN,
-    line_frames.CLOSE,
-    line_frames.MESSAGES,
-    line_frames.COMMANDS,
-    line_frames.GRANT,
+    kinds.OPEN,
+    kinds.CLOSE,
+    kinds.MESSAGES,
+    kinds.COMMANDS,
+    kinds.GRANT,
 )
 """What a front says; the rest is for fronts."""
 
@@ -96,7 +96,7 @@ class Front(Line):
             return
         if node.cluster.session and not node.cluster.detector.suspected(self.owner):
             number = remotes.new_number()
-            opening = line_frames.line_head(line_frames.OPEN, 0, number).getvalue()
+            opening = line_frames.line_head(kinds.OPEN, 0, number).getvalue()
             if node.cluster.send(self.owner, [opening]):
                 self._opening = number
                 self._asked_ms = now
@@ -145,7 +145,7 @@ class Front(Line):
             self._waiting = {}
             self.number = 0
             # Where it is not the link that broke, the queues' node may not know.
-            ended = line_frames.line_head(line_frames.CLOSE, 0, number).getvalue()
+            ended = line_frames.line_head(kinds.CLOSE, 0, number).getvalue()
             self._send([ended])
             for queue in list(self.queues.values()):
                 queue.lost()
@@ -157,33 +157,33 @@ class Front(Line):
             CorruptRecord: It cannot be understood.
         """
         number = read_i64_le(frame, frames.HEAD_BYTES)
-        if kind == line_frames.OPENED:
+        if kind == kinds.OPENED:
             if number == self._opening:
                 self._opening = 0
                 self.number = number
                 self._go_on()
             return
         group_id = int(frames.group_of(frame))
-        if kind == line_frames.CLOSED and group_id == 0:
+        if kind == kinds.CLOSED and group_id == 0:
             if number == self._opening or number == self.number:
                 self.close()
             return
         queue = self.queues.get(group_id)
         if number != self.number or queue is None:
             return
-        if kind == line_frames.CLOSED:
+        if kind == kinds.CLOSED:
             queue.halt()
-        elif kind == line_frames.DELIVER:
+        elif kind == kinds.DELIVER:
             self._arrived(queue, frame)
-        elif kind == line_frames.STORED:
+        elif kind == kinds.STORED:
             at: i64 = line_frames.LINE_BYTES
             end = frames.end_of(frame)
             while at + 9 <= end:
                 queue.stored(read_i64_le(frame, at), frame[at + 8] != 0)
                 at += 9
-        elif kind == line_frames.REPLY:
+        elif kind == kinds.REPLY:
             self._replied(queue, frame)
-        elif kind == line_frames.HOLD:
+        elif kind == kinds.HOLD:
             frames.need(frame, line_frames.LINE_BYTES + 1)
             queue.hold(frame[line_frames.LINE_BYTES] != 0)
 
@@ -242,7 +242,7 @@ class Front(Line):
         flavour: i64 = 0,
     ) -> None:
         """Messages for a queue."""
-        writer = line_frames.line_head(line_frames.MESSAGES, group_id, self.number)
+        writer = line_frames.line_head(kinds.MESSAGES, group_id, self.number)
         write_i64_le(writer, sequence)
         flags = (line_frames.PERSISTENT if persistent else 0) | (
             line_frames.CONFIRMS if confirms else 0
@@ -255,7 +255,7 @@ class Front(Line):
         self, group_id: i64, sequence: i64, wanted: bool, exclusive: bool, payload: bytes
     ) -> None:
         """Commands for a queue."""
-        writer = line_frames.line_head(line_frames.COMMANDS, group_id, self.number)
+        writer = line_frames.line_head(kinds.COMMANDS, group_id, self.number)
         write_i64_le(writer, sequence)
         flags = (line_frames.WANTED if wanted else 0) | (line_frames.EXCLUSIVE if exclusive else 0)
         writer.append(flags)
@@ -263,7 +263,7 @@ class Front(Line):
 
     def send_grant(self, group_id: i64, consumer_id: i64, count: i64, size: i64) -> None:
         """Room in a consumer's window."""
-        writer = line_frames.line_head(line_frames.GRANT, group_id, self.number)
+        writer = line_frames.line_head(kinds.GRANT, group_id, self.number)
         write_i64_le(writer, consumer_id)
         write_i64_le(writer, count)
         write_i64_le(writer, size)

@@ -24,7 +24,7 @@ from warren.queues.links import IN_EXCLUSIVE_USE, Fetching, Link, Waiter
 from warren.queues.proxy import WINDOW_BYTES, WINDOW_MESSAGES
 from warren.queues.publishing import Publisher, PublishRun
 from warren.queues.queue import FlowControlled, Queue
-from warren.replication import frames
+from warren.replication import frames, kinds
 
 if TYPE_CHECKING:
     from warren.node.remote.proxying import Remotes
@@ -82,7 +82,7 @@ class Served:
             return
         self.close()
         node = self.remotes.node
-        opened = line_frames.line_head(line_frames.OPENED, 0, number).getvalue()
+        opened = line_frames.line_head(kinds.OPENED, 0, number).getvalue()
         if node.cluster.session and node.cluster.send(self.front, [opened]):
             self.number = number
             self._newest = number
@@ -109,7 +109,7 @@ class Served:
         self._say_closed(0, number)
 
     def _say_closed(self, group_id: i64, number: i64) -> None:
-        closed = line_frames.line_head(line_frames.CLOSED, group_id, number).getvalue()
+        closed = line_frames.line_head(kinds.CLOSED, group_id, number).getvalue()
         self.remotes.node.cluster.send(self.front, [closed])
 
     def received(self, frame: bytes, kind: i64) -> None:
@@ -119,9 +119,9 @@ class Served:
             CorruptRecord: It cannot be understood.
         """
         number = read_i64_le(frame, frames.HEAD_BYTES)
-        if kind == line_frames.OPEN:
+        if kind == kinds.OPEN:
             self.open(number)
-        elif kind == line_frames.CLOSE:
+        elif kind == kinds.CLOSE:
             if number == self.number:
                 self.close()
         elif number != self.number or not self.is_open:
@@ -233,7 +233,7 @@ class ServedQueue(Publisher, FlowControlled):
             CorruptRecord: It cannot be understood.
         """
         frames.need(frame, line_frames.LINE_BYTES + 9)
-        if kind == line_frames.GRANT:
+        if kind == kinds.GRANT:
             frames.need(frame, line_frames.LINE_BYTES + 24)
             link = self._consumers.get(int(line_frames.number_at(frame, 0)))
             if link is not None:
@@ -250,9 +250,9 @@ class ServedQueue(Publisher, FlowControlled):
         self._sequence = sequence
         flags: i64 = frame[line_frames.LINE_BYTES + 8]
         at: i64 = line_frames.LINE_BYTES + 9
-        if kind == line_frames.MESSAGES:
+        if kind == kinds.MESSAGES:
             self._publish(frame, at, sequence, flags)
-        elif kind == line_frames.COMMANDS:
+        elif kind == kinds.COMMANDS:
             self._command(frame, at, sequence, flags)
 
     # --- messages -------------------------------------------------------------------------------
@@ -286,7 +286,7 @@ class ServedQueue(Publisher, FlowControlled):
     def _answer(self, sequence: i64, refused: bool) -> None:
         stored = self._stored
         if stored is None:
-            stored = self.head(line_frames.STORED)
+            stored = self.head(kinds.STORED)
             self._stored = stored
             self.line.remotes.answer_later(self)
         write_i64_le(stored, sequence)
@@ -306,7 +306,7 @@ class ServedQueue(Publisher, FlowControlled):
             self._hold(False)
 
     def _hold(self, held: bool) -> None:
-        writer = self.head(line_frames.HOLD)
+        writer = self.head(kinds.HOLD)
         writer.append(1 if held else 0)
         self.line.send([writer.getvalue()])
 
@@ -394,7 +394,7 @@ class ServedQueue(Publisher, FlowControlled):
     def reply(self, sequence: i64, reply: Reply) -> BytesWriter:
         """The beginning of an answer."""
         queue = self.queue
-        writer = self.head(line_frames.REPLY)
+        writer = self.head(kinds.REPLY)
         write_i64_le(writer, sequence)
         write_i64_le(writer, reply.code)
         write_i64_le(writer, reply.count if isinstance(reply, PurgeReply) else 0)
@@ -556,7 +556,7 @@ class RemoteLink(Link):
                     served.queue.fetch(delivery.first, self)
                 return False
             count = _part(batch, delivery)
-            writer = served.head(line_frames.DELIVER)
+            writer = served.head(kinds.DELIVER)
             position = delivery.first - batch.first
             size = batch.offset(position + count) - batch.offset(position)
             write_delivery(writer, self._consumer_id, delivery, batch, count)

@@ -6,7 +6,7 @@
 A message above `WHOLE_BYTES_MAX` travels in parts, so that small ones come between and a large one
 holds up neither pings nor other groups. At most `SLOTS` messages are under way in parts, of
 `PARTED_BYTES_MAX` together. Messages of one *lane* keep their order: a lane is a group, which
-messages name behind their kind from `LANE_KIND` on; all others are one more lane.
+messages name behind their kind from `FIRST_OF_GROUP` on; all others are one more lane.
 
 The reader hands out the whole messages of each read, and keeps the pieces of one that has not come
 whole: they are joined once, when its last piece is there. The writer gathers the messages of a
@@ -22,6 +22,7 @@ from librt.strings import BytesWriter, read_i32_le, write_i32_le
 from mypy_extensions import i32, i64, u8
 
 from warren.protocols.peer import refusal as codes
+from warren.replication.kinds import FIRST_OF_GROUP
 
 SIZE_BYTES: Final = 4
 WHOLE_BYTES_MAX: Final = 2_097_152
@@ -34,7 +35,6 @@ SLOTS: Final = 4
 """Messages under way in parts at a time: more would come no sooner, and be in memory together."""
 PART_FLAG: Final = 0x8000_0000
 LAST_FLAG: Final = 0x80
-LANE_KIND: Final = 16
 LANE_BYTES: Final = 9
 """A kind and the group behind it."""
 COPY_BYTES_MAX: Final = 16_384
@@ -351,6 +351,6 @@ def lane_of(message: list[bytes]) -> bytes:
     while len(head) < LANE_BYTES and number + 1 < len(message):
         number += 1
         head += message[number][:LANE_BYTES]
-    if head[0] < LANE_KIND:
+    if head[0] < FIRST_OF_GROUP:
         return b""
     return head[1:LANE_BYTES]
