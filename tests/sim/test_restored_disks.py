@@ -38,7 +38,7 @@ def unheeded_lives() -> Mend:
 def kept_copies() -> Mend:
     """A node that begins anew counts as before in the queues that it has copies of."""
 
-    def replace_node(nodes: Any, vhosts: Any, index: Any, command: Any, outcome: Any) -> None:
+    def replace_node(nodes: Any, index: Any, command: Any, outcome: Any) -> None:
         node = nodes.get(command.name)
         if node is not None and node.uid == command.former_uid:
             nodes[command.name] = NodeRecord(
