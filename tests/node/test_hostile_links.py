@@ -11,7 +11,7 @@ import pytest
 from tests.node.pair import Pair, Station, sealed
 from warren.errors import CorruptRecord
 from warren.log.batch import HEADER_BYTES, KIND_COMMAND, KIND_MESSAGES, Batch
-from warren.node.cluster.dispatch import EARLY_BYTES_MAX
+from warren.node.early import BYTES_MAX
 from warren.node.tables import METADATA_GROUP
 from warren.queues.fifo import commands
 from warren.raft import messages as ms
@@ -524,13 +524,12 @@ def test_early_frames_are_bounded_in_bytes() -> None:
     for _ in range(40):
         pair.a.listener.received("b", large)
     cluster = pair.a.node.cluster
-    kept = sum(len(entry.frame) for early in cluster._early.values() for entry in early)
-    assert kept == cluster._early_bytes
-    assert 8 << 20 < kept <= EARLY_BYTES_MAX and not pair.refused
-    pair.until(lambda: not cluster._early)
-    assert cluster._early_bytes == 0 and cluster._early_frames == 0
+    assert 8 << 20 < cluster._early.size_bytes <= BYTES_MAX and not pair.refused
+    assert cluster._early.size_bytes == cluster._early.count * len(large)
+    pair.until(lambda: cluster._early.count == 0)
+    assert cluster._early.size_bytes == 0
     pair.a.listener.received("b", large)
-    assert cluster._early_frames == 1, "there is room again"
+    assert cluster._early.count == 1, "there is room again"
 
 
 def test_no_more_is_queued_for_a_slow_link_than_is_good() -> None:

@@ -16,6 +16,7 @@ from warren.node.beginnings import Beginning
 from warren.node.cluster.detector import Detector, DetectorOptions, PeerChange
 from warren.node.cluster.disks import BEHIND, PING_BYTES, Disks
 from warren.node.cluster.transfer import Transfers
+from warren.node.early import EarlyFrame, EarlyFrames
 from warren.ports import PeerHello, PeerListener, Peers
 from warren.protocols.peer import refusal
 from warren.raft.effects import AcceptSnapshot, SendSnapshot
@@ -32,10 +33,9 @@ if TYPE_CHECKING:
     from warren.node.node import Node
 
 
-EARLY_FRAMES_MAX: Final = 4_096
-EARLY_BYTES_MAX: Final = 16_777_216
-"""Messages kept for groups that this node has not heard of yet; all are sent again if need be."""
 EARLY_MS: Final = 5_000
+"""How long messages are kept for a group that is not here yet; all are sent again if need be, so
+that those for which there is no room are dropped."""
 RECENT_BYTES: Final = 67_108_864
 """Newest entries that groups keep in memory, all together, however many groups there are."""
 RECENT_BYTES_MAX: Final = 4_194_304
@@ -66,16 +66,6 @@ class NoPeers:
 
     def flush(self) -> None:
         """Nothing waits."""
-
-
-@final
-class Early:
-    """A message for a group that may be about to come."""
-
-    def __init__(self, node: str, frame: bytes, until_ms: i64) -> None:
-        self.node = node
-        self.frame = frame
-        self.until_ms: i64 = until_ms
 
 
 @final
@@ -147,10 +137,8 @@ class Cluster(MemberHost):
         """Members of which it is not known that they go on from where the last life ended."""
         self._held_up: dict[int, Member] = {}
         """Members that wait for a link to take what is queued."""
-        self._early: dict[int, list[Early]] = {}
-        """What came for groups that are not here yet, by group."""
-        self._early_frames: i64 = 0
-        self._early_bytes: i64 = 0
+        self._early: EarlyFrames = EarlyFrames()
+        """What came for groups that are not here yet."""
         self._spoken: dict[str, bool] = {}
         self._watchers: dict[str, dict[int, None]] = {}
         """Groups whose members here feed a node, by node."""
@@ -186,46 +174,12 @@ class Cluster(MemberHost):
                 member.raft.peer_down(name, self.monotonic_ms())
         self.disks.acquaint(member.raft)
         member.start()
-        early = self._early.pop(int(member.group_id), None)
-        if early is not None:
-            for entry in early:
-                self._early_frames -= 1
-                self._early_bytes -= len(entry.frame)
-            for entry in early:
-                try:
-                    self._about_group(entry.node, entry.frame, entry.frame[0])
-                except CorruptRecord as error:
-                    self.peers.refuse(entry.node, str(error))
+        for entry in self._early.take(member.group_id):
+            try:
+                self._about_group(entry.node, entry.frame, entry.frame[0])
+            except CorruptRecord as error:
+                self.peers.refuse(entry.node, str(error))
         self._watch(member)
-
-    def _keep_early(self, group_id: i64, entry: Early) -> None:
-        """Keep a message for a group that is not here yet, if there is room for it."""
-        size = self._early_bytes + len(entry.frame)
-        if self._early_frames < EARLY_FRAMES_MAX and size <= EARLY_BYTES_MAX:
-            kept = self._early.get(int(group_id))
-            if kept is None:
-                kept = []
-                self._early[int(group_id)] = kept
-            kept.append(entry)
-            self._early_frames += 1
-            self._early_bytes = size
-
-    def _drop_early(self, peer: str, now: i64) -> None:
-        """Drop what came early from a node, or was kept for long enough."""
-        for group_id, early in list(self._early.items()):
-            left = [entry for entry in early if entry.node != peer and entry.until_ms > now]
-            if len(left) == len(early):
-                continue
-            for entry in early:
-                self._early_frames -= 1
-                self._early_bytes -= len(entry.frame)
-            for entry in left:
-                self._early_frames += 1
-                self._early_bytes += len(entry.frame)
-            if left:
-                self._early[group_id] = left
-            else:
-                del self._early[group_id]
 
     def _watched(self) -> list[str]:
         return [name for name in self._node.tables.machine.nodes if name != self.name]
@@ -391,8 +345,7 @@ class Cluster(MemberHost):
                 if self._is_due(member, now):
                     self._due.append(group_id)
         self._tick_some()
-        if self._early:
-            self._drop_early("", now)
+        self._early.drop("", now)
         if self._parting:
             self._part(now)
 
@@ -566,7 +519,7 @@ class Cluster(MemberHost):
 
         A snapshot that was offered, above all: who offered it may never send it.
         """
-        self._drop_early(peer, 0)
+        self._early.drop(peer, 0)
         self._hellos.pop(peer, None)
         self.broken(peer)
 
@@ -621,7 +574,9 @@ class Cluster(MemberHost):
         if member is None:
             if self._node.observers.received(peer, message, group_id, kind):
                 return
-            self._keep_early(group_id, Early(peer, message, self.monotonic_ms() + EARLY_MS))
+            if self._early.has_room_for(message):
+                until = self.monotonic_ms() + EARLY_MS
+                self._early.keep(group_id, EarlyFrame(peer, message, until))
         elif kind == kinds.SNAPSHOT:
             self.transfers.received(peer, member, message)
         else:

@@ -17,6 +17,7 @@ from mypy_extensions import i64
 
 from warren.errors import CorruptRecord
 from warren.log.batch import Batch
+from warren.node.early import BYTES_MAX, FRAMES_MAX, EarlyFrame, EarlyFrames
 from warren.node.remote import frames as line_frames
 from warren.queues.fifo import commands
 from warren.queues.fifo.effects import Delivery, PollReply, PurgeReply, Reply
@@ -35,19 +36,7 @@ BACKLOG_BYTES: Final = 8_388_608
 """With more than this queued for a node, its consumers are sent nothing."""
 EARLY_MS: Final = 10_000
 """How long frames are kept for a queue that this node has not heard of yet."""
-EARLY_FRAMES_MAX: Final = 4_096
-EARLY_BYTES_MAX: Final = 16_777_216
-"""Kept of one line, but for the frame that makes it more: a line with more begins anew."""
 ANSWERED_LATER: Final = (commands.ATTACH, commands.ATTACH_AUTO, commands.GET, commands.PURGE)
-
-
-@final
-class EarlyFrame:
-    """A frame for a queue that may be about to come."""
-
-    def __init__(self, frame: bytes, until_ms: i64) -> None:
-        self.frame: bytes = frame
-        self.until_ms: i64 = until_ms
 
 
 @final
@@ -67,8 +56,7 @@ class Served:
         self.is_open: bool = False
         self.stalled: list[RemoteLink] = []
         self._queues: dict[int, ServedQueue] = {}
-        self._early: list[EarlyFrame] = []
-        self._early_bytes: i64 = 0
+        self._early: EarlyFrames = EarlyFrames()
         self._newest: i64 = 0
         """Number of the newest line that the present link from the front brought."""
 
@@ -93,8 +81,7 @@ class Served:
         self.is_open = False
         queues = self._queues
         self._queues = {}
-        self._early = []
-        self._early_bytes = 0
+        self._early.clear()
         self.stalled = []
         for served in queues.values():
             served.close()
@@ -140,10 +127,10 @@ class Served:
                     self._say_closed(group_id, self.number)
                 elif group_id not in self.remotes.gone:
                     until = self.remotes.node.monotonic_ms() + EARLY_MS
-                    many = self._early_bytes > EARLY_BYTES_MAX
-                    self._early.append(EarlyFrame(frame, until))
-                    self._early_bytes += len(frame)
-                    if many or len(self._early) > EARLY_FRAMES_MAX:
+                    # The frame that makes it too much may be a large one, and is kept.
+                    many = self._early.size_bytes > BYTES_MAX or self._early.count >= FRAMES_MAX
+                    self._early.keep(group_id, EarlyFrame(self.front, frame, until))
+                    if many:
                         self.fail()
                 return
             served = ServedQueue(self, queue)
@@ -152,15 +139,8 @@ class Served:
 
     def started(self, group_id: i64) -> None:
         """This node has heard of a queue."""
-        early = self._early
-        if not early:
-            return
-        self._early = [entry for entry in early if frames.group_of(entry.frame) != group_id]
-        self._early_bytes = 0
-        for entry in self._early:
-            self._early_bytes += len(entry.frame)
-        for entry in early:
-            if self.is_open and frames.group_of(entry.frame) == group_id:
+        for entry in self._early.take(group_id):
+            if self.is_open:
                 self._about_queue(entry.frame, entry.frame[0])
 
     def stopped(self, group_id: i64) -> None:
@@ -171,10 +151,8 @@ class Served:
 
     def tick(self, now: i64) -> None:
         """Mind frames whose queue did not come."""
-        for entry in self._early:
-            if entry.until_ms <= now:
-                self.fail()
-                return
+        if self._early.drop("", now):
+            self.fail()
 
     def send(self, message: list[bytes]) -> None:
         """Send to the front."""
