@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from tests.node.pair import Client, Pair, Station, sealed
+from warren.metadata.member_checks import delete_member
 from warren.node.cluster.observers import REST_MS
 from warren.replication import kinds
 from warren.replication import observing_frames as said
@@ -217,6 +218,33 @@ def test_a_leader_that_is_to_hold_it_no_more_hands_it_over() -> None:
     client.publish_confirmed("q", 3)
     pair.until(lambda: numbers(own) == [1, 2, 3, 4, 5, 6])
     assert not any(got.redelivered for got in own.messages)
+
+
+def test_a_copy_that_is_to_go_votes_on_until_it_is_counted_out() -> None:
+    """Also after a start whose tables name the queue only when others have sent theirs."""
+    pair = Pair()
+    pair.add("c")
+    c = pair.stations["c"]
+    assert isinstance(c.client().declare("q", kind="quorum", size=2), spec.QueueDeclareOk)
+    c.client().publish_confirmed("q", 1)
+    record = pair.a.record("q")
+    (left,) = {row.node for row in record.members} - {"c"}
+    c.kill()
+    command = delete_member(record, "c", ["a", "b"], True)
+    assert command is not None
+    pair.a.node.tables.submit(command, None)
+    pair.until(lambda: [row.node for row in pair.a.record("q").members] == [left])
+    for station in (pair.a, pair.b):
+        assert station.node.tables.snapshot() > 0
+    pair.settle()
+    c.start()
+    group_id = int(record.group_id)
+    pair.until(lambda: c.node.ready and group_id not in c.node.cluster.members)
+    pair.until(lambda: pair.stations[left].queue("q").group.is_alone())
+    client = c.client()
+    client.publish_confirmed("q", 1)
+    passive = client.declare("q", passive=True, kind="quorum")
+    assert isinstance(passive, spec.QueueDeclareOk) and passive.message_count == 2
 
 
 def test_it_is_read_as_a_table() -> None:

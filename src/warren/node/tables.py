@@ -885,8 +885,11 @@ class Tables(Machine):
         """Whether a queue is not here, or a quorum queue only as one that has no member here."""
         if not record.type.replicated:
             return record.name not in vhost.queues
-        if int(record.group_id) in self.logged or self.is_elsewhere(record):
+        if int(record.group_id) in self.logged:
             return False
+        if self.is_elsewhere(record):
+            # Tables that came as a whole may not have named the queue before.
+            return self._has_left_over(record)
         return record.name not in vhost.queues or copies.copy_here(self._node, record) is not None
 
     def _start(self, record: QueueRecord) -> None:
