@@ -69,7 +69,7 @@ class Cluster:
     def warren(self, command: str, *words: str) -> str:
         """Have a command for operators done by node 1."""
         where = ["--data-dir", f"{self.ctl('datadir')}/node1"]
-        program = str(HERE.parent / ".venv/bin/warren")
+        program = os.environ.get("WARREN", str(HERE.parent / ".venv/bin/warren"))
         return subprocess.check_output([program, command, *where, *words], text=True)
 
     def channel(self, node: int) -> Channel:
