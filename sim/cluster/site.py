@@ -23,6 +23,7 @@ from warren.log.config import LogConfig
 from warren.log.group import newest_snapshot
 from warren.log.manifest import DIRECTORY, MANIFEST_PATH
 from warren.node.cluster.dispatch import ClusterListener
+from warren.node.copies import copy_here
 from warren.node.node import Node
 from warren.ports import PeerHello
 from warren.protocols.broker import Settings
@@ -36,6 +37,9 @@ GONE: Final = re.compile(r"messages ([\d, to]+) of queue '(.*)' in vhost '/' are
 """What a node says of a classic queue that has lost messages to damage."""
 NOT_STARTED: Final = re.compile(r"the queue of group (\d+) is not started")
 """What it says of a queue whose machine it cannot rebuild."""
+NO_MEMBER: Final = "has no member on this node yet"
+"""What it tells a client of a queue whose copy it has lost to damage, until it has another one."""
+REFUSED: Final = re.compile(rf"queue '(.*)' in vhost '/' {NO_MEMBER}", re.DOTALL)
 DAMAGED: Final = "damaged at byte"
 """What a node says of each damage of its disk that it meets and lives with."""
 TICK_US: Final = 50 * MS
@@ -538,11 +542,28 @@ class Site:
         not_started = NOT_STARTED.match(text)
         if not_started is not None:
             self._not_started(int(not_started[1]), text)
+        refused = REFUSED.search(text)
+        if refused is not None:
+            self._refused(refused[1], text)
         said = GONE.match(text)
         if said is not None:
             if not self.rotten:
                 raise Violation(f"node {self.name} has lost messages without damage: {text}")
             self.world.mourn(said[2], said[1])
+
+    def _refused(self, name: str, text: str) -> None:
+        """The node lets no client at a quorum queue.
+
+        Raises:
+            Violation: It has a copy, or no reason to have none.
+        """
+        node = self.node
+        assert node is not None
+        record = node.tables.machine.queue("/", name)
+        if not self.rotten:
+            raise Violation(f"node {self.name} refuses a client for no reason: {text}")
+        if record is not None and copy_here(node, record) is not None:
+            raise Violation(f"node {self.name} refuses a client, and has a copy: {text}")
 
     def _not_started(self, group_id: int, text: str) -> None:
         """The node goes on without a queue, which may be a classic one whose snapshot is damaged.

@@ -25,7 +25,7 @@ from sim.cluster.ledger import Ledger
 from sim.cluster.lines import Lines
 from sim.cluster.network import Network
 from sim.cluster.schedule import MS, Schedule
-from sim.cluster.site import DAMAGED, Site
+from sim.cluster.site import DAMAGED, NO_MEMBER, Site
 from sim.cluster.swarm import REPLACE, RESTORE, ROT, SPOIL, WIPE, ClusterOptions
 from sim.cluster.troubles import ClusterTroubles
 from sim.connection import SimConnection
@@ -54,7 +54,6 @@ from warren.wire.amqp091 import spec
 FORM_MS: Final = 30_000
 """A cluster that takes longer to form is stuck."""
 FORGET_US: Final = 500 * MS
-NO_MEMBER: Final = "has no member on this node yet"
 LOST_ANSWERS: Final = ("was lost: ask again", "is being copied to this node")
 """What a node says when it was given a snapshot instead of the entries with its answers."""
 MEMBERS_MIN: Final = 3
@@ -577,7 +576,10 @@ class ClusterWorld(Stage):
         )
 
     def excuses(self, actor: Actor, method: spec.ChannelClose) -> bool:
-        """A node does not start a copy that is damaged, before it has another one."""
+        """A node does not start a copy that is damaged, before it has another one.
+
+        Whether it had one when it said so the site has looked at.
+        """
         connection = actor.connection
         rotten = connection is not None and self.sites[connection.site].rotten
         return rotten and method.reply_code == 404 and NO_MEMBER in method.reply_text
