@@ -77,6 +77,21 @@ def test_python_never_looks_through_more_than_what_is_new(node: Any) -> None:
     assert set(older) == {0}
 
 
+def test_what_takes_the_place_of_others_is_looked_through_in_lots_too(node: Any) -> None:
+    """Python counts what comes less what goes, and would look through all of it at once."""
+    garbage = Garbage(node)
+    there: list[list[int]] = [[] for _ in range(10 * YOUNG_MAX)]
+    garbage.begin()
+    largest = 0
+    for at in range(len(there)):
+        there[at] = []
+        if at % 1_000 == 0:
+            garbage.look()
+            largest = max(largest, len(gc.get_objects(generation=0)))
+    assert gc.get_count()[1] == 0
+    assert largest <= YOUNG_MAX + 5_000
+
+
 def test_all_is_looked_through_once_when_memory_runs_short(node: Any) -> None:
     garbage = Garbage(node)
     for alarms, found in ((ALARM_DISK, False), (ALARM_MEMORY, True), (ALARM_MEMORY, False)):
