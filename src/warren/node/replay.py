@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import Final, final
 
 from warren.errors import CorruptRecord, StorageError
 from warren.log.batch import KIND_COMMAND, KIND_TRANSIENT, Batch
@@ -10,6 +10,7 @@ from warren.log.listener import Replayer
 from warren.metadata import commands
 from warren.metadata.machine import MetadataMachine
 from warren.node.tables import METADATA_GROUP
+from warren.ports import Work
 from warren.queues.classic import CLEAN
 from warren.queues.fifo.config import NOT_SET_UP
 from warren.queues.fifo.entry import Encoded, Enqueue, Meta
@@ -18,6 +19,21 @@ from warren.queues.quorum import close_sessions
 from warren.replication.hard_state import decode_hard_state
 from warren.replication.raft_entries import RAFT_SESSION, closed_sessions
 from warren.replication.recovered import Recovered
+
+LET_GO_MAX: Final = 8_192
+"""What is forgotten at a time of what was replayed: a few milliseconds."""
+
+
+@final
+class Forgetting(Work):
+    """Lets go of what a start has brought back, when the node has taken it over."""
+
+    def __init__(self, replayer: NodeReplayer) -> None:
+        self._replayer: NodeReplayer = replayer
+
+    def go_on(self) -> bool:
+        """Let go of some; whether that was all."""
+        return self._replayer.let_go()
 
 
 @final
@@ -58,6 +74,21 @@ class NodeReplayer(Replayer):
         self.doubts: list[CorruptRecord] = []
         self.holes: list[int] = []
 
+    def let_go(self) -> bool:
+        """Forget some of what is not needed any more; whether that was the last of it."""
+        for _ in range(LET_GO_MAX):
+            if self.groups:
+                self.groups.popitem()
+            elif self.machines:
+                self.machines.popitem()
+            elif self.seen:
+                self.seen.popitem()
+            elif self.clean:
+                self.clean.popitem()
+            else:
+                return True
+        return False
+
     def state(self, group_id: int, payload: bytes) -> int:
         """A replicated group's term, vote, members and commit hint."""
         self.groups[group_id] = Recovered(decode_hard_state(payload), self._node)
@@ -77,6 +108,10 @@ class NodeReplayer(Replayer):
         fifo.restore(state)
         self.machines[group_id] = fifo
         self.clean[group_id] = state[1] & CLEAN != 0
+
+    def forgetting(self) -> Work | None:
+        """What lets go of all this; None where it is so little that it may go at once."""
+        return Forgetting(self) if len(self.machines) > LET_GO_MAX else None
 
     def doubtful(self, error: CorruptRecord) -> None:
         """Something is damaged of which nobody knows what was there."""

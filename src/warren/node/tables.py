@@ -146,6 +146,7 @@ class Tables(Machine):
             machine.restore(replayer.tables_state)
         for index, payload in replayer.tables_entries:
             machine.apply(index, self._logged(index, payload))
+        replayer.tables_entries = []
         self._check_version()
         if node.settings.former_uid:
             self._begin_anew(replayer)
@@ -723,8 +724,13 @@ class Tables(Machine):
         if node.cluster.session:
             return
         node.cluster.session_begun(session)
-        doubtful = self._replayer is not None and len(self._replayer.doubts) > 0
-        self._replayer = None
+        replayer = self._replayer
+        doubtful = replayer is not None and len(replayer.doubts) > 0
+        if replayer is not None:
+            self._replayer = None
+            forgetting = replayer.forgetting()
+            if forgetting is not None:
+                node.do_in_parts(forgetting)
         node.cluster.begin(Beginning(node, doubtful))
         if not self.machine.vhosts:
             settings = node.settings
