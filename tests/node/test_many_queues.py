@@ -20,7 +20,7 @@ from warren.log.log import Log
 from warren.metadata import machine as metadata_machine
 from warren.metadata.commands import RemoveNode
 from warren.metadata.outcome import Change, Outcome
-from warren.node import beginnings
+from warren.node import beginnings, replay
 from warren.node import tables as tables_module
 from warren.node.cluster import dispatch as cluster
 from warren.node.cluster.disks import BEHIND, PING_BYTES
@@ -234,6 +234,37 @@ def test_a_turn_puts_few_of_many_changes_in_force(monkeypatch: pytest.MonkeyPatc
     pair.until(lambda: pair.b.node.ready and queues_of(pair.b) == MANY)
     assert max(grown) == TURN_CHANGES_MAX
     assert pair.a.node.tables.machine.state_hash() == pair.b.node.tables.machine.state_hash()
+
+
+@pytest.mark.skipif(warren.COMPILED, reason="a bound is changed in uncompiled code only")
+def test_what_a_start_brought_back_is_let_go_of_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not all at once, when the node has taken it over; and all of it in the end."""
+    monkeypatch.setattr(replay, "LET_GO_MAX", 20)
+    left: list[int] = []
+
+    def counted(replayer: replay.NodeReplayer) -> bool:
+        kept = (replayer.groups, replayer.machines, replayer.seen, replayer.clean)
+        if not left:
+            left.append(sum(map(len, kept)))
+        over = let_go(replayer)
+        left.append(sum(map(len, kept)))
+        return over
+
+    let_go = replay.NodeReplayer.let_go
+    monkeypatch.setattr(replay.NodeReplayer, "let_go", counted)
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    for number in range(60):
+        client.declare(f"q{number}")
+        client.publish(f"q{number}", b"x")
+    pair.settle()
+    pair.a.kill()
+    pair.a.start()
+    pair.until(lambda: pair.a.node.ready)
+    pair.settle()
+    assert left[0] > 2 * 60 and left[-1] == 0
+    assert all(0 <= a - b <= 20 for a, b in pairwise(left))
+    assert pair.a.queue("q59").ready_count() == 1
 
 
 @final
