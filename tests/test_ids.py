@@ -20,7 +20,7 @@ def sessions(life: int) -> list[int]:
     return [int(ids.first_session(life)) + epoch for epoch in EPOCHS]
 
 
-@pytest.mark.parametrize(("life", "counter"), product(LIVES, COUNTERS))
+@pytest.mark.parametrize(("life", "counter"), [*product(LIVES, COUNTERS)])
 def test_what_a_life_gives_out_names_that_life(life: int, counter: int) -> None:
     identity = ids.of_life(life, counter)
     assert identity == life * 2**32 + counter
@@ -37,7 +37,7 @@ def test_a_session_is_a_life_and_an_epoch(life: int) -> None:
     assert ids.life_of_session(sessions(life)[-1] + 1) == life + 1
 
 
-@pytest.mark.parametrize(("life", "number"), product(LIVES, NUMBERS))
+@pytest.mark.parametrize(("life", "number"), [*product(LIVES, NUMBERS)])
 def test_a_consumer_is_a_session_and_a_number(life: int, number: int) -> None:
     for session in sessions(life):
         consumer = ids.consumer_of(session, number)
