@@ -33,6 +33,7 @@ COMPILED = (
     "headed_list.py",
     "ids.py",
     "limits.py",
+    "pending.py",
     "ports.py",
     "queue_types.py",
     "term_runs.py",

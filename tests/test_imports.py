@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src"
 
-BASE = {"errors", "headed_list", "ids", "limits", "ports", "term_runs", "versions"}
+BASE = {"errors", "headed_list", "ids", "limits", "pending", "ports", "term_runs", "versions"}
 WIRE = BASE | {"wire"}
 LOGS = WIRE | {"raft", "log", "message"}
 REPLICATION = LOGS | {"replication"}
@@ -27,6 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "headed_list": set(),
     "ids": set(),
     "limits": set(),
+    "pending": {"errors"},
     "term_runs": set(),
     "versions": set(),
     "ports": BASE - {"ports"},

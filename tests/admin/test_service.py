@@ -34,9 +34,10 @@ from warren.errors import (
     Refusal,
 )
 from warren.limits import GROUPS_ASKED_MAX
+from warren.pending import Result
 from warren.protocols.broker import Login
 from warren.replication.kinds import WHO_LEADS
-from warren.vhost.pending import QueueDeclared, Result
+from warren.vhost.pending import QueueDeclared
 from warren.vhost.requests import DeclareQueueRequest
 
 QUEUE = {"vhost": "/", "queue": "orders"}

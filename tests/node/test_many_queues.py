@@ -19,12 +19,13 @@ from warren.log.batch import KIND_MESSAGES
 from warren.log.log import Log
 from warren.metadata import machine as metadata_machine
 from warren.metadata.commands import RemoveNode
-from warren.metadata.outcome import Change, Outcome
+from warren.metadata.outcome import Outcome
 from warren.node import beginnings, replay
 from warren.node import tables as tables_module
 from warren.node.cluster import dispatch as cluster
 from warren.node.cluster.disks import BEHIND, PING_BYTES
 from warren.node.tables import METADATA_GROUP
+from warren.pending import PendingResult, Result
 from warren.protocols.amqp091.connection import Connection
 from warren.raft.raft import Raft
 from warren.replication import frames
@@ -268,15 +269,15 @@ def test_what_a_start_brought_back_is_let_go_of_in_parts(monkeypatch: pytest.Mon
 
 
 @final
-class Removed(Change):
+class Removed(PendingResult):
     """Waits for a node to be removed."""
 
     def __init__(self) -> None:
         self.done = False
 
-    def applied(self, outcome: Outcome) -> None:
+    def succeeded(self, result: Result) -> None:
         """It is."""
-        assert outcome.nodes_changed and not self.done
+        assert isinstance(result, Outcome) and result.nodes_changed and not self.done
         self.done = True
 
 

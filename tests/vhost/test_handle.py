@@ -11,9 +11,10 @@ from warren import errors
 from warren.errors import Refusal
 from warren.message.facts import MessageFacts
 from warren.metadata.commands import SetPermissions
+from warren.pending import PendingResult, Result
 from warren.protocols.broker import Login
 from warren.vhost.handle import VhostHandle
-from warren.vhost.pending import PendingRequest, QueueDeclared, QueueDeleted, Result
+from warren.vhost.pending import QueueDeclared, QueueDeleted
 from warren.vhost.requests import (
     BindRequest,
     DeclareExchangeRequest,
@@ -26,7 +27,7 @@ from warren.vhost.requests import (
 QUORUM = {"x-queue-type": "quorum"}
 
 
-class Asked(PendingRequest):
+class Asked(PendingResult):
     """Keeps what a request came to."""
 
     def __init__(self) -> None:

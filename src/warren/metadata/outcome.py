@@ -1,17 +1,15 @@
-"""What a command did to the tables, and who waits for it."""
+"""What a command did to the tables."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import final
 
-from mypy_extensions import mypyc_attr
-
 from warren.metadata.tables import ExchangeRecord, NodeRecord, QueueRecord
+from warren.pending import Result
 
 
 @final
-class Outcome:
+class Outcome(Result):
     """What a command did: the node acts on it.
 
     Attributes:
@@ -37,12 +35,3 @@ class Outcome:
         self.more_sessions: NodeRecord | None = None
         self.members_changed: list[QueueRecord] = []
         self.policies_changed: bool = False
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class Change:
-    """A change of the tables on its way; what asked for it defines `applied`."""
-
-    @abstractmethod
-    def applied(self, outcome: Outcome) -> None:
-        """The change is durable and in force."""

@@ -19,13 +19,14 @@ from warren.log.runlist import NO_RUNS, KnownRuns, LiveRuns
 from warren.metadata import commands, placement
 from warren.metadata.foreign_checks import foreign_command
 from warren.metadata.machine import MetadataMachine
-from warren.metadata.outcome import Change, Outcome
+from warren.metadata.outcome import Outcome
 from warren.metadata.passwords import SALT_BYTES
 from warren.metadata.permissions import Authority, first_commands
 from warren.metadata.spread import Spread
 from warren.metadata.tables import ExchangeRecord, QueueRecord
 from warren.node import copies
 from warren.node.beginnings import Beginning
+from warren.pending import PendingResult, Result
 from warren.protocols.broker import ALARM_DISK
 from warren.queue_types import type_of
 from warren.queues.classic import ClassicQueue
@@ -231,7 +232,7 @@ class Tables(Machine):
             self._start(record)
         return lacking
 
-    def submit(self, command: commands.Command, change: Change | None) -> None:
+    def submit(self, command: commands.Command, change: PendingResult | None) -> None:
         """Have a change logged; `change` is told when it is in force here."""
         payload = commands.encode(command)
         self._tables_member().submit(KIND_COMMAND, 0, b"", payload, Submitted(command, change))
@@ -1006,9 +1007,9 @@ class Tables(Machine):
 class Submitted:
     """A change on its way to disk."""
 
-    def __init__(self, command: commands.Command, change: Change | None) -> None:
+    def __init__(self, command: commands.Command, change: PendingResult | None) -> None:
         self.command: commands.Command = command
-        self.change: Change | None = change
+        self.change: PendingResult | None = change
 
 
 @final
@@ -1023,17 +1024,17 @@ class Unfinished:
 def _tell(origin: object | None, outcome: Outcome) -> None:
     """Who wanted a change is told that it is in force."""
     if isinstance(origin, Submitted) and origin.change is not None:
-        origin.change.applied(outcome)
+        origin.change.succeeded(outcome)
 
 
 @final
-class Removal(Change):
+class Removal(PendingResult):
     """Waits for a queue to be gone."""
 
     def __init__(self, tables: Tables, going: Going) -> None:
         self._tables: Tables = tables
         self._going: Going = going
 
-    def applied(self, outcome: Outcome) -> None:
+    def succeeded(self, result: Result) -> None:
         """It is."""
         self._tables.removed(self._going)

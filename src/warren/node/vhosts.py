@@ -7,16 +7,16 @@ from typing import final
 from mypy_extensions import i64
 
 from warren.metadata.commands import Command, DeclareQueue
-from warren.metadata.outcome import Change
 from warren.metadata.tables import QueueRecord
 from warren.node.cluster.queue_members import QueueMembers
 from warren.node.repairs import Repairs
 from warren.node.tables import Going, Tables
+from warren.pending import PendingResult
 from warren.ports import Random
 from warren.queues.queue import Queue
 from warren.vhost.handle import TopologyChange
 from warren.vhost.host import VhostHost
-from warren.vhost.pending import PendingRequest, Resumable
+from warren.vhost.pending import Resumable
 
 
 @final
@@ -42,11 +42,11 @@ class NodeVhosts(VhostHost):
         """Bytes that cannot be guessed."""
         return self._random.bytes(count)
 
-    def submit(self, command: Command, change: Change) -> None:
+    def submit(self, command: Command, change: PendingResult) -> None:
         """Have a change logged; `change` is told when it is in force here."""
         self._store.submit(command, change)
 
-    def withdraw(self, pending: PendingRequest) -> None:
+    def withdraw(self, pending: PendingResult) -> None:
         """Give up the changes that a request waits for, if they cannot come into force any more."""
         for submitted in self._store.submitted():
             change = submitted.change

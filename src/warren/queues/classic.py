@@ -21,6 +21,7 @@ from warren.log.batch import KIND_COMMAND, KIND_MESSAGES, Batch
 from warren.log.group import GroupLog
 from warren.log.listener import GroupOwner
 from warren.log.runlist import LiveRuns
+from warren.pending import PendingResult
 from warren.ports import Work
 from warren.queue_types import CLASSIC
 from warren.queues.fifo import commands
@@ -29,7 +30,6 @@ from warren.queues.fifo.entry import NO_META, Encoded, Enqueue
 from warren.queues.fifo.live import Gathering
 from warren.queues.fifo.machine import Fifo
 from warren.queues.fifo.runs import merge_pairs
-from warren.queues.links import Waiter
 from warren.queues.logged import LoggedQueue
 from warren.queues.queue import Host
 
@@ -220,14 +220,14 @@ class ClassicQueue(LoggedQueue, GroupOwner):
                 run.safe()
         self.hand_out()
 
-    def _seal_commands(self, waiter: Waiter | None) -> None:
+    def _seal_commands(self, waiter: PendingResult | None) -> None:
         payload = self._take_commands()
         reply, effects = self.fifo.apply(NO_META, Encoded(payload, 0, len(payload)))
         self.act(effects)
         self.mind_leases()
         self._log_freed()
         if waiter is not None:
-            waiter.answered(reply)
+            waiter.succeeded(reply)
 
     def _log_freed(self) -> None:
         """Log which numbers left, neighbours together; so many at a time, in the order given up.

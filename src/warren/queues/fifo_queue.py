@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from mypy_extensions import i64
 
+from warren.pending import PendingResult
 from warren.queue_types import QueueType
 from warren.queues.fifo.effects import Delivery, Effects, Reply
 from warren.queues.fifo.machine import Fifo
 from warren.queues.freed import Freed
 from warren.queues.gathering import GatheringQueue
-from warren.queues.links import Waiter
 from warren.queues.queue import Counts, Host
 
 
@@ -44,11 +44,11 @@ class FifoQueue(GatheringQueue):
         if effects.freed:
             self.freed.add(effects.freed)
 
-    def count(self, waiter: Waiter) -> None:
+    def count(self, waiter: PendingResult) -> None:
         """Take in what was gathered, and have those who wait get what is ready."""
         self.seal()
         self.hand_out()
-        waiter.answered(Reply())
+        waiter.succeeded(Reply())
 
     def hand_out(self) -> None:
         """Have those who wait get what is ready, before it is counted; what can be done at once."""

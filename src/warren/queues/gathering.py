@@ -15,11 +15,12 @@ from mypy_extensions import i64
 
 from warren.log.batch import KIND_MESSAGES, KIND_TRANSIENT
 from warren.message.flavours import AMQP091
+from warren.pending import PendingResult
 from warren.queue_types import QueueType
 from warren.queues.fifo import commands
 from warren.queues.fifo.consumers import Limiter
 from warren.queues.fifo.machine import UNLIMITED
-from warren.queues.links import Link, Waiter
+from warren.queues.links import Link
 from warren.queues.publishing import PublishRun
 from warren.queues.queue import Host, Queue
 
@@ -141,7 +142,7 @@ class GatheringQueue(Queue):
         credit: i64,
         priority: i64,
         limiter: Limiter | None,
-        waiter: Waiter,
+        waiter: PendingResult,
         automatic: bool = False,
     ) -> None:
         """Attach a consumer. `waiter` is answered before its first delivery."""
@@ -207,19 +208,19 @@ class GatheringQueue(Queue):
         self._automatic.pop(int(consumer_id), None)
         self.down(consumer_id)
 
-    def get(self, consumer_id: i64, waiter: Waiter) -> None:
+    def get(self, consumer_id: i64, waiter: PendingResult) -> None:
         """Ask for one message; a `PollReply` has it, or none."""
         self._before_asking()
         commands.get(self._commands, consumer_id)
         self._ask(waiter)
 
-    def purge(self, waiter: Waiter) -> None:
+    def purge(self, waiter: PendingResult) -> None:
         """Drop all ready messages; a `PurgeReply` says how many."""
         self._before_asking()
         commands.purge(self._commands)
         self._ask(waiter)
 
-    def ask(self, command: bytes, waiter: Waiter) -> None:
+    def ask(self, command: bytes, waiter: PendingResult) -> None:
         """Submit an encoded command that wants an answer."""
         self._before_asking()
         self._commands.write(command)
@@ -259,7 +260,7 @@ class GatheringQueue(Queue):
         """Make a record batch of what was published, and pass it on."""
 
     @abstractmethod
-    def _seal_commands(self, waiter: Waiter | None) -> None:
+    def _seal_commands(self, waiter: PendingResult | None) -> None:
         """Pass on the commands; a waiter gets the reply to the last of them."""
 
     def _adopt(self, consumer_id: i64, limiter: Limiter | None) -> None:
@@ -273,7 +274,7 @@ class GatheringQueue(Queue):
         self._urgent = True
         self._mark()
 
-    def _ask(self, waiter: Waiter) -> None:
+    def _ask(self, waiter: PendingResult) -> None:
         """Seal everything so far with the command just written, which `waiter` waits for."""
         if self._pending > 0:
             self._seal_messages()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Final
 
-from mypy_extensions import i64, mypyc_attr
+from mypy_extensions import i64
 
-from warren.queues.fifo.effects import Delivery, Reply
+from warren.queues.fifo.effects import Delivery
 
 IN_EXCLUSIVE_USE: Final = 16
 """The code of a reply: a consumer was not attached, because of an exclusive one."""
@@ -35,25 +35,3 @@ class Link(Fetching):
     @abstractmethod
     def cancelled(self) -> None:
         """The queue is gone; tell the client."""
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class Waiter:
-    """Someone who waits for a command's answer."""
-
-    @abstractmethod
-    def answered(self, reply: Reply) -> None:
-        """The command was applied; called once, unless the queue is deleted first."""
-        raise AssertionError("a waiter defines answered")
-
-    @abstractmethod
-    def abandoned(self) -> None:
-        """The queue went away before the command was applied."""
-        raise AssertionError("a waiter defines abandoned")
-
-    def missed(self) -> None:
-        """The command was applied, and nobody here has seen what came of it.
-
-        Only a quorum queue's: this node got its state behind the command from the leader.
-        """
-        raise AssertionError("a waiter of a quorum queue defines missed")

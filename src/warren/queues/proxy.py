@@ -26,11 +26,12 @@ from mypy_extensions import i64
 from warren.errors import NOT_FOUND, Refusal
 from warren.log.batch import KIND_MESSAGES, Batch
 from warren.message.flavours import AMQP091
+from warren.pending import PendingResult
 from warren.queue_types import QueueType
 from warren.queues.fifo.consumers import Consumer, Limiter
 from warren.queues.fifo.effects import Delivery, Reply
 from warren.queues.gathering import GatheringQueue
-from warren.queues.links import Fetching, Link, Waiter
+from warren.queues.links import Fetching, Link
 from warren.queues.publishing import PublishRun
 from warren.queues.queue import Counts, Host
 
@@ -148,8 +149,8 @@ class Kept:
 class Asked:
     """Someone waits for an answer; `consumer_id` is that of a consumer to be attached, or -1."""
 
-    def __init__(self, waiter: Waiter, consumer_id: i64) -> None:
-        self.waiter: Waiter = waiter
+    def __init__(self, waiter: PendingResult, consumer_id: i64) -> None:
+        self.waiter: PendingResult = waiter
         self.consumer_id: i64 = consumer_id
 
 
@@ -371,7 +372,7 @@ class ProxyQueue(GatheringQueue):
         credit: i64,
         priority: i64,
         limiter: Limiter | None,
-        waiter: Waiter,
+        waiter: PendingResult,
         automatic: bool = False,
     ) -> None:
         """Attach a consumer. A channel's shared limit is kept here, not by the queue's machine."""
@@ -429,7 +430,7 @@ class ProxyQueue(GatheringQueue):
             super().down(consumer_id if polling is None else polling)
         self._unlink(consumer_id)
 
-    def get(self, consumer_id: i64, waiter: Waiter) -> None:
+    def get(self, consumer_id: i64, waiter: PendingResult) -> None:
         """Ask for one message. Ids of another line must not settle what comes over this one."""
         if self.line.number == 0:
             waiter.abandoned()
@@ -440,14 +441,14 @@ class ProxyQueue(GatheringQueue):
             self._pollers[consumer_id] = polling
         super().get(polling, waiter)
 
-    def purge(self, waiter: Waiter) -> None:
+    def purge(self, waiter: PendingResult) -> None:
         """Drop all ready messages; a `PurgeReply` says how many."""
         if self.line.number == 0:
             waiter.abandoned()
             return
         super().purge(waiter)
 
-    def count(self, waiter: Waiter) -> None:
+    def count(self, waiter: PendingResult) -> None:
         """Ask how many messages and consumers there are; then the counts below are true."""
         if self.line.number == 0:
             waiter.abandoned()
@@ -535,7 +536,7 @@ class ProxyQueue(GatheringQueue):
         asked = self._asked.pop(sequence, None)
         if asked is not None:
             self._at_hand = batch
-            asked.waiter.answered(reply)
+            asked.waiter.succeeded(reply)
             self._at_hand = None
 
     def arrived(self, consumer_id: i64, mid: i64, acquired: i64, batch: Batch, size: i64) -> None:
@@ -640,7 +641,7 @@ class ProxyQueue(GatheringQueue):
         else:
             self._send_messages(kept)
 
-    def _seal_commands(self, waiter: Waiter | None) -> None:
+    def _seal_commands(self, waiter: PendingResult | None) -> None:
         payload = self._take_commands()
         if self.line.number == 0:
             if waiter is not None:

@@ -14,10 +14,11 @@ from mypy_extensions import i64, mypyc_attr, trait
 
 from warren.log.batch import Batch
 from warren.message.flavours import AMQP091
+from warren.pending import PendingResult
 from warren.queue_types import QueueType
 from warren.queues.fifo.consumers import Limiter
 from warren.queues.fifo.effects import Delivery
-from warren.queues.links import Fetching, Link, Waiter
+from warren.queues.links import Fetching, Link
 from warren.queues.publishing import PublishRun
 from warren.replication.proposals import Throttled
 
@@ -206,7 +207,7 @@ class Queue:
         credit: i64,
         priority: i64,
         limiter: Limiter | None,
-        waiter: Waiter,
+        waiter: PendingResult,
         automatic: bool = False,
     ) -> None:
         """Attach a consumer. `waiter` is answered before its first delivery.
@@ -259,11 +260,11 @@ class Queue:
         """A consumer's shared limit has room again."""
 
     @abstractmethod
-    def get(self, consumer_id: i64, waiter: Waiter) -> None:
+    def get(self, consumer_id: i64, waiter: PendingResult) -> None:
         """Ask for one message; a `PollReply` has it, or none."""
 
     @abstractmethod
-    def purge(self, waiter: Waiter) -> None:
+    def purge(self, waiter: PendingResult) -> None:
         """Drop all ready messages; a `PurgeReply` says how many."""
 
     # For links.
@@ -283,7 +284,7 @@ class Queue:
     # Counts.
 
     @abstractmethod
-    def count(self, waiter: Waiter) -> None:
+    def count(self, waiter: PendingResult) -> None:
         """Have the two counts below be true when `waiter` is answered, which may be at once."""
 
     @abstractmethod

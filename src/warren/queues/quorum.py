@@ -19,16 +19,17 @@ from warren.errors import CorruptRecord
 from warren.ids import NUMBER_MAX, consumer_of, number_of_consumer, session_of_consumer
 from warren.log.batch import KIND_COMMAND, Batch
 from warren.log.source import MessageSource
+from warren.pending import PendingResult, Result
 from warren.ports import Work
 from warren.queue_types import QUORUM
 from warren.queues.fifo import commands
 from warren.queues.fifo.config import NOT_SET_UP, Config, write_delivery_limit
 from warren.queues.fifo.consumers import Limiter
-from warren.queues.fifo.effects import Delivery, Effects, Reply
+from warren.queues.fifo.effects import Delivery, Effects
 from warren.queues.fifo.entry import Encoded, Enqueue, Meta
 from warren.queues.fifo.machine import Fifo
 from warren.queues.gathering import Gathered
-from warren.queues.links import Link, Waiter
+from warren.queues.links import Link
 from warren.queues.numbers import Numbers
 from warren.queues.queue import Counts, Host
 from warren.queues.table_queue import TableQueue
@@ -103,7 +104,7 @@ class QuorumQueue(TableQueue, Machine):
         credit: i64,
         priority: i64,
         limiter: Limiter | None,
-        waiter: Waiter,
+        waiter: PendingResult,
         automatic: bool = False,
     ) -> None:
         """Attach a consumer, and remember how."""
@@ -148,7 +149,7 @@ class QuorumQueue(TableQueue, Machine):
                 return last
         return -1
 
-    def count(self, waiter: Waiter) -> None:
+    def count(self, waiter: PendingResult) -> None:
         """Count what is here; where nothing is heard of the queue, ask for it first."""
         if self._group().fed():
             super().count(waiter)
@@ -331,8 +332,8 @@ class QuorumQueue(TableQueue, Machine):
             self.mind_leases()
             self.act(fifo.dispatch())
             if origin is not None:
-                assert isinstance(origin, Waiter)
-                origin.answered(reply)
+                assert isinstance(origin, PendingResult)
+                origin.succeeded(reply)
         else:
             fifo.apply(meta, Enqueue(batch.first, batch.count, batch.payload_size))
             self.act(fifo.dispatch())
@@ -413,7 +414,7 @@ class QuorumQueue(TableQueue, Machine):
 
     def skipped(self, origin: object | None) -> None:
         """It is part of a snapshot: applied, but not here."""
-        if isinstance(origin, Waiter):
+        if isinstance(origin, PendingResult):
             origin.missed()
         elif isinstance(origin, Gathered):
             self._confirm(len(origin.payload), origin.runs)
@@ -421,7 +422,7 @@ class QuorumQueue(TableQueue, Machine):
 
     def abandoned(self, origin: object | None) -> None:
         """The queue was deleted; messages that it would have had count as safe (as RabbitMQ)."""
-        if isinstance(origin, Waiter):
+        if isinstance(origin, PendingResult):
             origin.abandoned()
         elif isinstance(origin, Gathered):
             self._confirm(len(origin.payload), origin.runs)
@@ -454,7 +455,7 @@ class QuorumQueue(TableQueue, Machine):
             gathered.flavour,
         )
 
-    def _seal_commands(self, waiter: Waiter | None) -> None:
+    def _seal_commands(self, waiter: PendingResult | None) -> None:
         self.host.appended(True)
         self._group().submit(KIND_COMMAND, 0, b"", self._take_commands(), waiter)
 
@@ -465,13 +466,13 @@ class QuorumQueue(TableQueue, Machine):
 
 
 @final
-class GoingOn(Waiter):
+class GoingOn(PendingResult):
     """Waits until the machine has handed out more."""
 
     def __init__(self, queue: QuorumQueue) -> None:
         self._queue: QuorumQueue = queue
 
-    def answered(self, reply: Reply) -> None:
+    def succeeded(self, result: Result) -> None:
         """It has; there may be more yet."""
         self._queue.went_on()
 

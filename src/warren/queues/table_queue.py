@@ -11,10 +11,10 @@ from abc import abstractmethod
 from mypy_extensions import i64
 
 from warren.log.listener import RawReader
+from warren.pending import PendingResult
 from warren.queues.fifo import commands
 from warren.queues.fifo.groups import Checkout
 from warren.queues.fifo.live import Gathering
-from warren.queues.links import Waiter
 from warren.queues.logged import LoggedQueue
 
 
@@ -51,20 +51,20 @@ class TableQueue(LoggedQueue):
         """How many runs of messages one part of a long answer goes through."""
         return self.fifo.part_runs
 
-    def catch_up(self, waiter: Waiter) -> None:
+    def catch_up(self, waiter: PendingResult) -> None:
         """Answer when this node has everything that was there before, on whatever node."""
         self.ask(b"", waiter)
 
     # Groups of readers.
 
-    def acquire(self, group: str, lease_ms: i64, waiter: Waiter) -> None:
+    def acquire(self, group: str, lease_ms: i64, waiter: PendingResult) -> None:
         """Have a reader take a group over; the reply has its epoch and its newest lease."""
         self._before_asking()
         commands.acquire(self._commands, group, lease_ms)
         self._ask(waiter)
 
     def checkout(
-        self, group: str, epoch: i64, after: i64, rows: i64, up_to: i64, waiter: Waiter
+        self, group: str, epoch: i64, after: i64, rows: i64, up_to: i64, waiter: PendingResult
     ) -> None:
         """Have a group take out a lease; arguments as for `Fifo.checkout`.
 
@@ -79,13 +79,13 @@ class TableQueue(LoggedQueue):
         commands.checkout(self._commands, group, epoch, after, rows, up_to)
         self._ask(waiter)
 
-    def settle_leases(self, group: str, epoch: i64, up_to: i64, waiter: Waiter) -> None:
+    def settle_leases(self, group: str, epoch: i64, up_to: i64, waiter: PendingResult) -> None:
         """Have the leases of a group up to a number be done with."""
         self._before_asking()
         commands.group_settle(self._commands, group, epoch, up_to)
         self._ask(waiter)
 
-    def release_leases(self, group: str, epoch: i64, waiter: Waiter) -> None:
+    def release_leases(self, group: str, epoch: i64, waiter: PendingResult) -> None:
         """Have what a group holds go back."""
         self._before_asking()
         commands.group_release(self._commands, group, epoch)

@@ -8,12 +8,13 @@ from mypy_extensions import i64
 
 from warren.headed_list import SLACK_MIN, HeadedList
 from warren.log.batch import KIND_MESSAGES, Batch
+from warren.pending import PendingResult
 from warren.queue_types import CLASSIC
 from warren.queues.fifo.consumers import Limiter
 from warren.queues.fifo.entry import NO_META, Encoded, Enqueue
 from warren.queues.fifo.machine import Fifo
 from warren.queues.fifo_queue import FifoQueue
-from warren.queues.links import Fetching, Waiter
+from warren.queues.links import Fetching
 from warren.queues.queue import Host
 
 FLOW_BYTES: Final = 4_194_304
@@ -123,12 +124,12 @@ class TransientQueue(FifoQueue):
         for run in gathered.runs:
             run.safe()
 
-    def _seal_commands(self, waiter: Waiter | None) -> None:
+    def _seal_commands(self, waiter: PendingResult | None) -> None:
         payload = self._take_commands()
         reply, effects = self.fifo.apply(NO_META, Encoded(payload, 0, len(payload)))
         self.act(effects)
         if waiter is not None:
-            waiter.answered(reply)
+            waiter.succeeded(reply)
 
     def _adopt(self, consumer_id: i64, limiter: Limiter | None) -> None:
         self.fifo.consumers[consumer_id].limiter = limiter

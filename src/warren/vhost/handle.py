@@ -19,13 +19,13 @@ from warren.metadata import checks
 from warren.metadata.commands import Command
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.names import SERVER_NAME_RANDOM_BYTES, clean_name, server_name
-from warren.metadata.outcome import Change, Outcome
+from warren.metadata.outcome import Outcome
+from warren.pending import DONE, PendingResult, Result
 from warren.queues.fifo.effects import Reply
-from warren.queues.links import Waiter
 from warren.queues.queue import Queue
 from warren.routing.router import Router, routing_keys
 from warren.vhost.host import VhostHost
-from warren.vhost.pending import DONE, PendingRequest, QueueDeclared, QueueDeleted, Resumable
+from warren.vhost.pending import QueueDeclared, QueueDeleted, Resumable
 from warren.vhost.properties import check_targets
 from warren.vhost.requests import (
     BindingRequest,
@@ -48,27 +48,28 @@ BindingCheck = Callable[[MetadataMachine, str, str, str, bool, str, Table, i64],
 
 
 @final
-class TopologyChange(Change):
+class TopologyChange(PendingResult):
     """A request that changes the tables and waits for the disk.
 
     Attributes:
         messages: How many a queue to be deleted had.
     """
 
-    def __init__(self, vhost: VhostHandle, request: VhostRequest, pending: PendingRequest) -> None:
+    def __init__(self, vhost: VhostHandle, request: VhostRequest, pending: PendingResult) -> None:
         self._vhost: VhostHandle = vhost
         self._request: VhostRequest = request
-        self.pending: PendingRequest = pending
+        self.pending: PendingResult = pending
         self.messages: i64 = 0
 
-    def applied(self, outcome: Outcome) -> None:
+    def succeeded(self, result: Result) -> None:
         """The change is in force. If another one came first, check again who wins."""
+        assert isinstance(result, Outcome), "the tables were asked"
         request = self._request
         try:
             if isinstance(request, DeclareQueueRequest):
-                self._vhost.finish_declare(request, outcome.changed, self.pending)
+                self._vhost.finish_declare(request, result.changed, self.pending)
                 return
-            if isinstance(request, DeclareExchangeRequest) and not outcome.changed:
+            if isinstance(request, DeclareExchangeRequest) and not result.changed:
                 self._vhost.check_exchange(request)
         except Refusal as refusal:
             self.pending.refused(refusal)
@@ -80,14 +81,14 @@ class TopologyChange(Change):
 
 
 @final
-class Declaring(Waiter):
+class Declaring(PendingResult):
     """Waits for the counts of a queue, for a declare."""
 
-    def __init__(self, queue: Queue, pending: PendingRequest) -> None:
+    def __init__(self, queue: Queue, pending: PendingResult) -> None:
         self._queue: Queue = queue
-        self._pending: PendingRequest = pending
+        self._pending: PendingResult = pending
 
-    def answered(self, reply: Reply) -> None:
+    def succeeded(self, result: Result) -> None:
         """They are known."""
         queue = self._queue
         self._pending.succeeded(
@@ -96,7 +97,7 @@ class Declaring(Waiter):
 
     def missed(self) -> None:
         """They are known all the same."""
-        self.answered(Reply())
+        self.succeeded(Reply())
 
     def abandoned(self) -> None:
         """Its node went down, or it was deleted."""
@@ -104,7 +105,7 @@ class Declaring(Waiter):
 
 
 @final
-class Deleting(Waiter):
+class Deleting(PendingResult):
     """Waits for the counts of a queue, to delete it."""
 
     def __init__(
@@ -121,7 +122,7 @@ class Deleting(Waiter):
         self._command: Command = command
         self._change: TopologyChange = change
 
-    def answered(self, reply: Reply) -> None:
+    def succeeded(self, result: Result) -> None:
         """They are known: delete it, if it may be."""
         try:
             self._vhost.check_deletable(self._request, self._queue)
@@ -133,7 +134,7 @@ class Deleting(Waiter):
 
     def missed(self) -> None:
         """They are known all the same."""
-        self.answered(Reply())
+        self.succeeded(Reply())
 
     def abandoned(self) -> None:
         """Another client deleted it, which is no error; or its node went down, or cannot use it."""
@@ -257,7 +258,7 @@ class VhostHandle:
 
     # Exchanges and bindings.
 
-    def declare_exchange(self, request: DeclareExchangeRequest, pending: PendingRequest) -> None:
+    def declare_exchange(self, request: DeclareExchangeRequest, pending: PendingResult) -> None:
         """Have an exchange, made now if it is not there.
 
         Raises:
@@ -285,7 +286,7 @@ class VhostHandle:
         """
         self._exchange_command(request)
 
-    def delete_exchange(self, request: DeleteExchangeRequest, pending: PendingRequest) -> None:
+    def delete_exchange(self, request: DeleteExchangeRequest, pending: PendingResult) -> None:
         """Have no such exchange; one that is not there is no error.
 
         Raises:
@@ -297,7 +298,7 @@ class VhostHandle:
         command = checks.delete_exchange(self._tables, self.name, name, request.if_unused)
         self._submit(command, request, pending)
 
-    def bind(self, request: BindRequest, pending: PendingRequest) -> None:
+    def bind(self, request: BindRequest, pending: PendingResult) -> None:
         """Have a binding, made now if it is not there.
 
         Raises:
@@ -305,7 +306,7 @@ class VhostHandle:
         """
         self._change_binding(checks.bind, request, pending)
 
-    def unbind(self, request: UnbindRequest, pending: PendingRequest) -> None:
+    def unbind(self, request: UnbindRequest, pending: PendingResult) -> None:
         """Have no such binding; one that is not there is no error.
 
         Raises:
@@ -315,7 +316,7 @@ class VhostHandle:
 
     # Queues.
 
-    def declare_queue(self, request: DeclareQueueRequest, pending: PendingRequest) -> None:
+    def declare_queue(self, request: DeclareQueueRequest, pending: PendingResult) -> None:
         """Have a queue, made now if it is not there; the result is `QueueDeclared`.
 
         Raises:
@@ -336,7 +337,7 @@ class VhostHandle:
             self._submit(command, request, pending)
 
     def finish_declare(
-        self, request: DeclareQueueRequest, created: bool, pending: PendingRequest
+        self, request: DeclareQueueRequest, created: bool, pending: PendingResult
     ) -> None:
         """Go on with a declare that is durable; if a queue of this name came first, check it.
 
@@ -356,7 +357,7 @@ class VhostHandle:
                 return
         self._declared(request.name, pending)
 
-    def delete_queue(self, request: DeleteQueueRequest, pending: PendingRequest) -> None:
+    def delete_queue(self, request: DeleteQueueRequest, pending: PendingResult) -> None:
         """Have no such queue; one that is not there is no error. The result is `QueueDeleted`.
 
         Raises:
@@ -432,7 +433,7 @@ class VhostHandle:
 
     # Waiting.
 
-    def timed_out(self, request: VhostRequest, pending: PendingRequest) -> Refusal:
+    def timed_out(self, request: VhostRequest, pending: PendingResult) -> Refusal:
         """Give a request up if that can still be, and say what there is no majority for."""
         host = self._host
         host.withdraw(pending)
@@ -478,7 +479,7 @@ class VhostHandle:
         self._host.authority.check_resource(self._user, self.name, permission, what, name)
 
     def _change_binding(
-        self, check: BindingCheck, request: BindingRequest, pending: PendingRequest
+        self, check: BindingCheck, request: BindingRequest, pending: PendingResult
     ) -> None:
         destination = request.destination
         if not request.to_exchange:
@@ -548,7 +549,7 @@ class VhostHandle:
             self._host.place(command)
         return command
 
-    def _declare_passively(self, request: DeclareQueueRequest, pending: PendingRequest) -> None:
+    def _declare_passively(self, request: DeclareQueueRequest, pending: PendingResult) -> None:
         name = request.name
         if name.startswith(REPLY_PREFIX):
             if name != REPLY_PREFIX and name not in self._host.replies:
@@ -558,13 +559,13 @@ class VhostHandle:
         checks.use_queue(self._tables, self.name, name, self.identity)
         self._declared(name, pending)
 
-    def _declared(self, name: str, pending: PendingRequest) -> None:
+    def _declared(self, name: str, pending: PendingResult) -> None:
         queue = self._queue(name)
         queue.check_usable()
         queue.count(Declaring(queue, pending))
 
     def _submit(
-        self, command: Command | None, request: VhostRequest, pending: PendingRequest
+        self, command: Command | None, request: VhostRequest, pending: PendingResult
     ) -> None:
         if command is None:
             pending.succeeded(DONE)

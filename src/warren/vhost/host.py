@@ -8,11 +8,11 @@ from mypy_extensions import i64
 
 from warren.metadata.commands import Command, DeclareQueue
 from warren.metadata.machine import MetadataMachine
-from warren.metadata.outcome import Change
 from warren.metadata.permissions import Authority
 from warren.metadata.tables import QueueRecord
+from warren.pending import PendingResult
 from warren.queues.queue import Queue
-from warren.vhost.pending import PendingRequest, Resumable
+from warren.vhost.pending import Resumable
 from warren.vhost.routes import ReplyTarget
 
 
@@ -49,11 +49,11 @@ class VhostHost:
     # Changes of the tables.
 
     @abstractmethod
-    def submit(self, command: Command, change: Change) -> None:
+    def submit(self, command: Command, change: PendingResult) -> None:
         """Have a change logged; `change` is told when it is in force here."""
 
     @abstractmethod
-    def withdraw(self, pending: PendingRequest) -> None:
+    def withdraw(self, pending: PendingResult) -> None:
         """Give up the changes that a request waits for, if they cannot come into force any more."""
 
     @abstractmethod

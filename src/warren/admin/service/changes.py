@@ -15,8 +15,8 @@ from warren.errors import PRECONDITION_FAILED, Refusal
 from warren.limits import CHANGES_AT_ONCE_MAX
 from warren.metadata.commands import SetMembers
 from warren.metadata.member_checks import delete_member, voters
+from warren.metadata.outcome import Outcome
 from warren.metadata.tables import QueueRecord
-from warren.vhost.pending import TablesChanged
 
 SETTLE_SECONDS = 5.0
 """For queues to have a leader, and for changes that are under way to end."""
@@ -145,7 +145,7 @@ def _row(service: AdminService, attempt: Attempt, later: bool) -> MemberChange:
         return member_change(queue, "refused", attempt.problem)
     if is_gone(service, queue):
         return member_change(queue, "refused", DELETED)
-    if isinstance(result, TablesChanged) and not result.outcome.changed:
+    if isinstance(result, Outcome) and not result.changed:
         return member_change(queue, "refused", CHANGED)
     if _came_about(service, attempt):
         return member_change(queue, "ok")

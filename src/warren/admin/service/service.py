@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from warren.admin.service.host import OperatorHost
-from warren.admin.service.waiting import Awaited, TableChange
+from warren.admin.service.waiting import Awaited
 from warren.errors import NO_MAJORITY, PRECONDITION_FAILED, Refusal
 from warren.metadata.commands import Command
 from warren.metadata.machine import MetadataMachine
@@ -11,7 +11,7 @@ from warren.metadata.outcome import Outcome
 from warren.metadata.version_checks import check_version
 from warren.node.cluster.queue_members import Majority, QueueMembers
 from warren.node.node import Node
-from warren.vhost.pending import PendingRequest, TablesChanged
+from warren.pending import PendingResult
 
 CHANGE_SECONDS = 20.0
 """For a change of the tables to be in force."""
@@ -65,14 +65,14 @@ class AdminService:
         if node not in self.members.running():
             raise Refusal(PRECONDITION_FAILED, f"node '{node}' is not running: start it first")
 
-    def submit(self, command: Command, pending: PendingRequest) -> None:
+    def submit(self, command: Command, pending: PendingResult) -> None:
         """Have a change of the tables logged; the request is told when it is in force here.
 
         Raises:
             Refusal: `PRECONDITION_FAILED`, some node of the cluster would not understand it.
         """
         check_version(self.machine, command)
-        self.host.guarded(lambda: self.node.tables.submit(command, TableChange(pending)))
+        self.host.guarded(lambda: self.node.tables.submit(command, pending))
         self.host.after_event()
 
     async def change(self, command: Command) -> Outcome:
@@ -84,8 +84,8 @@ class AdminService:
         pending = Awaited()
         self.submit(command, pending)
         result = await pending.wait(CHANGE_SECONDS)
-        assert isinstance(result, TablesChanged), "a change of the tables changes them"
-        return result.outcome
+        assert isinstance(result, Outcome), "the tables were asked"
+        return result
 
 
 def what_it_waits_for(majority: Majority) -> str:

@@ -8,16 +8,14 @@ from typing import TypeVar
 
 from warren.admin.service.slices import Slices
 from warren.errors import TIMED_OUT, Refusal
-from warren.metadata.outcome import Change, Outcome
-from warren.queues.fifo.effects import Reply
-from warren.vhost.pending import PendingRequest, Result, TablesChanged
+from warren.pending import PendingResult, Result
 
 POLL_SECONDS = 0.02
 
 Thing = TypeVar("Thing")
 
 
-class Awaited(PendingRequest):
+class Awaited(PendingResult):
     """A pending request for whose result a coroutine waits.
 
     Attributes:
@@ -40,14 +38,6 @@ class Awaited(PendingRequest):
         self.refusal = refusal
         self._told.set()
 
-    def answered(self, reply: Reply) -> None:
-        """Raise: no operation hands its pending request to a queue, which would answer this way."""
-        raise AssertionError("an operation asks a vhost or the tables, not a queue")
-
-    def abandoned(self) -> None:
-        """Raise, as `answered` does."""
-        raise AssertionError("an operation asks a vhost or the tables, not a queue")
-
     async def wait(self, seconds: float) -> Result:
         """The result, once it is there.
 
@@ -64,17 +54,6 @@ class Awaited(PendingRequest):
             raise self.refusal
         assert self.result is not None, "it succeeded or was refused"
         return self.result
-
-
-class TableChange(Change):
-    """A change of the tables that fulfils a pending request."""
-
-    def __init__(self, pending: PendingRequest) -> None:
-        self._pending = pending
-
-    def applied(self, outcome: Outcome) -> None:
-        """Say that it is in force on this node."""
-        self._pending.succeeded(TablesChanged(outcome))
 
 
 async def until(done: Callable[[], bool], seconds: float) -> bool:

@@ -26,8 +26,8 @@ from warren.metadata import commands
 from warren.metadata.foreign_checks import foreign_command
 from warren.metadata.membership import node_with
 from warren.metadata.node_checks import check_node_that_joins
-from warren.metadata.outcome import Change, Outcome
 from warren.node.tables import METADATA_GROUP
+from warren.pending import PendingResult, Result
 from warren.ports import PeerHello
 from warren.protocols.peer import refusal as codes
 from warren.protocols.peer.hello import NO_CLUSTER
@@ -47,7 +47,7 @@ JOIN_ASKS_MAX: Final = 5
 
 
 @final
-class Joining(Change):
+class Joining(PendingResult):
     """A node that waits to be in the tables."""
 
     def __init__(self, membership: Membership, peer: str, name: str, uid: bytes) -> None:
@@ -56,13 +56,13 @@ class Joining(Change):
         self._name: str = name
         self._uid: bytes = uid
 
-    def applied(self, outcome: Outcome) -> None:
+    def succeeded(self, result: Result) -> None:
         """It is, or another one has its name."""
         self._membership.added(self._peer, self._name, self._uid)
 
 
 @final
-class Confirming(Change):
+class Confirming(PendingResult):
     """Groups that wait for the tables here to be no older than when this was begun.
 
     Attributes:
@@ -73,7 +73,7 @@ class Confirming(Change):
         self._membership: Membership = membership
         self.terms: dict[int, i64] = {}
 
-    def applied(self, outcome: Outcome) -> None:
+    def succeeded(self, result: Result) -> None:
         """They are not."""
         self._membership.confirmed(self.terms)
 

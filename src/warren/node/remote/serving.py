@@ -19,9 +19,10 @@ from warren.errors import CorruptRecord
 from warren.log.batch import Batch
 from warren.node.early import BYTES_MAX, FRAMES_MAX, EarlyFrame, EarlyFrames
 from warren.node.remote import frames as line_frames
+from warren.pending import PendingResult, Result
 from warren.queues.fifo import commands
 from warren.queues.fifo.effects import Delivery, PollReply, PurgeReply, Reply
-from warren.queues.links import IN_EXCLUSIVE_USE, Fetching, Link, Waiter
+from warren.queues.links import IN_EXCLUSIVE_USE, Fetching, Link
 from warren.queues.proxy import WINDOW_BYTES, WINDOW_MESSAGES
 from warren.queues.publishing import Publisher, PublishRun
 from warren.queues.queue import FlowControlled, Queue
@@ -352,7 +353,7 @@ class ServedQueue(Publisher, FlowControlled):
     ) -> None:
         queue = self.queue
         if not queue.admit(exclusive):
-            asked.answered(Reply(IN_EXCLUSIVE_USE))
+            asked.succeeded(Reply(IN_EXCLUSIVE_USE))
             return
         link = RemoteLink(self, consumer_id)
         self._consumers[consumer_id] = link
@@ -397,23 +398,24 @@ def write_delivery(
 
 
 @final
-class RemoteWaiter(Waiter):
+class RemoteWaiter(PendingResult):
     """Someone behind a line who waits for an answer."""
 
     def __init__(self, served: ServedQueue, sequence: i64) -> None:
         self._served: ServedQueue = served
         self._sequence: i64 = sequence
 
-    def answered(self, reply: Reply) -> None:
+    def succeeded(self, result: Result) -> None:
         """Send it, with the message if there is one."""
+        assert isinstance(result, Reply), "a queue was asked"
         served = self._served
         if served.closed:
             return
-        delivery = reply.delivery if isinstance(reply, PollReply) else None
+        delivery = result.delivery if isinstance(result, PollReply) else None
         if delivery is None:
-            served.line.send([served.reply(self._sequence, reply).getvalue()])
+            served.line.send([served.reply(self._sequence, result).getvalue()])
         else:
-            Polled(served, self._sequence, reply, delivery).resume()
+            Polled(served, self._sequence, result, delivery).resume()
 
     def abandoned(self) -> None:
         """The front finds out by itself that the queue was deleted."""

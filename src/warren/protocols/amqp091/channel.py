@@ -18,6 +18,7 @@ from warren.errors import Refusal
 from warren.limits import FRAME_OVERHEAD_BYTES
 from warren.message.amqp091.record import content_at
 from warren.message.amqp091.scan import PropertyScan
+from warren.pending import PendingResult, Result
 from warren.protocols.amqp091 import methods
 from warren.protocols.amqp091.consuming import ConsumerLink, LinkOwner, MessageFrames
 from warren.protocols.amqp091.publishing import (
@@ -39,7 +40,6 @@ from warren.queues.fifo.pieces import SPENT_LISTS, LettingGo, Piece
 from warren.queues.publishing import PublishRun
 from warren.queues.queue import Queue
 from warren.vhost.handle import VhostHandle
-from warren.vhost.pending import PendingRequest, Result
 from warren.vhost.requests import VhostRequest
 from warren.vhost.routes import Route
 from warren.wire.amqp091 import spec
@@ -69,7 +69,7 @@ TICK_MS_MAX: Final = 2_000
 
 
 @final
-class Pending(PendingRequest):
+class Pending(PendingResult):
     """A method of this channel that waits for its answer.
 
     Attributes:
@@ -91,13 +91,12 @@ class Pending(PendingRequest):
         self.waited_ms: i64 = 0
         self.seen_ms: i64 = -1
 
-    def answered(self, reply: Reply) -> None:
-        """The work is done."""
-        self.channel.completed(self, reply)
-
     def succeeded(self, result: Result) -> None:
-        """The vhost has done it."""
-        self.channel.changed(self, result)
+        """A queue, or else the vhost, has done it."""
+        if isinstance(result, Reply):
+            self.channel.completed(self, result)
+        else:
+            self.channel.changed(self, result)
 
     def refused(self, refusal: Refusal) -> None:
         """It turned out to be impossible."""
@@ -114,7 +113,7 @@ class Pending(PendingRequest):
         """It was done, and its answer is not known: only a consumer has the same in any case."""
         request = self.request
         if isinstance(request, spec.BasicConsume):
-            self.answered(Reply())
+            self.succeeded(Reply())
             return
         text = f"the answer of {self.queue} to {request.NAME} was lost: ask again"
         error = ConnectionException(541, text, request.CLASS_ID, request.METHOD_ID)

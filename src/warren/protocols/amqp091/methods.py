@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
+from warren.pending import Result
 from warren.protocols.amqp091 import tables
 from warren.protocols.amqp091.confirms import Confirms
 from warren.protocols.amqp091.consuming import ConsumerLink
@@ -23,7 +24,7 @@ from warren.queues.fifo.effects import PollReply, PurgeReply, Reply
 from warren.queues.links import IN_EXCLUSIVE_USE
 from warren.queues.queue import Queue
 from warren.routing.terms import is_integer_type, text_term, type_name
-from warren.vhost.pending import QueueDeclared, QueueDeleted, Result
+from warren.vhost.pending import QueueDeclared, QueueDeleted
 from warren.vhost.requests import (
     BindRequest,
     DeclareExchangeRequest,

@@ -169,4 +169,4 @@ class Transaction(Publisher):
                     ConnectionException(506, "a queue refused messages; the commit failed")
                 )
             else:
-                pending.answered(Reply())
+                pending.succeeded(Reply())

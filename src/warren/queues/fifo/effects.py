@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
+from warren.pending import Result
 from warren.queues.fifo.pieces import Piece
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class Delivery:
         self.acquired: i64 = acquired
 
 
-class Reply:
+class Reply(Result):
     """A machine's answer to one command; where there is more to say, it is one of those below.
 
     Attributes:
