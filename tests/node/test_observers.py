@@ -11,7 +11,7 @@ from warren.metadata.member_checks import delete_member
 from warren.node.cluster.observers import REST_MS
 from warren.replication import kinds
 from warren.replication import observing_frames as said
-from warren.replication.frames import SEAL_BYTES
+from warren.replication.frames import SEAL_BYTES, group_of
 from warren.replication.observer import Observer
 from warren.wire.amqp091 import spec
 
@@ -205,6 +205,47 @@ def test_a_member_becomes_one_that_uses_it_and_back() -> None:
     pair.until(lambda: numbers(client) == [1, 2, 3, 4, 5, 6, 7, 8])
     assert not any(got.redelivered for got in client.messages)
     assert isinstance(observer_of(far), Observer)
+
+
+@pytest.mark.parametrize("goes", (False, True))
+def test_clients_go_on_while_a_new_copy_is_brought_up(goes: bool) -> None:
+    """Nothing that a leader sends reaches the copy for a while; it may go again before."""
+    pair, client, name = held_by_three()
+    far = pair.stations[name]
+    group_id = int(far.record("q").group_id)
+    client.qos(2)
+    client.consume("q")
+    client.publish_confirmed("q", 6)
+    pair.until(lambda: numbers(client) == [1, 2])
+
+    def lost(message: bytes) -> bytes:
+        is_raft = message[0] == kinds.RAFT and group_of(message) == group_id
+        return sealed(bytes([kinds.PONG])) if is_raft else message
+
+    pair.damage = {(source, name): lost for source in pair.stations}
+    pair.add_member("q", name)
+    client.ack(client.messages[-1].tag, multiple=True)
+    pair.until(lambda: numbers(client) == [1, 2, 3, 4])
+    client.publish_confirmed("q", 2)
+    assert far.node.observers.is_observed(group_id)
+    assert far.node.cluster.members[group_id].applied_index == 0
+    if goes:
+        pair.delete_member("q", name)
+    pair.damage = {}
+    pair.until(lambda: not far.node.observers.is_observed(group_id))
+    client.ack(client.messages[-1].tag, multiple=True)
+    pair.until(lambda: numbers(client) == [1, 2, 3, 4, 5, 6])
+    client.publish_confirmed("q", 1)
+    client.ack(client.messages[-1].tag, multiple=True)
+    pair.until(lambda: numbers(client) == [1, 2, 3, 4, 5, 6, 7, 8])
+    assert not any(got.redelivered for got in client.messages)
+    if goes:
+        assert observer_of(far) is far.queue("q").group
+    else:
+        assert far.queue("q").group is far.node.cluster.members[group_id]
+        pair.settle()
+        holders = [row.node for row in far.record("q").members]
+        assert len({pair.stations[node].queue("q").fifo.encode() for node in holders}) == 1
 
 
 def test_a_leader_that_is_to_hold_it_no_more_hands_it_over() -> None:

@@ -50,8 +50,11 @@ def start(
     """Create a node's copy, with what the log replayed of it if there was one.
 
     Args:
-        used: The queue, if this node has used it without holding it. Its clients see what they have
-            seen again only when the copy has everything.
+        used: The queue, if this node has used it without holding it. It is used so still until the
+            copy has what its clients have seen.
+
+    Returns:
+        The queue that clients here use.
     """
     group_id = int(record.group_id)
     fifo: Fifo | None = None
@@ -83,24 +86,15 @@ def start(
         log.save_state(recovered.hard_state.encode(), None)
         log.reset_for_install()
     limit = node.policies.delivery_limit(record.vhost, record.name, record.kind)
-    proposals: Proposals | None = None
-    if used is None:
-        queue = QuorumQueue(node, record.vhost, record.name, log, log.id, fifo, limit)
-    else:
-        queue = used
-        # Policies may have changed, and only members hear of that.
-        queue.set_delivery_limit(limit)
-        observer = node.observers.end(record.group_id)
-        assert observer is not None, "it was used through an observer"
-        proposals = observer.proposals
-        queue.messages = log
-        queue.restore(queue.first_state())
-        observer.leave()
+    queue = QuorumQueue(node, record.vhost, record.name, log, log.id, fifo, limit)
+    queue.auto_delete = record.auto_delete
     member = node.cluster.add(log, queue, recovered)
-    if proposals is not None:
-        member.proposals = proposals
     queue.group = member
     node.tables.logged[group_id] = queue
+    if used is not None:
+        # What its clients submit goes by the observer, until this copy has caught up with that.
+        member.proposals = Proposals(0, node.cluster.load())
+        node.observers.arrives(record.group_id, member, queue)
     if replayer is not None:
         queue.seen_messages, queue.seen_bytes = replayer.seen.get(group_id, (0, 0))
     first = (
@@ -111,7 +105,11 @@ def start(
     node.cluster.start(member)
     if first:
         member.campaign()
-    return queue
+    if used is None:
+        return queue
+    if not used.in_use():
+        node.observers.arrived(record.group_id)
+    return used
 
 
 def empty(log: GroupLog, hard_state: HardState) -> None:
@@ -141,11 +139,19 @@ def leave(node: Node, record: QueueRecord) -> None:
     """Drop a copy that is to be here no more; this node's clients go on through other members."""
     group_id = int(record.group_id)
     member = node.cluster.members[group_id]
-    queue = cast(QuorumQueue, member.machine)
     node.log_warning(
         f"the copy of queue '{record.name}' in vhost '{record.vhost}' on this node is dropped: "
         "other nodes hold the queue"
     )
+    if node.observers.gives_up_arrival(record.group_id):
+        # It never came so far that clients used it.
+        node.cluster.transfers.begun_anew(group_id)
+        node.cluster.leave(member)
+        del node.tables.logged[group_id]
+        empty(member.log, HardState(member.hard_state.incarnation, []))
+        node.appended(True)
+        return
+    queue = cast(QuorumQueue, member.machine)
     index = member.applied_index
     term = max(member.log.term_at(index), i64(0))
     next_message = member.next_message()

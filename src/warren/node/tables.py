@@ -318,6 +318,9 @@ class Tables(Machine):
 
     def leadership(self, member: Member) -> None:
         """Who leads a group is known anew."""
+        if member.raft.is_leader:
+            # What the group decides is decided here from now on.
+            self._node.observers.arrived(member.group_id)
         self._node.membership.unsettle(int(member.group_id))
         record = self.record_of(int(member.group_id))
         if record is not None and not self.is_elsewhere(record):
@@ -916,7 +919,8 @@ class Tables(Machine):
                 queue = self._proxy(record, remotes.no_line(record.node))
             else:
                 used = self._node.observers.queue(record.group_id)
-                queue = self._started(copies.start(self._node, record, self._replayer, used))
+                queue = copies.start(self._node, record, self._replayer, used)
+                self._started(self.logged[int(record.group_id)])
             self._note_copy(record)
         elif record.node != self._node.settings.node_name:
             proxy = self._proxy(record, remotes.line(record.node))

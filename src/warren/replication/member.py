@@ -180,6 +180,13 @@ class Member(Proposer, GroupOwner):
         self.proposals.renew(first_session(session))
         self._offer()
 
+    def take_over(self, machine: Machine, proposals: Proposals) -> None:
+        """Go on with a machine that is as far as the one here was, and with what was submitted."""
+        self.machine = machine
+        self.proposals = proposals
+        self._skip_proposals()
+        self.offer_again()
+
     def offer_again(self) -> None:
         """A link to or from the leader is new: what was under way may be lost."""
         self.proposals.offer_from(1)

@@ -19,6 +19,7 @@ from mypy_extensions import i64, mypyc_attr
 from warren.errors import Compacted, CorruptRecord
 from warren.log.batch import KIND_COMMAND, Batch
 from warren.log.cache import Cache, Share
+from warren.log.group import GroupLog
 from warren.log.listener import BatchReader, RawReader
 from warren.log.source import MessageSource
 from warren.raft import wire
@@ -41,6 +42,8 @@ STUCK_MS_MAX: Final = 16_000
 time. The one that feeds may be behind, or cut off with a leader that is none any more."""
 QUIET_MS: Final = 60_000
 """A member that said nothing for so long is asked again, whether it still feeds this node."""
+CATCH_UP_ENTRIES_MAX: Final = 256
+"""Entries that an observer takes of its own node's copy at a time."""
 FETCH_MS: Final = 1_000
 """Messages that did not come for so long are asked of another member."""
 
@@ -428,6 +431,25 @@ class Observer(Proposer, MessageSource):
             self.term = feed.term
             self.proposals.offer_from(1)
         self._offer()
+
+    def catch_up(self, log: GroupLog, index: i64) -> bool:
+        """Apply what this node's own copy has of the group behind what the machine has.
+
+        Args:
+            index: The last entry that the copy has applied.
+
+        Returns:
+            Whether the machine is as far now; else what it misses is to be had from others only, or
+            there is more than one turn should do.
+        """
+        last = min(index, self.applied_index + CATCH_UP_ENTRIES_MAX)
+        while self.applied_index < last:
+            batch = log.recent(self.applied_index + 1)
+            if batch is None:
+                return False
+            self._check(batch)
+            self._apply(batch)
+        return self.applied_index == index
 
     def _check(self, batch: Batch) -> None:
         """Check that an entry goes with those before it.

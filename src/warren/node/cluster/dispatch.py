@@ -579,6 +579,13 @@ class Cluster(MemberHost):
                 self._early.keep(group_id, EarlyFrame(peer, message, until))
         elif kind == kinds.SNAPSHOT:
             self.transfers.received(peer, member, message)
+        elif kind == kinds.EXPECT or kind >= kinds.UNOBSERVE:
+            # A copy that is new here may have an observer beside it.
+            if self._node.observers.is_observed(group_id):
+                self._node.observers.received(peer, message, group_id, kind)
+            if kind <= kinds.UNOBSERVE:
+                member.received(peer, message)
+                self._watch(member)
         else:
             member.received(peer, message)
             self._watch(member)

@@ -12,6 +12,7 @@ from zlib import crc32
 
 from mypy_extensions import i64
 
+from warren.errors import CorruptRecord
 from warren.ids import first_session, of_life
 from warren.limits import TICK_GROUPS_MAX
 from warren.metadata.tables import QueueRecord
@@ -20,6 +21,7 @@ from warren.queues.fifo.machine import Fifo
 from warren.queues.quorum import QuorumQueue
 from warren.replication.kinds import BODIES, EXPECT, UNOBSERVE
 from warren.replication.machine import NO_MACHINE
+from warren.replication.member import Member
 from warren.replication.observer import Observer, ObserverHost
 from warren.replication.proposals import Proposals
 
@@ -39,6 +41,19 @@ class Observed:
         self.queue: QuorumQueue = queue
         self.observer: Observer = observer
         self.used_ms: i64 = 0
+
+
+@final
+class Arriving:
+    """A copy that is new on this node, while clients use the queue through its observer still.
+
+    Attributes:
+        queue: Stands for the queue at the copy, with no clients.
+    """
+
+    def __init__(self, member: Member, queue: QuorumQueue) -> None:
+        self.member: Member = member
+        self.queue: QuorumQueue = queue
 
 
 @final
@@ -65,6 +80,8 @@ class Observers(ObserverHost):
         self._node: Node = node
         self._observed: dict[int, Observed] = {}
         """By group."""
+        self._arriving: dict[int, Arriving] = {}
+        """By group, those of the same whose copies have not caught up."""
         self._minded: deque[int] = deque()
         """Groups whose observers do not rest, in the order of their ticks."""
         self._news: deque[LinkNews] = deque()
@@ -109,8 +126,63 @@ class Observers(ObserverHost):
         queue.group = observer
         self._observed[int(record.group_id)] = Observed(record, queue, observer)
 
+    def arrives(self, group_id: i64, member: Member, queue: QuorumQueue) -> None:
+        """A queue that is observed has a copy here, which is to be brought up."""
+        self._arriving[int(group_id)] = Arriving(member, queue)
+
+    def gives_up_arrival(self, group_id: i64) -> bool:
+        """A copy is to go again; whether it had not caught up, so that the observer goes on."""
+        found = self._arriving.pop(int(group_id), None)
+        if found is None:
+            return False
+        found.queue.close()
+        return True
+
+    def is_observed(self, group_id: i64) -> bool:
+        """Whether clients use a queue through an observer, though it has a copy here."""
+        return int(group_id) in self._arriving
+
+    def _see_to_arrivals(self) -> None:
+        """Have clients use those copies that have what the clients have seen."""
+        for group_id, arriving in list(self._arriving.items()):
+            member = arriving.member
+            observer = self._observed[group_id].observer
+            try:
+                if 0 < observer.applied_index <= member.applied_index and member.whole():
+                    if observer.catch_up(member.log, member.applied_index):
+                        self.arrived(group_id)
+            except CorruptRecord as error:
+                self._node.log_warning(f"what was fed of group {group_id} is dropped: {error}")
+                self.arrived(group_id)
+
+    def arrived(self, group_id: i64) -> None:
+        """Have clients use the copy that is new here, whatever they have seen.
+
+        They see nothing again, and what the copy lacks of what they have seen it gets first.
+        """
+        arriving = self._arriving.pop(int(group_id), None)
+        observed = self._observed.pop(int(group_id), None)
+        if arriving is None or observed is None:
+            return
+        node = self._node
+        member, observer, queue = arriving.member, observed.observer, observed.queue
+        record = observed.record
+        node.tables.logged[int(group_id)] = queue
+        queue.messages = member.log
+        queue.group = member
+        if observer.applied_index != member.applied_index:
+            queue.restore(arriving.queue.state())
+        member.take_over(queue, observer.proposals)
+        arriving.queue.close()
+        # Policies may have changed, and only members hear of that.
+        queue.set_delivery_limit(
+            node.policies.delivery_limit(record.vhost, record.name, record.kind)
+        )
+        observer.leave()
+
     def end(self, group_id: i64) -> Observer | None:
-        """A queue is no more, or its node holds it from now on: forget its observer."""
+        """A queue is no more: forget its observer."""
+        self.gives_up_arrival(group_id)
         found = self._observed.pop(int(group_id), None)
         return None if found is None else found.observer
 
@@ -229,6 +301,7 @@ class Observers(ObserverHost):
 
     def tick(self, now_ms: i64) -> None:
         """Time has passed: let some observers mind theirs."""
+        self._see_to_arrivals()
         minded = self._minded
         for _ in range(min(len(minded), TICK_GROUPS_MAX)):
             group_id = minded.popleft()
@@ -236,7 +309,12 @@ class Observers(ObserverHost):
             if found is None:
                 continue
             observer = found.observer
-            if found.queue.in_use() or observer.proposals or observer.fetching():
+            if (
+                group_id in self._arriving
+                or found.queue.in_use()
+                or observer.proposals
+                or observer.fetching()
+            ):
                 found.used_ms = now_ms
             elif now_ms - found.used_ms >= REST_MS:
                 observer.rest()
