@@ -79,6 +79,10 @@ class Receiver(Actor):
         self._leaving += 1
         self.queue.leaving += 1
 
+    def once_at_most(self) -> bool:
+        """Whether what it is sent comes never again, whatever ends."""
+        return False
+
     def _left(self, times: int = 1) -> None:
         """What was on its way has gone back."""
         self._leaving -= times
@@ -250,6 +254,10 @@ class Consumer(Receiver):
         self._tags = 0
         self._older = 0
         """Deliveries up to this tag belong to earlier subscriptions of the channel."""
+
+    def once_at_most(self) -> bool:
+        """With automatic acks a hand-out is a settlement, and durable before it is sent."""
+        return self.no_ack
 
     def set_up(self) -> None:
         """Declare, limit, subscribe."""

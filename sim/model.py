@@ -91,17 +91,29 @@ class Copy:
 
     Attributes:
         seen: How often a client was given it.
+        seen_before: The same, before the node's life of `seen_life`, in which that was last.
         holder: Who was given it last and has not settled it.
         settled: One of the constants above.
         settled_life: The node's life in which it was settled.
     """
 
-    __slots__ = ("holder", "message", "queue", "seen", "settled", "settled_life")
+    __slots__ = (
+        "holder",
+        "message",
+        "queue",
+        "seen",
+        "seen_before",
+        "seen_life",
+        "settled",
+        "settled_life",
+    )
 
     def __init__(self, message: Message, queue: QueueState) -> None:
         self.message = message
         self.queue = queue
         self.seen = 0
+        self.seen_before = 0
+        self.seen_life = -1
         self.holder: Holder | None = None
         self.settled = WAITING
         self.settled_life = -1

@@ -20,10 +20,11 @@ from sim.checkers.order import OrderChecker
 from sim.checkers.replay import ReplayChecker
 from sim.clock import SeededRandom, VirtualClock
 from sim.connection import SimConnection
+from sim.consumer import Receiver
 from sim.disk import Crash, SimDisk, SimExecutor
 from sim.drain import Drain
 from sim.incarnations import Incarnation
-from sim.model import Message, QueueState, Violation
+from sim.model import SETTLED_FOR_GOOD, Copy, Message, QueueState, Violation
 from sim.stage import Stage
 from sim.troubles import Troubles
 from warren.errors import StorageError
@@ -109,6 +110,12 @@ class World(Stage):
         Drain(self).run()
         for checker in self.checkers:
             checker.finished()
+
+    def settlement(self, receiver: Receiver, copy: Copy, sure: bool) -> int:
+        """A quorum queue's consumer with automatic acks never gets again what it was sent."""
+        if sure and copy.queue.kind == "quorum" and receiver.once_at_most():
+            return SETTLED_FOR_GOOD
+        return super().settlement(receiver, copy, sure)
 
     def step(self) -> None:
         """Let one thing happen."""

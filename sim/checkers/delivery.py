@@ -38,15 +38,20 @@ class DeliveryChecker(Checker):
         done = copy.settled == SETTLED_FOR_GOOD or (
             copy.settled == SETTLED and copy.settled_life == life
         )
-        check_delivery(copy, redelivered, holder, done)
+        if copy.seen_life != life:
+            copy.seen_life = life
+            copy.seen_before = copy.seen
+        # What a crash took of the log counts for no limit: a sole member hands out ahead of it.
+        check_delivery(copy, redelivered, holder, done, copy.seen - copy.seen_before)
 
 
-def check_delivery(copy: Copy, redelivered: bool, holder: Holder, done: bool) -> None:
+def check_delivery(copy: Copy, redelivered: bool, holder: Holder, done: bool, counted: int) -> None:
     """What holds for every delivery, of one node or a cluster.
 
     Args:
         holder: Who is given it.
         done: Whether it was settled, and no end of a process can have undone that.
+        counted: How often a client was given it for certain, as far as its queue knows.
 
     Raises:
         Violation: It is one that must not be.
@@ -67,9 +72,9 @@ def check_delivery(copy: Copy, redelivered: bool, holder: Holder, done: bool) ->
         raise Violation(
             f"{message} of queue {name} came to {holder.name} redelivered, though to nobody before"
         )
-    if 0 <= copy.queue.delivery_limit < copy.seen and not copy.queue.grouped:
+    if 0 <= copy.queue.delivery_limit < counted and not copy.queue.grouped:
         raise Violation(
-            f"{message} of queue {name} came to {holder.name} after {copy.seen} deliveries, with a "
+            f"{message} of queue {name} came to {holder.name} after {counted} deliveries, with a "
             f"limit of {copy.queue.delivery_limit}"
         )
     if done:

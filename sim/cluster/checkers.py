@@ -35,7 +35,8 @@ class ClusterDeliveryChecker(Checker):
 
     def delivered(self, copy: Copy, redelivered: bool, holder: Holder) -> None:
         """Check one delivery against all that is known of its message."""
-        check_delivery(copy, redelivered, holder, copy.settled in (SETTLED, SETTLED_FOR_GOOD))
+        done = copy.settled in (SETTLED, SETTLED_FOR_GOOD)
+        check_delivery(copy, redelivered, holder, done, copy.seen)
         if copy.queue.single:
             self.world.count("delivered from classic queues")
 

@@ -18,8 +18,7 @@ def test_what_consumers_held_is_back_before_clients_may_come(seed: int) -> None:
     client.declare("orders", kind="quorum")
     client.qos(HELD)
     client.consume("orders")
-    for number in range(PUBLISHED):
-        client.publish("orders", b"%d" % number)
+    client.publish_confirmed("orders", PUBLISHED)
     pair.until(lambda: len(client.messages) == HELD)
     pair.until(lambda: pair.a.queue("orders").ready_count() == PUBLISHED - HELD)
     pair.a.kill()

@@ -18,7 +18,7 @@ from warren.queues import classic, logged, quorum
 from warren.queues.fifo import consumers, machine
 from warren.queues.fifo.effects import Delivery, Reply
 from warren.queues.fifo.groups import Readers
-from warren.replication import client_sessions, wrapping
+from warren.replication import client_sessions, member, wrapping
 
 Mend = Callable[[], None]
 
@@ -107,6 +107,16 @@ def live_without_held() -> Mend:
         return fifo.gather_ready()
 
     return replace(machine.Fifo, "gather_live", gather_live)
+
+
+def no_doubt() -> Mend:
+    """After a crash of a sole member what its log has is all that anybody has seen."""
+    return replace(member.Member, "_note_doubts", lambda sole: None)
+
+
+def snapshot_of_what_is_ahead() -> Mend:
+    """A sole member's snapshot has what its machine has, and claims to be of less."""
+    return replace(member.Member, "is_ahead", lambda sole: False)
 
 
 def settles_neighbour() -> Mend:
@@ -265,6 +275,8 @@ PLANTED = {
     classic_confirms_at_append: Where(43),
     unchecked_tail: Where(5, 200, (POWER,), LARGE | {"large_bytes": 20_000}),
     live_without_held: Where(3),
+    no_doubt: Where(147),
+    snapshot_of_what_is_ahead: Where(147),
     settles_neighbour: Where(1),
     forgotten_reset: Where(26),
     forgotten_live_run: Where(5),

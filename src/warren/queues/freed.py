@@ -30,6 +30,12 @@ class Freed:
         """More messages left."""
         self.lists.extend(lists)
 
+    def take_lists(self) -> list[list[Piece]]:
+        """Take all of them out."""
+        lists = self.lists
+        self.lists = []
+        return lists
+
     def take(self) -> list[tuple[int, int]]:
         """Take some of them out, as pairs of their first and last number."""
         lists = self.lists

@@ -1,5 +1,10 @@
 """Quorum queues: nothing counts before a majority of members has it on disk.
 
+Of a sole member that is what it confirms and replies. Consumers of its own node that wait for the
+credit of their acks get it ahead of its disk: a crash that loses acks and hand-outs ends their
+connections, too, and what they may have seen is then delivered as `redelivered`. Where consumers
+have automatic acks, so that messages are delivered once at most, all wait for the disk.
+
 Every member applies what is committed, in log order, and hands out by the same rules; each serves
 the consumers of its own node, from the bodies in its own log. So confirms, deliveries and the
 credit that an ack gives back all follow the log, and a change of leader is nothing they notice.
@@ -10,6 +15,7 @@ Source: QQ-01 to QQ-28, BEH-09, R-01, R-02, R-25 to R-27 and R-29.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Final, final
 
 from librt.strings import BytesWriter
@@ -18,6 +24,7 @@ from mypy_extensions import i64
 from warren.errors import CorruptRecord
 from warren.ids import NUMBER_MAX, consumer_of, number_of_consumer, session_of_consumer
 from warren.log.batch import KIND_COMMAND, Batch
+from warren.log.runlist import LiveRuns
 from warren.log.source import MessageSource
 from warren.pending import PendingResult, Result
 from warren.ports import Work
@@ -25,9 +32,10 @@ from warren.queue_types import QUORUM
 from warren.queues.fifo import commands
 from warren.queues.fifo.config import NOT_SET_UP, Config, write_delivery_limit
 from warren.queues.fifo.consumers import Limiter
-from warren.queues.fifo.effects import Delivery, Effects
+from warren.queues.fifo.effects import Delivery, Effects, Reply
 from warren.queues.fifo.entry import Encoded, Enqueue, Meta
 from warren.queues.fifo.machine import Fifo
+from warren.queues.fifo.pieces import Piece
 from warren.queues.gathering import Gathered
 from warren.queues.links import Link
 from warren.queues.numbers import Numbers
@@ -76,6 +84,12 @@ class QuorumQueue(TableQueue, Machine):
         self._renewed: dict[str, tuple[int, int]] = {}
         """By group of readers: its last call in the log's time, and when this node, which leads,
         came to know of it, in monotonic time."""
+        self._starving: bool = False
+        """Whether the commands gathered settle something for a consumer with little credit."""
+        self._awaited: bool = False
+        """Whether such commands were submitted since `is_awaited`."""
+        self._left: deque[list[list[Piece]]] = deque()
+        """What left the queue with each entry that is ahead of the disk: its bodies are needed."""
         self._terms: dict[int, tuple[int, int, bool]] = {}
         """Credit, priority and whether acks are automatic, of each consumer of this node."""
 
@@ -243,6 +257,7 @@ class QuorumQueue(TableQueue, Machine):
         consumer = self.fifo.consumers.get(consumer_id)
         if consumer is not None and consumer.credit < consumer.held:
             self._urgent = True
+            self._starving = True
         super().settle(consumer_id, first, last)
 
     def seal(self) -> None:
@@ -322,6 +337,14 @@ class QuorumQueue(TableQueue, Machine):
 
     def apply(self, batch: Batch, origin: object | None) -> None:
         """Apply a committed entry, and answer whoever waits for it here."""
+        reply = self._apply(batch)
+        if isinstance(origin, PendingResult):
+            origin.succeeded(reply)
+        elif isinstance(origin, Gathered):
+            self._confirm(batch.payload_size, origin.runs)
+        self._mark()
+
+    def _apply(self, batch: Batch) -> Reply:
         fifo = self.fifo
         meta = Meta(batch.stamp_ms, batch.session)
         if batch.kind == KIND_COMMAND:
@@ -330,17 +353,60 @@ class QuorumQueue(TableQueue, Machine):
             reply, effects = fifo.apply(meta, command)
             self.act(effects)
             self.mind_leases()
-            self.act(fifo.dispatch())
-            if origin is not None:
-                assert isinstance(origin, PendingResult)
-                origin.succeeded(reply)
         else:
-            fifo.apply(meta, Enqueue(batch.first, batch.count, batch.payload_size))
-            self.act(fifo.dispatch())
-            if origin is not None:
-                assert isinstance(origin, Gathered)
-                self._confirm(batch.payload_size, origin.runs)
+            messages = Enqueue(batch.first, batch.count, batch.payload_size)
+            reply, effects = fifo.apply(meta, messages)
+        self.act(fifo.dispatch())
+        return reply
+
+    def is_awaited(self) -> bool:
+        """Whether consumers with little credit have settled something.
+
+        Others have messages to go on with, and more at a time when the disk has them. What is
+        handed out to consumers with automatic acks is settled by that, and has to be durable first.
+        """
+        awaited = self._awaited
+        self._awaited = False
+        return awaited and not self._automatic
+
+    def apply_ahead(self, batch: Batch, origin: object | None) -> bool:
+        """Apply an entry that is not durable yet, unless somebody waits for its outcome."""
+        if isinstance(origin, PendingResult):
+            return False
+        self.fifo.reports_freed = True
+        self._apply(batch)
+        self.fifo.reports_freed = False
+        self._left.append(self.freed.take_lists())
         self._mark()
+        return True
+
+    def caught_up(self, batch: Batch, origin: object | None) -> None:
+        """An entry that was applied ahead is durable."""
+        self._left.popleft()
+        if isinstance(origin, Gathered):
+            self._confirm(batch.payload_size, origin.runs)
+            self._mark()
+
+    def gather_live(self) -> LiveRuns:
+        """Finds out the messages whose bodies the log must keep: also those a crash brings back."""
+        left: list[list[Piece]] = []
+        for lists in self._left:
+            left.extend(lists)
+        return self.fifo.gather_live(left, [])
+
+    def sessions_served(self) -> list[int]:
+        """The sessions of all consumers that may get more, without asking for it each time."""
+        sessions: dict[int, bool] = {}
+        for consumer_id, consumer in self.fifo.consumers.items():
+            if consumer.active:
+                sessions[int(session_of_consumer(consumer_id))] = True
+        return list(sessions)
+
+    def doubt(self) -> bytes:
+        """The command that all ready messages may have been delivered."""
+        out = BytesWriter()
+        commands.doubt(out)
+        return out.getvalue()
 
     def state(self) -> bytes:
         """The machine's snapshot."""
@@ -360,6 +426,7 @@ class QuorumQueue(TableQueue, Machine):
             self.fifo.restore(state)
         except (AssertionError, LookupError, OverflowError, ValueError) as error:
             raise CorruptRecord("the state of a queue", 0, f"it is none: {error}") from error
+        self._left.clear()
         self.mind_leases()
         self.deliveries = []
         for consumer_id in list(self.links):
@@ -410,7 +477,8 @@ class QuorumQueue(TableQueue, Machine):
                 priority,
                 automatic,
             )
-            self._command()
+            # The log has who consumes before anything is handed out, see `sessions_served`.
+            self._ask(Renewed())
 
     def skipped(self, origin: object | None) -> None:
         """It is part of a snapshot: applied, but not here."""
@@ -457,12 +525,29 @@ class QuorumQueue(TableQueue, Machine):
 
     def _seal_commands(self, waiter: PendingResult | None) -> None:
         self.host.appended(True)
+        if self._starving:
+            self._starving = False
+            self._awaited = True
         self._group().submit(KIND_COMMAND, 0, b"", self._take_commands(), waiter)
 
     def _unlink(self, consumer_id: i64) -> None:
         self._handed.pop(consumer_id, None)
         self._terms.pop(consumer_id, None)
         super()._unlink(consumer_id)
+
+
+@final
+class Renewed(PendingResult):
+    """Waits until a consumer is attached anew, which nobody has to be told."""
+
+    def succeeded(self, result: Result) -> None:
+        """It is."""
+
+    def abandoned(self) -> None:
+        """The queue is gone."""
+
+    def missed(self) -> None:
+        """It is, within a snapshot."""
 
 
 @final

@@ -38,6 +38,30 @@ class Machine:
     def apply_rest(self) -> None:
         """Apply the next part of the last entry; once in a turn."""
 
+    def is_awaited(self) -> bool:
+        """Whether entries since the last call bring something that clients here wait for."""
+        return False
+
+    def apply_ahead(self, batch: Batch, origin: object | None) -> bool:
+        """Take an entry that is not durable yet; only on a sole member.
+
+        Nobody is answered before `caught_up`. False if the entry, and with it what is behind it,
+        has to wait for its commit, and `apply`.
+        """
+        return False
+
+    def caught_up(self, batch: Batch, origin: object | None) -> None:
+        """The oldest entry that was applied ahead is committed; as for `apply`."""
+        raise AssertionError("a machine that is never ahead")
+
+    def sessions_served(self) -> list[int]:
+        """The sessions of all to whom it may have handed something ahead of the disk."""
+        return []
+
+    def doubt(self) -> bytes:
+        """A command: whatever it is about to hand out may have been handed out before."""
+        raise AssertionError("a machine that hands nothing out")
+
     @abstractmethod
     def state(self) -> bytes:
         """Its state as of the last entry applied."""

@@ -55,6 +55,10 @@ from warren.replication.recovered import Recovered, is_alone, saved_state
 from warren.replication.snapshots import Snapshots
 from warren.replication.wrapping import Wrapped
 
+AHEAD_MAX: Final = 256
+"""So many entries the machine of a sole member has before they are durable: with more the disk
+stands still, and what comes waits for it."""
+
 HINT_ENTRIES: Final = 4_096
 """The commit is noted on disk when it has moved by so much: a restart then has little to keep."""
 
@@ -74,7 +78,7 @@ class Member(Proposer, GroupOwner):
 
     Attributes:
         log, raft: The group's.
-        applied_index: The last entry that the machine has.
+        applied_index: The last committed entry that the machine has.
         sessions: The last sequence applied, by session.
         client_sessions: What it takes while it leads.
         feeding: What it sends while it leads.
@@ -109,7 +113,11 @@ class Member(Proposer, GroupOwner):
         self._room: i64 = 0
         """How many more it has before the next turn."""
         self._entries: deque[Batch] = deque(recovered.pending)
-        """Appended and not applied."""
+        """Appended, and not both committed and applied."""
+        self._ahead: i64 = 0
+        """So many of the first of these the machine has, ahead of their commit."""
+        self._halted: bool = False
+        """Whether it gets no further ones: its state is to be taken when those are durable."""
         self._committed: i64 = recovered.applied
         self._arrived: list[Batch] = []
         """The entries of the append that Raft is about to take."""
@@ -418,6 +426,8 @@ class Member(Proposer, GroupOwner):
                 raft.flush(self.host.monotonic_ms())
         if self.observing.watchers:
             self.observing.feed(self)
+        if len(self._entries) > self._ahead:
+            self._apply_ahead()
 
     def mark(self) -> None:
         """Have `work` called before the turn ends."""
@@ -442,6 +452,7 @@ class Member(Proposer, GroupOwner):
             hard_state.voted_incarnation = effect.voted_incarnation
             self.save_hard_state(StateSaved(self.raft, effect.sequence))
         elif isinstance(effect, Truncate):
+            assert self._ahead == 0, "nobody else has a say in the log of a sole member"
             self.log.truncate_from(effect.from_index)
             while self._entries and self._entries[-1].index >= effect.from_index:
                 self._entries.pop()
@@ -550,10 +561,50 @@ class Member(Proposer, GroupOwner):
                 self.sessions[session] = batch.sequence
                 if session == self.proposals.session:
                     origin = self.proposals.applied(batch.sequence)
-            machine.apply(batch, origin)
+            if self._ahead > 0:
+                self._ahead -= 1
+                machine.caught_up(batch, origin)
+            else:
+                machine.apply(batch, origin)
             if self.lot > 0 and machine.unfinished():
                 self.host.apply_later(self)
                 return
+
+    def _apply_ahead(self) -> None:
+        """Let a sole member's machine have what is appended, before it is durable.
+
+        Nobody else can replace these entries, and what a crash takes of them it takes from this
+        node's clients together with their connections. What others are told, confirms and replies
+        among it, waits for the commit.
+        """
+        if not self.machine.is_awaited() or self._halted or self.lot > 0:
+            return
+        if not self.raft.is_leader or not self.is_alone():
+            return
+        entries = self._entries
+        proposals = self.proposals
+        while self._ahead < min(i64(len(entries)), AHEAD_MAX):
+            batch = entries[self._ahead]
+            if batch.session == RAFT_SESSION:
+                return
+            origin: object | None = None
+            if batch.session == proposals.session:
+                origin = proposals.origin(batch.sequence)
+            if not self.machine.apply_ahead(batch, origin):
+                return
+            self._ahead += 1
+
+    def is_ahead(self) -> bool:
+        """Whether the machine has entries that are not durable yet."""
+        return self._ahead > 0
+
+    def halt(self) -> None:
+        """Let the machine have nothing more ahead of the disk, so that its state can be taken."""
+        self._halted = True
+
+    def proceed(self) -> None:
+        """Let it have that again: the state was taken, or is not wanted any more."""
+        self._halted = False
 
     def _apply_own(self, batch: Batch) -> None:
         closed = closed_sessions(batch)
@@ -566,10 +617,24 @@ class Member(Proposer, GroupOwner):
                 self.machine.session_renewed()
                 self._offer()
         elif batch.payload_size == 0 and batch.term == self.raft.term and self.raft.is_leader:
+            self._note_doubts()
             self._offer()
             self.machine.elected()
             self.client_sessions.close_sessions(self)
             self.host.leadership(self)
+
+    def _note_doubts(self) -> None:
+        """After a crash of a sole member, have the log say that any message may have been seen.
+
+        Its machine was ahead of its disk, so the log does not have all that was handed out.
+        """
+        if not self.is_alone():
+            return
+        for session in self.machine.sessions_served():
+            known = session == self.proposals.session
+            if not known and not self.host.session_of_another(session, self.host.name):
+                self.propose_plain(self.machine.doubt())
+                return
 
     def is_alone(self) -> bool:
         """Whether this member is its group's only one, and so its own majority."""
@@ -593,6 +658,7 @@ class Member(Proposer, GroupOwner):
     def _stand_at(self, index: i64, sessions: dict[int, int], state: bytes) -> None:
         """The machine has all up to `index`, and nothing behind that is here."""
         self._entries.clear()
+        self._ahead = 0
         self.sessions = sessions
         self.applied_index = index
         self._committed = index
@@ -652,3 +718,4 @@ class Member(Proposer, GroupOwner):
         self.observing.end(self)
         self.machine = NO_MACHINE
         self._entries.clear()
+        self._ahead = 0

@@ -109,6 +109,7 @@ class Observing:
         """A node needs no more, or the link to it is gone."""
         if self.watchers.pop(node, None) is not None:
             member.host.observed(member, node, False)
+            member.proceed()
 
     def end(self, member: Member) -> None:
         """This member has nothing more to give: its observers go on with others."""
@@ -222,6 +223,10 @@ class Observing:
         """
         draft = watcher.draft
         if draft is None:
+            if member.is_ahead():
+                # Fed again when the disk has what the machine has.
+                member.halt()
+                return False
             draft = Draft(member)
             watcher.draft = draft
             watcher.draft_term = max(member.log.term_at(draft.index), i64(0))

@@ -127,6 +127,11 @@ class Proposals:
         self._furthest = max(self._furthest, found.sequence)
         return found
 
+    def origin(self, sequence: i64) -> object | None:
+        """Of one that may not be applied yet; None for one of before, as for `applied`."""
+        at = sequence - self.first()
+        return self._waiting[at].origin if at >= 0 else None
+
     def origins(self) -> list[object | None]:
         """Of all that wait, in their order."""
         return [proposal.origin for proposal in self._waiting]

@@ -48,11 +48,13 @@ class Draft:
     """
 
     def __init__(self, member: Member) -> None:
+        assert not member.is_ahead(), "the state is that at an entry that is committed"
         self.index: i64 = member.applied_index
         self.next_message: i64 = member.next_message()
         self.members = member.raft.config_at(self.index).members
         self.out = wrap_head(self.next_message, self.members, member.sessions)
         self.work = member.machine.write_state(self.out)
+        member.proceed()
 
 
 @final
@@ -119,6 +121,10 @@ class Snapshots:
         # Right behind a start the machine may have what Raft does not know to be committed yet;
         # the log asks again.
         if member.log.incomplete or not 0 < applied <= member.raft.commit_index:
+            return False
+        if member.is_ahead():
+            # The log asks again, and by then the disk has what the machine has.
+            member.halt()
             return False
         waits = not at_once and self._somebody_catches_up(member)
         return not waits or member.host.short_of_disk()

@@ -21,6 +21,7 @@ big-endian:
     FREE     16 first message i64, last message i64
     GO_ON    17
     ATTACH_AUTO 18 like ATTACH
+    DOUBT    19
 
 CONFIG is the first command in a classic queue's log, and the first of a quorum queue's first
 leader; later ones change settings. FREE is all that a classic queue logs of what happens to its
@@ -30,6 +31,8 @@ disk has lost of it.
 ATTACH_AUTO is for a consumer with automatic acknowledgement: what it was handed is settled when it
 goes, since it may have seen it. Until then it settles to get more, and may return what it did not
 see.
+
+DOUBT is logged by a sole copy after a crash: what is ready may have been delivered before.
 
 GO_ON changes nothing: it is an entry, and each entry has the machine hand out some more, or make
 more ready of what is on its way back.
@@ -65,10 +68,11 @@ CONFIG: Final = 15
 FREE: Final = 16
 GO_ON: Final = 17
 ATTACH_AUTO: Final = 18
+DOUBT: Final = 19
 
 SETTLE_BYTES: Final = 25
 
-FIELD_BYTES: Final = bytes([0, 24, 8, 8, 24, 25, 24, 8, 0, 0, 8, 32, 16, 8, 8, 0, 16, 0, 24])
+FIELD_BYTES: Final = bytes([0, 24, 8, 8, 24, 25, 24, 8, 0, 0, 8, 32, 16, 8, 8, 0, 16, 0, 24, 0])
 """What follows each opcode, but for a group's name and the fields of a CONFIG."""
 CREDIT_MAX: Final = 1 << 60
 """Credit of a consumer without a prefetch limit."""
@@ -205,6 +209,11 @@ def go_on(out: BytesWriter) -> None:
     out.append(GO_ON)
 
 
+def doubt(out: BytesWriter) -> None:
+    """What is ready may have been delivered before."""
+    out.append(DOUBT)
+
+
 def _name(out: BytesWriter, name: str) -> None:
     data = name.encode()
     write_i32_be(out, i32(len(data)))
@@ -221,7 +230,7 @@ def command_end(payload: bytes, at: i64, end: i64) -> i64:
         end: Behind the last command. It is beyond `at`, and within `payload`.
     """
     opcode: i64 = payload[at]
-    if opcode == 0 or opcode > ATTACH_AUTO:
+    if opcode == 0 or opcode > DOUBT:
         return -1
     at += 1 + i64(FIELD_BYTES[opcode])
     if ACQUIRE <= opcode <= CONFIG:
@@ -250,7 +259,7 @@ def problem(payload: bytes) -> str:
         behind = command_end(payload, at, end)
         if behind < 0:
             return f"command {opcode} is unknown, or not whole, or names an unknown setting"
-        if opcode == RESET or opcode == FREE:
+        if opcode == RESET or opcode == FREE or opcode == DOUBT:
             return f"command {opcode} is for a queue of one node"
         if opcode == ATTACH or opcode == ATTACH_AUTO:
             if not 0 < read_i64_be(payload, at + 9) <= CREDIT_MAX:

@@ -255,6 +255,8 @@ class Fifo:
                 reply = PurgeReply(self._purge())
             elif opcode == commands.RESET:
                 self._reset()
+            elif opcode == commands.DOUBT:
+                self.count_as_delivered()
             elif opcode == commands.GO_ON:
                 # What it is for is the dispatch that follows every entry.
                 pass
