@@ -5,7 +5,8 @@
 Each PYTHON has a build of Warren installed, and a broker of it is started. A row is one call of the
 load generator (`bench/peer tools` builds it) against each broker in turn, the order changed with
 each run. Processor time is that of the broker's process, user and system, in the middle of the run,
-a message consumed. Shown is the run with the median of it, and the lowest and highest.
+a message: one that is only published counts half, and one that is only consumed does. Shown is the
+run with the median of it, and the lowest and highest.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class Target:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def run(self, words: str, seconds: float) -> dict[str, Any]:
-        """One run of the load generator: what it says, and `cpu_us` a message consumed."""
+        """One run of the load generator: what it says, and `cpu_us` a message."""
         command = [str(LOADGEN), "--addr", f"{HOST}:{self.port}", *shlex.split(words), "--purge"]
         command += ["--warmup", str(WARMUP_SECONDS), "--secs", str(seconds)]
         load = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -75,7 +76,8 @@ class Target:
         time.sleep(seconds - 2 * MARGIN_SECONDS)
         cpu, took = self.cpu_seconds() - cpu, time.monotonic() - began
         said: dict[str, Any] = json.loads(load.communicate()[0])
-        said["cpu_us"] = 1e6 * cpu / max(1.0, said["con_rate"] * took)
+        messages = (said["pub_rate"] + said["con_rate"]) / 2 * took
+        said["cpu_us"] = 1e6 * cpu / max(1.0, messages)
         return said
 
 
@@ -83,12 +85,14 @@ def line(row: str, name: str, runs: list[dict[str, Any]]) -> str:
     """A row of one build, as text."""
     runs = sorted(runs, key=lambda run: run["cpu_us"])
     middle = runs[len(runs) // 2]
+    published = sorted(run["pub_rate"] for run in runs)[len(runs) // 2]
     rates = sorted(run["con_rate"] for run in runs)
     delays = middle["lat_us"]
     return (
         f"{row:10} {name:10} {middle['cpu_us']:8.2f} us "
         f"({runs[0]['cpu_us']:.2f}-{runs[-1]['cpu_us']:.2f})  "
-        f"{rates[len(rates) // 2]:9.0f}/s ({rates[0]:.0f}-{rates[-1]:.0f})  "
+        f"in {published:.0f}/s, out {rates[len(rates) // 2]:.0f}/s "
+        f"({rates[0]:.0f}-{rates[-1]:.0f})  "
         f"delivery p50 {delays['p50'] / 1e3:.2f} p99 {delays['p99'] / 1e3:.2f} ms"
     )
 
