@@ -145,8 +145,8 @@ def keeps_its_session() -> Mend:
 
 
 PLANTED: dict[Any, Where] = {
-    stays_with_the_lost: Where(8, 200, (KILL, CUT), SPREAD),
-    applies_again: Where(16, 200, (KILL, CUT), SPREAD),
+    stays_with_the_lost: Where(5, 200, (KILL, CUT), SPREAD),
+    applies_again: Where(5, 200, (KILL, CUT), SPREAD),
     shows_another_body: Where(1, 100, (CUT,), OBSERVED),
     wrong_count: Where(1, 100, (CUT,), OBSERVED),
     keeps_its_session: Where(4, 200, (CUT, PARTITION), OBSERVED),
