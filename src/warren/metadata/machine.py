@@ -181,7 +181,8 @@ class MetadataMachine:
 
     def begin(self, index: i64, command: Command) -> Outcome:
         """The same, of which `go_on` does what one turn does not all of."""
-        assert self._round is None, "the command before is applied"
+        # Asked by a call: mypyc takes it for None until the end of the function otherwise.
+        assert not self.unfinished(), "the command before is applied"
         outcome = Outcome()
         if isinstance(command, DeclareQueue):
             self._declare_queue(command, outcome)
@@ -198,7 +199,7 @@ class MetadataMachine:
         elif not self._apply_about_nodes(index, command, outcome):
             self._apply_administration(command, outcome)
         self.applied_index = index
-        if self._round is not None:
+        if self.unfinished():
             self._go_on(outcome)
         return outcome
 
