@@ -157,16 +157,18 @@ def member_status(node: str, membership: Membership, standing: Standing) -> Memb
 
 async def move(service: AdminService, queue: QueueRecord, target: str) -> bool:
     """Hand the lead of a queue over; whether that came about."""
+    members = service.members
     loop = asyncio.get_running_loop()
     over = loop.time() + TRANSFER_SECONDS
-    # Where no copy is here, to hear of the new leader.
-    service.host.guarded(lambda: service.members.listen(queue))
     while loop.time() < over and not is_gone(service, queue):
-        service.host.guarded(lambda: service.members.transfer(int(queue.group_id), target))
+        # Where no copy is here, to hear who leads, before and after.
+        service.host.guarded(lambda: members.listen(queue))
+        asked = members.leader(queue) != ""
+        service.host.guarded(lambda: members.transfer(int(queue.group_id), target))
         service.host.after_event()
         again = loop.time() + ASK_AGAIN_SECONDS
-        while loop.time() < again:
-            if service.members.leader(queue) == target:
+        while loop.time() < again and (asked or not members.leader(queue)):
+            if members.leader(queue) == target:
                 return True
             await asyncio.sleep(POLL_SECONDS)
     return False
