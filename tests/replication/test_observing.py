@@ -1,0 +1,39 @@
+"""What a member gives to nodes that observe its group, from what it has in memory."""
+
+from __future__ import annotations
+
+from tests.replication.hosts import GROUP, World
+from tests.replication.test_observer import RECORD, messages
+from warren.log.batch import KIND_MESSAGES
+from warren.replication import frames, kinds
+from warren.replication import observing_frames as said
+from warren.replication.proposals import Proposal
+
+COUNT = 4
+
+
+def test_an_answer_has_no_message_twice_of_a_batch_that_was_cut() -> None:
+    """What the compactor left of a batch may have been read while the whole is in memory still."""
+    world = World("a")
+    host = world.hosts["a"]
+    lengths = len(RECORD).to_bytes(4, "little") * COUNT
+    host.member.append(0, Proposal(0, KIND_MESSAGES, COUNT, lengths, RECORD * COUNT, None))
+    host.write()
+    log = host.member.log
+    # One that was read begins where the whole does, and ends before.
+    cut = messages(int(log.last_index), 0, 2)
+    log.share.read_back.push(cut)
+    assert log.cached(1) is cut
+    assert log.cached(2) is not cut
+    wanted = 0
+    answers = []
+    while wanted < COUNT:
+        fetch = [said.fetch_frame(GROUP, 1, wanted, COUNT - 1, 1 << 20)]
+        frames.seal(fetch)
+        host.member.received("b", b"".join(fetch))
+        ((_, _, frame),) = world.taken(kinds.BODIES, "b")
+        found = [(int(batch.first), int(batch.count)) for batch in said.batches_of(frame)]
+        answers.append(found)
+        assert sum(found[-1]) > wanted
+        wanted = sum(found[-1])
+    assert answers == [[(0, 2)], [(0, 4)]]
