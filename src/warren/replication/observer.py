@@ -330,8 +330,9 @@ class Observer(Proposer, MessageSource):
             return
         if node == self.leader:
             self._offer_all()
-        if not self.serving or (node == self.serving and not self._heard):
-            self._observe(node) if node in self.host.holders(self.group_id) else None
+        unheard = not self.serving or (node == self.serving and not self._heard)
+        if unheard and node in self.host.holders(self.group_id):
+            self._observe(node)
         self._ask_again()
 
     def tick(self, now_ms: i64) -> bool:
