@@ -79,3 +79,26 @@ def test_an_older_snapshot_drops_no_copy() -> None:
     tables.restore(pair.a.node.tables.machine.snapshot())
     assert c.queue(QUEUE) is queue and queue.ready_count() == 1
     assert c.node.cluster.members[int(c.record(QUEUE).group_id)] is member
+
+
+@pytest.mark.rule("BEH-15")
+def test_a_snapshot_brings_queues_before_clients_hear_of_those_it_took() -> None:
+    """A client that waited for a queue that is gone goes on at once, with a queue that is new."""
+    pair = Pair()
+    pair.add("c")
+    a, b = pair.a, pair.b
+    first, second = a.client(), b.client()
+    assert isinstance(first.declare("old"), spec.QueueDeclareOk)
+    pair.until(lambda: b.knows("old"))
+    pair.withheld = {("a", "b"): [], ("c", "b"): []}
+    assert isinstance(first.call(spec.QueueDelete(0, "old")), spec.QueueDeleteOk)
+    assert isinstance(first.declare("new"), spec.QueueDeclareOk)
+    assert b.knows("old") and not b.knows("new")
+    seen = len(second.methods)
+    second.send(spec.QueueDelete(0, "old"))
+    second.send(spec.QueueDeclare(0, "new", durable=True))
+    second.exchange()
+    b.node.tables.restore(a.node.tables.machine.snapshot())
+    pair.until(lambda: len(second.methods) == seen + 2)
+    assert isinstance(second.methods[seen], spec.QueueDeleteOk)
+    assert isinstance(second.methods[seen + 1], spec.QueueDeclareOk)

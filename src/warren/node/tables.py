@@ -508,21 +508,7 @@ class Tables(Machine):
             self._anew = None
         self.machine.restore(state)
         self._check_version()
-        for here in self.vhosts.values():
-            for queue in list(here.queues.values()):
-                now = self.machine.queue(here.name, queue.name)
-                if now is None or now.group_id != queue.group_id:
-                    self._drop(here, queue)
-        for name, tables in self.machine.vhosts.items():
-            vhost = self.vhosts.get(name)
-            if vhost is None:
-                vhost = VirtualHost(name)
-                self.vhosts[name] = vhost
-            for record in tables.queues.values():
-                if self._lacks(vhost, record):
-                    self._start(record)
-                else:
-                    self._keep_copy(record)
+        self._take_over_queues()
         self._node.cluster.tables_anew()
         self._node.cluster.watch_nodes()
         own = self.machine.nodes.get(self._node.settings.node_name)
@@ -537,6 +523,35 @@ class Tables(Machine):
             self._node.membership.unsettle(group_id)
         self._node.cluster.close_sessions()
         self.announce()
+
+    def _take_over_queues(self) -> None:
+        """Start and stop queues as tables that came as a whole demand.
+
+        Clients that hear that a queue is gone go on at once, with any queue that the tables name:
+        those are started first.
+        """
+        gone: list[Queue] = []
+        for here in self.vhosts.values():
+            for queue in list(here.queues.values()):
+                now = self.machine.queue(here.name, queue.name)
+                if now is None or now.group_id != queue.group_id:
+                    del here.queues[queue.name]
+                    gone.append(queue)
+        kept: list[QueueRecord] = []
+        for name, tables in self.machine.vhosts.items():
+            vhost = self.vhosts.get(name)
+            if vhost is None:
+                vhost = VirtualHost(name)
+                self.vhosts[name] = vhost
+            for record in tables.queues.values():
+                if self._lacks(vhost, record):
+                    self._start(record)
+                else:
+                    kept.append(record)
+        for record in kept:
+            self._keep_copy(record)
+        for queue in gone:
+            self._end(queue)
 
     def live_in(self, state: bytes) -> list[tuple[int, int]]:
         """The tables' log has no messages."""
@@ -983,7 +998,8 @@ class Tables(Machine):
     def _stop(self, vhost: VirtualHost, record: QueueRecord) -> None:
         queue = vhost.queues.get(record.name)
         if queue is not None and queue.group_id == record.group_id:
-            self._drop(vhost, queue)
+            del vhost.queues[queue.name]
+            self._end(queue)
 
     def _has(self, record: QueueRecord) -> bool:
         """Whether this very queue is here already, when the tables' log is applied anew."""
@@ -991,8 +1007,8 @@ class Tables(Machine):
         queue = None if vhost is None else vhost.queues.get(record.name)
         return queue is not None and queue.group_id == record.group_id
 
-    def _drop(self, vhost: VirtualHost, queue: Queue) -> None:
-        del vhost.queues[queue.name]
+    def _end(self, queue: Queue) -> None:
+        """Stop a queue that is found by its name no more; its clients hear of that."""
         self._lacking.pop(int(queue.group_id), None)
         queue.seal()
         queue.close()
