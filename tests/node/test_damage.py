@@ -118,6 +118,32 @@ def test_a_damaged_message_of_a_quorum_queue_comes_from_the_other_members(reader
     pair.until(lambda: raft.state.is_voter() and raft.commit_index == raft.last_index)
 
 
+def test_what_a_cancelled_consumer_holds_stays_its_own_while_its_copy_is_begun_anew() -> None:
+    """The new copy hands it out once more, to a consumer that nothing is sent to any more."""
+    pair, _ = filled(3, "quorum")
+    station = pair.stations["c"]
+    before = int(member(station).hard_state.incarnation)
+    holder, other = station.client(), station.client()
+    holder.qos(5)
+    holder.consume(QUEUE)
+    pair.until(lambda: len(holder.messages) == 5)
+    holder.call(spec.BasicCancel(holder.messages[0].method.consumer_tag, False))
+    forget(station)
+    damage(station, 7)
+    other.qos(5)
+    other.consume(QUEUE)
+    pair.until(lambda: int(member(station).hard_state.incarnation) != before)
+    pair.until(lambda: len(other.messages) == 5)
+    pair.settle()
+    assert [int(got.body.split()[1]) for got in other.messages] == [6, 7, 8, 9, 10]
+    holder.ack(holder.messages[-1].tag, multiple=True)
+    other.vanish()
+    last = pair.a.client()
+    assert drained(pair, last, COUNT - 5) == list(range(6, COUNT + 1))
+    pair.settle()
+    assert len(last.messages) == COUNT - 5
+
+
 def test_a_damaged_copy_is_kept_while_the_others_cannot_do_without() -> None:
     pair, client = filled(3, "quorum")
     station = pair.stations["c"]

@@ -78,7 +78,10 @@ class QuorumQueue(TableQueue, Machine):
         self._delivery_limit: i64 = delivery_limit
         self.group: Proposer | None = None
         self._handed: dict[int, int] = {}
-        """The next message id of each consumer of this node."""
+        """The next message id of each consumer of this node whose channel is there.
+
+        Those that are cancelled are among them: the log may be applied anew.
+        """
         self.numbers: Numbers = Numbers(NUMBER_MAX)
         self.going_on: bool = False
         self._renewed: dict[str, tuple[int, int]] = {}
@@ -104,6 +107,7 @@ class QuorumQueue(TableQueue, Machine):
     def down(self, consumer_id: i64) -> None:
         """A consumer's channel is gone, so that its number may be given again."""
         super().down(consumer_id)
+        self._handed.pop(consumer_id, None)
         if self.current(consumer_id):
             self.numbers.give_back(number_of_consumer(consumer_id))
 
@@ -122,6 +126,7 @@ class QuorumQueue(TableQueue, Machine):
         automatic: bool = False,
     ) -> None:
         """Attach a consumer, and remember how."""
+        self._handed[consumer_id] = 0
         self._terms[consumer_id] = (credit, priority, automatic)
         super().subscribe(link, consumer_id, credit, priority, limiter, waiter, automatic)
 
@@ -308,9 +313,13 @@ class QuorumQueue(TableQueue, Machine):
         self._mark()
 
     def _hand_on(self, consumer_id: i64, delivery: Delivery) -> None:
+        handed: i64 = self._handed.get(consumer_id, -1)
+        if handed < 0:
+            # Its channel is gone: what it was handed returns with the entry that says so.
+            return
         last = delivery.mid + delivery.count - 1
         # What the client has seen is not shown again when the log is applied anew.
-        known = self._handed.get(consumer_id, 0) - delivery.mid
+        known = handed - delivery.mid
         if known > 0:
             if known >= delivery.count:
                 return
@@ -318,9 +327,9 @@ class QuorumQueue(TableQueue, Machine):
             delivery.first += known
             delivery.count -= known
         self.delivered += delivery.count
+        self._handed[consumer_id] = last + 1
         link = self.links.get(consumer_id)
         if link is not None:
-            self._handed[consumer_id] = last + 1
             link.delivered(delivery)
         elif not self.deleted:
             # Cancelled meanwhile: nobody will see these, so nobody can settle them.
@@ -429,7 +438,7 @@ class QuorumQueue(TableQueue, Machine):
         self._left.clear()
         self.mind_leases()
         self.deliveries = []
-        for consumer_id in list(self.links):
+        for consumer_id in list(self._handed):
             consumer = self.fifo.consumers.get(consumer_id)
             if consumer is not None:
                 for run in consumer.holding():
@@ -466,6 +475,7 @@ class QuorumQueue(TableQueue, Machine):
             credit, priority, automatic = terms[consumer_id]
             renewed = self.new_consumer()
             self.links[renewed] = link
+            self._handed[renewed] = 0
             self._terms[renewed] = (credit, priority, automatic)
             if automatic:
                 self._automatic[renewed] = True
@@ -531,7 +541,6 @@ class QuorumQueue(TableQueue, Machine):
         self._group().submit(KIND_COMMAND, 0, b"", self._take_commands(), waiter)
 
     def _unlink(self, consumer_id: i64) -> None:
-        self._handed.pop(consumer_id, None)
         self._terms.pop(consumer_id, None)
         super()._unlink(consumer_id)
 
