@@ -26,7 +26,7 @@ help:
 	@echo 'make sim     run the simulator over SEEDS seeds (1000), of one node and of clusters'
 	@echo 'make bench   measure Warren beside RabbitMQ (ONLY=regex SECS=10 REPS=3 NODES=3)'
 	@echo 'make demo    real orders through a queue into Spark, none lost or doubled'
-	@echo 'make oracle  record again what a real RabbitMQ answers to the scripts of the tests'
+	@echo 'make oracle  what RabbitMQ and Warren say to the scripts of tests/oracle (ONLY= RECORD=1)'
 	@echo 'make clean   remove what was built, the data of `make run` excepted'
 
 run: build
@@ -108,11 +108,13 @@ demo:
 	@tools/prepare spark
 	.venv/bin/python -m demo.run
 
+# RECORD=1 stores what RabbitMQ answers; else it is said where the stored answers are stale.
 oracle:
-	@tools/prepare pieces
+	@tools/prepare process
 	@BASE=5780 bench/peer rabbit start
-	.venv/bin/python tools/oracle.py record 127.0.0.1:5781 tests/oracle/rabbitmq-4.3.json; \
+	@.venv/bin/python tools/oracle.py $(if $(RECORD),record,stale) 127.0.0.1:5781 $(ONLY); \
 	status=$$?; BASE=5780 bench/peer rabbit stop; exit $$status
+	@.venv/bin/python tools/oracle.py warren $(ONLY)
 
 clean:
 	rm -rf .venv build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

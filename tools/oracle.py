@@ -1,102 +1,104 @@
-"""Plays the oracle's scenarios to a broker: records its answers, or compares them to a record.
+"""Plays the oracle's scenarios to brokers: records answers, or compares them with the stored ones.
 
-    python tools/oracle.py record HOST:PORT tests/oracle/rabbitmq-4.3.json
-    python tools/oracle.py compare HOST:PORT tests/oracle/rabbitmq-4.3.json [NAME ...]
+    python tools/oracle.py record HOST:PORT [NAME ...]    store what a RabbitMQ answers
+    python tools/oracle.py stale HOST:PORT [NAME ...]     where a RabbitMQ answers otherwise
+    python tools/oracle.py warren [NAME ...]              where Warren does, but for its deviations
 
-A real RabbitMQ is the oracle: the same scripts against both brokers, the same answers. What Warren
-does otherwise on purpose is listed, with its reason, in `tests/oracle/deviations.py`.
+NAME is a scenario, or the beginning of some. A real RabbitMQ is the oracle: the same scripts
+against both brokers, the same answers. What Warren does otherwise on purpose is listed, with its
+reason, in `tests/oracle/deviations.py`; `warren` starts one, or takes `WARREN_TEST_BROKER`.
 """
 
 from __future__ import annotations
 
 import argparse
-import difflib
-import json
 import sys
+import tempfile
 import traceback
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tests.clients.raw import Closed
-from tests.oracle import scenarios_basic  # noqa: F401 (registers its scenarios)
-from tests.oracle.scenarios import SCENARIOS
-from tests.oracle.session import Session
-
-Transcript = dict[str, list[Any]]
-
-
-def play(name: str, address: tuple[str, int]) -> Transcript:
-    """Play one scenario and return what the broker said, by connection and channel."""
-    session = Session(address)
-    try:
-        SCENARIOS[name](session)
-    finally:
-        session.finish()
-    return json.loads(json.dumps(session.transcript))  # type: ignore[no-any-return]
+from tests.oracle import recorded
+from tests.oracle.recorded import Transcript, difference, play, play_at_once
+from tests.oracle.registry import Scenario, load
+from tests.oracle.verdict import verdict
+from tests.support.broker import Broker, free_port
 
 
-def lines(transcript: Transcript) -> list[str]:
-    """Lay a transcript out one event a line; tables have no order, so keys are sorted."""
-    out = []
-    for place in sorted(transcript):
-        for event in transcript[place]:
-            out.append(f"{place} {json.dumps(event, ensure_ascii=False, sort_keys=True)}")
-    return out
+def play_all(
+    scenarios: list[Scenario], address: tuple[str, int], lacking: bool
+) -> dict[str, Transcript]:
+    """Play scenarios, those that wait at once; those that fail are told and left out."""
+    said: dict[str, Transcript] = {}
+    for name, got in play_at_once([s for s in scenarios if s.waits], address, lacking).items():
+        if isinstance(got, Exception):
+            traceback.print_exception(got)
+            print(f"{name}: the scenario itself failed")
+        else:
+            said[name] = got
+    for scenario in scenarios:
+        if scenario.waits:
+            continue
+        try:
+            said[scenario.name] = play(scenario, address, lacking)
+        except (OSError, Closed, AssertionError):
+            traceback.print_exc()
+            print(f"{scenario.name}: the scenario itself failed")
+    return said
 
 
-def difference(wanted: Transcript, got: Transcript) -> str:
-    """Return a unified diff of two transcripts, empty when they agree."""
-    return "\n".join(difflib.unified_diff(lines(wanted), lines(got), "oracle", "here", lineterm=""))
-
-
-def dump(record: dict[str, Transcript]) -> str:
-    """Lay out the record with one event a line, so that its own diffs can be read."""
-    out = ["{"]
-    for n, name in enumerate(sorted(record)):
-        out.append(f" {json.dumps(name)}: {{")
-        places = sorted(record[name])
-        for p, place in enumerate(places):
-            events = [f"   {json.dumps(e, ensure_ascii=False)}" for e in record[name][place]]
-            out.append(f"  {json.dumps(place)}: [")
-            out.append(",\n".join(events))
-            out.append("  ]" + ("," if p + 1 < len(places) else ""))
-        out.append(" }" + ("," if n + 1 < len(record) else ""))
-    return "\n".join([*out, "}", ""])
+def _told(scenarios: list[Scenario], said: dict[str, Transcript], wrong: dict[str, str]) -> int:
+    for name, text in wrong.items():
+        print(f"{name}\n{text}\n")
+    failed = len(scenarios) - len(said)
+    print(f"{len(scenarios)} scenarios, {failed} failed, {len(wrong)} differ")
+    return 1 if failed or wrong else 0
 
 
 def main() -> int:
     """Record or compare; the exit code says whether everything agreed."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("action", choices=("record", "compare"))
-    parser.add_argument("address", help="HOST:PORT of a running broker")
-    parser.add_argument("file", type=Path)
-    parser.add_argument("names", nargs="*", help="scenarios (all)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("action", choices=("record", "stale", "warren"))
+    parser.add_argument("words", nargs="*", help="HOST:PORT of a RabbitMQ, but for `warren`; names")
     options = parser.parse_args()
-    host, port = options.address.rsplit(":", 1)
-    record: dict[str, Transcript] = {}
-    if options.file.exists():
-        record = json.loads(options.file.read_text("utf-8"))
-    failed = 0
-    for name in options.names or SCENARIOS:
-        try:
-            got = play(name, (host, int(port)))
-        except (OSError, Closed, AssertionError):
-            traceback.print_exc()
-            print(f"{name}: the scenario itself failed")
-            failed += 1
-            continue
-        if options.action == "record":
-            record[name] = got
-        elif diff := difference(record.get(name, {}), got):
-            print(f"{name}\n{diff}\n")
-            failed += 1
+    words = list(options.words)
+    known, stored = load(), recorded.read()
+    broker: Broker | None = None
+    if options.action == "warren":
+        broker = Broker.from_environment()
+        if broker is None:
+            folder = tempfile.mkdtemp(prefix="warren-oracle-")
+            broker = Broker(free_port(), Path(folder) / "broker").start()
+        address = (broker.host, broker.port)
+    else:
+        host, _, port = words.pop(0).rpartition(":")
+        address = (host, int(port))
+    chosen = [s for s in known.values() if not words or s.name.startswith(tuple(words))]
+    try:
+        if options.action != "warren":
+            said = play_all(chosen, address, lacking=False)
+        else:
+            said = play_all([s for s in chosen if not s.lacking], address, lacking=False)
+            said |= play_all([s for s in chosen if s.lacking], address, lacking=True)
+    finally:
+        if broker is not None and broker.ours:
+            broker.stop()
+    wrong: dict[str, str] = {}
     if options.action == "record":
-        record = {name: said for name, said in record.items() if name in SCENARIOS}
-        options.file.write_text(dump(record), "utf-8")
-    print(f"{len(options.names or SCENARIOS)} scenarios, {failed} failed")
-    return 1 if failed else 0
+        recorded.write({**stored, **said}, known)
+    else:
+        for scenario in chosen:
+            if scenario.name in said:
+                was, got = stored.get(scenario.name, {}), said[scenario.name]
+                ours = options.action == "warren"
+                diff = verdict(scenario, was, got) if ours else difference(was, got)
+                if diff:
+                    wrong[scenario.name] = diff
+    return _told(chosen, said, wrong)
 
 
 if __name__ == "__main__":

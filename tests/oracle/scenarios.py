@@ -1,7 +1,6 @@
 """The scripts played to RabbitMQ and to Warren: declaring, routing, and every error there.
 
-A scenario is a function that drives a `Session`; its name is its key in the transcript. Queue names
-begin with `o.` so that they meet no other test's. Message scenarios are in `scenarios_basic.py`.
+Queue names begin with `o.` so that they meet no other test's. What a scenario is: `registry.py`.
 
 Source: B-07 lists the errors; the recorded answers are RabbitMQ 4.3's.
 """
@@ -9,7 +8,6 @@ Source: B-07 lists the errors; the recorded answers are RabbitMQ 4.3's.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from contextlib import suppress
 
 from tests.clients.raw import (
@@ -24,18 +22,10 @@ from tests.clients.raw import (
     encode_method,
     encode_properties,
 )
+from tests.oracle.registry import scenario
 from tests.oracle.session import Session
 
-Scenario = Callable[[Session], None]
-SCENARIOS: dict[str, Scenario] = {}
 QUORUM = {"x-queue-type": "quorum"}
-
-
-def scenario(function: Scenario) -> Scenario:
-    """Add a function to the scenarios under its own name."""
-    assert function.__name__ not in SCENARIOS
-    SCENARIOS[function.__name__] = function
-    return function
 
 
 # Connections
@@ -49,6 +39,7 @@ def handshake_start(s: Session) -> None:
     event = client.next(0)
     said = event.args.pop("server_properties")
     s.note({"server_properties": sorted(said), "capabilities": said["capabilities"].value})
+    event.args["mechanisms"] = b" ".join(sorted(event.args["mechanisms"].split()))
     s.note({key: repr(value) for key, value in event.args.items()})
 
 
@@ -101,13 +92,13 @@ def login_refused_unknown_user(s: Session) -> None:
     _login(s, True, mechanism="PLAIN", response=b"\0nobody\0wrong")
 
 
-@scenario
+@scenario(waits=True)
 def login_refused_old_client(s: Session) -> None:
     """A client without the capability is cut off."""
     _login(s, False, mechanism="PLAIN", response=b"\0guest\0wrong")
 
 
-@scenario
+@scenario(waits=True)
 def login_unknown_mechanism(s: Session) -> None:
     """A mechanism that was not offered."""
     _login(s, True, mechanism="NONE", response=b"")
@@ -187,7 +178,7 @@ def tune_heartbeat_zero(s: Session) -> None:
     s.call(0, "connection.open", virtual_host="/")
 
 
-@scenario
+@scenario(waits=True)
 def heartbeats_to_the_end(s: Session) -> None:
     """A client that does not answer a close hears heartbeats, until it is given up."""
     client = s.open(heartbeat=2)
@@ -214,7 +205,7 @@ def channel_numbers_above_max(s: Session) -> None:
     s.call(9, "channel.open")
 
 
-@scenario
+@scenario(waits=True)
 def handshake_frame_too_large(s: Session) -> None:
     """A stranger's frame above 8 KiB."""
     client = s.bare()
@@ -246,7 +237,7 @@ def connection_close_answered(s: Session) -> None:
     s.gone()
 
 
-@scenario
+@scenario(waits=True)
 def connection_close_unfinished(s: Session) -> None:
     """A client that closes and leaves its socket open hears heartbeats, until it is given up."""
     client = s.open(heartbeat=2)
@@ -257,7 +248,7 @@ def connection_close_unfinished(s: Session) -> None:
     s.note({"heard": client.heartbeats > 0, "early": time.monotonic() - begun < 1.9})
 
 
-@scenario
+@scenario(waits=True)
 def connection_close_garbled(s: Session) -> None:
     """After a close, what is no frame ends the connection sooner than silence would."""
     s.open("a")
@@ -429,7 +420,7 @@ def body_frame_empty(s: Session) -> None:
     s.call(1, "basic.get", queue="o.q", no_ack=True)
 
 
-@scenario
+@scenario(waits=True)
 def frame_end_wrong(s: Session) -> None:
     """A frame whose last octet is not 0xCE."""
     client = s.open()
@@ -438,7 +429,7 @@ def frame_end_wrong(s: Session) -> None:
     s.take(1)
 
 
-@scenario
+@scenario(waits=True)
 def frame_too_large(s: Session) -> None:
     """A frame above the negotiated limit."""
     client = s.open(frame_max=8192)

@@ -1,12 +1,13 @@
 """The scripts about messages: publish, confirm, return, consume, settle, requeue, transact.
 
-See `scenarios.py` for what a scenario is.
+See `registry.py` for what a scenario is.
 """
 
 from __future__ import annotations
 
 from tests.clients.raw import BODY, HEADER, RawClient, Typed, encode_properties
-from tests.oracle.scenarios import QUORUM, scenario
+from tests.oracle.registry import scenario
+from tests.oracle.scenarios import QUORUM
 from tests.oracle.session import AGAIN_S, Session
 
 KINDS = (("o.classic", {}), ("o.quorum", QUORUM))
@@ -390,7 +391,7 @@ def reject_requeue_and_drop(s: Session) -> None:
         s.call(1, "basic.get", queue=queue, no_ack=True)
 
 
-@scenario
+@scenario(waits=True)
 def delivery_limit(s: Session) -> None:
     """A quorum queue drops what failed more than 20 times; nack does not count."""
     s.open("a", 1, 2)
@@ -704,10 +705,11 @@ def tx_refuses(s: Session) -> None:
 def tx_and_confirms(s: Session) -> None:
     """Modes exclude each other, without an answer asked for, too."""
     s.open()
-    s.call(1, "confirm.select", nowait=True)
+    s.send(1, "confirm.select", nowait=True)
     s.call(1, "tx.select")
     s.call(1, "tx.select")
-    s.call(1, "confirm.select", nowait=True)
+    s.send(1, "confirm.select", nowait=True)
+    s.take(1)
     s.call(1, "confirm.select")
     s.publish(1, "", "o.none", b"x", mandatory=True)
     s.confirmed(1, 1)

@@ -2,26 +2,28 @@
 
 A transcript holds, for each connection and channel, the events in the order in which they came.
 Nothing is recorded about the order between channels: no broker promises one. What differs from run
-to run without meaning is rewritten: generated names become `<queue 1>`, `<tag 1>`, and runs of
-confirms become the set of what was confirmed, since brokers merge them as they like.
+to run without meaning is rewritten by the rules of `normal.py`.
 """
 
 from __future__ import annotations
 
-import re
 import time
 from typing import Any
 
-from tests.clients.raw import CONTENT, Closed, Event, RawClient, Typed
+from tests.clients.raw import CONTENT, Closed, Event, RawClient
+from tests.oracle.normal import Normal
 from tests.support.patience import patient
 
 WAIT_S = patient(10.0)
 AGAIN_S = patient(1.0)
 """How long a returned message may take to come again, where it may also be dropped."""
 SILENCE_S = 0.15
-_GENERATED = re.compile(r"amq\.gen-[A-Za-z0-9_\-]{16,}")
-_TAG = re.compile(r"amq\.ctag-[A-Za-z0-9_\-]{16,}")
-_REPLY_TO = re.compile(r"amq\.rabbitmq\.reply-to\.[^'\s]+")
+NOT_YET = "is not supported yet by this version of Warren"
+"""How Warren names what it refuses because it is not there yet."""
+
+
+class NotYet(Exception):
+    """Warren named something of a scenario as not there yet."""
 
 
 class Session:
@@ -29,13 +31,19 @@ class Session:
 
     Args:
         address: Host and port of the broker.
+        lacking: Whether to raise NotYet as soon as the broker says that something is not there yet.
+
+    Attributes:
+        given: Which of many values the next events are about, for who reads the transcript.
     """
 
-    def __init__(self, address: tuple[str, int]) -> None:
+    def __init__(self, address: tuple[str, int], lacking: bool = False) -> None:
         self.address = address
         self.clients: dict[str, RawClient] = {}
         self.transcript: dict[str, list[Any]] = {}
-        self.names: dict[str, str] = {}
+        self._lacking = lacking
+        self._normal = Normal()
+        self.given: object = None
         self.opened: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {}
         self.closed: set[tuple[str, int]] = set()
         self.lost: set[str] = set()
@@ -72,6 +80,37 @@ class Session:
         self._ready(who, channel, method)
         self._remember(method, args)
         self.clients[who].send(channel, method, **args)
+
+    def queue(
+        self,
+        name: str = "o.q",
+        arguments: dict[str, Any] | None = None,
+        channel: int = 1,
+        who: str = "a",
+        **flags: bool,
+    ) -> Event | None:
+        """Declare a queue, durable where nothing else is said, and record the answer."""
+        flags.setdefault("durable", True)
+        return self.call(
+            channel, "queue.declare", who, queue=name, arguments=arguments or {}, **flags
+        )
+
+    def put(self, queue: str, *bodies: bytes, **properties: Any) -> None:
+        """Publish to an empty queue, persistent, and wait until all is ready; record nothing."""
+        for body in bodies:
+            self.publish(1, "", queue, body, {"delivery_mode": 2, **properties})
+        self.until(queue, len(bodies))
+
+    def get(self, queue: str = "o.q", channel: int = 1, who: str = "a", **flags: bool) -> int:
+        """Get a message and record the answer; gives its delivery tag, 0 for none."""
+        event = self.call(channel, "basic.get", who, queue=queue, **flags)
+        return int(event.args.get("delivery_tag", 0)) if event is not None else 0
+
+    def drain(self, *queues: str) -> None:
+        """Get and record, with automatic acknowledgement, all that queues hold."""
+        for queue in queues:
+            while self.get(queue, no_ack=True):
+                pass
 
     def publish(
         self,
@@ -214,34 +253,15 @@ class Session:
         self.transcript.setdefault(f"{who}/{channel}", []).append(what)
 
     def _event(self, who: str, event: Event) -> None:
-        entry: dict[str, Any] = {"method": event.name}
-        entry.update({k: self._clean(v) for k, v in event.args.items()})
+        entry: dict[str, Any] = {} if self.given is None else {"given": self.given}
+        entry["method"] = event.name
+        entry.update({k: self._normal.clean(v) for k, v in event.args.items()})
         if event.name in CONTENT:
-            entry["body"] = self._clean(event.body)
-            entry["properties"] = self._clean(event.properties)
+            entry["body"] = self._normal.clean(event.body)
+            entry["properties"] = self._normal.clean(event.properties)
         self._record(who, event.channel, entry)
-
-    def _clean(self, value: Any) -> Any:
-        if isinstance(value, Typed):
-            return [value.tag, self._clean(value.value)]
-        if isinstance(value, bytes):
-            text = value.decode("utf-8", "backslashreplace")
-            return f"<{len(value)} bytes>" if len(value) > 200 else self._clean(text)
-        if isinstance(value, str):
-            for kind, pattern in (("queue", _GENERATED), ("tag", _TAG), ("reply-to", _REPLY_TO)):
-                value = pattern.sub(lambda found, kind=kind: self._name(kind, found[0]), value)
-            return value
-        if isinstance(value, dict):
-            return {key: self._clean(item) for key, item in value.items()}
-        if isinstance(value, (list, tuple)):
-            return [self._clean(item) for item in value]
-        return value
-
-    def _name(self, kind: str, generated: str) -> str:
-        if generated not in self.names:
-            number = sum(1 for name in self.names.values() if name.startswith(f"<{kind} ")) + 1
-            self.names[generated] = f"<{kind} {number}>"
-        return self.names[generated]
+        if self._lacking and NOT_YET in event.args.get("reply_text", ""):
+            raise NotYet(event.args["reply_text"])
 
     def finish(self) -> None:
         """Close every connection and delete what the scenario declared."""
