@@ -14,7 +14,17 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src"
 
-BASE = {"errors", "headed_list", "ids", "limits", "pending", "ports", "term_runs", "versions"}
+BASE = {
+    "checksum",
+    "errors",
+    "headed_list",
+    "ids",
+    "limits",
+    "pending",
+    "ports",
+    "term_runs",
+    "versions",
+}
 WIRE = BASE | {"wire"}
 LOGS = WIRE | {"raft", "log", "message"}
 REPLICATION = LOGS | {"replication"}
@@ -23,6 +33,7 @@ VHOST = QUEUES | {"vhost"}
 NODE = VHOST | {"protocols", "node"}
 
 MAY_IMPORT: dict[str, set[str]] = {
+    "checksum": set(),
     "errors": set(),
     "headed_list": set(),
     "ids": set(),

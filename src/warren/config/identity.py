@@ -26,8 +26,8 @@ import os
 import re
 import secrets
 from pathlib import Path
-from zlib import crc32
 
+from warren.checksum import crc32
 from warren.errors import ConfigError, StorageError
 from warren.log.manifest import COPY_GAP, MANIFEST_PATH, copies_of
 from warren.protocols.peer.hello import LIVES_MAX

@@ -44,7 +44,6 @@ batches from passing for part of one.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, final
-from zlib import crc32
 
 from librt.strings import (
     BytesWriter,
@@ -55,6 +54,8 @@ from librt.strings import (
 )
 from librt.vecs import append, vec
 from mypy_extensions import i32, i64
+
+from warren.checksum import crc32
 
 if TYPE_CHECKING:
     from warren.log.group import GroupLog

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from typing import Final, final
-from zlib import crc32
 
 from mypy_extensions import i64
 
+from warren.checksum import crc32
 from warren.errors import CorruptRecord
 from warren.log.batch import (
     CHECKSUM_AT,

@@ -20,8 +20,8 @@ compaction take effect at one atomic rename whatever the moment of a crash.
 from __future__ import annotations
 
 from typing import Final, final
-from zlib import crc32
 
+from warren.checksum import crc32
 from warren.errors import CorruptRecord, StorageError
 from warren.ports import Disk
 

@@ -10,10 +10,10 @@ they do not, those before the first bad one count, and the rest of the round is 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, final
-from zlib import crc32
 
 from mypy_extensions import i64
 
+from warren.checksum import crc32
 from warren.log.batch import (
     CHECKSUM_AT,
     HEADER_BYTES,

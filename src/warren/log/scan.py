@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from typing import Final, final
-from zlib import crc32
 
 from librt.strings import read_i32_le
 from mypy_extensions import i64, mypyc_attr
 
+from warren.checksum import crc32
 from warren.errors import CorruptRecord
 from warren.log.batch import (
     CHECKSUM_AT,

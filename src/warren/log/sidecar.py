@@ -24,12 +24,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
-from zlib import crc32
 
 from librt.strings import BytesWriter, read_i32_le, write_i32_le, write_i64_le
 from librt.vecs import vec
 from mypy_extensions import i32, i64
 
+from warren.checksum import crc32
 from warren.log.batch import write_checksum
 from warren.log.extents import NOWHERE, Extents, Mark
 from warren.log.files import LogFile

@@ -18,11 +18,11 @@ before it. Those of `node.line_frames` and these but SNAPSHOT are read with it a
 from __future__ import annotations
 
 from typing import Final
-from zlib import crc32
 
 from librt.strings import BytesWriter, read_i32_le, read_i64_le, write_i32_le, write_i64_le
 from mypy_extensions import i32, i64, u8
 
+from warren.checksum import crc32
 from warren.errors import CorruptRecord, UnknownFlavour
 from warren.log.batch import KIND_COMMAND, KIND_MESSAGES, write_checksum
 from warren.message.flavours import FLAVOUR_MAX, check_of

@@ -8,10 +8,10 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from typing import TYPE_CHECKING, Final, final
-from zlib import crc32
 
 from mypy_extensions import i64
 
+from warren.checksum import crc32
 from warren.errors import CorruptRecord
 from warren.ids import first_session, of_life
 from warren.limits import TICK_GROUPS_MAX

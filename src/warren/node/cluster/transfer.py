@@ -18,11 +18,11 @@ hears nothing more, or that its sender is down, gives up by itself and begins wi
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, final
-from zlib import crc32
 
 from librt.strings import BytesWriter, read_i32_le, read_i64_le, write_i64_le
 from mypy_extensions import i64, u8
 
+from warren.checksum import crc32
 from warren.errors import Compacted, CorruptRecord
 from warren.log.batch import write_checksum
 from warren.log.listener import RawReader
