@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.node.pair import Client, Pair, Station
-from warren.metadata.commands import ClearPolicy, SetPolicy
+from tests.node.pair import Client, Pair, Station, sealed
+from warren.metadata.commands import Barrier, ClearPolicy, SetPolicy, encode
+from warren.node.tables import COMMAND_KIND
 from warren.wire.amqp091 import spec
+from warren.wire.amqp091.table import Table
 
 QUEUE = "orders"
 
@@ -117,3 +119,38 @@ def test_who_leads_next_goes_by_the_policy_that_was_set_without_a_leader() -> No
     pair.until(lambda: {int(s.queue(QUEUE).fifo.config.delivery_limit) for s in others} == {6})
     leader.start()
     pair.until(lambda: leader.node.ready and limits(pair) == {6})
+
+
+@pytest.mark.rule("POI-03")
+def test_a_leader_that_the_cluster_does_not_know_yet_sets_the_limit() -> None:
+    """It has no session then, and nothing else that it submits is logged."""
+    pair = Pair()
+    pair.add("c")
+    a, b = pair.a, pair.b
+    b.kill()
+
+    def unheard(message: bytes) -> bytes:
+        return (
+            sealed(COMMAND_KIND + encode(Barrier())) if message[0] == COMMAND_KIND[0] else message
+        )
+
+    pair.damage = {("b", "a"): unheard, ("b", "c"): unheard}
+    b.start()
+    pair.until(lambda: not a.node.cluster.detector.suspected("b"))
+    client = a.client()
+    name = ""
+    for number in range(10):
+        name = f"{QUEUE}{number}"
+        arguments: Table = {"x-queue-type": "quorum", "x-queue-leader-locator": "balanced"}
+        declare = spec.QueueDeclare(0, name, durable=True, arguments=arguments)
+        assert isinstance(client.call(declare), spec.QueueDeclareOk)
+        if a.record(name).node == "b":
+            break
+    pair.until(
+        lambda: (
+            b.knows(name) and b.node.cluster.members[int(b.record(name).group_id)].raft.is_leader
+        )
+    )
+    assert b.node.cluster.session == 0
+    pair.until(lambda: int(a.queue(name).fifo.config.delivery_limit) == 20)
+    assert b.node.cluster.session == 0

@@ -136,6 +136,7 @@ class QuorumQueue(TableQueue, Machine):
 
     def elected(self) -> None:
         """A leader sets the machine up, where none before it came to that."""
+        self.going_on = False
         if self.fifo.config.delivery_limit == NOT_SET_UP:
             fields = BytesWriter()
             Config(self._delivery_limit, False).encode(fields)
@@ -158,8 +159,9 @@ class QuorumQueue(TableQueue, Machine):
         self._configure(fields)
 
     def _configure(self, fields: BytesWriter) -> None:
-        commands.config(self._commands, fields.getvalue())
-        self._command()
+        out = BytesWriter()
+        commands.config(out, fields.getvalue())
+        self._group().propose_plain(out.getvalue())
 
     def gone_up_to(self, number: i64) -> i64:
         """The last of the messages from a number on that this queue goes on without; -1 if none."""
@@ -252,8 +254,9 @@ class QuorumQueue(TableQueue, Machine):
             if seen_ms != group.seen_ms:
                 seen_ms, found_ms = int(group.seen_ms), int(now_ms)
             elif group.lease_ms < min(now_ms - found_ms, self._group().stamp_ms() - seen_ms):
-                commands.expire(self._commands, group.name, seen_ms)
-                self._command()
+                out = BytesWriter()
+                commands.expire(out, group.name, seen_ms)
+                self._group().propose_plain(out.getvalue())
             self._renewed[group.name] = (seen_ms, found_ms)
         self._keep_going()
 
@@ -301,16 +304,9 @@ class QuorumQueue(TableQueue, Machine):
             return
         # Who leads may change before it is done.
         self.mind_leases()
-        if self._group().leads():
-            self.going_on = True
-            self._before_asking()
-            commands.go_on(self._commands)
-            self._ask(GoingOn(self))
-
-    def went_on(self) -> None:
-        """An entry that has the machine hand out more was applied."""
-        self.going_on = False
-        self._mark()
+        out = BytesWriter()
+        commands.go_on(out)
+        self.going_on = self._group().propose_plain(out.getvalue())
 
     def _hand_on(self, consumer_id: i64, delivery: Delivery) -> None:
         handed: i64 = self._handed.get(consumer_id, -1)
@@ -346,6 +342,9 @@ class QuorumQueue(TableQueue, Machine):
 
     def apply(self, batch: Batch, origin: object | None) -> None:
         """Apply a committed entry, and answer whoever waits for it here."""
+        if batch.session == 0:
+            # What a leader had to say: that there is more to hand out, mostly.
+            self.going_on = False
         reply = self._apply(batch)
         if isinstance(origin, PendingResult):
             origin.succeeded(reply)
@@ -379,8 +378,11 @@ class QuorumQueue(TableQueue, Machine):
         return awaited and not self._automatic
 
     def apply_ahead(self, batch: Batch, origin: object | None) -> bool:
-        """Apply an entry that is not durable yet, unless somebody waits for its outcome."""
-        if isinstance(origin, PendingResult):
+        """Apply an entry that is not durable yet, unless somebody waits for its outcome.
+
+        What a leader says of itself is not worth being ahead.
+        """
+        if isinstance(origin, PendingResult) or batch.session == 0:
             return False
         self.fifo.reports_freed = True
         self._apply(batch)
@@ -557,25 +559,6 @@ class Renewed(PendingResult):
 
     def missed(self) -> None:
         """It is, within a snapshot."""
-
-
-@final
-class GoingOn(PendingResult):
-    """Waits until the machine has handed out more."""
-
-    def __init__(self, queue: QuorumQueue) -> None:
-        self._queue: QuorumQueue = queue
-
-    def succeeded(self, result: Result) -> None:
-        """It has; there may be more yet."""
-        self._queue.went_on()
-
-    def abandoned(self) -> None:
-        """The queue is gone."""
-
-    def missed(self) -> None:
-        """It has, within a snapshot."""
-        self._queue.went_on()
 
 
 def close_sessions(fifo: Fifo, sessions: list[int]) -> Effects:

@@ -191,6 +191,14 @@ class Proposer:
         """
 
     @abstractmethod
+    def propose_plain(self, payload: bytes) -> bool:
+        """As leader, append a command that belongs to no session; False if this is no leader.
+
+        A node may lead before the tables know its life and so gave it a session. What a leader has
+        to say does not wait for that; where it gets lost, the next leader says it.
+        """
+
+    @abstractmethod
     def session(self) -> i64:
         """The session in force; 0 before the node has one."""
 

@@ -207,6 +207,10 @@ class Observer(Proposer, MessageSource):
         """Whether messages are asked for."""
         return len(self._fetches) > 0
 
+    def propose_plain(self, payload: bytes) -> bool:
+        """Never: that is for leaders."""
+        return False
+
     def leads(self) -> bool:
         """Never."""
         return False
