@@ -30,7 +30,8 @@ PART = 1_000
 PREFETCH_MAX = 65_535
 
 TURNS_MAX = 1_000_000
-IDLE_TURNS = 50
+IDLE_TURNS = 400
+"""Two seconds: a member that is alone may wait as long before it leads."""
 
 TURN_MS = 5
 TICK_MS = 1_000
@@ -56,6 +57,8 @@ class Filled:
         self._tick_ms = 0
         self.parts: list[float] = []
         """What was not done in turns of the node."""
+        self.began = 0.0
+        """When the command was sent, in seconds of the processor."""
         other = self.pair.a.client()
         other.declare("q", durable=kind != "transient", kind=kind.replace("transient", "classic"))
         self.queue = self.pair.a.queue("q")
@@ -98,7 +101,7 @@ class Filled:
         took = time.process_time() - began
         self.idle = not self.node.needs_turn and not self.queue.fifo.unfinished()
         # A publisher that its queue holds back has more to say.
-        self.idle = self.idle and not self.client.outbox
+        self.idle = self.idle and not self.client.outbox and self.node.ready
         self.pair.clock.advance(TURN_MS)
         self.node.tick_log()
         if self.pair.clock.monotonic_ms() >= self._tick_ms:
@@ -134,10 +137,65 @@ def status(filled: Filled) -> None:
     filled.client.send(spec.TableStatus(queue="q", group="group"))
 
 
+def roll_back_and_ack(filled: Filled) -> None:
+    """What was acked, one by one, is unsettled again before, between what was all the time."""
+    filled.client.send(spec.TxRollback())
+    filled.rest()
+    filled.began = time.process_time()
+    filled.client.send(spec.BasicAck(filled.last_tag - 1, True))
+
+
+def publish_in_turn(filled: Filled) -> None:
+    """Publish in a transaction, to queues that take turns, as many messages as there are runs."""
+    filled.client.send(spec.QueueDeclare(0, "r", False, True, False, False, False, {}))
+    part = b"".join(
+        content_frames(
+            1, spec.BasicPublish(0, "", name, False, False), b"\x10\x00\x02", b"", 131_072
+        )
+        for name in ("q", "r")
+    )
+    for _ in range(filled.last_tag // 2 // PART):
+        filled.client.outbox += part * (PART // 2)
+        filled.rest(1)
+    filled.rest()
+    filled.began = time.process_time()
+
+
+def commit_messages(filled: Filled) -> None:
+    publish_in_turn(filled)
+    filled.client.send(spec.TxCommit())
+
+
+def forget_messages(filled: Filled) -> None:
+    publish_in_turn(filled)
+    filled.client.send(spec.TxRollback())
+
+
+def lose_transaction(filled: Filled) -> None:
+    publish_in_turn(filled)
+    lose(filled)
+
+
 def make_ready(filled: Filled) -> None:
     filled.client.send(spec.ChannelClose(0, "", 0, 0))
     filled.client.send(spec.ChannelOpen())
     filled.rest()
+    filled.began = time.process_time()
+
+
+def crash(filled: Filled) -> None:
+    """The node dies with a consumer, and with all else ready; told is what it does once it runs."""
+    make_ready(filled)
+    filled.client.send(spec.BasicQos(0, 1, False))
+    filled.client.send(spec.BasicConsume(0, "q", "", False, False, False, False, {}))
+    filled.rest()
+    filled.client.outbox.clear()
+    filled.pair.a.kill()
+    filled.pair.a.start()
+    filled.node = filled.pair.a.node
+    filled.queue = filled.pair.a.queue("q")
+    gc.collect()
+    filled.began = time.process_time()
 
 
 def live(filled: Filled) -> None:
@@ -174,12 +232,19 @@ COMMANDS: dict[str, Callable[[Filled], None]] = {
     "delete": send(lambda tag: spec.QueueDelete(0, "q", False, False, False)),
     "tx.commit": send(lambda tag: spec.TxCommit()),
     "tx.rollback": send(lambda tag: spec.TxRollback()),
+    "tx.recover": send(lambda tag: spec.BasicRecover(True)),
+    "tx.rollback+ack": roll_back_and_ack,
+    "tx.messages": commit_messages,
+    "tx.messages+rollback": forget_messages,
+    "tx.lose": lose_transaction,
+    "crash": crash,
     "status": status,
     "snapshot": lambda filled: filled.node.want_snapshot(int(filled.queue.group_id)),
     "live": live,
 }
 
 ONLY = {
+    "crash": ("quorum", "classic"),
     "status": ("quorum",),
     "snapshot": ("quorum", "classic"),
     "live": ("quorum", "classic"),
@@ -199,11 +264,9 @@ def main() -> None:
         filled = Filled(chosen.kind, chosen.runs, name.startswith("tx."))
         gc.collect()
         gc.disable()
-        began = time.process_time()
+        filled.began = time.process_time()
         COMMANDS[name](filled)
-        took = [time.process_time() - began]
-        if name in ("purge", "status"):
-            took = []
+        took = [time.process_time() - filled.began]
         if filled.parts:
             # The first also began it.
             took = [max(took[0] - sum(filled.parts), 0.0) + filled.parts[0], *filled.parts[1:]]

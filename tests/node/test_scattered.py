@@ -11,7 +11,7 @@ import pytest
 
 from tests.node.pair import Client, Pair
 from warren.protocols.amqp091.tables import FRAMED_BYTES, Content
-from warren.protocols.amqp091.transactions import ANSWERS_MAX
+from warren.protocols.amqp091.transactions import ANSWERS_MAX, MESSAGES_MAX
 from warren.protocols.amqp091.unsettled import TagRun, Unsettled
 from warren.queues.fifo.pieces import CHUNK_PIECES, SPENT_LISTS
 from warren.queues.queue import Queue
@@ -235,7 +235,13 @@ def test_another_leader_goes_on_where_the_last_one_stopped() -> None:
 
 def answered(kind: str, durable: bool) -> Client:
     """A transactional client that acked more, one by one, than is done in a turn."""
-    count = ANSWERS_MAX + 100
+    client = transactional(kind, durable, ANSWERS_MAX + 100)
+    ack_backwards(client)
+    return client
+
+
+def transactional(kind: str, durable: bool, count: int) -> Client:
+    """A transactional client that was handed so many messages."""
     pair = Pair(alone=True)
     client = pair.a.client()
     assert isinstance(client.declare("q", durable=durable, kind=kind), spec.QueueDeclareOk)
@@ -248,7 +254,6 @@ def answered(kind: str, durable: bool) -> Client:
         client.qos(count)
     consume(client)
     pair.until(lambda: len(client.messages) == count)
-    ack_backwards(client)
     return client
 
 
@@ -293,6 +298,81 @@ def test_a_client_goes_before_its_commit_is_through() -> None:
     live = pair.a.queue("q").live()
     assert live == [(0, count - ANSWERS_MAX // 2 - 1)]
     assert pair.a.queue("q").ready_count() == count - ANSWERS_MAX // 2
+
+
+@pytest.mark.parametrize(("kind", "durable"), LASTING)
+def test_a_transactional_client_recovers_in_parts(kind: str, durable: bool) -> None:
+    """What the transaction has acked between stays with it; what comes behind waits."""
+    client = half_answered(kind, durable)
+    pair, count = client.pair, len(client.messages)
+    client.call(spec.BasicCancel("c", False))
+    seen = len(client.methods)
+    client.send(spec.BasicRecover(True))
+    client.send(spec.TxCommit())
+    client.exchange()
+    assert len(client.methods) == seen
+    assert pair.a.queue("q").ready_count() < count // 2
+    pair.until(lambda: len(client.methods) == seen + 2)
+    recovered, committed = client.methods[seen:]
+    assert isinstance(recovered, spec.BasicRecoverOk) and isinstance(committed, spec.TxCommitOk)
+    pair.until(lambda: pair.a.queue("q").ready_count() == count // 2)
+    pair.settle(20)
+    assert pair.a.queue("q").live() == [(number, number) for number in range(1, count, 2)]
+    got = pair.a.client().get("q")
+    assert got is not None and got.body == b"1"
+
+
+def test_a_transactional_client_goes_before_it_has_recovered() -> None:
+    client = half_answered("classic", True)
+    pair, count = client.pair, len(client.messages)
+    client.send(spec.BasicRecover(True))
+    client.exchange()
+    client.vanish()
+    pair.until(lambda: pair.a.queue("q").ready_count() == count)
+    pair.settle()
+    assert not pair.a.node._works
+
+
+@pytest.mark.parametrize("way", ["commits", "rolls back", "goes", "goes while it commits"])
+def test_what_a_transaction_published_is_done_in_parts(way: str) -> None:
+    """A commit that has come is carried out, whatever becomes of its client."""
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    for name in ("q", "r"):
+        assert isinstance(client.declare(name, kind="quorum"), spec.QueueDeclareOk)
+    client.call(spec.TxSelect())
+    count = MESSAGES_MAX // 2 + 50
+    for _ in range(count):
+        # Each is a run of its own.
+        client.publish("q", b"")
+        client.publish("r", b"")
+    client.exchange()
+    queues = [pair.a.queue(name) for name in ("q", "r")]
+    seen = len(client.methods)
+    if way == "rolls back":
+        client.send(spec.TxRollback())
+    elif way != "goes":
+        client.send(spec.TxCommit())
+    client.exchange()
+    assert way == "goes" or client.end.channels[1].transaction.going_on()
+    assert len(client.methods) == seen
+    if way.startswith("goes"):
+        client.vanish()
+    else:
+        pair.until(lambda: len(client.methods) > seen)
+    pair.settle(20)
+    done = way in ("commits", "goes while it commits")
+    assert [queue.ready_count() for queue in queues] == [count if done else 0] * 2
+    assert not pair.a.node._works
+
+
+def half_answered(kind: str, durable: bool) -> Client:
+    """A transactional client that acked every second message, and has the others in between."""
+    client = transactional(kind, durable, 2 * ANSWERS_MAX + 600)
+    for got in client.messages[::2]:
+        client.ack(got.tag)
+    client.pair.settle(3)
+    return client
 
 
 # --- what takes several turns -------------------------------------------------------------------

@@ -326,5 +326,27 @@ def test_some_of_many_runs_are_put_back() -> None:
             channel.check(end)
 
 
+@pytest.mark.parametrize("consumers", [1, 2])
+def test_what_is_put_back_is_not_looked_through(consumers: int) -> None:
+    """How far each consumer had come is known by the chunk again, also where some are longer."""
+    unsettled = Unsettled()
+    mids = [0, 0]
+    count = 4 * (UNCOUNTED_CHUNKS + 8) * CHUNK_PIECES
+    for tag in range(1, count + 1):
+        consumer = tag // 2 % consumers
+        unsettled.next_tag += 1
+        unsettled.add(1, QUEUES[0], consumer, mids[consumer])
+        mids[consumer] += 1
+    for tag in range(1, count, 2):
+        unsettled.take(tag, tag)
+    for tag in range(2, count, 6):
+        for run in runs_of(unsettled.take(tag, tag)):
+            unsettled.put_back(run)
+    assert len(unsettled.spans(count)) == consumers
+    counted = [chunk.shares is not None for chunk in unsettled._pieces.chunks()]
+    mixed = [chunk.mixed for chunk in unsettled._pieces.chunks()]
+    assert sum(counted) >= len(counted) - UNCOUNTED_CHUNKS - 1 if consumers > 1 else not any(mixed)
+
+
 TestConsumer = ConsumerMachine.TestCase
 TestUnsettled = UnsettledMachine.TestCase

@@ -31,7 +31,7 @@ from warren.protocols.amqp091.publishing import (
 )
 from warren.protocols.amqp091.refusals import amqp_error
 from warren.protocols.amqp091.replies import DirectReplies
-from warren.protocols.amqp091.transactions import Transaction
+from warren.protocols.amqp091.transactions import Recovery, Transaction
 from warren.protocols.amqp091.unsettled import TagRun, Unsettled, runs_of
 from warren.protocols.client import EndOfTurn
 from warren.queues.fifo.consumers import Limiter
@@ -307,7 +307,10 @@ class Channel(PublishOwner, LinkOwner, EndOfTurn):
             if not queue.deleted:
                 queue.down(consumer_id)
         self.holders = {}
-        self.transaction = None
+        transaction = self.transaction
+        if transaction is not None:
+            self.transaction = None
+            transaction.end()
         self._let_go(self.unsettled.take(0, self.unsettled.next_tag))
 
     def is_open(self) -> bool:
@@ -369,7 +372,7 @@ class Channel(PublishOwner, LinkOwner, EndOfTurn):
         """Refuse a method that has waited too long, if a majority can have been what it lacked."""
         request = pending.request
         queue = pending.queue
-        if isinstance(request, spec.TxRollback):
+        if isinstance(request, (spec.TxRollback, spec.BasicRecover, spec.BasicRecoverAsync)):
             # What it waits for is its turns here.
             return
         if isinstance(request, spec.TxCommit):
@@ -500,10 +503,10 @@ class Channel(PublishOwner, LinkOwner, EndOfTurn):
         for link in self.consumers.values():
             needed.add((id(link.queue), int(link.consumer_id)))
         runs = self.unsettled.owners()
-        if self.transaction is not None:
-            runs.extend(self.transaction.runs())
         for run in runs:
             needed.add((id(run.queue), int(run.consumer_id)))
+        if self.transaction is not None:
+            needed.update(self.transaction.owners())
         for key, queue in list(self.holders.items()):
             if key not in needed:
                 del self.holders[key]
@@ -611,15 +614,26 @@ class Channel(PublishOwner, LinkOwner, EndOfTurn):
                 run.queue.discard(run.consumer_id, run.mid, last)
         self._limits_changed()
 
-    def recover(self) -> None:
-        """Return all that is unsettled."""
+    def recover(self, request: spec.Method) -> None:
+        """Return all that is unsettled, and answer `request`."""
         last = self.unsettled.next_tag
-        spans = self.unsettled.spans(last)
-        taken = self.unsettled.take(0, last)
-        # This is done at once, and what a transaction has between these waits for its commit.
-        runs = spans if self.transaction is None else runs_of(taken)
-        self.give_back_now(runs, True, False)
-        self._let_go(taken)
+        if self.transaction is None or self.transaction.is_empty():
+            spans = self.unsettled.spans(last)
+            taken = self.unsettled.take(0, last)
+            self.give_back_now(spans, True, False)
+            self._let_go(taken)
+            self.recovered(request)
+            return
+        # What the transaction has between these waits for its commit: each run is for itself.
+        recovery = Recovery(self, request, self.unsettled.take(0, last))
+        if not recovery.go_on():
+            self.wait(request)
+            self.connection.broker.do_in_parts(recovery)
+
+    def recovered(self, request: spec.Method) -> None:
+        """Answer `basic.recover`: all that was unsettled has returned."""
+        if isinstance(request, spec.BasicRecover):
+            self.send(spec.BasicRecoverOk())
 
     def _last_of(self, tag: i64, method_id: int) -> i64:
         """The last tag that an answer up to `tag` is for; 0 means all there are."""

@@ -337,9 +337,7 @@ def _get(channel: Channel, method: spec.BasicGet) -> None:
 def _recover(channel: Channel, method: spec.BasicRecover | spec.BasicRecoverAsync) -> None:
     if not method.requeue:
         raise ConnectionException(540, "requeue=false")
-    channel.recover()
-    if isinstance(method, spec.BasicRecover):
-        channel.send(spec.BasicRecoverOk())
+    channel.recover(method)
 
 
 # --- modes --------------------------------------------------------------------------------------

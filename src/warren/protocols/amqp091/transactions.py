@@ -1,8 +1,9 @@
 """AMQP 0-9-1 transactions of one channel: publishes and acks that wait for a commit.
 
 `tx.commit-ok` is sent when every message is where its confirm would need it to be (MIR-35). As in
-RabbitMQ a commit is not atomic over several queues. Of many answers to deliveries a turn does some;
-what the client sends meanwhile waits, and if it goes, deliveries whose acks were not done return.
+RabbitMQ a commit is not atomic over several queues. Of many messages and answers to deliveries a
+turn does some; what the client sends meanwhile waits. If it goes, the rest of the messages are
+published all the same, and deliveries whose acks were not done return.
 
 Source: AMQP 0-9-1, 1.9.
 """
@@ -12,13 +13,17 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final, final
 
-from warren.protocols.amqp091.publishing import Transacted
-from warren.protocols.amqp091.unsettled import TagRun
+from mypy_extensions import i64
+
+from warren.ports import Work
+from warren.protocols.amqp091.publishing import PublishPath, Transacted
+from warren.protocols.amqp091.unsettled import TagRun, runs_of
 from warren.queues.fifo.effects import Reply
-from warren.queues.fifo.pieces import Piece
+from warren.queues.fifo.pieces import SPENT_LISTS, Piece
 from warren.queues.publishing import Publisher, PublishRun
 from warren.queues.queue import Queue
 from warren.vhost.routes import Route
+from warren.wire.amqp091 import spec
 from warren.wire.amqp091.errors import ConnectionException
 
 if TYPE_CHECKING:
@@ -27,6 +32,12 @@ if TYPE_CHECKING:
 
 ANSWERS_MAX: Final = 4_096
 """Runs of deliveries that one turn commits or rolls back, but for the rest of a list: some 4 ms."""
+
+MESSAGES_MAX: Final = 4_096
+"""Runs of messages that one turn commits or forgets: some 4 ms."""
+
+MESSAGES_BYTES: Final = 4_194_304
+"""What these take, but for the last of them: a queue copies all that a turn brings it."""
 
 
 @final
@@ -53,8 +64,13 @@ class Transaction(Publisher):
     """What a transactional channel did since its last commit."""
 
     def __init__(self, channel: Channel) -> None:
-        self.published: list[Transacted] = []
+        self.published: deque[Transacted] = deque()
         self._answers: deque[Answer] = deque()
+        self._owners: dict[tuple[int, int], None] = {}
+        """The consumers whose deliveries were answered, by their queues' identities and their ids;
+        until the next commit or rollback is through."""
+        self._newest: TagRun | None = None
+        """Of the consumer that was noted last."""
         self._channel: Channel = channel
         self._waiting: int = 0
         self._runs: list[tuple[PublishRun, Route]] = []
@@ -63,66 +79,100 @@ class Transaction(Publisher):
         self._pending: Pending | None = None
         self._left: deque[Answer] = deque()
         """Of the commit or the rollback under way, what is not done yet."""
+        self._publishing: deque[Transacted] = deque()
+        """Likewise of what was published."""
         self._undoing: bool = False
 
     def ack(self, taken: list[list[Piece]], runs: list[TagRun]) -> None:
         """Keep acks for the commit."""
+        self._note_owners(runs)
         self._answers.append(Answer(taken, runs, True, False, False))
 
     def reject(
         self, taken: list[list[Piece]], runs: list[TagRun], requeue: bool, failed: bool
     ) -> None:
         """Keep a nack or reject for the commit."""
+        self._note_owners(runs)
         self._answers.append(Answer(taken, runs, False, requeue, failed))
+
+    def is_empty(self) -> bool:
+        """Whether no deliveries were answered since the last commit or rollback."""
+        return not self._answers
+
+    def owners(self) -> list[tuple[int, int]]:
+        """Consumers of deliveries that were answered and not committed or rolled back yet.
+
+        Each is named by its queue's identity and its id there; others may be among them.
+        """
+        return list(self._owners)
+
+    def _note_owners(self, runs: list[TagRun]) -> None:
+        newest = self._newest
+        for run in runs:
+            if newest is None or not run.kin(newest):
+                newest = run
+                self._owners[(id(run.queue), int(run.consumer_id))] = None
+        self._newest = newest
 
     def roll_back(self, pending: Pending) -> None:
         """Forget the publishes; deliveries are unsettled again when it completes."""
-        self._left = self._answers
-        self._undoing = True
-        self._begin(pending)
-        self.go_on()
-
-    def runs(self) -> list[TagRun]:
-        """Deliveries that were acked, nacked or rejected and not committed or rolled back yet."""
-        runs: list[TagRun] = []
-        for answer in self._answers:
-            runs.extend(answer.runs)
-        for answer in self._left:
-            runs.extend(answer.runs)
-        return runs
+        self._begin(pending, True)
 
     def commit(self, pending: Pending) -> None:
         """Do everything, and complete when the messages are safe."""
-        published = self.published
+        self._begin(pending, False)
+
+    def _begin(self, pending: Pending, undoing: bool) -> None:
+        self._publishing = self.published
         self._left = self._answers
-        self._undoing = False
-        self._begin(pending)
+        self.published = deque()
+        self._answers = deque()
+        self._undoing = undoing
+        self._pending = pending
+        self._refused = False
+        self._runs = []
+        self._waiting = 1
+        self.go_on()
+
+    def going_on(self) -> bool:
+        """Whether a commit or a rollback has more to do in the next turn."""
+        return len(self._publishing) > 0 or len(self._left) > 0
+
+    def go_on(self) -> None:
+        """Publish and then do what was answered, in that order, or undo it: a turn's part of it."""
+        done: i64 = self._go_on_publishing()
+        if not self._publishing:
+            self._go_on_answering(done)
+        if self.going_on():
+            self._channel.connection.broker.go_on_later(self._channel)
+        else:
+            self._owners = {}
+            self._newest = None
+            self._one_less()
+
+    def _go_on_publishing(self) -> i64:
+        """Publish or forget some messages; gives how many runs of them."""
+        publishing = self._publishing
         path = self._channel.publishing
-        for record in published:
+        done: i64 = 0
+        size: i64 = 0
+        while publishing and done < MESSAGES_MAX and size < MESSAGES_BYTES:
+            record = publishing.popleft()
+            done += 1
+            size += len(record.records)
+            if self._undoing:
+                continue
             self._waiting += 1
             run = PublishRun(self, 0, record.count, len(record.route.queues))
             self._runs.append((run, record.route))
             path.enqueue(
                 record.route, record.records, record.lengths, record.count, record.persistent, run
             )
-        self.go_on()
+        return done
 
-    def _begin(self, pending: Pending) -> None:
-        self.published = []
-        self._answers = deque()
-        self._pending = pending
-        self._refused = False
-        self._runs = []
-        self._waiting = 1
-
-    def going_on(self) -> bool:
-        """Whether a commit or a rollback has more to do in the next turn."""
-        return len(self._left) > 0
-
-    def go_on(self) -> None:
-        """Do what was answered, in that order, or undo it: so much of it as a turn has time for."""
+    def _go_on_answering(self, done: i64) -> None:
+        """Do or undo some of what was answered, after so much else in this turn."""
         left = self._left
-        done = 0
         while left and done < ANSWERS_MAX:
             answer = left[0]
             if self._undoing:
@@ -139,10 +189,17 @@ class Transaction(Publisher):
                 self._channel.give_back_now(answer.runs, answer.requeue, answer.failed)
             done += 1 + len(answer.runs)
             left.popleft()
-        if left:
-            self._channel.connection.broker.go_on_later(self._channel)
-        else:
-            self._one_less()
+
+    def end(self) -> None:
+        """The client is gone: what it has committed is still published, the rest is let go of."""
+        ending = Ending(
+            self._channel.publishing,
+            deque() if self._undoing else self._publishing,
+            [self._publishing, self.published],
+            [self._left, self._answers],
+        )
+        if not ending.go_on():
+            self._channel.connection.broker.do_in_parts(ending)
 
     def awaited(self) -> list[Queue]:
         """Queues that the commit under way may be waiting for."""
@@ -170,3 +227,90 @@ class Transaction(Publisher):
                 )
             else:
                 pending.succeeded(Reply())
+
+
+@final
+class Ending(Work):
+    """Goes on with the transaction of a client that is gone."""
+
+    def __init__(
+        self,
+        path: PublishPath,
+        committed: deque[Transacted],
+        forgotten: list[deque[Transacted]],
+        answers: list[deque[Answer]],
+    ) -> None:
+        """
+        Args:
+            path: By which messages are published.
+            committed: What is to be published, first.
+            forgotten: What was not committed.
+            answers: What was answered: its consumers are gone, so that nothing is to be done.
+        """
+        self._path: PublishPath = path
+        self._committed: deque[Transacted] = committed
+        self._forgotten: list[deque[Transacted]] = forgotten
+        self._answers: list[deque[Answer]] = answers
+
+    def go_on(self) -> bool:
+        """Publish and let go of some; whether that was all."""
+        done: i64 = 0
+        size: i64 = 0
+        for records in (self._committed, *self._forgotten):
+            while records:
+                if done >= MESSAGES_MAX or size >= MESSAGES_BYTES:
+                    return False
+                record = records.popleft()
+                done += 1
+                size += len(record.records)
+                if records is self._committed:
+                    self._path.enqueue(
+                        record.route,
+                        record.records,
+                        record.lengths,
+                        record.count,
+                        record.persistent,
+                        None,
+                    )
+        for answers in self._answers:
+            while answers:
+                if done >= ANSWERS_MAX:
+                    return False
+                taken = answers[0].taken
+                done += sum(map(len, taken[-SPENT_LISTS:]))
+                del taken[-SPENT_LISTS:]
+                done += 1
+                if not taken:
+                    answers.popleft()
+        return True
+
+
+@final
+class Recovery(Work):
+    """Returns what was unsettled on a channel, run by run, and answers the client."""
+
+    def __init__(self, channel: Channel, request: spec.Method, taken: list[list[Piece]]) -> None:
+        taken.reverse()
+        self._channel: Channel = channel
+        self._request: spec.Method = request
+        self._taken: list[list[Piece]] = taken
+        self._waited: bool = False
+
+    def go_on(self) -> bool:
+        """Return some; whether these were the last. If the client is gone, all has returned."""
+        channel = self._channel
+        taken = self._taken
+        done = 0
+        while taken and done < ANSWERS_MAX:
+            pieces = taken.pop()
+            done += len(pieces)
+            if channel.is_open():
+                channel.give_back_now(runs_of([pieces]), True, False)
+        if taken:
+            self._waited = True
+            return False
+        if channel.is_open():
+            channel.recovered(self._request)
+            if self._waited:
+                channel.sent()
+        return True

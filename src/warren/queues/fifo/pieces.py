@@ -421,6 +421,7 @@ class Pieces:
             return
         chunk = chunks[at]
         where = chunk.find(piece.key)
+        mixes = not chunk.mixed and not piece.kin(chunk.pieces[where])
         chunk.thaw()
         if where > 0 and where == chunk.head:
             chunk.head -= 1
@@ -428,9 +429,11 @@ class Pieces:
         else:
             chunk.pieces.insert(where, piece)
             chunk.moved()
-        chunk.mixed = True
         shares = chunk.shares
-        if shares is not None and not shares.add(piece):
+        if mixes:
+            chunk.mixed = True
+            self._share(chunk)
+        elif shares is not None and not shares.add(piece):
             chunk.shares = None
             self.crowded = True
         chunk.count += piece.count
