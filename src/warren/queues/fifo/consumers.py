@@ -64,6 +64,8 @@ class Consumer:
         self.before: Consumer | None = None
         self.after: Consumer | None = None
         self._holding: Pieces = Pieces()
+        self._behind: i64 = -1
+        """The number after the newest message that it was handed."""
 
     def willing(self) -> bool:
         """Whether it stands in line, as far as it is for itself to say."""
@@ -88,16 +90,20 @@ class Consumer:
         limiter = self.limiter
         if limiter is not None:
             limiter.used += count
-        tail = self._holding.tail()
-        if (
-            tail is not None
-            and tail.key + tail.count == mid
-            and as_run(tail).precedes(first, acquired, failed)
-        ):
-            self._holding.grow_tail(count)
-        else:
+        if first != self._behind or not self._grow(mid, first, count, acquired, failed):
             self._holding.push(Run(mid, first, count, acquired, failed))
+        self._behind = first + count
         return mid
+
+    def _grow(self, mid: i64, first: i64, count: i64, acquired: i64, failed: i64) -> bool:
+        """Have messages be part of the newest run, if it still ends just before them."""
+        tail = self._holding.tail()
+        if tail is None or tail.key + tail.count != mid:
+            return False
+        if not as_run(tail).precedes(first, acquired, failed):
+            return False
+        self._holding.grow_tail(count)
+        return True
 
     def release(self, mid_first: i64, mid_last: i64) -> list[list[Piece]]:
         """Give up the ids `mid_first..mid_last`; ids that it does not hold are ignored.

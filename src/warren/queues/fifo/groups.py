@@ -71,7 +71,7 @@ class Group:
                     break
                 count = min(count, up_to - run.first + 1)
             messages.push(run.first, run.first + count - 1, run.acquired, run.failed)
-            ready.take(count)
+            ready.take(run.first, count)
         if messages.count == 0:
             return None
         self.last = checkout.number

@@ -439,13 +439,13 @@ class Fifo:
                 count = min(ready.head().count, consumer.room(), share)
             self._deliveries.append(self._hold(consumer, count))
             assert consumer.credit >= 0, "a consumer was handed more than it has credit for"
-            service.wait(consumer)
+            service.served(consumer)
 
     def _hold(self, consumer: Consumer, count: i64) -> Delivery:
         """A consumer holds the next messages, at most those of the first run."""
         run = self.ready.head()
         number, acquired, failed = run.first, run.acquired, run.failed
-        self.ready.take(count)
+        self.ready.take(number, count)
         self.held += count
         mid = consumer.hold(number, count, acquired, failed)
         return Delivery(consumer, mid, number, count, acquired)

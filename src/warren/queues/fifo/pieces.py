@@ -291,12 +291,14 @@ class Pieces:
                     self._share(chunk)
                 chunk = Chunk()
                 chunks.append(chunk)
-            elif self.count == 0:
-                chunk.mixed = False
-            elif not chunk.mixed and not piece.kin(chunk.pieces[-1]):
-                chunk.mixed = True
-            chunk.shares = None
-            chunk.thaw()
+            elif self._owned:
+                if self.count == 0:
+                    chunk.mixed = False
+                elif not chunk.mixed and not piece.kin(chunk.pieces[-1]):
+                    chunk.mixed = True
+                chunk.shares = None
+            if chunk.frozen:
+                chunk.thaw()
         else:
             chunk = Chunk()
             chunks.append(chunk)

@@ -65,10 +65,10 @@ class Ready:
         """The messages that are next; there must be some. What `take` took is not among them."""
         return self._returned.head() if self._returned.count > 0 else self._fresh.head()
 
-    def take(self, count: i64) -> None:
-        """Take so many messages, at most all, from `head`."""
+    def take(self, first: i64, count: i64) -> None:
+        """Take so many messages, at most all, from `head`, which begins with the first."""
         source = self._returned if self._returned.count > 0 else self._fresh
-        self.bytes -= self._sizes.of(source.head().first, count)
+        self.bytes -= self._sizes.of(first, count)
         self.count -= count
         source.take(count)
         assert self.count > 0 or self.bytes == 0, "where nothing is ready that takes no bytes"

@@ -30,22 +30,30 @@ class ServiceQueue:
             self._turns.add(consumer)
 
     def next(self) -> Consumer | None:
-        """Take the next consumer with room out of its line; `wait` puts it back."""
+        """The next consumer with room, which is the first in its line until it was `served`."""
         turns = self._turns
         while True:
-            consumer = turns.next()
+            consumer = turns.first()
             if consumer is None or consumer.room() > 0:
                 return consumer
+            turns.remove(consumer)
             if consumer.willing():
                 self.stand_aside(consumer)
 
+    def served(self, consumer: Consumer) -> None:
+        """The next consumer goes to the end of its line, or out of it if it can take no more."""
+        if consumer.willing():
+            self._turns.rotate()
+        else:
+            self._turns.remove(consumer)
+
     def wait(self, consumer: Consumer) -> None:
-        """A consumer that was served stands in line again, if it can take more."""
+        """A consumer stands in line, if it can take more."""
         if consumer.willing():
             self._turns.add(consumer)
 
     def alone(self) -> bool:
-        """Whether the consumer just taken is the only one of the highest priority."""
+        """Whether the next consumer is the only one of the highest priority."""
         return self._turns.alone()
 
     def any(self) -> bool:
@@ -125,37 +133,29 @@ class Turns:
             if level.head is None:
                 del self._levels[self._find(level.priority)]
 
-    def next(self) -> Consumer | None:
-        """Take the consumer whose turn it is out of its line."""
-        levels = self._levels
-        while levels:
-            consumer = levels[0].head
-            if consumer is not None:
-                levels[0].remove(consumer)
-                return consumer
-            del levels[0]
-        return None
+    def first(self) -> Consumer | None:
+        """The consumer whose turn it is."""
+        return self._levels[0].head if self._levels else None
+
+    def rotate(self) -> None:
+        """The consumer whose turn it was goes to the end of its line."""
+        self._levels[0].rotate()
 
     def order(self) -> list[Consumer]:
         """All that stand in line, in the order of their turns."""
         line: list[Consumer] = []
         for level in self._levels:
-            consumer = level.head
-            while consumer is not None:
-                line.append(consumer)
-                consumer = consumer.after
+            line.extend(level.order())
         return line
 
     def any(self) -> bool:
         """Whether anybody stands in line."""
-        for level in self._levels:
-            if level.head is not None:
-                return True
-        return False
+        return len(self._levels) > 0
 
     def alone(self) -> bool:
-        """Whether the consumer just taken is the only one of the highest priority."""
-        return not self._levels or self._levels[0].head is None
+        """Whether the consumer whose turn it is has nobody behind it in its line."""
+        first = self.first()
+        return first is None or first.after is first
 
     def _find(self, priority: i64) -> i64:
         """Where the level of a priority is, or would be; the highest comes first."""
@@ -173,36 +173,61 @@ class Turns:
 
 @final
 class Level:
-    """The line of one priority, linked both ways through the consumers themselves."""
+    """The line of one priority: a ring, linked both ways through the consumers themselves.
+
+    Attributes:
+        head: Who is first; the one before it is the last.
+    """
 
     def __init__(self, priority: i64) -> None:
         self.priority: i64 = priority
         self.head: Consumer | None = None
-        self.tail: Consumer | None = None
 
     def push(self, consumer: Consumer) -> None:
         """Append a consumer."""
         consumer.line = self
-        tail = self.tail
-        if tail is None:
+        head = self.head
+        if head is None:
             self.head = consumer
-        else:
-            tail.after = consumer
+            consumer.before = consumer
+            consumer.after = consumer
+            return
+        tail = head.before
+        assert tail is not None, "a ring has no end"
+        tail.after = consumer
         consumer.before = tail
-        self.tail = consumer
+        consumer.after = head
+        head.before = consumer
+
+    def rotate(self) -> None:
+        """The first becomes the last."""
+        head = self.head
+        assert head is not None, "somebody stands in line"
+        self.head = head.after
 
     def remove(self, consumer: Consumer) -> None:
         """Take a consumer of this line out."""
         before = consumer.before
         after = consumer.after
-        if before is None:
-            self.head = after
+        assert before is not None and after is not None, "a ring has no end"
+        if after is consumer:
+            self.head = None
         else:
             before.after = after
-        if after is None:
-            self.tail = before
-        else:
             after.before = before
+            if self.head is consumer:
+                self.head = after
         consumer.line = None
         consumer.before = None
         consumer.after = None
+
+    def order(self) -> list[Consumer]:
+        """All of them, the first one first."""
+        line: list[Consumer] = []
+        consumer = self.head
+        while consumer is not None:
+            line.append(consumer)
+            consumer = consumer.after
+            if consumer is self.head:
+                break
+        return line
