@@ -288,6 +288,53 @@ def test_a_copy_that_is_to_go_votes_on_until_it_is_counted_out() -> None:
     assert isinstance(passive, spec.QueueDeclareOk) and passive.message_count == 2
 
 
+@pytest.mark.rule("R-20")
+def test_a_copy_that_went_elects_nobody_after_a_start() -> None:
+    """Tables name it again until the node has caught up; it is empty, and was part of a majority.
+
+    The copy that it would elect was taken out before, and lacks what came since.
+    """
+    pair = Pair()
+    pair.add("c")
+    a, b, c = (pair.stations[name] for name in "abc")
+    assert isinstance(a.client().declare("q", kind="quorum", size=3), spec.QueueDeclareOk)
+    group_id = int(a.record("q").group_id)
+    pair.until(lambda: a.node.cluster.members[group_id].raft.is_leader and c.knows("q"))
+    for station in (b, c):
+        assert station.node.tables.snapshot() > 0
+    pair.settle()
+    c.kill()
+    a.client().publish_confirmed("q", 3)
+    for name, left in (("c", ["a", "b"]), ("b", ["a"])):
+        command = delete_member(a.record("q"), name, left, True)
+        assert command is not None
+        a.node.tables.submit(command, None)
+        pair.until(lambda left=left: [row.node for row in a.record("q").members] == left)
+    pair.until(lambda: group_id not in b.node.cluster.members)
+    a.client().publish_confirmed("q", 3)
+    pair.settle()
+    a.kill()
+    b.kill()
+    pair.withheld = {("b", "c"): [], ("c", "b"): []}
+    c.start()
+    b.start()
+
+    def leads() -> bool:
+        member = c.node.cluster.members.get(group_id)
+        return member is not None and member.raft.is_leader
+
+    for _ in range(300):
+        pair.step()
+        assert not leads()
+    assert group_id in b.node.cluster.members and group_id in c.node.cluster.members
+    pair.release()
+    a.start()
+    pair.until(lambda: all(station.node.ready for station in (a, b, c)))
+    client = b.client()
+    client.consume("q")
+    pair.until(lambda: numbers(client) == [1, 2, 3, 1, 2, 3])
+
+
 def test_it_is_read_as_a_table() -> None:
     pair, client = held_by_a()
     pair.a.client().publish_confirmed("q", 4)

@@ -19,6 +19,7 @@ from warren.queues.logged import LoggedQueue
 from warren.queues.quorum import QuorumQueue
 from warren.raft.members import Member as Copy
 from warren.replication.hard_state import HardState
+from warren.replication.member import Member
 from warren.replication.proposals import Proposals
 from warren.replication.recovered import Recovered
 
@@ -135,6 +136,24 @@ def _first_hard_state(node: Node, record: QueueRecord) -> HardState:
     return HardState(own.incarnation, first)
 
 
+def _remembered(member: Member) -> HardState:
+    """What stays of a copy that goes: its term, its vote, and how far it acknowledged entries.
+
+    After a start the tables may name it for a moment, as they did before. Then it is there again,
+    empty, and must not elect a copy that lacks what this one had a part in committing (R-20).
+    """
+    raft = member.raft
+    raft.give_up_log(raft.state.log.last_term(), raft.state.log.last_index)
+    kept = member.hard_state
+    state = HardState(kept.incarnation, [])
+    state.term = kept.term
+    state.voted_for = kept.voted_for
+    state.voted_incarnation = kept.voted_incarnation
+    state.floor_term = raft.state.floor_term
+    state.floor_index = raft.state.floor_index
+    return state
+
+
 def leave(node: Node, record: QueueRecord) -> None:
     """Drop a copy that is to be here no more; this node's clients go on through other members."""
     group_id = int(record.group_id)
@@ -148,7 +167,7 @@ def leave(node: Node, record: QueueRecord) -> None:
         node.cluster.transfers.begun_anew(group_id)
         node.cluster.leave(member)
         del node.tables.logged[group_id]
-        empty(member.log, HardState(member.hard_state.incarnation, []))
+        empty(member.log, _remembered(member))
         node.appended(True)
         return
     queue = cast(QuorumQueue, member.machine)
@@ -162,7 +181,7 @@ def leave(node: Node, record: QueueRecord) -> None:
     del node.tables.logged[group_id]
     observer = node.observers.take(record, queue, proposals)
     # The group stays, empty: its number is never used for another log, and may be for this one.
-    empty(member.log, HardState(member.hard_state.incarnation, []))
+    empty(member.log, _remembered(member))
     node.appended(True)
     observer.take_place(index, term, next_message, members)
 
