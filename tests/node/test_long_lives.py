@@ -24,6 +24,8 @@ def test_being_cut_off_three_hundred_times() -> None:
     consumer = station.client()
     assert isinstance(consumer.declare("other", kind="quorum"), spec.QueueDeclareOk)
     assert isinstance(consumer.consume("other"), spec.BasicConsumeOk)
+    # What the node has submitted before is what others close.
+    assert consumer.get(QUEUE) is None
     owned = station.client()
     assert isinstance(owned.declare("mine", exclusive=True), spec.QueueDeclareOk)
     group = station.queue(QUEUE).group
