@@ -130,8 +130,29 @@ def _target_size_checked() -> Deviation:
     )
 
 
+def _crash(code: int, text: str, class_id: int = 0, method_id: int = 0) -> Deviation:
+    """A frame that cannot be read."""
+    return Deviation(
+        "the oracle's connection process crashes; the protocol has a code for it",
+        [Answer("a/0", 0, _close(code, text, class_id, method_id))],
+    )
+
+
+def _timestamps_match(*cases: str) -> Deviation:
+    """Which headers match a number or a timestamp."""
+    return Deviation(
+        "to the oracle a message's timestamps are milliseconds and a binding's are seconds, so that"
+        " none matches the other; ours are seconds on both sides",
+        [Field("a/0", 0, ("matched",), list(cases))],
+    )
+
+
+_ONES = ("a=1", "a=1 as long", "a=1 as byte", "a=1 as time")
+_AND_ONE = ("a=1 b=2", "a=1 b=3", "a=1 x-h=1")
 _AS_THE_GUIDE = "every return counts as a delivery attempt, as the guide of 4.0 says"
 _LONG = "n" * 227 + "..."
+_FLAGS_DO_NOT_MATCH = "FRAME_ERROR - content properties do not match their flags"
+_LOG_EXCHANGE = "exchange 'amq.rabbitmq.log' in vhost '/'"
 
 DEVIATIONS: dict[str, Deviation] = {
     "publish_with_expiration": Deviation(
@@ -184,6 +205,95 @@ DEVIATIONS: dict[str, Deviation] = {
         [
             *_every_return_counts("a/2", {event: event - 1 for event in range(2, 22)}),
             Rest("a/2", 22, ["no answer", "quiet"]),
+        ],
+    ),
+    "headers[a=1]": _timestamps_match(*_ONES, *_AND_ONE),
+    "headers[a=1 as long]": _timestamps_match(*_ONES, *_AND_ONE),
+    "headers[a=1 as time]": _timestamps_match(*_ONES, *_AND_ONE),
+    "headers[a=1000]": _timestamps_match("a=1000", "a=1000 as time"),
+    "headers[a=1000 as time]": _timestamps_match("a=1000", "a=1000 as time"),
+    "headers[any a=1 b=2]": _timestamps_match(*_ONES, "b=2", *_AND_ONE),
+    "headers[all a=1 x-h=1]": _timestamps_match(*_ONES, *_AND_ONE),
+    "exchange_name[system, missing]": Deviation(
+        "there is no exchange for logs: nothing would be published to it",
+        [
+            Rest(
+                "a/1",
+                1,
+                [
+                    _channel_close(404, f"NOT_FOUND - no {_LOG_EXCHANGE}", 40, 10),
+                    _channel_close(
+                        403,
+                        "ACCESS_REFUSED - exchange name 'amq.rabbitmq.log' contains reserved prefix"
+                        " 'amq.*'",
+                        40,
+                        10,
+                    ),
+                    _channel_close(404, f"NOT_FOUND - no {_LOG_EXCHANGE}", 50, 20),
+                    _channel_close(404, f"NOT_FOUND - no {_LOG_EXCHANGE}", 60, 40),
+                    {"method": "queue.unbind-ok"},
+                    _channel_close(
+                        403,
+                        f"ACCESS_REFUSED - deletion of system {_LOG_EXCHANGE} not allowed",
+                        40,
+                        20,
+                    ),
+                ],
+            )
+        ],
+    ),
+    **{
+        f"header_not_finite[{case}]": Deviation(
+            "the oracle cannot read such a number; ours keeps what it need not understand",
+            [Rest("a/0", 0, []), Rest("a/1", 1, [{"method": "basic.qos-ok"}])],
+        )
+        for case in ("infinite", "negative", "none")
+    },
+    "content_header_malformed[flags at their end]": _crash(
+        501, "FRAME_ERROR - malformed content header", 60, 40
+    ),
+    "content_header_malformed[too short]": _crash(501, _FLAGS_DO_NOT_MATCH),
+    "content_header_malformed[too long]": _crash(501, _FLAGS_DO_NOT_MATCH),
+    "content_header_malformed[flags that go on]": Deviation(
+        "the oracle passes over the promise of further flags, which consumers would trust",
+        [Rest("a/0", 0, [_close(501, _FLAGS_DO_NOT_MATCH), _CLOSED]), Rest("a/1", 1, [])],
+    ),
+    **{
+        f"header_table_malformed[{letter}]": _crash(502, f"SYNTAX_ERROR - {text}")
+        for letter, text in (
+            ("V", "field table ends inside a name"),
+            ("S", "field table ends inside a value"),
+            ("F", "field table ends inside a value"),
+            ("A", "field table ends inside a value"),
+            ("D", "field table ends inside a value"),
+            ("z", "unknown field value type 122"),
+            ("Q", "unknown field value type 81"),
+            ("\x00", "unknown field value type 0"),
+        )
+    },
+    "expiration_invalid[99999999999999999999]": Deviation(
+        "the oracle breaks a line of its text that gets long",
+        [
+            Field(
+                "a/1",
+                1,
+                ("reply_text",),
+                "PRECONDITION_FAILED - invalid expiration '99999999999999999999':"
+                " {value_too_large,99999999999999999999}",
+            )
+        ],
+    ),
+    "publish_refused[wrong user and CC]": Deviation(
+        "of two faults ours tells the one that is found without reading the headers",
+        [
+            Field(
+                place,
+                1,
+                ("reply_text",),
+                "PRECONDITION_FAILED - user_id property set to 'other' but authenticated user was"
+                " 'guest'",
+            )
+            for place in ("a/1", "a/2")
         ],
     ),
     "quorum_argument[x-quorum-target-group-size]": _target_size_checked(),

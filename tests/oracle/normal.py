@@ -46,6 +46,8 @@ class Normal:
                 return f"<{len(value)} bytes>"
             return self.clean(value.decode("utf-8", "backslashreplace"))
         if isinstance(value, str):
+            # Bytes that are no text come from the codec as lone surrogates.
+            value = value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
             for kind, pattern in _MADE_UP:
                 value = pattern.sub(lambda found, kind=kind: self._numbered(kind, found[0]), value)
             return value

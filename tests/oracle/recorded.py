@@ -72,7 +72,7 @@ def write(answers: Mapping[str, Transcript], scenarios: Mapping[str, Scenario]) 
         if path.stem not in areas:
             path.unlink()
     for area, part in areas.items():
-        (FOLDER / f"{area}.json").write_text(_dump(part), "utf-8")
+        (FOLDER / f"{area}.json").write_bytes(_dump(part).encode())
 
 
 def _dump(part: Mapping[str, Transcript]) -> str:

@@ -142,13 +142,7 @@ class Session:
                 self._record(who, channel, "no answer")
                 return None
             self._event(who, event)
-            if event.name == "channel.close":
-                client.send(event.channel, "channel.close-ok")
-                self.closed.add((who, event.channel))
-            elif event.name == "connection.close":
-                client.send(0, "connection.close-ok")
-                self.gone(who)
-                self.lost.add(who)
+            if self._ended(who, event) and event.name == "connection.close":
                 return event
         return event
 
@@ -172,7 +166,7 @@ class Session:
             event = client.next(channel, WAIT_S)
             if event.name not in ("basic.ack", "basic.nack"):
                 self._event(who, event)
-                if event.name.endswith(".close"):
+                if self._ended(who, event):
                     return
                 continue
             tag = event.args["delivery_tag"]
@@ -215,8 +209,24 @@ class Session:
             reply = self.clients[who].ask(channel, "queue.declare", queue=queue, passive=True)
             if reply.args["message_count"] == ready:
                 return
+            self._look()
             time.sleep(0.01)
         self._record(who, channel, f"{queue} never had {ready} ready")
+
+    def until_gone(self, queue: str, channel: int = 9, who: str = "watch") -> None:
+        """Wait, unrecorded, until there is no such queue."""
+        if who not in self.clients:
+            self.open(who, channel)
+        end, client = time.monotonic() + WAIT_S, self.clients[who]
+        while time.monotonic() < end:
+            reply = client.call(channel, "queue.declare", queue=queue, passive=True)
+            if reply.name == "channel.close":
+                client.send(channel, "channel.close-ok")
+                client.ask(channel, "channel.open")
+                if reply.args["reply_code"] == 404:
+                    return
+            time.sleep(0.01)
+        self._record(who, channel, f"{queue} did not go")
 
     def leave(self, who: str = "a") -> None:
         """Close a connection politely and forget it."""
@@ -231,6 +241,29 @@ class Session:
         self._record("a", 0, what)
 
     # Inside
+
+    def _look(self) -> None:
+        """Record what has come and says that something is not there yet."""
+        if not self._lacking:
+            return
+        for who, client in self.clients.items():
+            client.quiet(0.001)
+            for event in client.waiting:
+                if NOT_YET in event.args.get("reply_text", ""):
+                    self._event(who, event)
+
+    def _ended(self, who: str, event: Event) -> bool:
+        """Answer a close of a channel or a connection as a client must."""
+        if event.name == "channel.close":
+            self.clients[who].send(event.channel, "channel.close-ok")
+            self.closed.add((who, event.channel))
+            return True
+        if event.name == "connection.close":
+            self.clients[who].send(0, "connection.close-ok")
+            self.gone(who)
+            self.lost.add(who)
+            return True
+        return False
 
     def _ready(self, who: str, channel: int, method: str) -> None:
         if who in self.lost and who in self.opened:

@@ -13,7 +13,7 @@ from typing import Final, final
 from warren.errors import PRECONDITION_FAILED, Refusal
 from warren.wire.amqp091.table import Table
 
-EXPIRATION_MS_MAX: Final = 0xFFFFFFFF
+EXPIRATION_MS_MAX: Final = 10 * 365 * 86_400_000
 
 
 @final

@@ -18,7 +18,7 @@ from mypy_extensions import i64
 from warren.errors import ACCESS_REFUSED, NOT_FOUND, PRECONDITION_FAILED, Refusal
 from warren.routing.bindings import Binding
 from warren.routing.exchange_types import BindingIndex, new_index
-from warren.routing.terms import text_term, type_name
+from warren.routing.terms import readable, text_term, type_name
 from warren.wire.amqp091.table import Table
 
 CACHED_ROUTES_MAX: Final = 16_384
@@ -150,7 +150,8 @@ class Router:
             return
         node = self._exchanges.get(exchange)
         if node is None:
-            raise Refusal(NOT_FOUND, f"no exchange '{exchange}' in vhost '{self._vhost}'")
+            name = readable(exchange.encode("utf-8", "surrogateescape"))
+            raise Refusal(NOT_FOUND, f"no exchange '{name}' in vhost '{self._vhost}'")
         if node.internal:
             raise Refusal(
                 ACCESS_REFUSED,

@@ -84,6 +84,14 @@ def text_term(text: str) -> str:
     return '"' + "".join([_ESCAPES.get(letter, letter) for letter in text]) + '"'
 
 
+def readable(data: bytes) -> str:
+    """Bytes that a client sent as a name, in an error text: as Latin-1 where they are not UTF-8."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data.decode("latin-1")
+
+
 def binary_term(text: str) -> str:
     """An Erlang binary that is text."""
     return f"<<{text_term(text)}{'' if text.isascii() else '/utf8'}>>"

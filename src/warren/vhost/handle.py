@@ -24,6 +24,7 @@ from warren.pending import DONE, PendingResult, Result
 from warren.queues.fifo.effects import Reply
 from warren.queues.queue import Queue
 from warren.routing.router import Router, routing_keys
+from warren.routing.terms import readable
 from warren.vhost.host import VhostHost
 from warren.vhost.pending import QueueDeclared, QueueDeleted, Resumable
 from warren.vhost.properties import check_targets
@@ -232,14 +233,15 @@ class VhostHandle:
         Raises:
             Refusal: `PRECONDITION_FAILED`.
         """
+        if facts.has_expiration:
+            parse_expiration(readable(facts.expiration))
         if facts.has_user_id and facts.user_id != self._user_bytes:
-            claimed = facts.user_id.decode("utf-8", "replace")
+            claimed = readable(facts.user_id)
             raise Refusal(
                 PRECONDITION_FAILED,
                 f"user_id property set to '{claimed}' but authenticated user was '{self._user}'",
             )
         if facts.has_expiration:
-            parse_expiration(facts.expiration.decode("utf-8", "replace"))
             raise Refusal(
                 PRECONDITION_FAILED,
                 "property 'expiration' is not supported yet by this version of Warren",
