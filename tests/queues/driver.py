@@ -118,14 +118,28 @@ class Driven:
 
 
 def waiting(fifo: Any) -> tuple[list[Any], list[Any]]:
-    """What is ready of a machine: what returned, and what comes behind it, as quadruples."""
+    """What is ready of a machine: what returned, and what comes behind it, as quadruples.
+
+    Of what may have been handed out before a crash each message is one.
+    """
     parts = fifo.ready.parts()
     returned, fresh = (
         [
-            (int(run.first), int(run.first + run.count - 1), int(run.acquired), int(run.failed))
+            quadruple
             for pieces in lists
             for run in pieces
+            for quadruple in _quadruples(run, int(fifo.ready.doubted))
         ]
         for lists in parts
     )
     return returned, fresh
+
+
+def _quadruples(run: Any, doubted: int) -> list[tuple[int, int, int, int]]:
+    first, last = int(run.first), int(run.first + run.count - 1)
+    if first >= doubted:
+        return [(first, last, int(run.acquired), int(run.failed))]
+    return [
+        (n, n, max(int(run.acquired), int(n < doubted)), int(run.failed))
+        for n in range(first, last + 1)
+    ]

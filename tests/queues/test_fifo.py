@@ -319,6 +319,14 @@ class FifoMachine(RuleBasedStateMachine):
         self.put_back(merged(back))
         self.dispatch()
 
+    @rule()
+    def doubt(self) -> None:
+        """Nobody knows any more what of the ready messages was handed out before."""
+        self.apply(commands.doubt)
+        self.ready = [(n, max(acquired, 1), failed) for n, acquired, failed in self.ready]
+        self.returned = [(n, max(acquired, 1), failed) for n, acquired, failed in self.returned]
+        self.dispatch()
+
     # --- groups of readers ----------------------------------------------------------------------
 
     def allowed(self, name: str, epoch: int, reply: Reply) -> bool:

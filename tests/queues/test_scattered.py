@@ -192,6 +192,26 @@ def test_purges(kind: str, midway: bool) -> None:
     assert no_more(*found)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("midway", [False, True])
+def test_what_may_have_been_handed_out(kind: str, midway: bool) -> None:
+    """After a crash; also what is on its way back, and nothing that comes later."""
+    found = []
+    for size in SIZES:
+        fifo = scattered(kind, size)
+        if midway:
+            handed_out(fifo, 1)
+            entry(fifo, lambda out: commands.return_(out, 1, 0, ALL_IDS, False))
+            fifo.enqueue(3 * size, 1)
+            assert fifo.returning()
+        found.append(costs(fifo, commands.doubt))
+        fifo.enqueue(3 * size + 1, 1)
+        counters = {first: acquired for first, _, acquired, _ in fifo.ready.quadruples()}
+        assert counters.pop(3 * size + 1) == 0
+        assert len(counters) == size + midway and set(counters.values()) == {1}
+    assert no_more(*found)
+
+
 @pytest.mark.parametrize("kind", ["quorum", "unlimited"])
 @pytest.mark.parametrize("write", [commands.group_release, commands.group_settle])
 def test_readers(kind: str, write: Callable[..., None]) -> None:

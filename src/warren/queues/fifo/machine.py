@@ -525,9 +525,11 @@ class Fifo:
         self._returned_now = 0
 
     def count_as_delivered(self) -> None:
-        """After a crash it is not known which messages were delivered: all may have been."""
-        self._all_back()
-        self.ready.count_as_delivered()
+        """After a crash it is not known which messages were delivered: all may have been.
+
+        Those that consumers hold or that are on their way back were, and are counted so later.
+        """
+        self.ready.count_as_delivered(self.next_message)
 
     # What there is.
 

@@ -3,6 +3,10 @@
 Nobody else knows that what returned goes before what was never handed out, or where in a queue a
 returned message has its place. The machine asks what is first, takes from it, and puts back.
 
+After a crash any message may have been handed out before. That is noted as a bound on their numbers
+and found out again of each run that is next, so that it costs nothing how many runs there are: what
+returned later was handed out in any case.
+
 What is to come has its place here, and changes nothing of how the machine asks:
 
     priorities         a pair of range queues a class (0 to 31; in a quorum queue of two classes
@@ -41,6 +45,7 @@ class Ready:
     Attributes:
         count: How many there are.
         bytes: What they take.
+        doubted: Ready messages with a lower number may have been handed out before; 0 if none is.
     """
 
     def __init__(self, sizes: Sizes) -> None:
@@ -50,6 +55,7 @@ class Ready:
         """
         self.count: i64 = 0
         self.bytes: i64 = 0
+        self.doubted: i64 = 0
         self._sizes: Sizes = sizes
         self._returned: RunQueue = RunQueue()
         self._fresh: RunQueue = RunQueue()
@@ -63,7 +69,10 @@ class Ready:
 
     def head(self) -> Run:
         """The messages that are next; there must be some. What `take` took is not among them."""
-        return self._returned.head() if self._returned.count > 0 else self._fresh.head()
+        run = self._returned.head() if self._returned.count > 0 else self._fresh.head()
+        if run.first < self.doubted and run.acquired == 0:
+            return Run(run.key, run.first, min(run.count, self.doubted - run.first), 1, run.failed)
+        return run
 
     def take(self, first: i64, count: i64) -> None:
         """Take so many messages, at most all, from `head`, which begins with the first."""
@@ -71,7 +80,9 @@ class Ready:
         self.bytes -= self._sizes.of(first, count)
         self.count -= count
         source.take(count)
-        assert self.count > 0 or self.bytes == 0, "where nothing is ready that takes no bytes"
+        if self.count == 0:
+            assert self.bytes == 0, "where nothing is ready that takes no bytes"
+            self.doubted = 0
 
     def put_back(self, run: Run, place: i64) -> None:
         """Messages that are nobody else's any more are ready again.
@@ -92,6 +103,7 @@ class Ready:
         """Take everything out, in order, in lists."""
         self.count = 0
         self.bytes = 0
+        self.doubted = 0
         return self._returned.take_all() + self._fresh.take_all()
 
     def remove(self, first: i64, last: i64, ascending: bool) -> list[list[Piece]]:
@@ -108,15 +120,15 @@ class Ready:
                 run = as_run(piece)
                 self.count -= run.count
                 self.bytes -= self._sizes.of(run.first, run.count)
+        if self.count == 0:
+            self.doubted = 0
         return taken
 
-    def count_as_delivered(self) -> None:
-        """Nobody knows which of these were handed out before: all may have been."""
-        for queue in (self._returned, self._fresh):
-            runs = queue.quadruples()
-            queue.clear()
-            for first, last, acquired, failed in runs:
-                queue.push(first, last, max(acquired, 1), failed)
+    def count_as_delivered(self, behind: i64) -> None:
+        """Nobody knows which messages before a number were handed out before: all may have been."""
+        assert behind >= self.doubted, "message numbers ascend"
+        if self.count > 0:
+            self.doubted = behind
 
     def count_of_first(self, runs: i64) -> i64:
         """Messages in about so many of the first runs; twice as many runs, at most."""
@@ -142,4 +154,13 @@ class Ready:
 
     def quadruples(self) -> list[tuple[int, int, int, int]]:
         """All as (first, last, acquired, failed), in the order in which they go."""
-        return self._returned.quadruples() + self._fresh.quadruples()
+        found: list[tuple[int, int, int, int]] = []
+        for first, last, acquired, failed in self._returned.quadruples() + self._fresh.quadruples():
+            doubted = min(int(self.doubted), last + 1)
+            if acquired > 0 or first >= doubted:
+                found.append((first, last, acquired, failed))
+                continue
+            found.append((first, doubted - 1, 1, failed))
+            if doubted <= last:
+                found.append((doubted, last, 0, failed))
+        return found

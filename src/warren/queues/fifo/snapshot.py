@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from warren.queues.fifo.machine import Fifo
 
 VERSION: Final = 3
+VERSION_DOUBTED: Final = 4
+"""The same with a bound below which messages may have been delivered before: after a crash."""
 ACTIVE: Final = 1
 AUTOMATIC: Final = 2
 
@@ -32,9 +34,9 @@ CONSUMER_BYTES: Final = 33
 """What a state has of a consumer before what it holds."""
 
 
-def write_head(fifo: Fifo, flags: i64, out: BytesWriter) -> None:
+def write_head(fifo: Fifo, flags: i64, doubted: i64, out: BytesWriter) -> None:
     """Append what comes before the runs."""
-    out.append(VERSION)
+    out.append(VERSION if doubted == 0 else VERSION_DOUBTED)
     out.append(flags)
     settings = BytesWriter()
     fifo.config.encode(settings)
@@ -42,6 +44,8 @@ def write_head(fifo: Fifo, flags: i64, out: BytesWriter) -> None:
     out.write(settings.getvalue())
     write_i64_be(out, fifo.next_message)
     write_i64_be(out, fifo.dropped)
+    if doubted > 0:
+        write_i64_be(out, doubted)
 
 
 @final
@@ -59,7 +63,7 @@ class StateWriter(Work):
         self._part_runs: i64 = fifo.part_runs
         self._done: i64 = 0
         """Runs written in this part."""
-        write_head(fifo, flags, out)
+        write_head(fifo, flags, fifo.ready.doubted, out)
         self._next_message: i64 = fifo.next_message
         self._sizes: list[list[Piece]] = fifo.sizes.freeze()
         self._queues = [*fifo.ready.parts(), fifo.transient.freeze()]
@@ -209,7 +213,7 @@ class DurableWriter(Work):
         self._next_message: i64 = fifo.next_message
         self._sizes: list[list[Piece]] = fifo.sizes.freeze()
         self._transient: Gathering = Gathering(fifo.transient.take_all(), [], [], self._part_runs)
-        write_head(fifo, 0, out)
+        write_head(fifo, 0, 0, out)
         self._parts: Iterator[None] | None = self._write()
 
     def go_on(self) -> bool:
@@ -317,15 +321,20 @@ def restore(fifo: Fifo, data: bytes) -> None:
         ValueError: A version this build does not know.
     """
     version = data[0]
-    if version != VERSION:
+    if version not in (VERSION, VERSION_DOUBTED):
         raise ValueError(
-            f"queue snapshot of version {version}; this build reads version {VERSION} only"
+            f"queue snapshot of version {version}; this build reads versions {VERSION} and "
+            f"{VERSION_DOUBTED} only"
         )
     at: i64 = 6 + i64(read_i32_be(data, 2))
     fifo.config.change(data, 6, at, True)
     fifo.next_message = read_i64_be(data, at)
     fifo.dropped = read_i64_be(data, at + 8)
-    at = fifo.sizes.decode(data, at + 16)
+    at += 16
+    if version == VERSION_DOUBTED:
+        fifo.ready.doubted = read_i64_be(data, at)
+        at += 8
+    at = fifo.sizes.decode(data, at)
     at = fifo.ready.decode(data, at)
     at = fifo.transient.decode(data, at)
     consumers: i64 = i64(read_i32_be(data, at))
