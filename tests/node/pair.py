@@ -177,7 +177,8 @@ class Pair:
         links: Messages on their way, by sender and receiver; an absent pair has no link.
         blocked: Links that do not come about again.
         deaf: Links over which nothing moves for now.
-        withheld: Links that do not bring what the tables' group says, and what they have so far.
+        withheld: Links that do not bring what one group says, and what they have so far.
+        withheld_group: Which one: that of the tables, unless a test says otherwise.
         damage: What becomes of messages on links that damage them.
         refused: Links that were ended for damage: sender, receiver and reason.
         fuses: Links that break when they have carried so many messages more.
@@ -201,6 +202,7 @@ class Pair:
         self.blocked: set[tuple[str, str]] = set()
         self.deaf: set[tuple[str, str]] = set()
         self.withheld: dict[tuple[str, str], list[bytes]] = {}
+        self.withheld_group = METADATA_GROUP
         self.fuses: dict[tuple[str, str], int] = {}
         self.refused: list[tuple[str, str, str]] = []
         self._ended = 0
@@ -301,7 +303,7 @@ class Pair:
         while link and carried != count and (source, target) not in self.deaf:
             message = link.popleft()
             withheld = self.withheld.get((source, target))
-            if withheld is not None and group_of(message) == METADATA_GROUP:
+            if withheld is not None and group_of(message) == self.withheld_group:
                 withheld.append(message)
                 continue
             changes = self.damage.get((source, target))
@@ -319,7 +321,7 @@ class Pair:
         return carried
 
     def release(self) -> None:
-        """Let all links bring what the tables' group says."""
+        """Let all links bring what that group says."""
         for (source, target), messages in self.withheld.items():
             self.links[source, target].extendleft(reversed(messages))
         self.withheld = {}

@@ -7,6 +7,7 @@ import pytest
 from tests.node.pair import Pair, Station, three_with_messages
 from warren.metadata.commands import DeleteQueue, SetMembers
 from warren.metadata.tables import MemberRecord
+from warren.raft.members import Config
 from warren.replication.member import Member
 from warren.wire.amqp091 import spec
 
@@ -16,6 +17,12 @@ QUEUE = "orders"
 def copy_on(station: Station) -> Member:
     """A node's copy of the queue."""
     return station.node.cluster.members[int(station.record(QUEUE).group_id)]
+
+
+def committed(station: Station) -> Config:
+    """The configuration of the queue's group that is committed, as far as a node's copy knows."""
+    raft = copy_on(station).raft
+    return raft.config_at(raft.commit_index)
 
 
 def set_members(pair: Pair, members: list[MemberRecord]) -> None:
@@ -72,6 +79,55 @@ def test_a_copy_that_was_replaced_while_its_node_was_down() -> None:
         *(b"%d" % number for number in range(1, 6)),
         *(b"%d" % number for number in range(1, 4)),
         b"1",
+    ]
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_copy_goes_when_its_group_has_counted_it_out(again: bool) -> None:
+    """An operator may take it away, and add another one, by a node that lags and knows no better.
+
+    Until then what is confirmed may be on no other node than the leader's and this one.
+    """
+    pair = Pair()
+    c = pair.add("c")
+    client = pair.b.client()
+    assert isinstance(client.declare(QUEUE, kind="quorum", size=1), spec.QueueDeclareOk)
+    pair.add_member(QUEUE, "a")
+    pair.until(lambda: pair.a.node.queue_members.settled(pair.a.record(QUEUE)))
+    pair.until(lambda: copy_on(pair.b).raft.is_leader)
+    pair.add_member(QUEUE, "c", votes=False)
+    pair.until(lambda: committed(pair.a).has("c", int(copy_on(c).hard_state.incarnation)))
+    pair.withheld_group = int(pair.a.record(QUEUE).group_id)
+    pair.withheld = {("b", "a"): []}
+    pair.add_member(QUEUE, "c")
+    pair.until(lambda: committed(c).voters() == 3)
+    client.publish_confirmed(QUEUE, 3)
+    before = copy_on(c)
+    incarnation, last = int(before.hard_state.incarnation), int(before.raft.last_index)
+    assert copy_on(pair.a).raft.last_index < last
+    rows = [row for row in pair.a.record(QUEUE).members if row.node != "c"]
+    assert pair.b.node.queue_members.why_not(pair.b.record(QUEUE)) == ""
+    set_members(pair, rows)
+    # As far as the one that lags knows, nothing is under way.
+    assert pair.a.node.queue_members.why_not(pair.a.record(QUEUE)) == ""
+    if again:
+        set_members(pair, [*rows, MemberRecord("c", pair.a.node.tables.new_group(), True)])
+    pair.settle(100)
+    assert copy_on(c) is before and before.hard_state.incarnation == incarnation
+    assert before.log.persisted_index >= last
+    pair.release()
+    if again:
+        row = c.record(QUEUE).member_on("c")
+        assert row is not None
+        pair.until(lambda: counts(pair, "c", int(row.incarnation)))
+        assert copy_on(c).hard_state.incarnation == row.incarnation
+    else:
+        group_id = int(c.record(QUEUE).group_id)
+        pair.until(lambda: group_id not in c.node.cluster.members)
+    assert [got.body for got in (client.get(QUEUE) for _ in range(3)) if got is not None] == [
+        b"1",
+        b"2",
+        b"3",
     ]
 
 

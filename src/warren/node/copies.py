@@ -186,17 +186,55 @@ def leave(node: Node, record: QueueRecord) -> None:
     observer.take_place(index, term, next_message, members)
 
 
+def counts_itself(member: Member) -> bool:
+    """Whether a member's vote counts in its group, as far as this member knows."""
+    raft = member.raft
+    return raft.config_at(raft.commit_index).has_voter(
+        member.host.name, member.hard_state.incarnation
+    )
+
+
+def is_to_go(node: Node, record: QueueRecord) -> bool:
+    """Whether the tables name a copy here no more, with or without another one in its place."""
+    if node.tables.is_elsewhere(record):
+        return True
+    member = node.cluster.members.get(int(record.group_id))
+    own = copy_here(node, record)
+    return (
+        member is not None and own is not None and member.hard_state.incarnation != own.incarnation
+    )
+
+
+def give_way(node: Node, record: QueueRecord) -> None:
+    """Drop a copy that is to go and that counts no more in its group."""
+    if node.tables.is_elsewhere(record):
+        leave(node, record)
+    else:
+        _begin_as_replaced(node, record)
+
+
 def replace(node: Node, record: QueueRecord) -> None:
     """Drop a copy that the tables name no more, and begin the one that is to be in its place.
 
-    One that leads goes on until it has handed its place over.
+    One that leads goes on until it has handed its place over, and one that votes until its group
+    has counted it out: what was acknowledged for a majority may be on no other node. A damaged one
+    goes at once.
     """
     member = node.cluster.members.get(int(record.group_id))
+    if not node.cluster.session or member is None or not is_to_go(node, record):
+        return
+    if member.raft.is_leader:
+        return
+    if counts_itself(member) and not node.repairs.wants(record):
+        node.tables.await_leave(record)
+    else:
+        _begin_as_replaced(node, record)
+
+
+def _begin_as_replaced(node: Node, record: QueueRecord) -> None:
+    member = node.cluster.members[int(record.group_id)]
     own = copy_here(node, record)
-    if not node.cluster.session or member is None or own is None:
-        return
-    if member.hard_state.incarnation == own.incarnation or member.raft.is_leader:
-        return
+    assert own is not None, "there is another copy in its place"
     why = "is damaged" if node.repairs.wants(record) else "was replaced while the node was away"
     node.log_warning(
         f"the copy of queue '{record.name}' in vhost '{record.vhost}' that this node had {why}: "

@@ -851,6 +851,8 @@ class Tables(Machine):
     def leave_queues(self, now_ms: i64) -> None:
         """Drop copies here that the tables name no more; who uses those queues goes on.
 
+        In the place of some there is to be another one.
+
         A copy that votes goes on until its group has counted it out: others may need its vote for
         that. They say so when they are asked, since nothing reaches it any more.
         """
@@ -858,32 +860,32 @@ class Tables(Machine):
             group_id, asked_ms = next(iter(self._to_leave.items()))
             del self._to_leave[group_id]
             record = self.record_of(group_id)
-            if record is None or not self.is_elsewhere(record):
+            if record is None or not copies.is_to_go(self._node, record):
                 continue
             if not self._node.cluster.session or now_ms - asked_ms < LEAVE_EVERY_MS:
                 self._to_leave[group_id] = asked_ms
                 continue
             member = self._node.cluster.members[group_id]
-            raft = member.raft
-            votes = raft.config_at(raft.commit_index).has_voter(
-                member.host.name, member.hard_state.incarnation
-            )
-            if raft.is_leader or votes:
+            if member.raft.is_leader or copies.counts_itself(member):
                 self._to_leave[group_id] = int(now_ms)
-                if not raft.is_leader:
+                if not member.raft.is_leader:
                     self._node.queue_members.ask_to_leave(record, member)
             else:
-                copies.leave(self._node, record)
+                copies.give_way(self._node, record)
 
     def may_leave(self, group_id: int, incarnation: i64) -> None:
         """Another member has counted out a copy here, which the tables name no more."""
         record = self.record_of(group_id)
         member = self._node.cluster.members.get(group_id)
-        if record is None or member is None or not self.is_elsewhere(record):
+        if record is None or member is None or not copies.is_to_go(self._node, record):
             return
         if member.hard_state.incarnation == incarnation and not member.raft.is_leader:
             self._to_leave.pop(group_id, None)
-            copies.leave(self._node, record)
+            copies.give_way(self._node, record)
+
+    def await_leave(self, record: QueueRecord) -> None:
+        """Drop a copy here when its group has counted it out."""
+        self._to_leave.setdefault(int(record.group_id), NEVER_MS)
 
     def listen(self, record: QueueRecord) -> None:
         """Hear of a quorum queue that other nodes hold, for an operator who asks."""

@@ -7,7 +7,8 @@ it uses; what others know it asks them for. What nodes say are MessagePack array
     ASK       number, group: how far is your copy?
     TOLD      number, row, as `Standing` has it
     RENEW     group, incarnation: my copy, this one, is damaged; whoever leads, give me another
-    LEAVE     group, incarnation: my copy, this one, is to go; does the group still count it?
+    LEAVE     group, incarnation, index: my copy, this one, is to go; does the group still count it?
+              That is for one to say who knows all configurations up to that index, my newest one's.
     LEFT      group, incarnation: it does not
     WHO_LEADS number, groups: which node leads each of these, as your copies know?
     THEY_LEAD number, groups, names of nodes; empty where none is known
@@ -271,13 +272,20 @@ class QueueMembers:
     def ask_to_leave(self, queue: QueueRecord, member: Member) -> None:
         """Ask the members of a queue whether they count this node's copy, which is to go."""
         for row in queue.members:
-            content = [int(queue.group_id), int(member.hard_state.incarnation)]
+            content = [
+                int(queue.group_id),
+                int(member.hard_state.incarnation),
+                int(member.raft.state.config().index),
+            ]
             self._say(row.node, LEAVE, content)
 
-    def _leaves(self, peer: str, group_id: int, incarnation: int) -> None:
-        """A node's copy is to go: say so if this member knows that it counts no more."""
+    def _leaves(self, peer: str, group_id: int, incarnation: int, index: int) -> None:
+        """A node's copy is to go: say so if this member knows that it counts no more.
+
+        One that lags may not know yet that the copy ever came to count.
+        """
         member = self._node.cluster.members.get(group_id)
-        if member is None or not member.whole() or member.raft.commit_index == 0:
+        if member is None or not member.whole() or member.raft.commit_index < max(index, 1):
             return
         raft = member.raft
         if not raft.config_at(raft.commit_index).has_voter(peer, incarnation):
@@ -422,8 +430,8 @@ class QueueMembers:
                 if told is not None:
                     told[peer] = Standing(state, numbers)
             elif kind == LEAVE:
-                group_id, incarnation = content
-                self._leaves(peer, group_id, incarnation)
+                group_id, incarnation, index = content
+                self._leaves(peer, group_id, incarnation, index)
             elif kind == WHO_LEADS:
                 number, groups = content
                 self._tell_leaders(peer, number, groups)
