@@ -11,7 +11,7 @@ import pytest
 
 from tests.node.pair import Client, Pair
 from warren.protocols.amqp091.tables import FRAMED_BYTES, Content
-from warren.protocols.amqp091.transactions import ANSWERS_MAX, MESSAGES_MAX
+from warren.protocols.amqp091.transactions import ANSWERS_MAX, MESSAGES_MAX, RETURNS_MAX
 from warren.protocols.amqp091.unsettled import TagRun, Unsettled
 from warren.queues.fifo.pieces import CHUNK_PIECES, SPENT_LISTS
 from warren.queues.queue import Queue
@@ -368,7 +368,7 @@ def test_what_a_transaction_published_is_done_in_parts(way: str) -> None:
 
 def half_answered(kind: str, durable: bool) -> Client:
     """A transactional client that acked every second message, and has the others in between."""
-    client = transactional(kind, durable, 2 * ANSWERS_MAX + 600)
+    client = transactional(kind, durable, 2 * RETURNS_MAX + 600)
     for got in client.messages[::2]:
         client.ack(got.tag)
     client.pair.settle(3)

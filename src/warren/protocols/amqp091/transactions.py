@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 ANSWERS_MAX: Final = 4_096
 """Runs of deliveries that one turn commits or rolls back, but for the rest of a list: some 4 ms."""
 
+RETURNS_MAX: Final = 2_048
+"""Runs that one turn returns for `basic.recover`, each by a command of its own: about 10 ms."""
+
 MESSAGES_MAX: Final = 4_096
 """Runs of messages that one turn commits or forgets: some 4 ms."""
 
@@ -73,8 +76,8 @@ class Transaction(Publisher):
         """Of the consumer that was noted last."""
         self._channel: Channel = channel
         self._waiting: int = 0
-        self._runs: list[tuple[PublishRun, Route]] = []
-        """Of the commit under way."""
+        self._runs: deque[tuple[PublishRun, Route]] = deque()
+        """Of the commit under way, from the first on that is not safe."""
         self._refused: bool = False
         self._pending: Pending | None = None
         self._left: deque[Answer] = deque()
@@ -130,7 +133,7 @@ class Transaction(Publisher):
         self._undoing = undoing
         self._pending = pending
         self._refused = False
-        self._runs = []
+        self._runs = deque()
         self._waiting = 1
         self.go_on()
 
@@ -213,6 +216,9 @@ class Transaction(Publisher):
         """One run of the commit's messages is safe, or refused."""
         if run.refused:
             self._refused = True
+        runs = self._runs
+        while runs and runs[0][0].waiting == 0:
+            runs.popleft()
         self._one_less()
 
     def _one_less(self) -> None:
@@ -220,7 +226,7 @@ class Transaction(Publisher):
         pending = self._pending
         if self._waiting == 0 and pending is not None:
             self._pending = None
-            self._runs = []
+            assert not self._runs, "all are safe or refused"
             if self._refused:
                 self._channel.refused(
                     ConnectionException(506, "a queue refused messages; the commit failed")
@@ -301,7 +307,7 @@ class Recovery(Work):
         channel = self._channel
         taken = self._taken
         done = 0
-        while taken and done < ANSWERS_MAX:
+        while taken and done < RETURNS_MAX:
             pieces = taken.pop()
             done += len(pieces)
             if channel.is_open():
