@@ -471,7 +471,7 @@ def resident_bytes() -> int:
 
 def queues_of(station: Station) -> int:
     """How many queues there are, as a node knows."""
-    return sum(len(tables.queues) for tables in station.node.tables.machine.vhosts.values())
+    return sum(len(tables.queues) for tables in station.node.metadata.vhosts.values())
 
 
 class Run:

@@ -142,7 +142,7 @@ class Incarnations:
                 self._end_spans(site, NEVER, step - 1)
             else:
                 self._end_spans(site, turns, step)
-        machine = node.tables.machine
+        machine = node.metadata
         applied = int(machine.applied_index)
         if self._applied.get(site) == applied:
             return
@@ -229,7 +229,7 @@ class Incarnations:
 
     def left(self, node: Node) -> list[str]:
         """Queues that come and go and that a node still knows."""
-        vhost = node.tables.machine.vhosts.get("/")
+        vhost = node.metadata.vhosts.get("/")
         return [] if vhost is None else [name for name in vhost.queues if name not in self._lasting]
 
     # --- for clients ----------------------------------------------------------------------------

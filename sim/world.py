@@ -340,7 +340,7 @@ class World(Stage):
         """Whether clients may connect: what recovery calls for has to be durable first."""
         node = self.node
         if not self._listening and node is not None and not node.needs_turn:
-            self._listening = node.log.idle and bool(node.tables.machine.users)
+            self._listening = node.log.idle and bool(node.metadata.users)
         return self._listening
 
     def connect(self, client: Client) -> SimConnection | None:
@@ -362,7 +362,7 @@ class World(Stage):
     def queue_of(self, queue: QueueState) -> FifoQueue | None:
         """The node's queue, if it is there."""
         assert self.node is not None
-        vhost = self.node.tables.vhosts.get("/")
+        vhost = self.node.queues.vhosts.get("/")
         found = None if vhost is None else vhost.queues.get(queue.name)
         assert found is None or isinstance(found, FifoQueue), "one node has its queues itself"
         return found

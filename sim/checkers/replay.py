@@ -55,7 +55,7 @@ class ReplayChecker(Checker):
         node = self._world.node
         if node is None or not orderly:
             return
-        for group_id, queue in node.tables.logged.items():
+        for group_id, queue in node.queues.logged.items():
             self._before[group_id] = self._state(queue)
 
     def recovered(self) -> None:
@@ -63,7 +63,7 @@ class ReplayChecker(Checker):
         node = self._world.node
         assert node is not None
         self.journal.gather(node)
-        for group_id, queue in node.tables.logged.items():
+        for group_id, queue in node.queues.logged.items():
             before = self._before.get(group_id)
             if before is not None and before != self._state(queue):
                 raise Violation(f"{queue}: an orderly stop changed the machine")

@@ -16,7 +16,7 @@ from sim.model import QueueState, Violation
 from sim.publisher import Publisher
 from sim.short_lived import Dealer, emptiers, sweepers
 from warren.metadata.tables import NO_OWNER
-from warren.node.tables import METADATA_GROUP
+from warren.node.store import METADATA_GROUP
 from warren.queues.fifo_queue import FifoQueue
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class Healing:
         world = self._world
         for site in world.running():
             assert site.node is not None
-            vhost = site.node.tables.machine.vhosts.get("/")
+            vhost = site.node.metadata.vhosts.get("/")
             # One that joins in the place of a machine lost by now has none yet.
             records = {} if vhost is None else vhost.queues
             if any(record.exclusive_owner != NO_OWNER for record in records.values()):
@@ -121,15 +121,15 @@ class Healing:
         for site in world.running():
             node = site.node
             assert node is not None
-            vhost = node.tables.machine.vhosts["/"]
+            vhost = node.metadata.vhosts["/"]
             known = {int(record.group_id) for record in vhost.queues.values()}
             groups = {int(group) for group in node.log.group_ids()} - {METADATA_GROUP}
-            stray = groups - known | node.tables.logged.keys() - known
+            stray = groups - known | node.queues.logged.keys() - known
             stray |= node.cluster.members.keys() - known - {METADATA_GROUP}
             stray |= node.remotes.owned.keys() - known
             if stray:
                 raise Violation(f"{site.name} still has groups {sorted(stray)}, of deleted queues")
-            objects = node.tables.vhosts["/"].queues.keys() - vhost.queues.keys()
+            objects = node.queues.vhosts["/"].queues.keys() - vhost.queues.keys()
             bound = [
                 binding.destination
                 for exchange in vhost.exchanges.values()
@@ -150,7 +150,7 @@ class Healing:
         lost = {site.name for site in world.sites.values() if site.lost}
         for site in world.running():
             assert site.node is not None
-            if not lost.isdisjoint(site.node.tables.machine.nodes):
+            if not lost.isdisjoint(site.node.metadata.nodes):
                 # What was on a lost machine goes with its node.
                 return False
         return all(world.serves(site) for site in world.sites.values() if not site.lost)
@@ -206,7 +206,7 @@ class Healing:
         """Messages of queues that come and go that live on a machine."""
         node = site.node
         assert node is not None
-        vhost = node.tables.vhosts.get("/")
+        vhost = node.queues.vhosts.get("/")
         left = 0
         for name in self._world.incarnations.left(node):
             queue = None if vhost is None else vhost.queues.get(name)

@@ -36,7 +36,7 @@ from warren.metadata.machine import MetadataMachine
 from warren.metadata.outcome import Outcome
 from warren.node.node import Node
 from warren.node.replay import replay
-from warren.node.tables import METADATA_GROUP
+from warren.node.store import METADATA_GROUP
 from warren.queues.fifo import commands as commands_of_queues
 from warren.queues.fifo.config import NOT_SET_UP
 from warren.queues.fifo.machine import Fifo

@@ -125,7 +125,7 @@ class SimPeers:
         # one that has just joined.
         node = self._site.node
         assert node is not None
-        unknown = peer not in node.tables.machine.nodes and reason == codes.TEXTS[codes.FORGOTTEN]
+        unknown = peer not in node.metadata.nodes and reason == codes.TEXTS[codes.FORGOTTEN]
         another = self._network.is_another(peer) and reason == codes.TEXTS[codes.NAME_TAKEN]
         if link is None or not (link.damaged or unknown or another):
             raise Violation(f"what {peer} sent {self._site.name} is refused: {reason}")

@@ -23,7 +23,6 @@ from warren.log.config import LogConfig
 from warren.log.group import newest_snapshot
 from warren.log.manifest import DIRECTORY, MANIFEST_PATH
 from warren.node.cluster.dispatch import ClusterListener
-from warren.node.copies import copy_here
 from warren.node.node import Node
 from warren.ports import PeerHello
 from warren.protocols.broker import Settings
@@ -196,7 +195,7 @@ class Site:
         self._turn_planned = False
         node.turn()
         # The server writes it down as soon as it is known.
-        self.cluster_id = node.cluster_id or node.tables.machine.cluster_id or self.cluster_id
+        self.cluster_id = node.cluster_id or node.metadata.cluster_id or self.cluster_id
         self.turns += 1
         if node.lingering and not self._linger_planned:
             self._linger_planned = True
@@ -250,7 +249,7 @@ class Site:
             PORT,
             life=node.settings.life,
             lives=self.lives[1 : LIVES_MAX + 1],
-            round=int(node.first_round),
+            round=int(node.announcer.first_round),
             former_uid=self.former_uid,
         )
 
@@ -559,10 +558,10 @@ class Site:
         """
         node = self.node
         assert node is not None
-        record = node.tables.machine.queue("/", name)
+        record = node.metadata.queue("/", name)
         if not self.rotten:
             raise Violation(f"node {self.name} refuses a client for no reason: {text}")
-        if record is not None and copy_here(node, record) is not None:
+        if record is not None and node.copies.here(record) is not None:
             raise Violation(f"node {self.name} refuses a client, and has a copy: {text}")
 
     def _not_started(self, group_id: int, text: str) -> None:

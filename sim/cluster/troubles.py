@@ -250,13 +250,13 @@ class ClusterTroubles:
         if not queues:
             return
         queue = random.choice(queues)
-        name = random.choice(list(node.tables.machine.nodes))
+        name = random.choice(list(node.metadata.nodes))
         if members.why_not(queue):
             return
         row = queue.member_on(name)
         if row is None or not row.voter:
             word = "gets"
-            command = add_member(queue, name, node.tables.new_group())
+            command = add_member(queue, name, node.placing.new_group())
         elif len(voters(queue)) <= world.voters_min():
             return
         else:

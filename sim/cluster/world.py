@@ -355,13 +355,13 @@ class ClusterWorld(Stage):
             assert node is not None
             if not self.serves(other) or other.paused():
                 continue
-            record = node.tables.machine.nodes.get(name)
+            record = node.metadata.nodes.get(name)
             if record is None or record.uid != uid:
                 then(other.name)
                 return
             running = not node.cluster.detector.suspected(name)
             try:
-                command = check_remove_node(node.tables.machine, name, running)
+                command = check_remove_node(node.metadata, name, running)
             except Refusal as error:
                 self.say("%s: %s", other.name, error.text)
                 continue
@@ -374,7 +374,7 @@ class ClusterWorld(Stage):
         """Have the tables changed through a node."""
         node = site.node
         assert node is not None
-        site.guarded(site.life, lambda: node.tables.submit(command, None))
+        site.guarded(site.life, lambda: node.store.submit(command, None))
 
     # --- sessions -------------------------------------------------------------------------------
 
@@ -426,7 +426,7 @@ class ClusterWorld(Stage):
         for site in self.running():
             node = site.node
             assert node is not None
-            queue = node.tables.logged.get(group_id)
+            queue = node.queues.logged.get(group_id)
             if queue is not None:
                 return queue.name
         return ""
@@ -612,7 +612,7 @@ class ClusterWorld(Stage):
         """The same of a classic queue that lasts."""
         for site in self.running():
             assert site.node is not None
-            record = site.node.tables.machine.queue("/", queue.name)
+            record = site.node.metadata.queue("/", queue.name)
             if record is not None and record.kind == "classic":
                 return int(record.group_id) in self.sites[record.node].halted
         return False
@@ -629,7 +629,7 @@ class ClusterWorld(Stage):
         dropped = 0
         for site in self.running():
             assert site.node is not None
-            found = site.node.tables.logged.get(queue.id)
+            found = site.node.queues.logged.get(queue.id)
             if found is not None:
                 dropped = max(dropped, int(found.fifo.dropped))
         return dropped + len(self._gone.get(queue.name, ()))
@@ -649,7 +649,7 @@ class ClusterWorld(Stage):
         """A node's copy of a queue."""
         node = site.node
         assert node is not None
-        vhost = node.tables.vhosts.get("/")
+        vhost = node.queues.vhosts.get("/")
         found = None if vhost is None else vhost.queues.get(queue.name)
         return found if isinstance(found, LoggedQueue) else None
 

@@ -32,7 +32,7 @@ def pair(monkeypatch: pytest.MonkeyPatch) -> Pair:
 
 
 def votes_on(pair: Pair, name: str) -> int:
-    queues = pair.a.node.tables.machine.vhosts["/"].queues.values()
+    queues = pair.a.node.metadata.vhosts["/"].queues.values()
     return sum(any(row.node == name and row.voter for row in queue.members) for queue in queues)
 
 
@@ -41,7 +41,7 @@ async def ask(
 ) -> tuple[Any, int, int]:
     """The answer, the most changes that were under way, and how often others had their turn."""
     service = service_of(pair)
-    proposals = pair.a.node.tables.member().proposals
+    proposals = pair.a.node.store.member().proposals
     task = asyncio.create_task(operation(service, LOCAL, **words))
     most = turns = 0
     while not task.done():

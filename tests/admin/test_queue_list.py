@@ -63,7 +63,7 @@ def service(monkeypatch: pytest.MonkeyPatch) -> AdminService:
     client = pair.a.client()
     for number in range(QUEUES):
         client.declare(f"q{number:02}", kind="classic" if number % 2 else "quorum")
-    pair.until(lambda: len(pair.a.node.tables.vhosts["/"].queues) == QUEUES)
+    pair.until(lambda: len(pair.a.node.queues.vhosts["/"].queues) == QUEUES)
     return service_of(pair)
 
 

@@ -16,7 +16,7 @@ from warren.metadata.member_checks import add_member, delete_member
 from warren.metadata.tables import QueueRecord
 from warren.node.cluster.dispatch import ClusterListener
 from warren.node.node import Node
-from warren.node.tables import METADATA_GROUP
+from warren.node.store import METADATA_GROUP
 from warren.ports import PeerHello
 from warren.protocols.amqp091.connection import Connection
 from warren.protocols.broker import Settings
@@ -126,16 +126,16 @@ class Station:
 
     def queue(self, name: str) -> Any:
         """This node's object of a queue, which its clients use from now on."""
-        tables = self.node.tables
-        return tables.vhosts["/"].queues.get(name) or tables.use("/", name)
+        node = self.node
+        return node.queues.vhosts["/"].queues.get(name) or node.observers.use("/", name)
 
     def knows(self, name: str) -> bool:
         """Whether this node has heard of a queue."""
-        return self.node.tables.machine.queue("/", name) is not None
+        return self.node.metadata.queue("/", name) is not None
 
     def record(self, name: str) -> QueueRecord:
         """What this node's tables say of a queue."""
-        found = self.node.tables.machine.queue("/", name)
+        found = self.node.metadata.queue("/", name)
         assert found is not None
         return found
 
@@ -223,21 +223,19 @@ class Pair:
 
     def add_member(self, name: str, node: str, votes: bool = True) -> None:
         """Give a queue one more member, and wait until its node has begun with it."""
-        tables = self.a.node.tables
         record = self.a.record(name)
-        command = add_member(record, node, tables.new_group(), votes)
+        command = add_member(record, node, self.a.node.placing.new_group(), votes)
         assert command is not None
-        tables.submit(command, None)
+        self.a.node.store.submit(command, None)
         group_id = int(record.group_id)
         self.until(lambda: group_id in self.stations[node].node.cluster.members)
 
     def delete_member(self, name: str, node: str) -> None:
         """Take a queue's member from a node, and wait until that holds it no more."""
-        tables = self.a.node.tables
         record = self.a.record(name)
         command = delete_member(record, node, sorted(self.stations), False)
         assert command is not None
-        tables.submit(command, None)
+        self.a.node.store.submit(command, None)
         group_id = int(record.group_id)
         self.until(lambda: group_id not in self.stations[node].node.cluster.members)
 
@@ -283,7 +281,7 @@ class Pair:
         """A node's turn, as often as it wants one."""
         for _ in range(20):
             station.node.turn()
-            known = station.node.cluster_id or station.node.tables.machine.cluster_id
+            known = station.node.cluster_id or station.node.metadata.cluster_id
             station.cluster_id = known or station.cluster_id
             self._end_refused()
             if not station.node.needs_turn:
@@ -364,7 +362,7 @@ class Pair:
             1,
             life=station.lives[0],
             lives=station.lives[1:33],
-            round=int(node.first_round),
+            round=int(node.announcer.first_round),
             former_uid=station.former_uid,
         )
 

@@ -111,6 +111,6 @@ def test_a_node_that_is_removed_takes_its_alarms_with_it_at_once() -> None:
     low_on_memory(pair.b, True)
     pair.until(lambda: near.blocked == third.blocked == ["low on memory"])
     began = pair.clock.monotonic_ms()
-    pair.a.node.tables.submit(RemoveNode("b", True), None)
+    pair.a.node.store.submit(RemoveNode("b", True), None)
     pair.until(lambda: near.blocked == third.blocked == ["low on memory", ""])
     assert pair.clock.monotonic_ms() - began < PARTING_MS // 2

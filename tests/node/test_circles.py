@@ -111,7 +111,7 @@ def test_exclusive_queues_leave_no_circles(garbage: Callable[[], dict[str, int]]
     client.consume("own0")
     part(client)
     del client
-    pair.until(lambda: not pair.a.node.tables.machine.vhosts["/"].queues)
+    pair.until(lambda: not pair.a.node.metadata.vhosts["/"].queues)
     pair.settle()
     assert garbage() == {}
 

@@ -402,9 +402,9 @@ def test_a_copy_that_cannot_be_started_is_replaced_while_its_node_is_down(told: 
     pair.withheld = {}
     if told == "snapshot":
         for name in "ab":
-            tables = pair.stations[name].node.tables
-            tables.snapshot()
-            tables.member().log.keep_recent(0)
+            store = pair.stations[name].node.store
+            store.snapshot()
+            store.member().log.keep_recent(0)
     station.start()
     group_id = int(pair.a.queue(QUEUE).group_id)
     pair.until(lambda: group_id in station.node.cluster.members)
@@ -547,7 +547,7 @@ def test_what_a_start_found_gone_is_said_once_the_queue_is_named() -> None:
     station.start()
     pair.settle(100)
     assert not any("are gone" in text for text in station.warnings)
-    assert station.node.tables.machine.queue("/", QUEUE) is None
+    assert station.node.metadata.queue("/", QUEUE) is None
     pair.release()
     pair.until(lambda: station.node.ready)
     said = [text for text in station.warnings if "are gone" in text]
@@ -634,7 +634,7 @@ def test_a_node_that_is_alone_goes_on_without_some_entries_of_its_tables() -> No
     # A node may join, which cannot be sent what is lost.
     pair.configure = lambda settings: None
     other = pair.add("b")
-    assert sorted(other.node.tables.vhosts["/"].queues) == ["first", "third"]
+    assert sorted(other.node.queues.vhosts["/"].queues) == ["first", "third"]
     pair.a.kill()
     pair.a.start()
     pair.until(lambda: pair.a.node.ready)

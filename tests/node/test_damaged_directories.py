@@ -137,7 +137,7 @@ class Trial:
 
     def member(self, queue: str, station: Station) -> Member | None:
         """A node's copy of a queue."""
-        record = self.pair.a.node.tables.machine.queue("/", queue)
+        record = self.pair.a.node.metadata.queue("/", queue)
         assert record is not None
         return station.node.cluster.members.get(int(record.group_id))
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.node.pair import Client, Pair, Station, sealed
 from warren.metadata.commands import Barrier, ClearPolicy, SetPolicy, encode
-from warren.node.tables import COMMAND_KIND
+from warren.node.announcing import COMMAND_KIND
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.table import Table
 
@@ -17,7 +17,7 @@ QUEUE = "orders"
 
 def set_policy(pair: Pair, definition: dict[str, Any], operator: bool = False) -> None:
     command = SetPolicy("/", "p", operator, "^ord", "quorum_queues", 0, definition)
-    pair.b.node.tables.submit(command, None)
+    pair.b.node.store.submit(command, None)
 
 
 def limits(pair: Pair) -> set[int]:
@@ -43,7 +43,7 @@ def with_queue() -> tuple[Pair, Client]:
     pair = Pair()
     client = pair.a.client()
     client.declare(QUEUE, kind="quorum")
-    pair.until(lambda: QUEUE in pair.b.node.tables.vhosts["/"].queues and limits(pair) == {20})
+    pair.until(lambda: QUEUE in pair.b.node.queues.vhosts["/"].queues and limits(pair) == {20})
     return pair, client
 
 
@@ -56,7 +56,7 @@ def test_a_policy_counts_for_a_queue_that_exists_and_ends_with_it() -> None:
     assert returned(client, 2)
     client.publish_confirmed(QUEUE, 1)
     assert not returned(client, 3)
-    pair.b.node.tables.submit(ClearPolicy("/", "p", False), None)
+    pair.b.node.store.submit(ClearPolicy("/", "p", False), None)
     pair.until(lambda: limits(pair) == {20})
     client.publish_confirmed(QUEUE, 1)
     assert returned(client, 20)
@@ -113,7 +113,7 @@ def test_who_leads_next_goes_by_the_policy_that_was_set_without_a_leader() -> No
     leader = next(s for s in pair.stations.values() if s.queue(QUEUE).group.leads())
     others = [station for station in pair.stations.values() if station is not leader]
     leader.kill()
-    others[0].node.tables.submit(
+    others[0].node.store.submit(
         SetPolicy("/", "p", False, "^ord", "queues", 0, {"delivery-limit": 6}), None
     )
     pair.until(lambda: {int(s.queue(QUEUE).fifo.config.delivery_limit) for s in others} == {6})

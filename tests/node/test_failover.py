@@ -73,7 +73,7 @@ def test_a_session_that_is_closed_twice_stays_closed(restarts: bool) -> None:
     other = pair.b.client()
     other.publish("q", b"3")
     pair.until(lambda: pair.a.queue("q").ready_count() == 4)
-    session = int(pair.b.node.tables.vhosts["/"].queues["q"].group.proposals.session)
+    session = int(pair.b.node.queues.vhosts["/"].queues["q"].group.proposals.session)
     group_id = int(pair.a.queue("q").group_id)
     left = [pair.a, pair.stations["c"]]
     members = [station.node.cluster.members[group_id] for station in left]

@@ -32,7 +32,7 @@ def three(size: int) -> tuple[Pair, list[str]]:
     pair = Pair(configure=configure)
     pair.add("c")
     assert isinstance(pair.a.client().call(declare(size)), spec.QueueDeclareOk)
-    queue = pair.a.node.tables.machine.queue("/", QUEUE)
+    queue = pair.a.node.metadata.queue("/", QUEUE)
     assert queue is not None
     return pair, sorted(voters(queue), key=lambda name: name != "a")
 
@@ -40,10 +40,10 @@ def three(size: int) -> tuple[Pair, list[str]]:
 def forget(pair: Pair, name: str) -> None:
     """By force, from node b or c: the one that is left."""
     left = next(station for key, station in pair.stations.items() if key != name and station.alive)
-    left.node.tables.submit(RemoveNode(name, True), None)
+    left.node.store.submit(RemoveNode(name, True), None)
     for station in pair.stations.values():
         if station.alive:
-            pair.until(lambda station=station: name not in station.node.tables.machine.nodes)
+            pair.until(lambda station=station: name not in station.node.metadata.nodes)
 
 
 def works(pair: Pair, client: Client, size: int = 2) -> None:
@@ -64,7 +64,7 @@ def test_a_queue_whose_only_member_is_forgotten_is_gone() -> None:
     client = pair.b.client()
     assert isinstance(client.consume(QUEUE), spec.BasicConsumeOk)
     pair.a.kill()
-    machine = pair.b.node.tables.machine
+    machine = pair.b.node.metadata
     pair.until(lambda: "a" not in pair.b.node.queue_members.running())
     with pytest.raises(Refusal, match="by force, which deletes them with their messages"):
         check_remove_node(machine, "a", False)
@@ -81,7 +81,7 @@ def test_a_queue_that_loses_its_majority_by_force_says_so_and_can_be_deleted() -
     pair.stations[gone].kill()
     running = pair.a.node.queue_members.running
     pair.until(lambda: gone not in running())
-    machine = pair.a.node.tables.machine
+    machine = pair.a.node.metadata
     with pytest.raises(Refusal, match="1 quorum queue.s. have no majority of running .*541"):
         check_majorities(machine, gone, running())
     forget(pair, gone)
@@ -104,7 +104,7 @@ def test_a_queue_with_a_majority_goes_on() -> None:
     pair.a.kill()
     running = pair.b.node.queue_members.running
     pair.until(lambda: "a" not in running())
-    check_majorities(pair.b.node.tables.machine, "a", running())
+    check_majorities(pair.b.node.metadata, "a", running())
     forget(pair, "a")
     assert len(names) == 3
     works(pair, pair.b.client(), 3)
@@ -127,7 +127,7 @@ def test_a_node_that_lost_its_disk_does_not_pass_for_the_one_it_was() -> None:
     pair.minds_seconds = True
     pair.until(lambda: all("b" not in station.node.queue_members.running() for station in left))
     forget(pair, "b")
-    pair.until(lambda: "b" not in pair.a.node.tables.machine.nodes)
+    pair.until(lambda: "b" not in pair.a.node.metadata.nodes)
 
 
 @pytest.mark.parametrize("others_first", [False, True])
@@ -143,18 +143,18 @@ def test_a_node_that_missed_a_joining_hears_of_it_from_the_one_that_joined(
     for name in ("a", "c"):
         pair.b.listener.gone(name)
     pair.add("d")
-    member = pair.stations["d"].node.tables.member()
+    member = pair.stations["d"].node.store.member()
     leaders = [pair.a, pair.stations["c"]]
     pair.until(lambda: "d" in [copy.node for copy in member.raft.members if copy.voter])
-    leader = next(each for each in leaders if each.node.tables.member().raft.is_leader)
-    leader.node.queue_members.hand_over(leader.node.tables.member(), "d", False)
+    leader = next(each for each in leaders if each.node.store.member().raft.is_leader)
+    leader.node.queue_members.hand_over(leader.node.store.member(), "d", False)
     pair.until(lambda: bool(member.raft.is_leader))
     pair.minds_seconds = True
     if others_first:
         pair.blocked = {("b", "d"), ("d", "b")}
         pair.settle(100)
     pair.blocked.clear()
-    pair.until(lambda: "d" in pair.b.node.tables.machine.nodes)
+    pair.until(lambda: "d" in pair.b.node.metadata.nodes)
 
 
 def test_a_forgotten_node_is_told_once_its_link_is_seen_for_what_it_is() -> None:
@@ -167,7 +167,7 @@ def test_a_forgotten_node_is_told_once_its_link_is_seen_for_what_it_is() -> None
     pair.a.kill()
     pair.b.listener.gone("a")
     pair.minds_seconds = True
-    pair.until(lambda: not pair.b.node.tables.has_majority_without("c"))
+    pair.until(lambda: not pair.b.node.store.has_majority_without("c"))
     gone.start()
     pair.until(lambda: ("c", "b") in pair.links)
     pair.blocked |= {("a", "c"), ("c", "a")}

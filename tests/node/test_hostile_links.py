@@ -12,7 +12,7 @@ from tests.node.pair import Pair, Station, sealed
 from warren.errors import CorruptRecord
 from warren.log.batch import HEADER_BYTES, KIND_COMMAND, KIND_MESSAGES, Batch
 from warren.node.early import BYTES_MAX
-from warren.node.tables import METADATA_GROUP
+from warren.node.store import METADATA_GROUP
 from warren.queues.fifo import commands
 from warren.raft import messages as ms
 from warren.raft import wire
@@ -109,7 +109,7 @@ def leads(station: Station) -> bool:
 def all_have(pair: Pair, body: bytes) -> bool:
     """Whether all members have applied an entry with this in it."""
     for station in pair.stations.values():
-        queue = station.node.tables.vhosts["/"].queues.get(QUEUE)
+        queue = station.node.queues.vhosts["/"].queues.get(QUEUE)
         if queue is None or not queue.type.replicated or getattr(queue, "group", None) is None:
             return False
         member = queue.group
@@ -222,7 +222,7 @@ def session_of(station: Station) -> int:
 
 def tables_session_of(station: Station) -> int:
     """Under which it submits to the tables."""
-    return int(station.node.tables.member().proposals.session)
+    return int(station.node.store.member().proposals.session)
 
 
 EXPIRE = bytes([commands.EXPIRE]) + bytes(8)
@@ -299,8 +299,8 @@ UNMEANT = {
 @pytest.mark.parametrize("command", [*TABLE_COMMANDS, *UNMEANT])
 def test_a_submission_to_the_tables_that_means_nothing_ends_its_link(command: str) -> None:
     pair = Pair()
-    pair.until(pair.a.node.tables.member().raft.can_propose)
-    member = pair.a.node.tables.member()
+    pair.until(pair.a.node.store.member().raft.can_propose)
+    member = pair.a.node.store.member()
     last = member.log.last_index
     payload = (TABLE_COMMANDS | UNMEANT)[command]
     submit(pair, METADATA_GROUP, member, tables_session_of(pair.b), payload)
@@ -407,11 +407,11 @@ def test_what_a_lying_leader_logs_ends_no_member() -> None:
     pair.until(lambda: leads(pair.a) and all_have(pair, b""))
     for payload in MALFORMED.values():
         assert pair.a.queue(QUEUE).group.propose_plain(payload)
-    pair.until(pair.a.node.tables.member().raft.can_propose)
+    pair.until(pair.a.node.store.member().raft.can_propose)
     for number, payload in enumerate(TABLE_COMMANDS.values()):
         if number != 2:
             # Of a later version it may be what this one must not leave out.
-            assert pair.a.node.tables.member().propose_plain(payload)
+            assert pair.a.node.store.member().propose_plain(payload)
     works_on(pair)
     for station in pair.stations.values():
         station.kill()
@@ -420,7 +420,7 @@ def test_what_a_lying_leader_logs_ends_no_member() -> None:
     pair.until(lambda: all(station.node.ready for station in pair.stations.values()))
     pair.until(lambda: leads(pair.a))
     works_on(pair)
-    tables = {station.node.tables.machine.state_hash() for station in pair.stations.values()}
+    tables = {station.node.metadata.state_hash() for station in pair.stations.values()}
     assert len(tables) == 1
 
 
@@ -461,7 +461,7 @@ def test_a_peer_that_talks_nonsense_harms_its_own_links_only(seed: int) -> None:
             sessions = member.client_sessions
             frame = proposed(random, groups[0], sessions.next, (1 << 50) + number)
         elif chance < 0.25:
-            sessions = pair.a.node.tables.member().client_sessions
+            sessions = pair.a.node.store.member().client_sessions
             frame = proposed(random, METADATA_GROUP, sessions.next, (1 << 50) + number)
         elif chance < 0.6:
             state = member.raft.state

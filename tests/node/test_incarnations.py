@@ -30,7 +30,7 @@ def set_members(pair: Pair, members: list[MemberRecord]) -> None:
     queue = pair.a.record(QUEUE)
     revision = queue.revision
     command = SetMembers(queue.group_id, "/", QUEUE, members, revision)
-    pair.a.node.tables.submit(command, None)
+    pair.a.node.store.submit(command, None)
     pair.until(lambda: pair.a.record(QUEUE).revision > revision)
 
 
@@ -38,7 +38,7 @@ def replaced(pair: Pair, node: str) -> int:
     """Take a node's copy away and give it another one; its incarnation."""
     rows = [row for row in pair.a.record(QUEUE).members if row.node != node]
     set_members(pair, rows)
-    incarnation = int(pair.a.node.tables.new_group())
+    incarnation = int(pair.a.node.placing.new_group())
     set_members(pair, [*rows, MemberRecord(node, incarnation, True)])
     return incarnation
 
@@ -136,8 +136,8 @@ def test_a_copy_that_is_new_stays_whatever_older_tables_say() -> None:
     pair = three_with_messages(QUEUE)
     station = pair.stations["c"]
     # What a start has of the tables, before it hears from others, is this.
-    station.node.tables.snapshot()
-    pair.until(lambda: bool(station.node.tables.member().snapshots.payload))
+    station.node.store.snapshot()
+    pair.until(lambda: bool(station.node.store.member().snapshots.payload))
     station.kill()
     incarnation = replaced(pair, "c")
     station.start()
@@ -169,9 +169,9 @@ def test_a_queue_declared_again_while_its_node_was_down() -> None:
     station = pair.stations["c"]
     before = int(pair.a.record(QUEUE).group_id)
     station.kill()
-    pair.a.node.tables.submit(DeleteQueue("/", QUEUE, before, True), None)
+    pair.a.node.store.submit(DeleteQueue("/", QUEUE, before, True), None)
     client = pair.a.client()
-    pair.until(lambda: pair.a.node.tables.machine.queue("/", QUEUE) is None)
+    pair.until(lambda: pair.a.node.metadata.queue("/", QUEUE) is None)
     assert isinstance(client.declare(QUEUE, kind="quorum"), spec.QueueDeclareOk)
     client.publish_confirmed(QUEUE, 2)
     station.start()

@@ -30,7 +30,7 @@ def test_being_cut_off_three_hundred_times() -> None:
     assert isinstance(owned.declare("mine", exclusive=True), spec.QueueDeclareOk)
     group = station.queue(QUEUE).group
     used = {int(group.session())}
-    machine = pair.a.node.tables.machine
+    machine = pair.a.node.metadata
     for number in range(1, TIMES + 1):
         for other in ("a", "b"):
             for link in ((other, "c"), ("c", other)):
@@ -47,7 +47,7 @@ def test_being_cut_off_three_hundred_times() -> None:
         station.node.tick(0)
         # There is time for the tables, too, until the next time.
         pair.settle(3)
-        pair.until(lambda: machine.applied_index == station.node.tables.machine.applied_index)
+        pair.until(lambda: machine.applied_index == station.node.metadata.applied_index)
     assert len({life_of_session(session) for session in used}) > 1
     assert machine.nodes["c"].newest > machine.nodes["c"].session
     # Its process is the same: what ends with that is still there.

@@ -11,7 +11,7 @@ NODES = TABLES_VOTERS_MAX + 2
 
 
 def voters(station: Station) -> set[str]:
-    raft = station.node.tables.member().raft
+    raft = station.node.store.member().raft
     return {copy.node for copy in raft.members if copy.voter}
 
 
@@ -46,7 +46,7 @@ def test_a_voter_that_goes_is_followed_by_one_that_learned() -> None:
     learners = set(pair.stations) - voters(pair.a)
     gone = pair.stations[sorted(voters(pair.a) - {leader(pair)})[-1]]
     gone.kill()
-    pair.stations[leader(pair)].node.tables.submit(RemoveNode(gone.name, True), None)
+    pair.stations[leader(pair)].node.store.submit(RemoveNode(gone.name, True), None)
 
     def followed() -> bool:
         now = [voters(each) for each in alive(pair)]
@@ -63,4 +63,4 @@ def test_a_voter_that_goes_is_followed_by_one_that_learned() -> None:
 
 
 def leader(pair: Pair) -> str:
-    return next(each.name for each in alive(pair) if each.node.tables.member().raft.is_leader)
+    return next(each.name for each in alive(pair) if each.node.store.member().raft.is_leader)

@@ -20,11 +20,10 @@ from warren.log.log import Log
 from warren.metadata import machine as metadata_machine
 from warren.metadata.commands import RemoveNode
 from warren.metadata.outcome import Outcome
-from warren.node import beginnings, replay
-from warren.node import tables as tables_module
+from warren.node import beginnings, removals, replay
 from warren.node.cluster import dispatch as cluster
 from warren.node.cluster.disks import BEHIND, PING_BYTES
-from warren.node.tables import METADATA_GROUP
+from warren.node.store import METADATA_GROUP
 from warren.pending import PendingResult, Result
 from warren.protocols.amqp091.connection import Connection
 from warren.raft.raft import Raft
@@ -59,14 +58,14 @@ def declare_many(
 
 
 def queues_of(station: Station) -> int:
-    return len(station.node.tables.machine.vhosts["/"].queues)
+    return len(station.node.metadata.vhosts["/"].queues)
 
 
 def test_a_turn_writes_few_of_many_snapshots() -> None:
     pair = Pair(alone=True)
     declare_many(pair, pair.a.client())
     node = pair.a.node
-    for group_id in node.tables.logged:
+    for group_id in node.queues.logged:
         node.want_snapshot(group_id)
         node.want_snapshot(group_id)
     turns = 0
@@ -78,7 +77,7 @@ def test_a_turn_writes_few_of_many_snapshots() -> None:
         left = len(node._snapshots_wanted)
         assert node.needs_turn or not left
     assert turns == -(-MANY // TURN_SNAPSHOTS_MAX)
-    groups = [queue.messages for queue in node.tables.logged.values()]
+    groups = [queue.messages for queue in node.queues.logged.values()]
     pair.until(lambda: all(group.snapshot_index >= 0 for group in groups))
 
 
@@ -87,7 +86,7 @@ def test_queues_of_a_connection_that_is_gone_are_deleted_in_parts() -> None:
     client = pair.a.client()
     declare_many(pair, client, exclusive=True)
     other = pair.a.client()
-    proposals = pair.a.node.tables.member().proposals
+    proposals = pair.a.node.store.member().proposals
     client.vanish()
     assert 0 < len(proposals) <= CHANGES_AT_ONCE_MAX
     # A queue that is still to be submitted is waited for like one that is on its way.
@@ -98,7 +97,7 @@ def test_queues_of_a_connection_that_is_gone_are_deleted_in_parts() -> None:
         assert len(proposals) <= CHANGES_AT_ONCE_MAX + 1
     assert isinstance(other.methods[-1], spec.QueueDeclareOk)
     pair.until(lambda: queues_of(pair.a) == 1)
-    assert not pair.a.node.tables.removing
+    assert not pair.a.node.removals.pending
 
 
 @pytest.mark.skipif(warren.COMPILED, reason="a bound is changed in uncompiled code only")
@@ -106,7 +105,7 @@ def test_of_many_queues_of_a_connection_that_is_gone_few_are_looked_at(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The end of a connection copies no list of its queues, and none is used meanwhile."""
-    monkeypatch.setattr(tables_module, "CHANGES_AT_ONCE_MAX", 3)
+    monkeypatch.setattr(removals, "CHANGES_AT_ONCE_MAX", 3)
     pair = Pair(alone=True)
     client = pair.a.client()
     client.call(spec.ExchangeDeclare(0, "e", "topic", False, False, True))
@@ -115,7 +114,7 @@ def test_of_many_queues_of_a_connection_that_is_gone_few_are_looked_at(
     for number in range(40):
         client.declare(f"q{number}", durable=False, exclusive=True)
         client.call(spec.QueueBind(0, f"q{number}", "behind"))
-    tables = pair.a.node.tables
+    going = pair.a.node.removals
     first, other = pair.a.client(), pair.a.client()
     client.vanish()
     # Exchanges go with the last of the queues, so that others of their names can be declared.
@@ -124,13 +123,13 @@ def test_of_many_queues_of_a_connection_that_is_gone_few_are_looked_at(
     seen = len(other.methods)
     steps = 0
     while len(other.methods) == seen:
-        assert 0 < len(tables._to_remove) + tables._removing <= 9 or not tables.removing
+        assert 0 < len(going._to_remove) + going._removing <= 9 or not going.pending
         pair.step()
         steps += 1
         assert steps < 1_000
     assert isinstance(other.methods[-1], spec.ExchangeDeclareOk)
     assert isinstance(first.methods[-1], spec.QueueDeclareOk)
-    assert queues_of(pair.a) == 1 and not tables.removing
+    assert queues_of(pair.a) == 1 and not going.pending
 
 
 def test_a_node_that_joins_has_nothing_of_many_queues() -> None:
@@ -138,9 +137,9 @@ def test_a_node_that_joins_has_nothing_of_many_queues() -> None:
     pair = Pair(alone=True)
     declare_many(pair, pair.a.client(), kind="quorum")
     station = pair.add("b")
-    queues = station.node.tables.machine.vhosts["/"].queues.values()
+    queues = station.node.metadata.vhosts["/"].queues.values()
     assert len(queues) > 1 and not any(queue.member_on("b") for queue in queues)
-    assert not station.node.tables.vhosts["/"].queues
+    assert not station.node.queues.vhosts["/"].queues
     assert list(station.node.cluster.members) == [METADATA_GROUP]
 
 
@@ -217,7 +216,7 @@ def test_a_turn_puts_few_of_many_changes_in_force(monkeypatch: pytest.MonkeyPatc
     def look(station: Station) -> None:
         nonlocal seen
         if station is pair.b:
-            index = int(station.node.tables.machine.applied_index)
+            index = int(station.node.metadata.applied_index)
             grown.append(index - seen)
             seen = index
 
@@ -230,11 +229,11 @@ def test_a_turn_puts_few_of_many_changes_in_force(monkeypatch: pytest.MonkeyPatc
                 return
 
     pair.b.start()
-    seen = int(pair.b.node.tables.machine.applied_index)
+    seen = int(pair.b.node.metadata.applied_index)
     monkeypatch.setattr(Pair, "turn", turn)
     pair.until(lambda: pair.b.node.ready and queues_of(pair.b) == MANY)
     assert max(grown) == TURN_CHANGES_MAX
-    assert pair.a.node.tables.machine.state_hash() == pair.b.node.tables.machine.state_hash()
+    assert pair.a.node.metadata.state_hash() == pair.b.node.metadata.state_hash()
 
 
 @pytest.mark.skipif(warren.COMPILED, reason="a bound is changed in uncompiled code only")
@@ -301,7 +300,7 @@ def many_of_b(monkeypatch: pytest.MonkeyPatch) -> Pair:
 def test_queues_of_a_node_that_is_removed_go_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """What comes behind in the log waits, as does a snapshot, and then is done."""
     pair = many_of_b(monkeypatch)
-    tables = pair.a.node.tables
+    store, metadata = pair.a.node.store, pair.a.node.metadata
     client = pair.a.client()
     removed = Removed()
     turn = Pair.turn
@@ -316,23 +315,23 @@ def test_queues_of_a_node_that_is_removed_go_in_parts(monkeypatch: pytest.Monkey
             return
         station.node.turn()
         left.append(queues_of(station))
-        if tables.unfinished():
+        if store.unfinished():
             between += 1
-            assert not removed.done and tables.machine.queue("/", "behind") is None
-            assert tables.member().applies_later() and tables.snapshot() == 0
+            assert not removed.done and metadata.queue("/", "behind") is None
+            assert store.member().applies_later() and store.snapshot() == 0
 
     monkeypatch.setattr(Pair, "turn", one_turn)
-    tables.submit(RemoveNode("b", True), removed)
+    store.submit(RemoveNode("b", True), removed)
     client.send(spec.QueueDeclare(0, "behind", False, True, False, False, False, {}))
     pair.until(lambda: len(client.methods) > 0)
     assert isinstance(client.methods[-1], spec.QueueDeclareOk)
     assert removed.done and between > 0 and queues_of(pair.a) == 1
     # The first ones go when the change is committed, and then some in each turn.
     assert all(a - b <= 2 * FEW for a, b in pairwise(left))
-    others = pair.stations["c"].node.tables
-    pair.until(lambda: others.machine.applied_index == tables.machine.applied_index)
-    assert tables.machine.state_hash() == others.machine.state_hash()
-    assert tables.snapshot() > 0
+    others = pair.stations["c"].node.metadata
+    pair.until(lambda: others.applied_index == metadata.applied_index)
+    assert metadata.state_hash() == others.state_hash()
+    assert store.snapshot() > 0
 
 
 @pytest.mark.skipif(warren.COMPILED, reason="a bound is changed in uncompiled code only")
@@ -340,7 +339,7 @@ def test_a_node_dies_while_queues_of_another_go(monkeypatch: pytest.MonkeyPatch)
     """It goes on with tables from which all of them are gone."""
     pair = many_of_b(monkeypatch)
     removed = Removed()
-    pair.a.node.tables.submit(RemoveNode("b", True), removed)
+    pair.a.node.store.submit(RemoveNode("b", True), removed)
     while queues_of(pair.a) == 8 * FEW:
         for station in (pair.a, pair.stations["c"]):
             station.executor.step()
@@ -348,11 +347,11 @@ def test_a_node_dies_while_queues_of_another_go(monkeypatch: pytest.MonkeyPatch)
         for key in list(pair.links):
             pair.carry(*key)
         pair.clock.advance(1)
-    assert pair.a.node.tables.unfinished() and not removed.done
+    assert pair.a.node.store.unfinished() and not removed.done
     pair.a.kill()
     pair.a.start()
     pair.until(lambda: pair.a.node.ready)
-    machines = [pair.stations[name].node.tables.machine for name in "ac"]
+    machines = [pair.stations[name].node.metadata for name in "ac"]
     pair.until(lambda: machines[0].applied_index == machines[1].applied_index)
     assert queues_of(pair.a) == 0
     assert machines[0].state_hash() == machines[1].state_hash()
@@ -490,13 +489,13 @@ def test_a_start_of_a_node_looks_at_queues_of_its_process_only() -> None:
     client.declare("goes", durable=False)
     client.declare("own", durable=False, exclusive=True)
     pair.a.client().declare("other", durable=False)
-    tables = pair.a.node.tables.machine.vhosts["/"]
+    tables = pair.a.node.metadata.vhosts["/"]
     assert [queue.name for queue in tables.in_memory] == ["goes", "own", "other"]
     pair.b.kill()
     pair.b.start()
     pair.until(lambda: pair.b.node.ready)
     for station in (pair.a, pair.b):
-        tables = station.node.tables.machine.vhosts["/"]
+        tables = station.node.metadata.vhosts["/"]
         assert list(tables.queues) == ["stays", "other"]
         assert [queue.name for queue in tables.in_memory] == ["other"]
 

@@ -49,7 +49,7 @@ def back(pair: Pair) -> None:
     """The others come back."""
     for name in ("b", "c"):
         pair.stations[name].start()
-    pair.until(lambda: bool(pair.a.node.tables.member().raft.leader))
+    pair.until(lambda: bool(pair.a.node.store.member().raft.leader))
 
 
 def refusal(pair: Pair, client: Client, method: spec.Method) -> spec.ConnectionClose:
@@ -103,7 +103,7 @@ def test_topology_is_refused(method: spec.Method, text: str) -> None:
     # It did not come about later, and what was asked for behind it does.
     other.send(declare("later"))
     back(pair)
-    tables = pair.a.node.tables.machine.vhosts["/"]
+    tables = pair.a.node.metadata.vhosts["/"]
     pair.until(lambda: "later" in tables.queues)
     assert sorted(tables.queues) == ["classic", "later", "q"]
     assert "x" not in tables.exchanges and not tables.exchanges["amq.direct"].bound
@@ -215,10 +215,10 @@ def test_a_late_exclusive_queue_goes_at_once() -> None:
     pair.settle(3)
     owner.vanish()
     pair.settle(3)
-    assert pair.a.node.tables.machine.queue("/", "mine") is None
+    assert pair.a.node.metadata.queue("/", "mine") is None
     pair.a.hold_disk = False
-    pair.until(lambda: pair.a.node.tables.settled)
-    assert pair.a.node.tables.machine.queue("/", "mine") is None
+    pair.until(lambda: pair.a.node.store.settled)
+    assert pair.a.node.metadata.queue("/", "mine") is None
     assert isinstance(pair.a.client().declare("mine"), spec.QueueDeclareOk)
 
 
@@ -233,7 +233,7 @@ def test_nobody_waits_for_a_queue_that_cannot_go() -> None:
     owner.vanish()
     assert isinstance(other.declare("classic"), spec.QueueDeclareOk)
     back(pair)
-    pair.until(lambda: pair.a.node.tables.machine.queue("/", "mine") is None)
+    pair.until(lambda: pair.a.node.metadata.queue("/", "mine") is None)
 
 
 def test_those_who_wait_for_a_queue_to_go_are_let_go() -> None:
@@ -258,7 +258,7 @@ def kill_all_but(pair: Pair, left: Station) -> None:
     for station in pair.stations.values():
         if station is not left:
             station.kill()
-    pair.until(lambda: not left.node.tables.member().raft.leader)
+    pair.until(lambda: not left.node.store.member().raft.leader)
 
 
 def test_what_a_leader_may_have_heard_of_is_not_given_up() -> None:
@@ -274,7 +274,7 @@ def test_what_a_leader_may_have_heard_of_is_not_given_up() -> None:
         pair.deaf |= {("a", name), (name, "a")}
     refusal(pair, client, declare("q"))
     pair.deaf.clear()
-    pair.until(lambda: "q" in pair.a.node.tables.machine.vhosts["/"].queues)
+    pair.until(lambda: "q" in pair.a.node.metadata.vhosts["/"].queues)
 
 
 def test_a_machine_that_slept_refuses_nothing() -> None:

@@ -68,7 +68,7 @@ def test_a_declare_whose_queue_is_deleted_before_its_node_hears_of_it_is_made_an
     pair.add("c")
     a, b = pair.a, pair.b
     client, other = b.client(), a.client()
-    leading = a.node.tables.member()
+    leading = a.node.store.member()
     assert leading.leads()
     pair.blocked.add(("a", "b"))
     pair.cut("a", "b")

@@ -62,7 +62,7 @@ def numbers(client: Client) -> list[int]:
 def test_a_node_has_nothing_of_a_queue_that_others_hold() -> None:
     pair, _ = held_by_a()
     pair.settle()
-    assert "q" not in pair.b.node.tables.vhosts["/"].queues
+    assert "q" not in pair.b.node.queues.vhosts["/"].queues
     assert [row.node for row in pair.b.record("q").members] == ["a"]
     assert not holds(pair.b)
 
@@ -163,7 +163,7 @@ def test_the_end_of_a_queue_is_seen() -> None:
     pair.until(lambda: any(isinstance(m, spec.BasicCancel) for m in client.methods))
     answer = client.declare("q", passive=True, kind="quorum")
     assert isinstance(answer, spec.ChannelClose) and answer.reply_code == 404
-    assert pair.b.node.observers.observer(pair.a.node.tables.new_group()) is None
+    assert pair.b.node.observers.observer(pair.a.node.placing.new_group()) is None
 
 
 def test_who_uses_it_no_more_hears_no_more_of_it() -> None:
@@ -273,10 +273,10 @@ def test_a_copy_that_is_to_go_votes_on_until_it_is_counted_out() -> None:
     c.kill()
     command = delete_member(record, "c", ["a", "b"], True)
     assert command is not None
-    pair.a.node.tables.submit(command, None)
+    pair.a.node.store.submit(command, None)
     pair.until(lambda: [row.node for row in pair.a.record("q").members] == [left])
     for station in (pair.a, pair.b):
-        assert station.node.tables.snapshot() > 0
+        assert station.node.store.snapshot() > 0
     pair.settle()
     c.start()
     group_id = int(record.group_id)

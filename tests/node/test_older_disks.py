@@ -76,7 +76,7 @@ def test_a_node_that_stops_while_it_begins_anew() -> None:
     c.start()
     pair.until(lambda: codes.OUTDATED in c.refusals)
     c.begin_anew()
-    pair.until(lambda: pair.a.node.tables.machine.nodes["c"].nonce == c.lives[0])
+    pair.until(lambda: pair.a.node.metadata.nodes["c"].nonce == c.lives[0])
     c.refusals.clear()
     c.kill()
     c.start()
@@ -129,7 +129,7 @@ def test_what_was_durable_is_known_after_a_restart_of_all() -> None:
     client.publish_confirmed(QUEUE, 20)
     pair.settle(60)
     c.kill()
-    pair.until(lambda: pair.a.node.tables.machine.nodes["c"].round > int(backup[1]))
+    pair.until(lambda: pair.a.node.metadata.nodes["c"].round > int(backup[1]))
     pair.settle(60)
     for station in (pair.a, pair.b):
         station.kill()

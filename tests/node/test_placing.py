@@ -11,17 +11,17 @@ from warren.wire.amqp091.table import Table
 
 def declare(pair: Pair, name: str) -> None:
     """On `b`, with members on the nodes that it knows of just now."""
-    tables = pair.b.node.tables
+    node = pair.b.node
     arguments: Table = {"x-queue-type": "quorum"}
-    group_id = tables.new_group()
+    group_id = node.placing.new_group()
     command = DeclareQueue("/", name, "quorum", True, False, NO_OWNER, arguments, group_id, "b")
-    tables.place(command)
-    tables.submit(command, None)
+    node.placing.place(command)
+    node.store.submit(command, None)
 
 
 def test_a_node_comes_while_a_queue_is_declared() -> None:
     pair = Pair()
-    pair.a.node.tables.submit(AddNode("c", b"c" * 16, "c", 1, 7), None)
+    pair.a.node.store.submit(AddNode("c", b"c" * 16, "c", 1, 7), None)
     declare(pair, "q")
     pair.until(lambda: pair.a.knows("q"))
     pair.settle()
@@ -53,7 +53,7 @@ def test_members_are_on_other_hosts_and_serve_their_own_zone() -> None:
     pair.minds_seconds = True
     for name in ("c", "d", "e"):
         pair.add(name)
-    nodes = pair.a.node.tables.machine.nodes
+    nodes = pair.a.node.metadata.nodes
     pair.until(lambda: all(nodes[name].zone == hosts[name][1] for name in hosts))
     declared = pair.a.client()
     for number in range(6):

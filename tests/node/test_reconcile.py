@@ -41,7 +41,7 @@ def declare(pair: Pair, name: str, size: int, **arguments: int) -> spec.Method:
 def members(pair: Pair, name: str, station: Station | None = None) -> list[str]:
     """Who votes by what the group itself has in force."""
     node = (station or pair.a).node
-    queue = node.tables.machine.queue("/", name)
+    queue = node.metadata.queue("/", name)
     assert queue is not None
     member = node.cluster.members[int(queue.group_id)]
     return sorted(copy.node for copy in member.raft.members if copy.voter)
@@ -86,7 +86,7 @@ def test_a_policy_is_a_trigger_and_says_how_many() -> None:
     pair.until(lambda: len(members(pair, "orders")) == 3)
     assert members(pair, "bills") == ["a"]
     # Nothing is taken away when it is cleared.
-    pair.b.node.tables.submit(ClearPolicy("/", "p", True), None)
+    pair.b.node.store.submit(ClearPolicy("/", "p", True), None)
     passes(pair, 3 * TRIGGER_MS)
     assert len(members(pair, "orders")) == 3
 
@@ -94,7 +94,7 @@ def test_a_policy_is_a_trigger_and_says_how_many() -> None:
 def set_target(pair: Pair, pattern: str, size: int, operator: bool = False) -> None:
     """Set a policy, on a node that leads nothing."""
     command = SetPolicy("/", "p", operator, pattern, "all", 0, {"target-group-size": size})
-    pair.b.node.tables.submit(command, None)
+    pair.b.node.store.submit(command, None)
 
 
 @pytest.mark.rule("CMR-06")
@@ -145,9 +145,9 @@ def test_a_node_that_is_forgotten_is_replaced() -> None:
     pair.stations[gone].kill()
     passes(pair, 5 * TRIGGER_MS)
     assert gone in members(pair, "q") and left not in members(pair, "q")
-    pair.a.node.tables.submit(RemoveNode(gone), None)
+    pair.a.node.store.submit(RemoveNode(gone), None)
     pair.until(lambda: gone not in members(pair, "q"))
-    queue = pair.a.node.tables.machine.queue("/", "q")
+    queue = pair.a.node.metadata.queue("/", "q")
     assert queue is not None and gone not in voters(queue)
     pair.until(lambda: left in members(pair, "q"))
     assert len(members(pair, "q")) == 3

@@ -861,7 +861,7 @@ def test_what_a_queue_holds_is_kept_while_the_queue_is_yet_to_be_heard_of() -> N
     pair.a.kill()
     pair.a.start()
     pair.settle()
-    assert group not in pair.a.node.tables.logged
+    assert group not in pair.a.node.queues.logged
     live = NodeLogListener(pair.a.node).live_runs(group)
     assert live.go_on() and live.runs.pairs() == [(0, 4)]
     pair.b.start()
@@ -913,17 +913,14 @@ def test_a_quorum_queue_without_a_member_here_refuses() -> None:
     arguments: Table = {"x-queue-type": "quorum"}
     owner.call(spec.QueueDeclare(0, "three", False, True, False, False, False, arguments))
     pair.until(lambda: pair.b.knows("three"))
-    tables = pair.b.node.tables
-    record = tables.machine.queue("/", "three")
-    assert record is not None
-    real = tables.vhosts["/"].queues["three"]
-    tables.vhosts["/"].queues["three"] = tables._proxy(
-        record, pair.b.node.remotes.no_line(record.node)
-    )
+    record = pair.b.record("three")
+    queues = pair.b.node.queues.vhosts["/"].queues
+    real = queues["three"]
+    queues["three"] = pair.b.node.hosting._proxy(record, pair.b.node.remotes.no_line(record.node))
     client = pair.b.client()
     closed(client.consume("three"), 404, "queue 'three' in vhost '/' has no member on this node")
     confirming(client)
     client.publish("three", b"refused")
     pair.until(lambda: client.nacked == {1})
-    tables.vhosts["/"].queues["three"] = real
+    queues["three"] = real
     assert pair.usable()

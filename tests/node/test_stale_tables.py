@@ -36,7 +36,7 @@ def test_it_does_not_undo_what_was_done_by_newer_ones() -> None:
             MemberRecord(row.node, row.incarnation, row.node in nodes) for row in before.members
         ]
         command = SetMembers(before.group_id, "/", QUEUE, members, before.revision)
-        a.node.tables.submit(command, None)
+        a.node.store.submit(command, None)
 
     vote("a", "b")
     pair.until(lambda: voting(b) == sorted(voters(b.record(QUEUE))) == ["a", "b"])
@@ -65,18 +65,18 @@ def test_an_older_snapshot_drops_no_copy() -> None:
     pair = Pair()
     c = pair.add("c")
     client = pair.a.client()
-    older = pair.a.node.tables.machine.snapshot()
+    older = pair.a.node.metadata.snapshot()
     assert isinstance(client.declare(QUEUE, kind="quorum"), spec.QueueDeclareOk)
     client.call(spec.ConfirmSelect(False))
     client.publish(QUEUE, b"m")
     pair.until(lambda: len(client.acked) == 1 and c.queue(QUEUE).ready_count() == 1)
     queue, member = c.queue(QUEUE), c.node.cluster.members[int(c.record(QUEUE).group_id)]
-    tables = c.node.tables
-    tables.restore(tables.first_state())
-    tables.restore(older)
+    store = c.node.store
+    store.restore(store.first_state())
+    store.restore(older)
     assert c.queue(QUEUE) is queue and not member.stopped
     # What follows in the log says the same again.
-    tables.restore(pair.a.node.tables.machine.snapshot())
+    store.restore(pair.a.node.metadata.snapshot())
     assert c.queue(QUEUE) is queue and queue.ready_count() == 1
     assert c.node.cluster.members[int(c.record(QUEUE).group_id)] is member
 
@@ -98,7 +98,7 @@ def test_a_snapshot_brings_queues_before_clients_hear_of_those_it_took() -> None
     second.send(spec.QueueDelete(0, "old"))
     second.send(spec.QueueDeclare(0, "new", durable=True))
     second.exchange()
-    b.node.tables.restore(a.node.tables.machine.snapshot())
+    b.node.store.restore(a.node.metadata.snapshot())
     pair.until(lambda: len(second.methods) == seen + 2)
     assert isinstance(second.methods[seen], spec.QueueDeleteOk)
     assert isinstance(second.methods[seen + 1], spec.QueueDeclareOk)

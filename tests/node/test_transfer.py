@@ -15,7 +15,7 @@ from warren.errors import CorruptRecord
 from warren.log.batch import write_checksum
 from warren.metadata.commands import DeclareVhost
 from warren.node.cluster import transfer
-from warren.node.tables import METADATA_GROUP
+from warren.node.store import METADATA_GROUP
 from warren.raft import wire
 from warren.raft.effects import AcceptSnapshot, SendSnapshot
 from warren.raft.messages import SnapshotOffer
@@ -162,17 +162,17 @@ def test_tables_stay_in_force_while_their_log_begins_anew() -> None:
     world = formed()
     site = world.sites["n3"]
     assert site.node is not None
-    tables = site.node.tables
-    before = tables.machine.snapshot()
-    tables.restore(tables.first_state())
-    assert tables.machine.snapshot() == before
-    assert tables.state() == tables.first_state() != before
+    store, metadata = site.node.store, site.node.metadata
+    before = metadata.snapshot()
+    store.restore(store.first_state())
+    assert metadata.snapshot() == before
+    assert store.state() == store.first_state() != before
     for entry in world.ledger.groups[METADATA_GROUP].entries:
-        assert tables.machine.snapshot() == before
+        assert metadata.snapshot() == before
         batch = batch_of(entry)
         if batch.session != RAFT_SESSION:
-            tables.apply(batch, None)
-    assert tables.machine.snapshot() == tables.state() == before
+            store.apply(batch, None)
+    assert metadata.snapshot() == store.state() == before
 
 
 @pytest.mark.rule("QQ-27")

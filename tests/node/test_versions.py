@@ -43,7 +43,7 @@ def three(known: int) -> tuple[Pair, Releases]:
 def versions(pair: Pair) -> list[int]:
     """The cluster version by the tables of each node that runs."""
     stations = pair.stations.values()
-    return [station.node.tables.machine.version for station in stations if station.alive]
+    return [station.node.metadata.version for station in stations if station.alive]
 
 
 def restart(pair: Pair, releases: Releases, name: str, known: int) -> None:
@@ -98,28 +98,28 @@ def test_a_node_that_is_down_keeps_the_cluster_back_until_it_is_newer_or_gone() 
         restart(pair, releases, name, NEWEST)
     pair.settle(100)
     assert versions(pair) == [OLDEST] * 2
-    pair.a.node.tables.submit(commands.RemoveNode("c", True), None)
+    pair.a.node.store.submit(commands.RemoveNode("c", True), None)
     pair.until(lambda: versions(pair) == [NEWEST] * 2)
 
 
 def test_a_change_that_some_node_would_not_understand_is_refused_by_name() -> None:
     pair, releases = three(NEWEST)
     assert versions(pair) == [NEWEST] * 3
-    check_version(pair.a.node.tables.machine, limit_of({"delivery-limit": 3}))
+    check_version(pair.a.node.metadata, limit_of({"delivery-limit": 3}))
     older, releases = three(OLDEST)
-    machine = older.a.node.tables.machine
+    machine = older.a.node.metadata
     check_version(machine, limit_of({"target-group-size": 3}))
     with pytest.raises(Refusal, match="needs cluster version 2.*at 1.* on a, b, c$"):
         check_version(machine, limit_of({"delivery-limit": 3}))
     for name in ("c", "a"):
         restart(older, releases, name, NEWEST)
-    machine = older.a.node.tables.machine
+    machine = older.a.node.metadata
     with pytest.raises(Refusal, match=r"let cluster\.version_max be 2, on b$"):
         check_version(machine, limit_of({"delivery-limit": 3}))
 
 
 def labels(station: Station) -> list[tuple[str, str]]:
-    return [(row.host_label, row.zone) for row in station.node.tables.machine.nodes.values()]
+    return [(row.host_label, row.zone) for row in station.node.metadata.nodes.values()]
 
 
 def test_labels_of_nodes_wait_until_all_know_them() -> None:
@@ -140,8 +140,8 @@ def test_labels_of_nodes_wait_until_all_know_them() -> None:
     both = [("h-a", "z"), ("h-b", "z")]
     pair.until(lambda: labels(pair.a) == both and labels(pair.b) == both)
     again = MetadataMachine()
-    again.restore(pair.a.node.tables.machine.snapshot())
-    assert again.snapshot() == pair.a.node.tables.machine.snapshot()
+    again.restore(pair.a.node.metadata.snapshot())
+    assert again.snapshot() == pair.a.node.metadata.snapshot()
     pair.b.node.settings.zone = ""
     pair.until(lambda: labels(pair.a) == [("h-a", "z"), ("h-b", "")])
 
@@ -167,7 +167,7 @@ def test_an_older_release_is_not_let_in() -> None:
     late = pair.stations["d"] = Station(pair, "d")
     late.start()
     pair.until(lambda: codes.BEHIND in late.refusals)
-    assert "d" not in pair.a.node.tables.machine.nodes and not late.node.ready
+    assert "d" not in pair.a.node.metadata.nodes and not late.node.ready
 
 
 def test_an_older_release_that_was_away_when_the_cluster_moved_up_is_refused() -> None:
@@ -176,7 +176,7 @@ def test_an_older_release_that_was_away_when_the_cluster_moved_up_is_refused() -
     releases.known["c"] = NEWEST
     restart(pair, releases, "c", NEWEST)
     c = pair.stations["c"]
-    pair.until(lambda: pair.a.node.tables.machine.nodes["c"].version == NEWEST)
+    pair.until(lambda: pair.a.node.metadata.nodes["c"].version == NEWEST)
     c.kill()
     for name in ("b", "a"):
         restart(pair, releases, name, NEWEST)
@@ -209,15 +209,15 @@ def test_an_older_release_stops_where_the_cluster_moves_on() -> None:
     """So it comes to no command that it does not know, and leaves none out that others apply."""
     releases = Releases(OLDEST)
     pair = Pair(alone=True, configure=releases.configure)
-    pair.a.node.tables.member().propose_plain(commands.encode(commands.RaiseVersion(NEWEST)))
+    pair.a.node.store.member().propose_plain(commands.encode(commands.RaiseVersion(NEWEST)))
     pair.settle()
     assert versions(pair) == [OLDEST], "it is one of all nodes, and does not know that version"
     later = MetadataMachine()
-    later.restore(pair.a.node.tables.machine.snapshot())
+    later.restore(pair.a.node.metadata.snapshot())
     later.nodes["a"].version = NEWEST
     later.apply(later.applied_index + 1, commands.RaiseVersion(NEWEST))
     with pytest.raises(StorageError, match=f"cluster version {NEWEST}, .* up to 1"):
-        pair.a.node.tables.restore(later.snapshot())
+        pair.a.node.store.restore(later.snapshot())
 
 
 def test_logs_of_earlier_releases_are_read() -> None:

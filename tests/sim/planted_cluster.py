@@ -27,7 +27,7 @@ from warren.log import reading
 from warren.log.batch import Header
 from warren.metadata import checks, machine, node_checks
 from warren.metadata.commands import AddNode, DeleteQueue
-from warren.node import replay, tables
+from warren.node import hosting, removals, replay
 from warren.node.cluster import dispatch as cluster
 from warren.node.cluster import membership, transfer
 from warren.node.remote import serving
@@ -233,8 +233,8 @@ def forgotten_pending() -> Mend:
         original(self, replayer)
         self._replayer = None
 
-    original = tables.Tables.recover
-    return replace(tables.Tables, "recover", recover)
+    original = hosting.QueueHosting.recover
+    return replace(hosting.QueueHosting, "recover", recover)
 
 
 def stale_holders() -> Mend:
@@ -475,11 +475,11 @@ def outlives_its_connection() -> Mend:
     """An exclusive queue stays when its connection goes while another change is under way."""
 
     def delete_owned(own: Any, vhost: str, connection: int) -> None:
-        if not own.removing:
+        if not own.pending:
             original(own, vhost, connection)
 
-    original = tables.Tables.delete_owned
-    return replace(tables.Tables, "delete_owned", delete_owned)
+    original = removals.QueueRemovals.delete_owned
+    return replace(removals.QueueRemovals, "delete_owned", delete_owned)
 
 
 def outlives_its_process() -> Mend:

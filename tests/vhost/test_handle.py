@@ -187,7 +187,7 @@ def test_refusals_say_why(way: Way) -> None:
 def test_every_request_is_authorised(way: Way) -> None:
     way.declare("q")
     way.exchange("x", "fanout")
-    way.pair.a.node.tables.submit(SetPermissions("guest", "/", "^$", "^$", "^$"), None)
+    way.pair.a.node.store.submit(SetPermissions("guest", "/", "^$", "^$", "^$"), None)
     way.pair.settle()
     assert kind_of(way.declare("q")) == errors.ACCESS_REFUSED
     assert kind_of(way.exchange("x", "fanout")) == errors.ACCESS_REFUSED
@@ -247,7 +247,7 @@ def test_a_request_without_a_majority_is_given_up() -> None:
     way = Way(pair, open_vhost(pair))
     asked = Asked()
     pair.b.kill()
-    pair.until(lambda: not pair.a.node.tables.member().raft.leader)
+    pair.until(lambda: not pair.a.node.store.member().raft.leader)
     request = DeclareQueueRequest("q", True, False, False, {})
     way.handle.declare_queue(request, asked)
     refusal = way.handle.timed_out(request, asked)
@@ -257,6 +257,6 @@ def test_a_request_without_a_majority_is_given_up() -> None:
         "timed out; no majority without b"
     )
     pair.b.start()
-    pair.until(lambda: bool(pair.a.node.tables.member().raft.leader))
+    pair.until(lambda: bool(pair.a.node.store.member().raft.leader))
     pair.settle()
     assert not asked.results

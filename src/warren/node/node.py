@@ -31,23 +31,31 @@ from warren.log.batch import Batch
 from warren.log.listener import LogListener
 from warren.log.log import Log
 from warren.log.runlist import LiveRuns
+from warren.metadata.machine import MetadataMachine
+from warren.node.announcing import Announcer
 from warren.node.cluster.dispatch import Cluster, NoPeers
 from warren.node.cluster.membership import Membership
 from warren.node.cluster.observers import Observers
 from warren.node.cluster.queue_members import QueueMembers
 from warren.node.cluster.reconcile import Reconciler
+from warren.node.copies import Copies
+from warren.node.hosting import QueueHosting
+from warren.node.loop import Loop
+from warren.node.placing import Placing
 from warren.node.policies import QueuePolicies
+from warren.node.queues import LocalQueues
+from warren.node.reactions import Reactions
 from warren.node.remote.proxying import Remotes
+from warren.node.removals import QueueRemovals
 from warren.node.repairs import Repairs
 from warren.node.replay import NodeReplayer
-from warren.node.tables import METADATA_GROUP, Tables
+from warren.node.store import METADATA_GROUP, MetadataStore
 from warren.node.vhosts import NodeVhosts
 from warren.ports import Clock, Disk, Executor, Peers, Random, Work
 from warren.protocols.broker import (
     ALARM_DISK,
     ALARM_MEMORY,
     ELSEWHERE_SHIFT,
-    Broker,
     Login,
     Settings,
 )
@@ -64,7 +72,7 @@ STOP_MS_MIN: Final = 1_500
 
 
 @final
-class Node(Broker):
+class Node(Loop):
     """A broker node.
 
     Attributes:
@@ -105,28 +113,81 @@ class Node(Broker):
         self.uid: bytes = settings.node_uid
         drawn = random.bytes(NONCE_BYTES)
         self.nonce: bytes = settings.life or drawn
-        self.first_round: i64 = 0
-        """Number of the newest durable round of the log when this life began."""
         self._clock: Clock = clock
-        self.tables: Tables = Tables(self)
+        self.cluster_id: bytes = b""
+        self.metadata: MetadataMachine = MetadataMachine()
+        self.queues: LocalQueues = LocalQueues(self.metadata, settings.node_name)
+        self.cluster: Cluster = Cluster(
+            self, settings.node_name, NoPeers() if peers is None else peers, Options()
+        )
+        self.store: MetadataStore = MetadataStore(
+            self, self.log, random, self.metadata, self.cluster
+        )
+        self.announcer: Announcer = Announcer(
+            self, random, self.uid, self.nonce, self.metadata, self.store, self.cluster
+        )
+        self.placing: Placing = Placing(
+            self, random, self.metadata, self.store, self.queues, self.cluster
+        )
+        self.removals: QueueRemovals = QueueRemovals(self.metadata, self.store)
+        self.policies: QueuePolicies = QueuePolicies(self, self.metadata)
         self.remotes: Remotes = Remotes(self)
         self.membership: Membership = Membership(self)
         self.observers: Observers = Observers(self)
         self.queue_members: QueueMembers = QueueMembers(self)
         self.reconciler: Reconciler = Reconciler(self)
-        self.policies: QueuePolicies = QueuePolicies(self)
         self.repairs: Repairs = Repairs(self)
+        self.copies: Copies = Copies(
+            self,
+            self.log,
+            self.metadata,
+            self.queues,
+            self.cluster,
+            self.observers,
+            self.queue_members,
+            self.policies,
+            self.repairs,
+            self.uid,
+        )
+        self.hosting: QueueHosting = QueueHosting(
+            self,
+            self.log,
+            self.metadata,
+            self.queues,
+            self.cluster,
+            self.observers,
+            self.copies,
+            self.repairs,
+            self.remotes,
+        )
         self.vhosts: NodeVhosts = NodeVhosts(
-            self.tables,
+            self.metadata,
+            self.store,
+            self.queues,
+            self.placing,
+            self.removals,
+            self.observers,
             self.queue_members,
             self.repairs,
             random,
             settings.node_name,
             settings.max_message_bytes,
         )
-        self.cluster_id: bytes = b""
-        self.cluster: Cluster = Cluster(
-            self, settings.node_name, NoPeers() if peers is None else peers, Options()
+        self.store.wire(
+            Reactions(
+                self,
+                random,
+                self.nonce,
+                self.metadata,
+                self.store,
+                self.queues,
+                self.hosting,
+                self.policies,
+                self.cluster,
+                self.membership,
+                self.reconciler,
+                self.announcer,
+            )
         )
         self.connections: dict[int, ClientConnection] = {}
         self._pulses: list[tuple[int, int]] = []
@@ -168,8 +229,10 @@ class Node(Broker):
         replayer = NodeReplayer(settings.node_name, settings.salvage, len(settings.former_uid) > 0)
         self.log.recover(replayer)
         self.repairs.take(replayer)
-        self.first_round = self.log.round_number
-        self.tables.recover(replayer)
+        self.announcer.first_round = self.log.round_number
+        self.store.recover(replayer)
+        self.hosting.recover(replayer)
+        self.store.start()
         self.turn()
 
     @property
@@ -182,8 +245,8 @@ class Node(Broker):
         """
         return (
             self.cluster.session > 0
-            and self.tables.settled
-            and self.tables.furnished()
+            and self.store.settled
+            and self.hosting.furnished()
             and self.cluster.taken_over()
         )
 
@@ -317,7 +380,8 @@ class Node(Broker):
         if not self._to_tick:
             self._to_tick.extend(self.connections.values())
             self._tick_connections()
-        self.tables.tick(now)
+        self.queues.expire_leases(now)
+        self.announcer.again()
         for queue in list(self._congested):
             queue.look_after()
         self.needs_turn = True
@@ -342,7 +406,7 @@ class Node(Broker):
         self.remotes.shut_down()
         self._hurry_queues()
         self.turn()
-        self.tables.write_clean_snapshots()
+        self.queues.write_clean_snapshots()
         self.log.wind_down()
 
     def close(self) -> None:
@@ -383,11 +447,11 @@ class Node(Broker):
 
     def queue_leased(self, queue: Queue) -> None:
         """Mind the leases of readers."""
-        self.tables.leased(queue)
+        self.queues.leased(queue)
 
     def queue_unused(self, queue: Queue) -> None:
         """Delete an auto-delete queue that lost its last consumer (PROP-04)."""
-        self.tables.delete_unused(queue)
+        self.removals.delete_unused(queue)
 
     def queue_damaged(self, queue: Queue, error: BaseException) -> None:
         """Mind that messages of a queue cannot be read from the disk of this node."""
@@ -446,7 +510,7 @@ class Node(Broker):
             )
             return None
         # The setting of today counts, and not the one with which the user was made.
-        record = self.tables.authority.authenticate(user, secret, True)
+        record = self.store.authority.authenticate(user, secret, True)
         return None if record is None else Login(user, host)
 
     def open_vhost(self, login: Login, vhost: str) -> VhostHandle:
@@ -455,13 +519,13 @@ class Node(Broker):
         if 0 <= most < len(self.connections):
             text = f"connection refused: node connection limit ({most}) is reached"
             raise Refusal(NOT_ALLOWED, text)
-        self.tables.authority.check_vhost(login.user, vhost)
+        self.store.authority.check_vhost(login.user, vhost)
         self._last_identity += 1
         return VhostHandle(
             self.vhosts,
             vhost,
-            self.tables.machine.vhosts[vhost].router,
-            self.tables.vhosts[vhost].queues,
+            self.metadata.vhosts[vhost].router,
+            self.queues.vhosts[vhost].queues,
             login.user,
             of_life(self.cluster.session, self._last_identity),
         )
@@ -582,9 +646,9 @@ class Node(Broker):
                 break
             served.append(group_id)
             if group_id == METADATA_GROUP:
-                size += self.tables.snapshot()
+                size += self.store.snapshot()
             else:
-                queue = self.tables.logged.get(group_id)
+                queue = self.queues.logged.get(group_id)
                 if queue is not None and not queue.deleted:
                     written = queue.snapshot_part()
                     if written < 0:
@@ -648,7 +712,7 @@ class NodeLogListener(LogListener):
 
     def live_runs(self, group_id: int) -> LiveRuns:
         """Messages of a group that are still needed."""
-        return self._node.tables.live(group_id)
+        return self._node.hosting.live(group_id)
 
     def disk_full(self, full: bool) -> None:
         """Space ran out, or is back."""

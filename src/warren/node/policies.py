@@ -6,17 +6,17 @@ all members follow at the same entry.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 from mypy_extensions import i64
 
+from warren.metadata.machine import MetadataMachine
 from warren.metadata.policies import policy_value
+from warren.node.loop import Loop
+from warren.node.queues import LocalQueues
 from warren.ports import Work
 from warren.queue_types import DELIVERY_LIMIT
 from warren.queues.logged import LoggedQueue
-
-if TYPE_CHECKING:
-    from warren.node.node import Node
 
 MATCHES_MAX: Final = 4_096
 """So many patterns are tried on names of queues in one turn."""
@@ -26,29 +26,30 @@ MATCHES_MAX: Final = 4_096
 class QueuePolicies(Work):
     """See the module's head."""
 
-    def __init__(self, node: Node) -> None:
-        self._node: Node = node
+    def __init__(self, loop: Loop, metadata: MetadataMachine) -> None:
+        self._loop: Loop = loop
+        self._metadata: MetadataMachine = metadata
         self._left: list[LoggedQueue] = []
         """Queues that are yet to be told."""
         self._at_work: bool = False
 
     def delivery_limit(self, vhost: str, name: str, kind: str) -> i64:
         """The delivery limit of a queue, whether it is here yet or not (POI-03)."""
-        tables = self._node.tables.machine.vhosts.get(vhost)
+        tables = self._metadata.vhosts.get(vhost)
         found = None if tables is None else policy_value(tables, name, kind, DELIVERY_LIMIT)
-        return self._node.settings.delivery_limit if found is None else i64(int(found))
+        return self._loop.settings.delivery_limit if found is None else i64(int(found))
 
-    def changed(self) -> None:
+    def changed(self, queues: LocalQueues) -> None:
         """What policies say of queues may be something else now: tell them all, in later turns."""
-        self._left = list(self._node.tables.logged.values())
+        self._left = list(queues.logged.values())
         if not self._at_work:
             self._at_work = True
-            self._node.do_in_parts(self)
+            self._loop.do_in_parts(self)
 
     def go_on(self) -> bool:
         """Tell some of the queues."""
         policies = 1
-        for tables in self._node.tables.machine.vhosts.values():
+        for tables in self._metadata.vhosts.values():
             policies = max(policies, len(tables.policies) + len(tables.operator_policies))
         for _ in range(max(1, MATCHES_MAX // policies)):
             if not self._left:

@@ -29,7 +29,7 @@ from warren.errors import Compacted, CorruptRecord
 from warren.log.listener import RawReader
 from warren.metadata.member_checks import add_member, majority_lost, renew_copy, voters
 from warren.metadata.tables import QueueRecord
-from warren.node.tables import METADATA_GROUP
+from warren.node.store import METADATA_GROUP
 from warren.queues.fifo.runs import merge_pairs, without
 from warren.queues.logged import LoggedQueue
 from warren.queues.queue import Queue
@@ -212,11 +212,11 @@ class Repairs:
 
     def found(self, error: CorruptRecord) -> None:
         """The log met damage while it cleared up."""
-        queue = self._node.tables.logged.get(error.group_id)
+        queue = self._node.queues.logged.get(error.group_id)
         if queue is None or queue.deleted:
             self._node.log_warning(str(error))
             if error.group_id == METADATA_GROUP:
-                self._node.tables.snapshot()
+                self._node.store.snapshot()
         elif error.lost:
             queue.check(error.lost[0][0], error.lost[-1][1])
         else:
@@ -232,7 +232,7 @@ class Repairs:
             damage.lost = merge_pairs([*damage.lost, *without(error.lost, damage.lost)])
             return
         member = self._node.cluster.members.get(group_id)
-        queue = self._node.tables.logged.get(group_id)
+        queue = self._node.queues.logged.get(group_id)
         if member is None or queue is None:
             return
         self._node.log_warning(f"the copy of {queue} on this node is damaged: {error}")
@@ -294,7 +294,7 @@ class Repairs:
 
     def _leave_tables(self) -> None:
         """Give the lead of the tables away while an entry cannot be read that nobody else has."""
-        member = self._node.tables.member()
+        member = self._node.store.member()
         raft = member.raft
         if not raft.is_leader or raft.commit_index == raft.last_index:
             self._tables_damaged = False
@@ -308,10 +308,9 @@ class Repairs:
 
     def _covered(self, group_id: int) -> bool:
         """Whether what a group lacks is behind a snapshot now, or does not matter any more."""
-        tables = self._node.tables
         if group_id == METADATA_GROUP:
-            return tables.snapshot() > 0
-        queue = tables.logged.get(group_id)
+            return self._node.store.snapshot() > 0
+        queue = self._node.queues.logged.get(group_id)
         if queue is None:
             return self._node.cluster.session > 0
         return queue.deleted or queue.snapshot() > 0
@@ -320,8 +319,8 @@ class Repairs:
         """Do the next step for a damaged copy; False if it is there no more."""
         node = self._node
         member = node.cluster.members.get(group_id)
-        queue = node.tables.logged.get(group_id)
-        record = None if queue is None else node.tables.machine.queue(queue.vhost, queue.name)
+        queue = node.queues.logged.get(group_id)
+        record = None if queue is None else node.metadata.queue(queue.vhost, queue.name)
         if member is None or record is None or record.group_id != group_id:
             return False
         if member.hard_state.incarnation != damage.incarnation:
@@ -356,7 +355,7 @@ class Repairs:
         """
         node = self._node
         raft = member.raft
-        queue = node.tables.logged.get(int(record.group_id))
+        queue = node.queues.logged.get(int(record.group_id))
         if not raft.is_leader or not raft.can_propose() or not node.queue_members.settled(record):
             return True
         others = [row.node for row in record.members if row.node != node.settings.node_name]
@@ -370,7 +369,7 @@ class Repairs:
             command = add_member(record, name, 0)
             if command is not None and name in running and raft.ready_to_promote(name):
                 node.log_warning(f"node {name} is given a vote in {queue}: its copy has everything")
-                node.tables.submit(command, None)
+                node.store.submit(command, None)
                 return True
         self._say_why(queue, damage, "no other node that runs has all of it")
         return True
@@ -378,7 +377,7 @@ class Repairs:
     def _renew_unfit(self, group_id: int, damage: Damage) -> None:
         """Ask for another copy in the place of one that could not be started."""
         node = self._node
-        record = node.tables.machine.queue(damage.vhost, damage.name) if damage.name else None
+        record = node.metadata.queue(damage.vhost, damage.name) if damage.name else None
         if record is None or record.group_id != group_id or not record.type.replicated:
             return
         own = record.member_on(node.settings.node_name)
@@ -387,7 +386,7 @@ class Repairs:
         if not self.spent(record, own.incarnation):
             # Another one was named before the tables knew this life of the node, which is to begin
             # it all the same.
-            node.tables.furnish(record)
+            node.hosting.furnish(record)
             return
         why = self._why_not(record, own.voter)
         if why and why != damage.said:
@@ -440,10 +439,10 @@ class Repairs:
         """A node cannot read its copy of a queue: if this one leads it, see whether that may go."""
         node = self._node
         member = node.cluster.members.get(group_id)
-        queue = node.tables.logged.get(group_id)
+        queue = node.queues.logged.get(group_id)
         if member is None or queue is None or group_id in self._checking:
             return
-        record = node.tables.machine.queue(queue.vhost, queue.name)
+        record = node.metadata.queue(queue.vhost, queue.name)
         if record is None or record.group_id != group_id or not self._may_go(member, record, peer):
             return
         row = record.member_on(peer)
@@ -476,12 +475,12 @@ class Repairs:
         group_id = int(member.group_id)
         self._checking.pop(group_id, None)
         node = self._node
-        queue = node.tables.logged.get(group_id)
+        queue = node.queues.logged.get(group_id)
         if error is not None and not isinstance(error, Compacted):
             self.member_damaged(member, error)
         if error is not None or queue is None:
             return
-        record = node.tables.machine.queue(queue.vhost, queue.name)
+        record = node.metadata.queue(queue.vhost, queue.name)
         if record is None or record.group_id != group_id:
             return
         row = record.member_on(check.peer)
@@ -493,7 +492,7 @@ class Repairs:
             node.log_warning(
                 f"{queue} gets another copy on node {check.peer}, whose disk is damaged"
             )
-            node.tables.submit(renew_copy(record, check.peer, node.tables.new_group()), None)
+            node.store.submit(renew_copy(record, check.peer, node.placing.new_group()), None)
 
 
 @final

@@ -9,7 +9,7 @@ from warren.log.batch import KIND_COMMAND, KIND_TRANSIENT, Batch
 from warren.log.listener import Replayer
 from warren.metadata import commands
 from warren.metadata.machine import MetadataMachine
-from warren.node.tables import METADATA_GROUP
+from warren.node.store import METADATA_GROUP
 from warren.ports import Work
 from warren.queues.classic import CLEAN
 from warren.queues.fifo.config import NOT_SET_UP

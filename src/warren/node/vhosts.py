@@ -1,4 +1,4 @@
-"""What vhost handles get of this node: the tables, the place of queues, what is about to go."""
+"""What vhost handles get of this node: metadata, the place of queues, what is about to go."""
 
 from __future__ import annotations
 
@@ -7,10 +7,15 @@ from typing import final
 from mypy_extensions import i64
 
 from warren.metadata.commands import Command, DeclareQueue
+from warren.metadata.machine import MetadataMachine
 from warren.metadata.tables import QueueRecord
+from warren.node.cluster.observers import Observers
 from warren.node.cluster.queue_members import QueueMembers
+from warren.node.placing import Placing
+from warren.node.queues import LocalQueues
+from warren.node.removals import Going, QueueRemovals
 from warren.node.repairs import Repairs
-from warren.node.tables import Going, Tables
+from warren.node.store import MetadataStore
 from warren.pending import PendingResult
 from warren.ports import Random
 from warren.queues.queue import Queue
@@ -25,15 +30,24 @@ class NodeVhosts(VhostHost):
 
     def __init__(
         self,
-        tables: Tables,
+        metadata: MetadataMachine,
+        store: MetadataStore,
+        queues: LocalQueues,
+        placing: Placing,
+        removals: QueueRemovals,
+        observers: Observers,
         queue_members: QueueMembers,
         repairs: Repairs,
         random: Random,
         node_name: str,
         max_message_bytes: i64,
     ) -> None:
-        super().__init__(tables.machine, tables.authority, node_name, max_message_bytes)
-        self._store: Tables = tables
+        super().__init__(metadata, store.authority, node_name, max_message_bytes)
+        self._store: MetadataStore = store
+        self._queues: LocalQueues = queues
+        self._placing: Placing = placing
+        self._removals: QueueRemovals = removals
+        self._observers: Observers = observers
         self._queue_members: QueueMembers = queue_members
         self._repairs: Repairs = repairs
         self._random: Random = random
@@ -55,15 +69,15 @@ class NodeVhosts(VhostHost):
 
     def new_group(self) -> i64:
         """The incarnation of a queue that is about to be declared."""
-        return self._store.new_group()
+        return self._placing.new_group()
 
     def place(self, command: DeclareQueue) -> None:
         """Say where a queue about to be declared will live."""
-        self._store.place(command)
+        self._placing.place(command)
 
     def delete_owned(self, vhost: str, connection: i64) -> None:
         """Delete the exclusive queues of a connection that is gone (PROP-03)."""
-        self._store.delete_owned(vhost, connection)
+        self._removals.delete_owned(vhost, connection)
 
     def majority_missing(self, queue: QueueRecord | None) -> str:
         """That a queue, or the tables, have no leader, in few words; empty if they have."""
@@ -71,11 +85,11 @@ class NodeVhosts(VhostHost):
 
     def use(self, vhost: str, name: str) -> Queue | None:
         """Let clients of this node use a queue that only other nodes hold."""
-        return self._store.use(vhost, name)
+        return self._observers.use(vhost, name)
 
     def stores(self, group_id: i64) -> bool:
         """Whether a queue's messages go to the disk of this node."""
-        return group_id in self._store.logged
+        return group_id in self._queues.logged
 
     def halts(self, group_id: i64) -> bool:
         """Whether a queue could not be started here because its log is damaged."""
@@ -83,15 +97,15 @@ class NodeVhosts(VhostHost):
 
     def removing(self) -> bool:
         """Whether any queue is about to go, and the tables can be changed now."""
-        return self._store.removing and self._store.member().raft.leader != ""
+        return self._removals.pending and self._store.leader != ""
 
     def after_removal(self, vhost: str, queue: str, waiting: Resumable) -> bool:
         """Whether a queue is about to go; if so, `waiting` goes on when it is gone."""
-        return _wait_for(self._store.going(vhost, queue), waiting)
+        return _wait_for(self._removals.going(vhost, queue), waiting)
 
     def after_unbinding(self, vhost: str, exchange: str, waiting: Resumable) -> bool:
         """Whether such a queue may take an exchange along; if so, `waiting` goes on then."""
-        return _wait_for(self._store.going_with(vhost, exchange), waiting)
+        return _wait_for(self._removals.going_with(vhost, exchange), waiting)
 
 
 def _wait_for(going: Going | None, waiting: Resumable) -> bool:

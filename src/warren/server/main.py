@@ -292,7 +292,7 @@ class Server(OperatorHost):
             node.recover()
         except OSError as error:
             raise StorageError(f"data directory {self.config.data_dir}: {error}") from error
-        self.network.own.round = int(node.first_round)
+        self.network.own.round = int(node.announcer.first_round)
         if known:
             self._identity.save()
             if node.membership.joining():
@@ -368,7 +368,7 @@ class Server(OperatorHost):
             await self.network.listen(bind_host(self.config), port or CLUSTER_PORT_DEFAULT)
             self._identity.listens_at((own.host, own.port))
         except ConfigError as error:
-            machine = self.node.tables.machine
+            machine = self.node.metadata
             if port or self.node.membership.joining() or len(machine.nodes) > 1:
                 raise ConfigError(f"{error}; choose another port with --cluster-port") from error
             log.warning(
@@ -464,14 +464,14 @@ class Server(OperatorHost):
     def _note_others(self) -> None:
         """Remember which other nodes there are, for a start without a log that tells."""
         name = self.config.node_name
-        machine = self.node.tables.machine
+        machine = self.node.metadata
         if name in machine.nodes:
             others = [row for row in machine.nodes.values() if row.name != name]
             self._identity.is_with([(row.name, row.host, row.port) for row in others])
 
     def _heed_cluster(self) -> None:
         """Once the node belongs to a cluster, remember that, and once it is up there, say so."""
-        cluster_id = self.node.cluster_id or self.node.tables.machine.cluster_id
+        cluster_id = self.node.cluster_id or self.node.metadata.cluster_id
         if cluster_id:
             self._identity.belongs_to(cluster_id)
             if self.node.cluster.session:

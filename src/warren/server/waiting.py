@@ -18,11 +18,11 @@ def waits_for(node: Node, config: ServerConfig) -> str:
                 "say where it is with --join"
             )
         return f"to be taken into the cluster of {', '.join(where)}"
-    raft = node.tables.member().raft
+    raft = node.store.member().raft
     if not raft.leader:
         return what_it_waits_for(node.queue_members.tables_majority())
     if not node.cluster.session:
         return f"for node {raft.leader}, which leads the cluster, to hear of this start"
-    if not node.tables.furnished():
+    if not node.hosting.furnished():
         return "for copies of all quorum queues to be entered for this node"
     return "for the first user to be written down"

@@ -110,7 +110,7 @@ def is_gone(service: AdminService, queue: QueueRecord) -> bool:
 
 def has_room(service: AdminService) -> bool:
     """Whether there are not too many changes under way."""
-    return len(service.node.tables.member().proposals) < CHANGES_AT_ONCE_MAX
+    return len(service.node.store.member().proposals) < CHANGES_AT_ONCE_MAX
 
 
 def _begin(service: AdminService, queue: QueueRecord, wanted: Wanted) -> Attempt:

@@ -52,7 +52,9 @@ async def add_member(
     (row,) = await change_members(
         service,
         [record],
-        lambda queue: member_checks.add_member(queue, node, service.node.tables.new_group(), votes),
+        lambda queue: member_checks.add_member(
+            queue, node, service.node.placing.new_group(), votes
+        ),
         membership == "promotable",
     )
     check_row(row)
@@ -115,7 +117,9 @@ async def grow(
     return await change_members(
         service,
         found,
-        lambda queue: member_checks.add_member(queue, node, service.node.tables.new_group(), votes),
+        lambda queue: member_checks.add_member(
+            queue, node, service.node.placing.new_group(), votes
+        ),
         membership == "promotable",
     )
 
@@ -171,7 +175,7 @@ async def grow_to_count(
             spread = Spread(service.machine.nodes, holders(queue, votes))
             node = min(spread.best(free(queue)), key=lambda name: (load[name], name))
             load[node] += 1
-            command = member_checks.add_member(queue, node, service.node.tables.new_group(), votes)
+            command = member_checks.add_member(queue, node, service.node.placing.new_group(), votes)
             assert command is not None, "a free node has no member"
             return command
 

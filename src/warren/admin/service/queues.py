@@ -86,7 +86,7 @@ def queue_row(
     """
     replicated = record.type.replicated
     policy, operator_policy = names_of(tables, record)
-    vhost = service.node.tables.vhosts.get(record.vhost)
+    vhost = service.node.queues.vhosts.get(record.vhost)
     queue = None if vhost is None else vhost.queues.get(record.name)
     counts = None if queue is None else queue.counts()
     if replicated:

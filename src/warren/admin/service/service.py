@@ -34,7 +34,7 @@ class AdminService:
     @property
     def machine(self) -> MetadataMachine:
         """The tables, to read."""
-        return self.node.tables.machine
+        return self.node.metadata
 
     @property
     def members(self) -> QueueMembers:
@@ -72,7 +72,7 @@ class AdminService:
             Refusal: `PRECONDITION_FAILED`, some node of the cluster would not understand it.
         """
         check_version(self.machine, command)
-        self.host.guarded(lambda: self.node.tables.submit(command, pending))
+        self.host.guarded(lambda: self.node.store.submit(command, pending))
         self.host.after_event()
 
     async def change(self, command: Command) -> Outcome:

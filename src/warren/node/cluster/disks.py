@@ -185,7 +185,7 @@ class Disks:
     def tell(self) -> None:
         """Tell the other nodes at once what has changed."""
         number = bytes(PING_BYTES - 1)
-        for name in self._node.tables.machine.nodes:
+        for name in self._node.metadata.nodes:
             if name != self._node.cluster.name:
                 self._node.cluster.send(name, [bytes([PING]) + number + self.flags()])
 
@@ -218,7 +218,7 @@ class Disks:
         if offers.due_ms > now:
             return
         if offers.fails():
-            queue = self._node.tables.logged.get(group_id)
+            queue = self._node.queues.logged.get(group_id)
             self._node.log_warning(
                 f"{'the tables' if queue is None else queue} cannot be led by "
                 f"{' or '.join(heirs)} for now; that is tried again, ever more rarely"
@@ -265,7 +265,7 @@ class Disks:
     def heard(self, peer: str, message: bytes) -> None:
         """A ping came; one of an older version says nothing of its node."""
         flags: i64 = message[PING_BYTES] if len(message) > PING_BYTES else 0
-        if peer in self._node.tables.machine.nodes:
+        if peer in self._node.metadata.nodes:
             self._note(peer, flags)
 
     def gone(self, peer: str) -> None:

@@ -17,6 +17,7 @@ from warren.node.cluster.detector import Detector, DetectorOptions, PeerChange
 from warren.node.cluster.disks import BEHIND, PING_BYTES, Disks
 from warren.node.cluster.transfer import Transfers
 from warren.node.early import EarlyFrame, EarlyFrames
+from warren.node.store import METADATA_GROUP
 from warren.ports import PeerHello, PeerListener, Peers
 from warren.protocols.peer import refusal
 from warren.raft.effects import AcceptSnapshot, SendSnapshot
@@ -182,7 +183,7 @@ class Cluster(MemberHost):
         self._watch(member)
 
     def _watched(self) -> list[str]:
-        return [name for name in self._node.tables.machine.nodes if name != self.name]
+        return [name for name in self._node.metadata.nodes if name != self.name]
 
     def remove(self, group_id: i64) -> None:
         """A group is deleted here."""
@@ -198,6 +199,13 @@ class Cluster(MemberHost):
         member.leave()
         self._timed.pop(int(member.group_id), None)
         self._share_memory()
+
+    def running(self) -> list[str]:
+        """The nodes that are up, as far as this one knows, in the order of the metadata."""
+        suspected = self.detector.suspected
+        return [
+            name for name in self._node.metadata.nodes if name == self.name or not suspected(name)
+        ]
 
     def leaders(self) -> dict[int, str]:
         """Who leads each group, where that is known."""
@@ -326,7 +334,7 @@ class Cluster(MemberHost):
         self.disks.hand_over()
         self._throttle.tick(now, self._node.log.written_bytes)
         self._node.membership.tick()
-        self._node.tables.leave_queues(now)
+        self._node.copies.tick(now)
         self._node.observers.tick(now)
         self._node.reconciler.tick(now)
         self._node.repairs.tick(now)
@@ -463,7 +471,7 @@ class Cluster(MemberHost):
 
     def watch_nodes(self) -> None:
         """The tables name other nodes than before: dial those, and mind whether they live."""
-        nodes = self._node.tables.machine.nodes
+        nodes = self._node.metadata.nodes
         self._node.log.allow_brief_rounds(len(nodes) == 1 and self.name in nodes)
         for name, record in nodes.items():
             self.know(name, record.host, record.port)
@@ -639,7 +647,7 @@ class Cluster(MemberHost):
         life = life_of_session(session)
         if life in (self.session, self.newest):
             return False
-        for name, record in self._node.tables.machine.nodes.items():
+        for name, record in self._node.metadata.nodes.items():
             if life in (record.session, record.newest):
                 return name != self.name and self.detector.suspected(name)
         return True
@@ -647,7 +655,7 @@ class Cluster(MemberHost):
     def session_of_another(self, session: i64, node: str) -> bool:
         """Whether the tables give a session to some other node than this."""
         life = life_of_session(session)
-        for name, record in self._node.tables.machine.nodes.items():
+        for name, record in self._node.metadata.nodes.items():
             if life in (record.session, record.newest):
                 return name != node
         return False
@@ -664,11 +672,22 @@ class Cluster(MemberHost):
 
     def leadership(self, member: Member) -> None:
         """Who leads a group is known anew."""
-        self._node.tables.leadership(member)
+        group_id = int(member.group_id)
+        if member.raft.is_leader:
+            # What the group decides is decided here from now on.
+            self._node.observers.arrived(member.group_id)
+        self._node.membership.unsettle(group_id)
+        record = self._node.queues.record_of(group_id)
+        if record is not None and not self._node.queues.is_elsewhere(record):
+            self._node.copies.replace(record)
+        if group_id == METADATA_GROUP:
+            self._node.announcer.again()
+            if not member.raft.leader:
+                self._node.removals.let_go()
 
     def members_changed(self, member: Member) -> None:
         """Another configuration of a group is in force."""
-        self._node.tables.members_changed(member)
+        self._node.membership.unsettle(int(member.group_id))
 
     def send_snapshot(self, member: Member, effect: SendSnapshot) -> None:
         """A peer needs the newest snapshot."""

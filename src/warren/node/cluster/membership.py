@@ -26,7 +26,7 @@ from warren.metadata import commands
 from warren.metadata.foreign_checks import foreign_command
 from warren.metadata.membership import node_with
 from warren.metadata.node_checks import check_node_that_joins
-from warren.node.tables import METADATA_GROUP
+from warren.node.store import METADATA_GROUP
 from warren.pending import PendingResult, Result
 from warren.ports import PeerHello
 from warren.protocols.peer import refusal as codes
@@ -104,12 +104,12 @@ class Membership:
 
     def judge(self, hello: PeerHello) -> int:
         """Whether a link with a node is wanted; 0 or the code of a refusal."""
-        machine = self._node.tables.machine
+        machine = self._node.metadata
         if hello.cluster_version < machine.version:
             return codes.BEHIND
         if self._is_outdated(hello):
             # Before it drops what it has, others must have a majority without it.
-            goes_on = self._node.tables.has_majority_without(hello.name)
+            goes_on = self._node.store.has_majority_without(hello.name)
             return codes.OUTDATED if goes_on else codes.OLDER
         if not self._node.cluster.session:
             return 0
@@ -119,7 +119,7 @@ class Membership:
                 return 0
             if hello.cluster_id == machine.cluster_id:
                 # It may have taken that one's place since, and even lead the tables by now.
-                certain = self._node.tables.has_majority_without(hello.name)
+                certain = self._node.store.has_majority_without(hello.name)
                 return codes.NAME_TAKEN if certain else 0
             return codes.NAME_TAKEN
         if node_with(machine.nodes, hello.node_uid) is not None:
@@ -129,7 +129,7 @@ class Membership:
             return 0
         # With a majority, what is not in the tables here is about to be at most. Without, it may
         # have joined since, and even lead them by now.
-        certain = self._node.tables.has_majority_without(hello.name)
+        certain = self._node.store.has_majority_without(hello.name)
         return codes.FORGOTTEN if certain else 0
 
     def _is_outdated(self, hello: PeerHello) -> bool:
@@ -140,7 +140,7 @@ class Membership:
         names that life, and its log ends before what the node said was durable then.
         """
         nonce, boot, round_number = b"", -1, 0
-        record = self._node.tables.machine.nodes.get(hello.name)
+        record = self._node.metadata.nodes.get(hello.name)
         if record is not None and record.uid == hello.node_uid:
             nonce, boot, round_number = record.nonce, record.boot, record.round
         pending = self._pending_ups.get(hello.name)
@@ -179,23 +179,22 @@ class Membership:
             self._said_round = number
             self._said_ms = now
             message = bytes([DURABLE]) + node.nonce + int(number).to_bytes(8, "little")
-            for name in node.tables.machine.nodes:
+            for name in node.metadata.nodes:
                 if name != node.settings.node_name:
                     node.cluster.send(name, [message])
-        if not node.tables.member().raft.can_propose():
+        if not node.store.member().raft.can_propose():
             return
-        for name, record in node.tables.machine.nodes.items():
+        for name, record in node.metadata.nodes.items():
             heard = self._heard_round(name, record.nonce)
             if heard > record.round and node.cluster.detector.suspected(name):
                 self._rounds.pop(name)
-                node.tables.submit(commands.NodeSeen(name, record.nonce, heard), None)
+                node.store.submit(commands.NodeSeen(name, record.nonce, heard), None)
 
     # --- joining --------------------------------------------------------------------------------
 
     def joining(self) -> bool:
         """Whether this node waits to be taken in."""
-        tables = self._node.tables
-        return not tables.machine.nodes and not tables.member().raft.members
+        return not self._node.metadata.nodes and not self._node.store.member().raft.members
 
     def linked(self, peer: str, hello: PeerHello) -> None:
         """The link to a node is up: it may not have heard how far the log here is durable."""
@@ -206,7 +205,7 @@ class Membership:
             if peer == self._contacts[0]:
                 self._ask()
         elif hello.cluster_id == NO_CLUSTER:
-            record = self._node.tables.machine.nodes.get(peer)
+            record = self._node.metadata.nodes.get(peer)
             if record is not None and record.uid != hello.former_uid:
                 self.added(peer, peer, hello.node_uid)
 
@@ -216,7 +215,7 @@ class Membership:
         The tables here may be too old to name it, and this node would not get newer ones without.
         """
         node = self._node
-        machine = node.tables.machine
+        machine = node.metadata
         record = machine.nodes.get(peer)
         if not hello.host:
             return
@@ -224,7 +223,7 @@ class Membership:
             if record.host != hello.host or record.port != hello.port:
                 node.cluster.know(peer, hello.host, hello.port)
                 if node.cluster.session:
-                    node.tables.submit(commands.NodeMoved(peer, hello.host, hello.port), None)
+                    node.store.submit(commands.NodeMoved(peer, hello.host, hello.port), None)
         elif hello.cluster_id != NO_CLUSTER:
             # One that was taken in, and has not heard so, belongs to whoever has a link to it.
             own = machine.cluster_id or node.cluster_id or hello.cluster_id
@@ -242,7 +241,7 @@ class Membership:
             self._node.uid,
             settings.cluster_host,
             settings.cluster_port,
-            int(self._node.tables.member().hard_state.incarnation),
+            int(self._node.store.member().hard_state.incarnation),
             settings.former_uid,
         ]
         if not self._say(self._contacts[0], JOIN, row):
@@ -255,7 +254,7 @@ class Membership:
     def _moved(self) -> bool:
         """Whether the tables have another address for this node."""
         settings = self._node.settings
-        own = self._node.tables.machine.nodes.get(settings.node_name)
+        own = self._node.metadata.nodes.get(settings.node_name)
         return own is not None and (
             own.host != settings.cluster_host or own.port != settings.cluster_port
         )
@@ -264,18 +263,18 @@ class Membership:
         """Have the tables give this node its present address."""
         settings = self._node.settings
         moved = commands.NodeMoved(settings.node_name, settings.cluster_host, settings.cluster_port)
-        self._node.tables.submit(moved, None)
+        self._node.store.submit(moved, None)
 
     def _label(self) -> None:
         """Have the tables say where this node is, if they say otherwise."""
         settings = self._node.settings
-        machine = self._node.tables.machine
+        machine = self._node.metadata
         own = machine.nodes.get(settings.node_name)
         labelled = commands.NodeLabelled(settings.node_name, settings.host_label, settings.zone)
         if own is None or machine.version < labelled.cluster_version():
             return
         if own.host_label != settings.host_label or own.zone != settings.zone:
-            self._node.tables.submit(labelled, None)
+            self._node.store.submit(labelled, None)
 
     def _say(self, peer: str, kind: int, content: Any) -> bool:
         return self._node.cluster.send(peer, [bytes([kind]), msgspec.msgpack.encode(content)])
@@ -289,7 +288,7 @@ class Membership:
         kind = message[0]
         if kind == COMMAND:
             foreign_command(message[1:])
-            self._node.tables.member().propose_plain(message[1:])
+            self._node.store.member().propose_plain(message[1:])
             return
         if kind == DURABLE:
             if len(message) != DURABLE_BYTES:
@@ -321,7 +320,7 @@ class Membership:
             self._say(peer, JOINED, "the node asked is not up itself; ask again or ask another one")
             return
         try:
-            needed = check_node_that_joins(node.tables.machine, command)
+            needed = check_node_that_joins(node.metadata, command)
         except ClusterError as error:
             self._say(peer, JOINED, str(error))
             return
@@ -329,11 +328,11 @@ class Membership:
         if needed is None:
             self.added(peer, command.name, command.uid)
         else:
-            node.tables.submit(needed, Joining(self, peer, command.name, command.uid))
+            node.store.submit(needed, Joining(self, peer, command.name, command.uid))
 
     def added(self, peer: str, name: str, uid: bytes) -> None:
         """A node was taken in, unless another one came first; tell it."""
-        machine = self._node.tables.machine
+        machine = self._node.metadata
         record = machine.nodes.get(name)
         if record is None or record.uid != uid:
             self._say(peer, JOINED, f"another node {name} is in the cluster")
@@ -359,7 +358,6 @@ class Membership:
 
     def tick(self) -> None:
         """Bring groups that this node leads nearer to what they should be."""
-        tables = self._node.tables
         doubtful = Confirming(self)
         for _ in range(min(len(self._turns), TICK_GROUPS_MAX)):
             group_id = self._turns.popleft()
@@ -367,13 +365,13 @@ class Membership:
             if member is None or not member.raft.is_leader:
                 del self._unsettled[group_id]
                 self._confirmed.pop(group_id, None)
-            elif self._settled(member, tables.desired(group_id), doubtful):
+            elif self._settled(member, self._node.placing.desired(group_id), doubtful):
                 del self._unsettled[group_id]
             else:
                 self._turns.append(group_id)
         if doubtful.terms and not self._confirming:
             self._confirming = True
-            tables.submit(commands.Barrier(), doubtful)
+            self._node.store.submit(commands.Barrier(), doubtful)
         now = self._node.monotonic_ms()
         self._mind_rounds(now)
         if now - self._asked_ms >= JOIN_AGAIN_MS:

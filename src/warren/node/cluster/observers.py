@@ -18,6 +18,7 @@ from warren.limits import TICK_GROUPS_MAX
 from warren.metadata.tables import QueueRecord
 from warren.queues.fifo.config import NOT_SET_UP
 from warren.queues.fifo.machine import Fifo
+from warren.queues.queue import Queue
 from warren.queues.quorum import QuorumQueue
 from warren.replication.kinds import BODIES, EXPECT, UNOBSERVE
 from warren.replication.machine import NO_MACHINE
@@ -111,6 +112,28 @@ class Observers(ObserverHost):
         self._add(record, queue, observer)
         return queue
 
+    def use(self, vhost: str, name: str) -> Queue | None:
+        """A queue that a client here wants to use and that no client here has used before.
+
+        Nothing is kept of quorum queues that other nodes hold until then.
+        """
+        node = self._node
+        record = node.metadata.queue(vhost, name)
+        if record is None or not node.queues.is_elsewhere(record):
+            return None
+        queue = self.begin(record)
+        node.queues.vhosts[vhost].queues[name] = queue
+        return queue
+
+    def listen(self, record: QueueRecord) -> None:
+        """Hear of a quorum queue that other nodes hold, for an operator who asks."""
+        if self._node.queues.is_elsewhere(record):
+            if record.name not in self._node.queues.vhosts[record.vhost].queues:
+                self.use(record.vhost, record.name)
+            observer = self.observer(record.group_id)
+            if observer is not None:
+                observer.wake()
+
     def take(self, record: QueueRecord, queue: QuorumQueue, proposals: Proposals) -> Observer:
         """A queue that this node has held, with what its member had submitted."""
         if proposals.session == 0:
@@ -167,7 +190,7 @@ class Observers(ObserverHost):
         node = self._node
         member, observer, queue = arriving.member, observed.observer, observed.queue
         record = observed.record
-        node.tables.logged[int(group_id)] = queue
+        node.queues.logged[int(group_id)] = queue
         queue.messages = member.log
         queue.group = member
         if observer.applied_index != member.applied_index:
@@ -229,7 +252,7 @@ class Observers(ObserverHost):
             names = names[at:] + names[:at]
         zone = self._node.settings.zone
         if zone:
-            nodes = self._node.tables.machine.nodes
+            nodes = self._node.metadata.nodes
             near = [name for name in names if name in nodes and nodes[name].zone == zone]
             names = near + [name for name in names if name not in near]
         return names

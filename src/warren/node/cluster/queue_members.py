@@ -112,7 +112,7 @@ class QueueMembers:
     def queues(self) -> list[QueueRecord]:
         """All quorum queues."""
         found: list[QueueRecord] = []
-        for tables in self._node.tables.machine.vhosts.values():
+        for tables in self._node.metadata.vhosts.values():
             for queue in tables.queues.values():
                 if queue.type.replicated:
                     found.append(queue)
@@ -120,15 +120,11 @@ class QueueMembers:
 
     def running(self) -> list[str]:
         """The nodes that are up, as far as this one knows, in the order of the tables."""
-        own = self._node.settings.node_name
-        suspected = self._node.cluster.detector.suspected
-        return [
-            name for name in self._node.tables.machine.nodes if name == own or not suspected(name)
-        ]
+        return self._node.cluster.running()
 
     def tables_leader(self) -> str:
         """The node that leads the tables; empty if none is known that runs."""
-        leader = self._node.tables.member().raft.leader
+        leader = self._node.store.member().raft.leader
         down = leader != self._node.settings.node_name and (
             self._node.cluster.detector.suspected(leader)
         )
@@ -138,13 +134,13 @@ class QueueMembers:
         """The nodes of which the tables need a majority."""
         node = self._node
         own = node.settings.node_name
-        names = sorted(copy.node for copy in node.tables.member().raft.members if copy.voter)
+        names = sorted(copy.node for copy in node.store.member().raft.members if copy.voter)
         missing = [name for name in names if name != own and node.cluster.detector.suspected(name)]
         return Majority(names, missing)
 
     def tables_voters(self) -> list[str]:
         """The nodes whose majority the cluster needs: all, or those that vote of a great many."""
-        nodes = self._node.tables.machine.nodes
+        nodes = self._node.metadata.nodes
         if len(nodes) <= self._node.settings.tables_voters:
             return list(nodes)
         return [name for name in self.tables_majority().voters if name in nodes]
@@ -153,7 +149,7 @@ class QueueMembers:
         """That a queue, or the tables, have no leader, in few words; empty if they have."""
         member: Member | None = None
         if queue is None:
-            raft = self._node.tables.member().raft
+            raft = self._node.store.member().raft
             leader, names = raft.leader, [copy.node for copy in raft.members if copy.voter]
         else:
             member = self._member(queue)
@@ -216,7 +212,7 @@ class QueueMembers:
 
     def why_not(self, queue: QueueRecord) -> str:
         """Why the members of a queue cannot be changed now; empty if they can (MEM-06)."""
-        self._node.tables.listen(queue)
+        self._node.observers.listen(queue)
         if not self.leader(queue):
             names = voters(queue)
             running = self.running()
@@ -317,7 +313,7 @@ class QueueMembers:
 
     def listen(self, queue: QueueRecord) -> None:
         """Hear of a queue from now on and for a while, even if other nodes hold it."""
-        self._node.tables.listen(queue)
+        self._node.observers.listen(queue)
 
     def inquire(self, queues: list[QueueRecord], turn: int) -> int:
         """Ask who leads queues that other nodes hold.
@@ -440,7 +436,7 @@ class QueueMembers:
                 self._heard_leaders(number, groups, names)
             elif kind == LEFT:
                 group_id, incarnation = content
-                self._node.tables.may_leave(group_id, incarnation)
+                self._node.copies.may_leave(group_id, incarnation)
             elif kind == RENEW:
                 group_id, incarnation = content
                 self._node.repairs.asked(peer, group_id, incarnation)

@@ -47,7 +47,7 @@ class Reconciler:
 
     def nodes_changed(self) -> None:
         """The tables were changed: a trigger, if nodes came or went (CMR-03)."""
-        names = list(self._node.tables.machine.nodes)
+        names = list(self._node.metadata.nodes)
         if names != self._nodes:
             self._nodes = names
             self.trigger()
@@ -69,7 +69,7 @@ class Reconciler:
             if self._at == len(self._to_look_at) and self._under_way:
                 self._due_ms = min(self._due_ms, now_ms + settings.reconcile_trigger_ms)
         elif 0 <= self._due_ms <= now_ms:
-            self._under_way = not self._node.tables.member().raft.leader
+            self._under_way = not self._node.store.member().raft.leader
             if not self._under_way:
                 self._to_look_at = array("q", self._node.cluster.members)
                 self._at = 0
@@ -86,7 +86,7 @@ class Reconciler:
             self._at += 1
             member = self._node.cluster.members.get(group_id)
             if member is not None and member.raft.is_leader:
-                queue = self._node.tables.record_of(group_id)
+                queue = self._node.queues.record_of(group_id)
                 if queue is not None and self._grow(queue):
                     self._under_way = True
 
@@ -94,7 +94,7 @@ class Reconciler:
         """Give a queue one more member if it has too few; whether one is on its way (CMR-02)."""
         node = self._node
         voting = voters(queue)
-        tables = node.tables.machine.vhosts[queue.vhost]
+        tables = node.metadata.vhosts[queue.vhost]
         target = target_size(tables, queue, node.settings.reconcile_target)
         if len(voting) >= target:
             return False
@@ -106,13 +106,13 @@ class Reconciler:
         if not free or not stays_odd or any(name not in running for name in voting):
             return False
         lot = int.from_bytes(node.random.bytes(LOT_BYTES), "little")
-        best = Spread(node.tables.machine.nodes, voting).best(free)
+        best = Spread(node.metadata.nodes, voting).best(free)
         chosen = best[lot % len(best)]
-        command = add_member(queue, chosen, node.tables.new_group())
+        command = add_member(queue, chosen, node.placing.new_group())
         assert command is not None, "a free node has no member"
         node.log_warning(
             f"queue '{queue.name}' in vhost '{queue.vhost}' has {len(voting)} of {target} members "
             f"and gets one on node {chosen}"
         )
-        node.tables.submit(command, None)
+        node.store.submit(command, None)
         return True

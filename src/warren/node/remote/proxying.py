@@ -23,6 +23,7 @@ from warren.ids import of_life
 from warren.log.batch import KIND_MESSAGES, Batch
 from warren.node.remote import frames as line_frames
 from warren.node.remote.serving import EARLY_MS, Served, ServedQueue
+from warren.protocols.broker import ALARM_DISK
 from warren.queues.fifo.consumers import Consumer
 from warren.queues.fifo.effects import OK, Delivery, PollReply, PurgeReply, Reply
 from warren.queues.proxy import Line, ProxyQueue
@@ -393,6 +394,10 @@ class Remotes:
             for served in self._served.values():
                 served.stopped(group_id)
 
+    def refuses(self, group_id: i64) -> bool:
+        """Whether the disk is full and a queue's messages would go there."""
+        return self.node.alarms() & ALARM_DISK != 0 and group_id in self.node.queues.logged
+
     # Links.
 
     def linked(self, peer: str) -> None:
@@ -454,7 +459,7 @@ class Remotes:
         """Open lines that are missing; called every 50 ms or so."""
         now = self.node.monotonic_ms()
         own = self.node.cluster.name
-        for name in self.node.tables.machine.nodes:
+        for name in self.node.metadata.nodes:
             if name != own:
                 self.line(name).open()
         for line in self._served.values():

@@ -242,9 +242,8 @@ class ServedQueue(Publisher, FlowControlled):
         if count < 1:
             raise CorruptRecord("a frame of a node", 0, "messages without any")
         frames.check_records(frame, at, payload_at)
-        node = self.line.remotes.node
         queue = self.queue
-        if flags & line_frames.CONFIRMS and node.tables.refuses(queue.group_id):
+        if flags & line_frames.CONFIRMS and self.line.remotes.refuses(queue.group_id):
             self._answer(sequence, True)
             return
         run = PublishRun(self, sequence, 1, 1)

@@ -1,0 +1,308 @@
+"""Starts and stops this node's queues as the metadata calls for them, and says what is lacking.
+
+A quorum queue is here as the copy that this node holds (`copies`), or as what clients use of one
+that other nodes hold (`cluster.observers`); a classic queue as itself, or as its proxy.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from mypy_extensions import i64
+
+from warren.log.log import Log
+from warren.log.runlist import NO_RUNS, KnownRuns, LiveRuns
+from warren.metadata.machine import MetadataMachine
+from warren.metadata.tables import QueueRecord
+from warren.node.beginnings import Beginning
+from warren.node.copies import Copies
+from warren.node.loop import Loop
+from warren.node.queues import LocalQueues, VirtualHost
+from warren.queues.classic import ClassicQueue
+from warren.queues.fifo.machine import Fifo
+from warren.queues.logged import LoggedQueue
+from warren.queues.proxy import Line, ProxyQueue
+from warren.queues.queue import Queue
+from warren.queues.transient import TransientQueue
+
+if TYPE_CHECKING:
+    from warren.node.cluster.dispatch import Cluster
+    from warren.node.cluster.observers import Observers
+    from warren.node.remote.proxying import Remotes
+    from warren.node.repairs import Repairs
+    from warren.node.replay import NodeReplayer
+
+
+@final
+class QueueHosting:
+    """Of one node."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        log: Log,
+        metadata: MetadataMachine,
+        queues: LocalQueues,
+        cluster: Cluster,
+        observers: Observers,
+        copies: Copies,
+        repairs: Repairs,
+        remotes: Remotes,
+    ) -> None:
+        self._loop: Loop = loop
+        self._log: Log = log
+        self._metadata: MetadataMachine = metadata
+        self._queues: LocalQueues = queues
+        self._cluster: Cluster = cluster
+        self._observers: Observers = observers
+        self._copies: Copies = copies
+        self._repairs: Repairs = repairs
+        self._remotes: Remotes = remotes
+        self._node_name: str = loop.settings.node_name
+        self._begins_anew: bool = len(loop.settings.former_uid) > 0
+        self._lacking: dict[int, None] = {}
+        """Quorum queues that lack the copy that should be here, by group."""
+        self._replayer: NodeReplayer | None = None
+        """What the log holds of queues that the metadata does not name yet."""
+
+    # --- a life of the node ---------------------------------------------------------------------
+
+    def recover(self, replayer: NodeReplayer) -> None:
+        """Start the queues that the metadata names, with what the log holds of them."""
+        self._replayer = replayer
+        for name, tables in self._metadata.vhosts.items():
+            self._queues.vhosts[name] = VirtualHost(name)
+            for record in tables.queues.values():
+                self._start(record)
+
+    def begin_life(self) -> None:
+        """The metadata knows this life of the node: begin what that calls for (`beginnings`)."""
+        replayer = self._replayer
+        doubtful = replayer is not None and len(replayer.doubts) > 0
+        if replayer is not None:
+            self._replayer = None
+            forgetting = replayer.forgetting()
+            if forgetting is not None:
+                self._loop.do_in_parts(forgetting)
+        self._cluster.begin(
+            Beginning(
+                self._loop,
+                self._log,
+                self._metadata,
+                self._queues,
+                self._cluster,
+                self._copies,
+                doubtful,
+            )
+        )
+
+    def furnished(self) -> bool:
+        """Whether every quorum queue that should have a copy on this node has one."""
+        for group_id in self._lacking:
+            if not self._repairs.halts(group_id):
+                return False
+        return True
+
+    def live(self, group_id: int) -> LiveRuns:
+        """Messages of a group that are needed, also where its queue is yet to be heard of."""
+        queue = self._queues.logged.get(group_id)
+        if queue is not None:
+            return queue.gather_live()
+        fifo = None if self._replayer is None else self._replayer.machines.get(group_id)
+        return KnownRuns(NO_RUNS) if fifo is None else fifo.gather_live([], [])
+
+    # --- as the metadata changes ----------------------------------------------------------------
+
+    def created(self, record: QueueRecord) -> None:
+        """A queue was declared."""
+        if not self._queues.has(record):
+            self._start(record)
+
+    def deleted(self, record: QueueRecord) -> None:
+        """A queue was deleted; one of its name that was declared since stays."""
+        vhost = self._queues.vhosts.get(record.vhost)
+        queue = None if vhost is None else vhost.queues.get(record.name)
+        if vhost is not None and queue is not None and queue.group_id == record.group_id:
+            del vhost.queues[queue.name]
+            self._end(queue)
+
+    def members_set(self, record: QueueRecord) -> None:
+        """A queue's members should be others."""
+        if not self.furnish(record):
+            self._keep_copy(record)
+
+    def furnish(self, record: QueueRecord) -> bool:
+        """Begin a quorum queue's copy that is to be on this node and is not; whether it was not."""
+        lacking = self._lacks(self._queues.vhosts[record.vhost], record)
+        if lacking:
+            self._start(record)
+        return lacking
+
+    def take_over(self) -> None:
+        """Start and stop queues as metadata that came as a whole demands.
+
+        Clients that hear that a queue is gone go on at once, with any queue that the metadata
+        names: those are started first.
+        """
+        gone: list[Queue] = []
+        for here in self._queues.vhosts.values():
+            for queue in list(here.queues.values()):
+                now = self._metadata.queue(here.name, queue.name)
+                if now is None or now.group_id != queue.group_id:
+                    del here.queues[queue.name]
+                    gone.append(queue)
+        kept: list[QueueRecord] = []
+        for name, tables in self._metadata.vhosts.items():
+            vhost = self._queues.vhost(name)
+            for record in tables.queues.values():
+                if self._lacks(vhost, record):
+                    self._start(record)
+                else:
+                    kept.append(record)
+        for record in kept:
+            self._keep_copy(record)
+        for queue in gone:
+            self._end(queue)
+
+    # --- copies of quorum queues ----------------------------------------------------------------
+
+    def _lacks(self, vhost: VirtualHost, record: QueueRecord) -> bool:
+        """Whether a queue is not here, or a quorum queue only as one that has no member here."""
+        if not record.type.replicated:
+            return record.name not in vhost.queues
+        if int(record.group_id) in self._queues.logged:
+            return False
+        if self._queues.is_elsewhere(record):
+            # Metadata that came as a whole may not have named the queue before.
+            return self._has_left_over(record)
+        return record.name not in vhost.queues or self._copies.here(record) is not None
+
+    def _has_left_over(self, record: QueueRecord) -> bool:
+        """Whether the log holds a copy that is to go, and that its group may still count."""
+        replayer = self._replayer
+        if replayer is None or self._begins_anew:
+            return False
+        recovered = replayer.groups.get(int(record.group_id))
+        return recovered is not None and not recovered.is_empty()
+
+    def _keep_copy(self, record: QueueRecord) -> None:
+        """Hold what there is of a quorum queue here against the metadata."""
+        if not record.type.replicated:
+            return
+        self._observers.changed(record)
+        if self._queues.is_elsewhere(record):
+            if int(record.group_id) in self._queues.logged:
+                self._copies.leave_later(record)
+            else:
+                self._forget_proxy(record)
+        else:
+            self._copies.replace(record)
+        self._note_copy(record)
+
+    def _note_copy(self, record: QueueRecord) -> None:
+        """Remember whether a quorum queue lacks its copy here; its members may be others."""
+        if self._queues.is_elsewhere(record) or self._copies.here(record) is not None:
+            self._lacking.pop(int(record.group_id), None)
+        else:
+            self._lacking[int(record.group_id)] = None
+
+    def _forget_proxy(self, record: QueueRecord) -> None:
+        """What stood for a copy that was to come refuses; the queue is observed from now on."""
+        queues = self._queues.vhosts[record.vhost].queues
+        queue = queues.get(record.name)
+        if queue is not None and self._observers.queue(record.group_id) is None:
+            del queues[record.name]
+            self._metadata.vhosts[record.vhost].router.generation += 1
+
+    # --- queues ---------------------------------------------------------------------------------
+
+    def _start(self, record: QueueRecord) -> None:
+        """Create a queue's object, with the machine that the log replayed if there was one."""
+        elsewhere = self._queues.is_elsewhere(record)
+        if elsewhere and not self._has_left_over(record):
+            return
+        queue: Queue
+        remotes = self._remotes
+        halted = self._repairs.halts(int(record.group_id))
+        served = False
+        if record.type.replicated:
+            if elsewhere:
+                self._copies.leave_later(record)
+                queue = self._started(self._copies.start(record, self._replayer, None))
+            elif self._copies.here(record) is None:
+                # It is used by its member here, and refuses until there is one.
+                queue = self._proxy(record, remotes.no_line(record.node))
+            else:
+                used = self._observers.queue(record.group_id)
+                queue = self._copies.start(record, self._replayer, used)
+                self._started(self._queues.logged[int(record.group_id)])
+            self._note_copy(record)
+        elif record.node != self._node_name:
+            proxy = self._proxy(record, remotes.line(record.node))
+            if not halted:
+                remotes.fronts(proxy)
+            queue = proxy
+        elif halted:
+            # It refuses, too: its log is damaged.
+            queue = self._proxy(record, remotes.no_line(record.node))
+        elif not record.durable:
+            queue = TransientQueue(self._loop, record.vhost, record.name)
+            queue.group_id = record.group_id
+            served = True
+        else:
+            queue = self._started(self._start_classic(record, self._replayer))
+            served = True
+        queue.auto_delete = record.auto_delete
+        vhost = self._queues.vhost(record.vhost)
+        if record.name in vhost.queues:
+            # A quorum queue came to this node: what routes remember is not it.
+            self._metadata.vhosts[record.vhost].router.generation += 1
+        vhost.queues[record.name] = queue
+        if served:
+            remotes.started(queue)
+        elif halted and not record.type.replicated:
+            remotes.halt(queue)
+
+    def _started(self, queue: LoggedQueue) -> LoggedQueue:
+        """See to a queue that has a group in the log, and may have been there before."""
+        queue.mind_leases()
+        self._repairs.started(queue)
+        return queue
+
+    def _proxy(self, record: QueueRecord, line: Line) -> ProxyQueue:
+        """Stands for a queue that is not here."""
+        queue = ProxyQueue(self._loop, record.vhost, record.name, record.type, record.durable, line)
+        queue.group_id = record.group_id
+        return queue
+
+    def _start_classic(self, record: QueueRecord, replayer: NodeReplayer | None) -> LoggedQueue:
+        group_id = int(record.group_id)
+        fifo = None if replayer is None else replayer.machines.get(group_id)
+        group = self._log.group(group_id)
+        queue = ClassicQueue(
+            self._loop, record.vhost, record.name, group, Fifo(-1, True) if fifo is None else fifo
+        )
+        group.owner = queue
+        self._queues.logged[group_id] = queue
+        if replayer is not None and fifo is not None:
+            queue.seen_messages, queue.seen_bytes = replayer.seen.get(group_id, (0, 0))
+            queue.recovered(replayer.clean.get(group_id, False))
+        else:
+            queue.configure()
+        return queue
+
+    def _end(self, queue: Queue) -> None:
+        """Stop a queue that is found by its name no more; its clients hear of that."""
+        group_id = int(queue.group_id)
+        self._lacking.pop(group_id, None)
+        queue.seal()
+        queue.close()
+        unfit = self._repairs.begun(group_id)
+        self._remotes.stopped(queue)
+        observer = self._observers.end(queue.group_id)
+        if observer is not None:
+            observer.stop()
+        if self._queues.logged.pop(group_id, None) is not None or unfit:
+            self._cluster.remove(i64(group_id))
+            self._log.drop(group_id)
+            self._loop.appended(True)

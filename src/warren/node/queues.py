@@ -1,0 +1,81 @@
+"""Which queues are here: by vhost and name as clients find them, by group as the log knows them."""
+
+from __future__ import annotations
+
+from typing import final
+
+from warren.metadata.machine import MetadataMachine
+from warren.metadata.tables import QueueRecord
+from warren.queues.logged import LoggedQueue
+from warren.queues.queue import Queue
+
+
+@final
+class VirtualHost:
+    """The queues of one vhost on this node, by name."""
+
+    def __init__(self, name: str) -> None:
+        self.name: str = name
+        self.queues: dict[str, Queue] = {}
+
+
+@final
+class LocalQueues:
+    """This node's queues; `hosting` starts and stops them.
+
+    Attributes:
+        vhosts: Queues by vhost and name.
+        logged: Queues with a group in the log, by group.
+    """
+
+    def __init__(self, metadata: MetadataMachine, node_name: str) -> None:
+        self.vhosts: dict[str, VirtualHost] = {}
+        self.logged: dict[int, LoggedQueue] = {}
+        self._metadata: MetadataMachine = metadata
+        self._node_name: str = node_name
+        self._leased: dict[Queue, None] = {}
+        """Queues with groups of readers, whose leases may run out."""
+
+    def vhost(self, name: str) -> VirtualHost:
+        """The queues of a vhost; none are here if it is new."""
+        found = self.vhosts.get(name)
+        if found is None:
+            found = VirtualHost(name)
+            self.vhosts[name] = found
+        return found
+
+    def has(self, record: QueueRecord) -> bool:
+        """Whether this very queue is here already, when the metadata's log is applied anew."""
+        vhost = self.vhosts.get(record.vhost)
+        queue = None if vhost is None else vhost.queues.get(record.name)
+        return queue is not None and queue.group_id == record.group_id
+
+    def record_of(self, group_id: int) -> QueueRecord | None:
+        """What the metadata says of a queue with a group in the log here."""
+        queue = self.logged.get(group_id)
+        record = None if queue is None else self._metadata.queue(queue.vhost, queue.name)
+        return None if record is None or record.group_id != group_id else record
+
+    def is_elsewhere(self, record: QueueRecord) -> bool:
+        """Whether it is a quorum queue that other nodes hold, and this one at most uses."""
+        return record.type.replicated and record.member_on(self._node_name) is None
+
+    def write_clean_snapshots(self) -> None:
+        """At an orderly stop, note what only this process knows."""
+        for queue in self.logged.values():
+            if not queue.deleted:
+                queue.snapshot_clean()
+
+    def leased(self, queue: Queue) -> None:
+        """Readers have taken over a group of a queue: mind their leases."""
+        self._leased[queue] = None
+
+    def expire_leases(self, now_ms: int) -> None:
+        """Give back what abandoned readers have checked out.
+
+        Args:
+            now_ms: Monotonic time.
+        """
+        for queue in list(self._leased):
+            if queue.deleted or not queue.expire_leases(now_ms):
+                del self._leased[queue]

@@ -1,0 +1,139 @@
+"""What follows on this node from a change of the cluster's metadata, once that is in force here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from mypy_extensions import i64
+
+from warren.metadata import commands
+from warren.metadata.machine import MetadataMachine
+from warren.metadata.outcome import Outcome
+from warren.metadata.passwords import SALT_BYTES
+from warren.metadata.permissions import first_commands
+from warren.node.announcing import Announcer
+from warren.node.hosting import QueueHosting
+from warren.node.loop import Loop
+from warren.node.policies import QueuePolicies
+from warren.node.queues import LocalQueues
+from warren.node.store import MetadataStore
+from warren.ports import Random
+
+if TYPE_CHECKING:
+    from warren.node.cluster.dispatch import Cluster
+    from warren.node.cluster.membership import Membership
+    from warren.node.cluster.reconcile import Reconciler
+
+
+@final
+class Reactions:
+    """Of one node."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        random: Random,
+        nonce: bytes,
+        metadata: MetadataMachine,
+        store: MetadataStore,
+        queues: LocalQueues,
+        hosting: QueueHosting,
+        policies: QueuePolicies,
+        cluster: Cluster,
+        membership: Membership,
+        reconciler: Reconciler,
+        announcer: Announcer,
+    ) -> None:
+        self._loop: Loop = loop
+        self._random: Random = random
+        self._nonce: bytes = nonce
+        self._node_name: str = loop.settings.node_name
+        self._metadata: MetadataMachine = metadata
+        self._store: MetadataStore = store
+        self._queues: LocalQueues = queues
+        self._hosting: QueueHosting = hosting
+        self._policies: QueuePolicies = policies
+        self._cluster: Cluster = cluster
+        self._membership: Membership = membership
+        self._reconciler: Reconciler = reconciler
+        self._announcer: Announcer = announcer
+
+    def note_pending(self, command: commands.Command) -> None:
+        """Heed what an entry says of a node, though it is not known to be committed.
+
+        It takes those nodes to tell, and each life that was announced has begun.
+        """
+        if isinstance(command, (commands.AddNode, commands.NodeMoved)):
+            self._cluster.know(command.name, command.host, command.port)
+        self._membership.note_pending(command)
+
+    def act(self, outcome: Outcome, index: i64) -> None:
+        """A change is in force: start and stop queues, and tell those whom it concerns."""
+        created = outcome.created_queue
+        if created is not None:
+            self._hosting.created(created)
+            if created.type.replicated:
+                self._reconciler.trigger()
+        for record in outcome.deleted_queues:
+            self._hosting.deleted(record)
+        for name in self._metadata.vhosts:
+            self._queues.vhost(name)
+        if outcome.nodes_changed:
+            self._cluster.watch_nodes()
+            self._membership.nodes_changed()
+            self._reconciler.nodes_changed()
+            self._announcer.announce()
+            self._announcer.raise_version()
+        for record in outcome.members_changed:
+            self._membership.unsettle(int(record.group_id))
+            self._hosting.members_set(record)
+        if outcome.policies_changed:
+            self._policies.changed(self._queues)
+            self._reconciler.trigger()
+        up = outcome.node_up
+        if up is not None:
+            if up.name == self._node_name and up.nonce == self._nonce:
+                self._begin_session(index)
+            self._cluster.close_sessions()
+            self._announcer.raise_version()
+        given = outcome.more_sessions
+        if given is not None:
+            if given.name == self._node_name:
+                self._cluster.sessions_given(index)
+            # What it was given before the last time is over, except what began its life.
+            self._cluster.close_sessions()
+
+    def take_over(self) -> None:
+        """Metadata came as a whole from another node: act on all that may differ."""
+        self._hosting.take_over()
+        self._cluster.tables_anew()
+        self._cluster.watch_nodes()
+        own = self._metadata.nodes.get(self._node_name)
+        if own is not None and own.nonce == self._nonce:
+            self._begin_session(own.session)
+            self._cluster.sessions_given(own.newest)
+        self._membership.nodes_changed()
+        self._reconciler.nodes_changed()
+        self._reconciler.trigger()
+        self._policies.changed(self._queues)
+        for group_id in self._queues.logged:
+            self._membership.unsettle(group_id)
+        self._cluster.close_sessions()
+        self._announcer.announce()
+
+    def _begin_session(self, session: i64) -> None:
+        """The cluster knows this life of the node."""
+        if self._cluster.session:
+            return
+        self._cluster.session_begun(session)
+        self._hosting.begin_life()
+        if not self._metadata.vhosts:
+            settings = self._loop.settings
+            for command in first_commands(
+                self._random.bytes(SALT_BYTES),
+                settings.default_vhost,
+                settings.default_user,
+                settings.default_password,
+                settings.default_user in settings.loopback_users,
+            ):
+                self._store.submit(command, None)

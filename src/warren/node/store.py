@@ -1,0 +1,321 @@
+"""The metadata store on this node: the cluster's metadata as a group in the log, and changes of it.
+
+A change is checked, logged, and applied when it is durable, in the log's order. What a change means
+for this node, queues that come and go above all, is done in `reactions`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, final
+
+from mypy_extensions import i64
+
+from warren.errors import CorruptRecord, StorageError
+from warren.log.batch import KIND_COMMAND, Batch
+from warren.log.log import Log
+from warren.metadata import commands
+from warren.metadata.foreign_checks import foreign_command
+from warren.metadata.machine import MetadataMachine
+from warren.metadata.outcome import Outcome
+from warren.metadata.permissions import Authority
+from warren.node import copies
+from warren.node.loop import Loop
+from warren.pending import PendingResult
+from warren.ports import Random
+from warren.raft.members import Member as Copy
+from warren.replication.hard_state import HardState
+from warren.replication.machine import Machine
+from warren.replication.member import Member
+from warren.replication.raft_entries import RAFT_SESSION
+from warren.replication.recovered import Recovered
+from warren.versions import too_new
+
+if TYPE_CHECKING:
+    from warren.node.cluster.dispatch import Cluster
+    from warren.node.reactions import Reactions
+    from warren.node.replay import NodeReplayer
+
+METADATA_GROUP: Final = 1
+"""The log group of the metadata; queues have higher ones."""
+
+
+@final
+class MetadataStore(Machine):
+    """See the module's head.
+
+    Attributes:
+        authority: Answers for users and permissions.
+    """
+
+    def __init__(
+        self, loop: Loop, log: Log, random: Random, metadata: MetadataMachine, cluster: Cluster
+    ) -> None:
+        self.authority: Authority = Authority(metadata)
+        self._loop: Loop = loop
+        self._log: Log = log
+        self._random: Random = random
+        self._metadata: MetadataMachine = metadata
+        self._cluster: Cluster = cluster
+        self._wired: Reactions | None = None
+        self._member: Member | None = None
+        self._unfinished: Unfinished | None = None
+        self._anew: MetadataMachine | None = None
+        """What has been told of a log that began anew and is behind what is in force here."""
+
+    def __str__(self) -> str:
+        """As operators are told of it."""
+        return "the tables"
+
+    def wire(self, reactions: Reactions) -> None:
+        """Have done what follows from changes; before anything is recovered."""
+        self._wired = reactions
+
+    def _reactions(self) -> Reactions:
+        reactions = self._wired
+        assert reactions is not None, "the node wires its parts first"
+        return reactions
+
+    # --- a life of the node ---------------------------------------------------------------------
+
+    def recover(self, replayer: NodeReplayer) -> None:
+        """Take over what the log holds of the metadata.
+
+        Raises:
+            StorageError: The log was written by a later version.
+        """
+        machine = self._metadata
+        settings = self._loop.settings
+        if replayer.tables_state:
+            machine.restore(replayer.tables_state)
+        for index, payload in replayer.tables_entries:
+            machine.apply(index, self._logged(index, payload))
+        replayer.tables_entries = []
+        self._check_version()
+        if settings.former_uid:
+            self._begin_anew(replayer)
+        recovered = replayer.groups.get(METADATA_GROUP)
+        fresh = recovered is None
+        if recovered is None:
+            recovered = Recovered(self._first_hard_state(), settings.node_name)
+        member = self._cluster.add(self._log.group(METADATA_GROUP), self, recovered)
+        member.give_in_lots(settings.changes_at_once)
+        self._member = member
+        if fresh:
+            member.save_hard_state(None)
+        self._cluster.watch_nodes()
+        for batch in recovered.pending:
+            if batch.session != RAFT_SESSION:
+                self._reactions().note_pending(self._logged(batch.index, batch.body()))
+
+    def start(self) -> None:
+        """Let this node's member take part."""
+        self._cluster.start(self.member())
+
+    def _begin_anew(self, replayer: NodeReplayer) -> None:
+        """Give up metadata that is not to be trusted; the places of other nodes stay known."""
+        for record in self._metadata.nodes.values():
+            self._cluster.know(record.name, record.host, record.port)
+        self._metadata.restore(self.first_state())
+        replayer.groups.pop(METADATA_GROUP, None)
+        if self._log.has_group(METADATA_GROUP):
+            copies.empty(self._log.group(METADATA_GROUP), self._first_hard_state())
+
+    def _first_hard_state(self) -> HardState:
+        """What an empty data directory begins with: a cluster of its own, or nothing yet."""
+        settings = self._loop.settings
+        incarnation = int.from_bytes(self._random.bytes(7), "little") + 1
+        if settings.join or settings.former_uid:
+            return HardState(incarnation, [])
+        return HardState(incarnation, [Copy(settings.node_name, incarnation, True)])
+
+    def _check_version(self) -> None:
+        """Go no further with a cluster that has moved on to what this node does not know.
+
+        Raises:
+            StorageError: It has.
+        """
+        known = self._loop.settings.cluster_version_max
+        if self._metadata.version > known:
+            raise StorageError(too_new("the cluster", self._metadata.version, known))
+
+    # --- changes --------------------------------------------------------------------------------
+
+    def submit(self, command: commands.Command, change: PendingResult | None) -> None:
+        """Have a change logged; `change` is told when it is in force here."""
+        payload = commands.encode(command)
+        self.member().submit(KIND_COMMAND, 0, b"", payload, Submitted(command, change))
+        self._loop.appended(True)
+        self._loop.needs_turn = True
+
+    def submitted(self) -> list[Submitted]:
+        """What this node wants changed and is not in force yet."""
+        origins = self.member().proposals.origins()
+        return [origin for origin in origins if isinstance(origin, Submitted)]
+
+    def withdraw(self, submitted: Submitted) -> bool:
+        """Give a change up; False if it may come into force yet."""
+        return self.member().proposals.withdraw(submitted)
+
+    # --- what is known --------------------------------------------------------------------------
+
+    def member(self) -> Member:
+        """This node's member of the metadata's group."""
+        member = self._member
+        assert member is not None, "the metadata is recovered first"
+        return member
+
+    @property
+    def leader(self) -> str:
+        """The node that leads the metadata's group; empty if none is known."""
+        return self.member().raft.leader
+
+    @property
+    def settled(self) -> bool:
+        """Whether all that this node wanted changed is in force."""
+        return len(self._metadata.vhosts) > 0 and len(self.member().proposals) == 0
+
+    def has_majority_without(self, name: str) -> bool:
+        """Whether the cluster works, as far as this node sees, and goes on doing so without one."""
+        cluster = self._cluster
+        member = self.member()
+        raft = member.raft
+        if cluster.session == 0 or raft.leader in ("", name) or member.applies_later():
+            return False
+        voters = [copy.node for copy in raft.members if copy.voter]
+        running = 0
+        for voter in voters:
+            if voter != name and (voter == cluster.name or cluster.detector.is_up(voter)):
+                running += 1
+        return 2 * running > len(voters)
+
+    def snapshot(self) -> i64:
+        """Write the metadata into the log, so that older entries can go; gives their size."""
+        return self.member().snapshot()
+
+    # --- the machine ----------------------------------------------------------------------------
+
+    def check_proposal(self, kind: i64, payload: bytes) -> None:
+        """Refuse what no node would submit to the metadata."""
+        if kind != KIND_COMMAND:
+            raise CorruptRecord("a proposal to the tables", 0, "messages")
+        foreign_command(payload)
+
+    def apply(self, batch: Batch, origin: object | None) -> None:
+        """A change is committed: put it in force."""
+        command = origin.command if isinstance(origin, Submitted) else None
+        if command is None:
+            command = self._logged(batch.index, batch.body())
+        anew = self._anew
+        if anew is None:
+            outcome = self._metadata.begin(batch.index, command)
+            self._check_version()
+            self._reactions().act(outcome, batch.index)
+            if self._metadata.unfinished():
+                self._unfinished = Unfinished(origin, outcome)
+                return
+        else:
+            outcome = anew.apply(batch.index, command)
+            if anew.applied_index >= self._metadata.applied_index:
+                self.restore(anew.snapshot())
+        _tell(origin, outcome)
+
+    def unfinished(self) -> bool:
+        """Whether there is more to do of the last change, as one of a node with many queues."""
+        return self._unfinished is not None
+
+    def apply_rest(self) -> None:
+        """Put the next part of the last change in force."""
+        unfinished = self._unfinished
+        assert unfinished is not None, "the member asks before"
+        self._reactions().act(self._metadata.go_on(), self._metadata.applied_index)
+        if not self._metadata.unfinished():
+            self._unfinished = None
+            _tell(unfinished.origin, unfinished.outcome)
+
+    def _logged(self, index: i64, payload: bytes) -> commands.Command:
+        """The command of an entry; one without effect for what is none.
+
+        Only a leader that lies would log such a thing. All nodes leave it out alike.
+
+        Raises:
+            StorageError: A later version of Warren wrote it.
+        """
+        try:
+            return commands.decode(payload)
+        except CorruptRecord as error:
+            self._loop.log_warning(f"entry {index} of the tables is left out: {error}")
+            return commands.Barrier()
+
+    def state(self) -> bytes:
+        """The metadata, for a snapshot."""
+        return (self._metadata if self._anew is None else self._anew).snapshot()
+
+    def first_state(self) -> bytes:
+        """Metadata with nothing in it."""
+        return MetadataMachine().snapshot()
+
+    def restore(self, state: bytes) -> None:
+        """Go on from a leader's snapshot: queues come and go by the difference."""
+        while self._unfinished is not None:
+            self.apply_rest()
+        if self._metadata.nodes and state == self.first_state():
+            # Begun anew. What is here stays in force, for clients too, until the log has told as
+            # much again (R-15).
+            self._anew = MetadataMachine()
+            return
+        if self._anew is not None:
+            told = MetadataMachine()
+            told.restore(state)
+            if told.applied_index < self._metadata.applied_index:
+                # Older than what is in force here. What it does not name yet, copies of queues
+                # above all, is not gone: it comes with the entries after it (R-20).
+                self._anew = told
+                return
+            self._anew = None
+        self._metadata.restore(state)
+        self._check_version()
+        self._reactions().take_over()
+
+    def live_in(self, state: bytes) -> list[tuple[int, int]]:
+        """The metadata's log has no messages."""
+        return []
+
+    def sessions_closed(self, sessions: list[int]) -> None:
+        """The metadata keeps nothing by session."""
+
+    def elected(self) -> None:
+        """The metadata needs nothing set up."""
+
+    def session_renewed(self) -> None:
+        """The metadata keeps nothing of its own session."""
+
+    def skipped(self, origin: object | None) -> None:
+        """A change is part of a snapshot: in force, as far as it could be."""
+        _tell(origin, Outcome())
+
+    def abandoned(self, origin: object | None) -> None:
+        """The metadata is never gone."""
+
+
+@final
+class Submitted:
+    """A change on its way to disk."""
+
+    def __init__(self, command: commands.Command, change: PendingResult | None) -> None:
+        self.command: commands.Command = command
+        self.change: PendingResult | None = change
+
+
+@final
+class Unfinished:
+    """A change that is in force in part, and what the first part came to."""
+
+    def __init__(self, origin: object | None, outcome: Outcome) -> None:
+        self.origin: object | None = origin
+        self.outcome: Outcome = outcome
+
+
+def _tell(origin: object | None, outcome: Outcome) -> None:
+    """Who wanted a change is told that it is in force."""
+    if isinstance(origin, Submitted) and origin.change is not None:
+        origin.change.succeeded(outcome)
