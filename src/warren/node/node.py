@@ -136,7 +136,16 @@ class Node(Loop):
         self.observers: Observers = Observers(self)
         self.queue_members: QueueMembers = QueueMembers(self)
         self.reconciler: Reconciler = Reconciler(self)
-        self.repairs: Repairs = Repairs(self)
+        self.repairs: Repairs = Repairs(
+            self,
+            self.log,
+            self.metadata,
+            self.queues,
+            self.store,
+            self.placing,
+            self.cluster,
+            self.queue_members,
+        )
         self.copies: Copies = Copies(
             self,
             self.log,
@@ -173,6 +182,7 @@ class Node(Loop):
             settings.node_name,
             settings.max_message_bytes,
         )
+        self.repairs.wire(self.hosting)
         self.store.wire(
             Reactions(
                 self,

@@ -27,9 +27,14 @@ from mypy_extensions import i64
 
 from warren.errors import Compacted, CorruptRecord
 from warren.log.listener import RawReader
+from warren.log.log import Log
+from warren.metadata.machine import MetadataMachine
 from warren.metadata.member_checks import add_member, majority_lost, renew_copy, voters
 from warren.metadata.tables import QueueRecord
-from warren.node.store import METADATA_GROUP
+from warren.node.loop import Loop
+from warren.node.placing import Placing
+from warren.node.queues import LocalQueues
+from warren.node.store import METADATA_GROUP, MetadataStore
 from warren.queues.fifo.runs import merge_pairs, without
 from warren.queues.logged import LoggedQueue
 from warren.queues.queue import Queue
@@ -37,7 +42,9 @@ from warren.replication.member import Member
 from warren.replication.throttle import READ_BYTES
 
 if TYPE_CHECKING:
-    from warren.node.node import Node
+    from warren.node.cluster.dispatch import Cluster
+    from warren.node.cluster.queue_members import QueueMembers
+    from warren.node.hosting import QueueHosting
     from warren.node.replay import NodeReplayer
 
 
@@ -84,9 +91,28 @@ class Repairs:
         stalled: Queues with consumers that wait for something that could not be read.
     """
 
-    def __init__(self, node: Node) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        log: Log,
+        metadata: MetadataMachine,
+        queues: LocalQueues,
+        store: MetadataStore,
+        placing: Placing,
+        cluster: Cluster,
+        queue_members: QueueMembers,
+    ) -> None:
         self.stalled: list[Queue] = []
-        self._node: Node = node
+        self._loop: Loop = loop
+        self._log: Log = log
+        self._metadata: MetadataMachine = metadata
+        self._queues: LocalQueues = queues
+        self._store: MetadataStore = store
+        self._placing: Placing = placing
+        self._cluster: Cluster = cluster
+        self._queue_members: QueueMembers = queue_members
+        self._hosting: QueueHosting | None = None
+        self._node_name: str = loop.settings.node_name
         self._damaged: dict[int, Damage] = {}
         self._unfit: dict[int, Damage] = {}
         """Queues that could not be replayed at the start of this life."""
@@ -110,6 +136,10 @@ class Repairs:
         self._said_turn: int = -1
         self._due_ms: i64 = 0
 
+    def wire(self, hosting: QueueHosting) -> None:
+        """Name what begins copies; before anything is recovered."""
+        self._hosting = hosting
+
     # --- what a start found ---------------------------------------------------------------------
 
     def take(self, replayer: NodeReplayer) -> None:
@@ -117,14 +147,14 @@ class Repairs:
         self._holes = list(dict.fromkeys(replayer.holes))
         for error in replayer.doubts:
             self._doubtful = True
-            self._node.log_warning(
+            self._loop.log_warning(
                 f"{error}; the node goes on with all that is whole. Of classic queues here, and of "
                 "quorum queues without other members, messages may be gone or come again beyond "
                 "what is said of each"
             )
-        if self._node.log.salvaged:
+        if self._log.salvaged:
             if not self._doubtful:
-                self._node.log_warning(
+                self._loop.log_warning(
                     "a start before this one went on over damage in the log, and ended before it "
                     "had looked through all that is left; this one looks again"
                 )
@@ -133,7 +163,7 @@ class Repairs:
             recovered = replayer.groups.pop(group_id, None)
             incarnation: i64 = 0 if recovered is None else recovered.hard_state.incarnation
             self._unfit[group_id] = Damage(incarnation)
-            self._node.log_warning(f"the queue of group {group_id} is not started: {error}")
+            self._loop.log_warning(f"the queue of group {group_id} is not started: {error}")
         for error in replayer.losses:
             self._losses.setdefault(error.group_id, []).append(error)
 
@@ -143,7 +173,7 @@ class Repairs:
             if error.lost:
                 self._say_gone(queue, error.lost, error)
             else:
-                self._node.log_warning(
+                self._loop.log_warning(
                     f"messages that had left {queue} may come again, redelivered: {error}"
                 )
         if self._doubtful:
@@ -165,11 +195,11 @@ class Repairs:
             return False
         damage.vhost = record.vhost
         damage.name = record.name
-        settings = self._node.settings
+        settings = self._loop.settings
         if settings.former_uid and voters(record) != [settings.node_name]:
             # The tables that name this node's present uid name another copy, too.
             return damage.incarnation == incarnation
-        if not self._node.cluster.session:
+        if not self._cluster.session:
             return True
         if damage.incarnation == 0:
             damage.incarnation = incarnation
@@ -187,7 +217,7 @@ class Repairs:
             # Read again a while later, by all queues that cannot be read.
             if self._said_turn != self._turn:
                 self._said_turn = self._turn
-                self._node.log_warning(f"{queue} cannot be read for now: {error}")
+                self._loop.log_warning(f"{queue} cannot be read for now: {error}")
         elif queue.type.replicated:
             self._note(int(queue.group_id), error)
         else:
@@ -197,14 +227,14 @@ class Repairs:
         said = ", ".join(f"{a} to {b}" if b > a else str(a) for a, b in lost[:RUNS_SAID])
         if len(lost) > RUNS_SAID:
             said += f" and more up to {lost[-1][1]}"
-        self._node.log_warning(
+        self._loop.log_warning(
             f"messages {said} of {queue} are gone, the others are served: {error}"
         )
 
     def member_damaged(self, member: Member, error: BaseException) -> None:
         """What a leader's peer needs cannot be read here."""
         if member.group_id == METADATA_GROUP:
-            self._node.log_warning(f"the tables' log is damaged: {error}")
+            self._loop.log_warning(f"the tables' log is damaged: {error}")
             member.snapshots.take(member, True)
             self._tables_damaged = True
         else:
@@ -212,16 +242,16 @@ class Repairs:
 
     def found(self, error: CorruptRecord) -> None:
         """The log met damage while it cleared up."""
-        queue = self._node.queues.logged.get(error.group_id)
+        queue = self._queues.logged.get(error.group_id)
         if queue is None or queue.deleted:
-            self._node.log_warning(str(error))
+            self._loop.log_warning(str(error))
             if error.group_id == METADATA_GROUP:
-                self._node.store.snapshot()
+                self._store.snapshot()
         elif error.lost:
             queue.check(error.lost[0][0], error.lost[-1][1])
         else:
             # Of a snapshot, or of what Raft has to remember: a new one is as good.
-            self._node.log_warning(f"{error}; {queue} writes it anew")
+            self._loop.log_warning(f"{error}; {queue} writes it anew")
             queue.snapshot()
 
     def _note(self, group_id: int, error: BaseException) -> None:
@@ -231,11 +261,11 @@ class Repairs:
         if damage is not None:
             damage.lost = merge_pairs([*damage.lost, *without(error.lost, damage.lost)])
             return
-        member = self._node.cluster.members.get(group_id)
-        queue = self._node.queues.logged.get(group_id)
+        member = self._cluster.members.get(group_id)
+        queue = self._queues.logged.get(group_id)
         if member is None or queue is None:
             return
-        self._node.log_warning(f"the copy of {queue} on this node is damaged: {error}")
+        self._loop.log_warning(f"the copy of {queue} on this node is damaged: {error}")
         damage = Damage(member.hard_state.incarnation)
         damage.lost = error.lost
         damage.error = error
@@ -279,22 +309,21 @@ class Repairs:
 
     def _end_look(self) -> None:
         """Forget about the damage once all was looked through, and what came of it is durable."""
-        node = self._node
         self._looking = [queue for queue in self._looking if queue.looking()]
-        if self._looking or self._damaged or self._holes or not node.cluster.session:
+        if self._looking or self._damaged or self._holes or not self._cluster.session:
             self._looked_round = 0
         elif self._looked_round == 0:
             # One round may be under way; what was appended since goes into the next one.
-            self._looked_round = node.log.round_number + 2
-        elif node.log.idle or node.log.round_number >= self._looked_round:
+            self._looked_round = self._log.round_number + 2
+        elif self._log.idle or self._log.round_number >= self._looked_round:
             self._doubtful = False
-            if node.log.salvaged:
-                node.log_warning("all that is left of the damaged log was looked through")
-                node.log.looked_through()
+            if self._log.salvaged:
+                self._loop.log_warning("all that is left of the damaged log was looked through")
+                self._log.looked_through()
 
     def _leave_tables(self) -> None:
         """Give the lead of the tables away while an entry cannot be read that nobody else has."""
-        member = self._node.store.member()
+        member = self._store.member()
         raft = member.raft
         if not raft.is_leader or raft.commit_index == raft.last_index:
             self._tables_damaged = False
@@ -304,31 +333,30 @@ class Repairs:
         if successor:
             self._tables_offered += 1
             as_is = self._tables_offered > WHOLE_TRANSFERS
-            self._node.queue_members.hand_over(member, successor, as_is)
+            self._queue_members.hand_over(member, successor, as_is)
 
     def _covered(self, group_id: int) -> bool:
         """Whether what a group lacks is behind a snapshot now, or does not matter any more."""
         if group_id == METADATA_GROUP:
-            return self._node.store.snapshot() > 0
-        queue = self._node.queues.logged.get(group_id)
+            return self._store.snapshot() > 0
+        queue = self._queues.logged.get(group_id)
         if queue is None:
-            return self._node.cluster.session > 0
+            return self._cluster.session > 0
         return queue.deleted or queue.snapshot() > 0
 
     def _renew(self, group_id: int, damage: Damage) -> bool:
         """Do the next step for a damaged copy; False if it is there no more."""
-        node = self._node
-        member = node.cluster.members.get(group_id)
-        queue = node.queues.logged.get(group_id)
-        record = None if queue is None else node.metadata.queue(queue.vhost, queue.name)
+        member = self._cluster.members.get(group_id)
+        queue = self._queues.logged.get(group_id)
+        record = None if queue is None else self._metadata.queue(queue.vhost, queue.name)
         if member is None or record is None or record.group_id != group_id:
             return False
         if member.hard_state.incarnation != damage.incarnation:
             return False
-        own = record.member_on(node.settings.node_name)
+        own = record.member_on(self._node_name)
         if own is None or own.incarnation != damage.incarnation:
             return True
-        if voters(record) == [node.settings.node_name]:
+        if voters(record) == [self._node_name]:
             return self._rescue(member, record, damage)
         why = self._why_not(record, own.voter)
         if why:
@@ -337,7 +365,7 @@ class Repairs:
             # Who lacks what cannot be read here is never brought up from here.
             damage.handed_over += 1
             as_is = damage.handed_over > WHOLE_TRANSFERS
-            node.queue_members.hand_over(member, self._successor(member), as_is)
+            self._queue_members.hand_over(member, self._successor(member), as_is)
         else:
             self._ask(record, own.incarnation)
         return True
@@ -345,7 +373,7 @@ class Repairs:
     def _say_why(self, queue: Queue | None, damage: Damage, why: str) -> None:
         if why != damage.said:
             damage.said = why
-            self._node.log_warning(f"the damaged copy of {queue} stays for now: {why}")
+            self._loop.log_warning(f"the damaged copy of {queue} stays for now: {why}")
 
     def _rescue(self, member: Member, record: QueueRecord, damage: Damage) -> bool:
         """Do the next step for the copy of a queue's only voter; False if there is none any more.
@@ -353,44 +381,46 @@ class Repairs:
         A copy that has everything gets a vote, and this one goes as any other. Where it is the only
         copy, the queue goes on without what is lost.
         """
-        node = self._node
         raft = member.raft
-        queue = node.queues.logged.get(int(record.group_id))
-        if not raft.is_leader or not raft.can_propose() or not node.queue_members.settled(record):
+        queue = self._queues.logged.get(int(record.group_id))
+        if not raft.is_leader or not raft.can_propose() or not self._queue_members.settled(record):
             return True
-        others = [row.node for row in record.members if row.node != node.settings.node_name]
+        others = [row.node for row in record.members if row.node != self._node_name]
         if not others:
             gone = member.machine.go_without(damage.lost)
             if gone and queue is not None and damage.error is not None:
                 self._say_gone(queue, gone, damage.error)
             return False
-        running = node.queue_members.running()
+        running = self._cluster.running()
         for name in others:
             command = add_member(record, name, 0)
             if command is not None and name in running and raft.ready_to_promote(name):
-                node.log_warning(f"node {name} is given a vote in {queue}: its copy has everything")
-                node.store.submit(command, None)
+                self._loop.log_warning(
+                    f"node {name} is given a vote in {queue}: its copy has everything"
+                )
+                self._store.submit(command, None)
                 return True
         self._say_why(queue, damage, "no other node that runs has all of it")
         return True
 
     def _renew_unfit(self, group_id: int, damage: Damage) -> None:
         """Ask for another copy in the place of one that could not be started."""
-        node = self._node
-        record = node.metadata.queue(damage.vhost, damage.name) if damage.name else None
+        record = self._metadata.queue(damage.vhost, damage.name) if damage.name else None
         if record is None or record.group_id != group_id or not record.type.replicated:
             return
-        own = record.member_on(node.settings.node_name)
-        if not node.cluster.session or own is None:
+        own = record.member_on(self._node_name)
+        if not self._cluster.session or own is None:
             return
         if not self.spent(record, own.incarnation):
             # Another one was named before the tables knew this life of the node, which is to begin
             # it all the same.
-            node.hosting.furnish(record)
+            hosting = self._hosting
+            assert hosting is not None, "the node wires its parts first"
+            hosting.furnish(record)
             return
         why = self._why_not(record, own.voter)
         if why and why != damage.said:
-            node.log_warning(
+            self._loop.log_warning(
                 f"queue '{record.name}' in vhost '{record.vhost}' stays damaged for now: {why}"
             )
         damage.said = why
@@ -402,21 +432,19 @@ class Repairs:
         if votes and len(voters(record)) == 1:
             return "the queue has no other member"
         if votes:
-            lost = majority_lost(
-                record, self._node.settings.node_name, self._node.queue_members.running()
-            )
+            lost = majority_lost(record, self._node_name, self._cluster.running())
             if lost:
                 return f"a majority of the other members has to run; {lost}"
         return ""
 
     def _successor(self, member: Member) -> str:
         """The voter to hand the lead to: of those that run, one that lacks least; or nobody."""
-        running = self._node.queue_members.running()
+        running = self._cluster.running()
         best: list[str] = []
         least: i64 = 0
         for copy in member.raft.members:
             name = copy.node
-            if copy.voter and name in running and name != self._node.settings.node_name:
+            if copy.voter and name in running and name != self._node_name:
                 behind = member.raft.behind(name)
                 if behind < 0:
                     behind = member.raft.last_index + 1
@@ -430,19 +458,18 @@ class Repairs:
     def _ask(self, record: QueueRecord, incarnation: i64) -> None:
         """Ask whoever leads a queue for another copy in the place of this node's."""
         for row in record.members:
-            if row.node != self._node.settings.node_name:
-                self._node.queue_members.say_renew(row.node, record, incarnation)
+            if row.node != self._node_name:
+                self._queue_members.say_renew(row.node, record, incarnation)
 
     # --- for other nodes ------------------------------------------------------------------------
 
     def asked(self, peer: str, group_id: int, incarnation: int) -> None:
         """A node cannot read its copy of a queue: if this one leads it, see whether that may go."""
-        node = self._node
-        member = node.cluster.members.get(group_id)
-        queue = node.queues.logged.get(group_id)
+        member = self._cluster.members.get(group_id)
+        queue = self._queues.logged.get(group_id)
         if member is None or queue is None or group_id in self._checking:
             return
-        record = node.metadata.queue(queue.vhost, queue.name)
+        record = self._metadata.queue(queue.vhost, queue.name)
         if record is None or record.group_id != group_id or not self._may_go(member, record, peer):
             return
         row = record.member_on(peer)
@@ -452,20 +479,19 @@ class Repairs:
 
     def _may_go(self, member: Member, record: QueueRecord, without: str) -> bool:
         """Whether a majority of the other members has all that is committed, as the leader sees."""
-        node = self._node
         raft = member.raft
         if (
             not raft.is_leader
             or not raft.can_propose()
             or int(member.group_id) in self._damaged
             # A copy that cannot be read never gets the vote that the tables give it.
-            or not node.queue_members.settled(record, without)
+            or not self._queue_members.settled(record, without)
         ):
             return False
         others = [name for name in voters(record) if name != without]
         up_to_date = 0
         for name in others:
-            if name == node.settings.node_name or raft.ready_to_promote(name):
+            if name == self._node_name or raft.ready_to_promote(name):
                 up_to_date += 1
         return 2 * up_to_date > len(others)
 
@@ -474,13 +500,12 @@ class Repairs:
         member = check.member
         group_id = int(member.group_id)
         self._checking.pop(group_id, None)
-        node = self._node
-        queue = node.queues.logged.get(group_id)
+        queue = self._queues.logged.get(group_id)
         if error is not None and not isinstance(error, Compacted):
             self.member_damaged(member, error)
         if error is not None or queue is None:
             return
-        record = node.metadata.queue(queue.vhost, queue.name)
+        record = self._metadata.queue(queue.vhost, queue.name)
         if record is None or record.group_id != group_id:
             return
         row = record.member_on(check.peer)
@@ -489,10 +514,10 @@ class Repairs:
             and row.incarnation == check.incarnation
             and self._may_go(member, record, check.peer)
         ):
-            node.log_warning(
+            self._loop.log_warning(
                 f"{queue} gets another copy on node {check.peer}, whose disk is damaged"
             )
-            node.store.submit(renew_copy(record, check.peer, node.placing.new_group()), None)
+            self._store.submit(renew_copy(record, check.peer, self._placing.new_group()), None)
 
 
 @final
