@@ -111,7 +111,7 @@ def test_a_copy_goes_when_its_group_has_counted_it_out(again: bool) -> None:
     # As far as the one that lags knows, nothing is under way.
     assert pair.a.node.queue_members.why_not(pair.a.record(QUEUE)) == ""
     if again:
-        set_members(pair, [*rows, MemberRecord("c", pair.a.node.tables.new_group(), True)])
+        set_members(pair, [*rows, MemberRecord("c", pair.a.node.placing.new_group(), True)])
     pair.settle(100)
     assert copy_on(c) is before and before.hard_state.incarnation == incarnation
     assert before.log.persisted_index >= last

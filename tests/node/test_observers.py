@@ -301,14 +301,14 @@ def test_a_copy_that_went_elects_nobody_after_a_start() -> None:
     group_id = int(a.record("q").group_id)
     pair.until(lambda: a.node.cluster.members[group_id].raft.is_leader and c.knows("q"))
     for station in (b, c):
-        assert station.node.tables.snapshot() > 0
+        assert station.node.store.snapshot() > 0
     pair.settle()
     c.kill()
     a.client().publish_confirmed("q", 3)
     for name, left in (("c", ["a", "b"]), ("b", ["a"])):
         command = delete_member(a.record("q"), name, left, True)
         assert command is not None
-        a.node.tables.submit(command, None)
+        a.node.store.submit(command, None)
         pair.until(lambda left=left: [row.node for row in a.record("q").members] == left)
     pair.until(lambda: group_id not in b.node.cluster.members)
     a.client().publish_confirmed("q", 3)

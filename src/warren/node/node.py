@@ -134,7 +134,9 @@ class Node(Loop):
         self.remotes: Remotes = Remotes(self)
         self.membership: Membership = Membership(self)
         self.observers: Observers = Observers(self)
-        self.queue_members: QueueMembers = QueueMembers(self)
+        self.queue_members: QueueMembers = QueueMembers(
+            self, self.metadata, self.store, self.cluster, self.observers
+        )
         self.reconciler: Reconciler = Reconciler(self)
         self.repairs: Repairs = Repairs(
             self,
@@ -182,6 +184,7 @@ class Node(Loop):
             settings.node_name,
             settings.max_message_bytes,
         )
+        self.queue_members.wire(self.copies, self.repairs)
         self.repairs.wire(self.hosting)
         self.store.wire(
             Reactions(

@@ -24,8 +24,11 @@ from mypy_extensions import i64
 from warren.errors import CorruptRecord
 from warren.limits import GROUPS_ASKED_MAX
 from warren.metadata.balance import Led
+from warren.metadata.machine import MetadataMachine
 from warren.metadata.member_checks import voters
 from warren.metadata.tables import QueueRecord
+from warren.node.loop import Loop
+from warren.node.store import MetadataStore
 from warren.queues.fifo.snapshot import VERSION as MACHINE_VERSION
 from warren.replication.kinds import (
     ASK,
@@ -40,7 +43,10 @@ from warren.replication.kinds import (
 from warren.replication.member import Member
 
 if TYPE_CHECKING:
-    from warren.node.node import Node
+    from warren.node.cluster.dispatch import Cluster
+    from warren.node.cluster.observers import Observers
+    from warren.node.copies import Copies
+    from warren.node.repairs import Repairs
 
 
 STATES: Final = {"pre-candidate": "pre_vote"}
@@ -101,18 +107,37 @@ class Majority:
 class QueueMembers:
     """See the module's head."""
 
-    def __init__(self, node: Node) -> None:
-        self._node: Node = node
+    def __init__(
+        self,
+        loop: Loop,
+        metadata: MetadataMachine,
+        store: MetadataStore,
+        cluster: Cluster,
+        observers: Observers,
+    ) -> None:
+        self._loop: Loop = loop
+        self._metadata: MetadataMachine = metadata
+        self._store: MetadataStore = store
+        self._cluster: Cluster = cluster
+        self._observers: Observers = observers
+        self._copies: Copies | None = None
+        self._repairs: Repairs | None = None
+        self._node_name: str = loop.settings.node_name
         self._asked: i64 = 0
         self._told: dict[int, dict[str, Standing]] = {}
         self._inquiries: dict[int, Inquiry] = {}
+
+    def wire(self, copies: Copies, repairs: Repairs) -> None:
+        """Name what other nodes have something to say to; before anything is recovered."""
+        self._copies = copies
+        self._repairs = repairs
 
     # --- what this node knows -------------------------------------------------------------------
 
     def queues(self) -> list[QueueRecord]:
         """All quorum queues."""
         found: list[QueueRecord] = []
-        for tables in self._node.metadata.vhosts.values():
+        for tables in self._metadata.vhosts.values():
             for queue in tables.queues.values():
                 if queue.type.replicated:
                     found.append(queue)
@@ -120,28 +145,25 @@ class QueueMembers:
 
     def running(self) -> list[str]:
         """The nodes that are up, as far as this one knows, in the order of the tables."""
-        return self._node.cluster.running()
+        return self._cluster.running()
 
     def tables_leader(self) -> str:
         """The node that leads the tables; empty if none is known that runs."""
-        leader = self._node.store.member().raft.leader
-        down = leader != self._node.settings.node_name and (
-            self._node.cluster.detector.suspected(leader)
-        )
+        leader = self._store.member().raft.leader
+        down = leader != self._node_name and (self._cluster.detector.suspected(leader))
         return "" if down else leader
 
     def tables_majority(self) -> Majority:
         """The nodes of which the tables need a majority."""
-        node = self._node
-        own = node.settings.node_name
-        names = sorted(copy.node for copy in node.store.member().raft.members if copy.voter)
-        missing = [name for name in names if name != own and node.cluster.detector.suspected(name)]
+        own = self._node_name
+        names = sorted(copy.node for copy in self._store.member().raft.members if copy.voter)
+        missing = [name for name in names if name != own and self._cluster.detector.suspected(name)]
         return Majority(names, missing)
 
     def tables_voters(self) -> list[str]:
         """The nodes whose majority the cluster needs: all, or those that vote of a great many."""
-        nodes = self._node.metadata.nodes
-        if len(nodes) <= self._node.settings.tables_voters:
+        nodes = self._metadata.nodes
+        if len(nodes) <= self._loop.settings.tables_voters:
             return list(nodes)
         return [name for name in self.tables_majority().voters if name in nodes]
 
@@ -149,7 +171,7 @@ class QueueMembers:
         """That a queue, or the tables, have no leader, in few words; empty if they have."""
         member: Member | None = None
         if queue is None:
-            raft = self._node.store.member().raft
+            raft = self._store.member().raft
             leader, names = raft.leader, [copy.node for copy in raft.members if copy.voter]
         else:
             member = self._member(queue)
@@ -172,14 +194,12 @@ class QueueMembers:
         if member is not None:
             leader = member.raft.leader
         else:
-            observer = self._node.observers.observer(queue.group_id)
+            observer = self._observers.observer(queue.group_id)
             leader = "" if observer is None else observer.leader
         if queue.member_on(leader) is None:
             # It has left, or is about to, and another one has not been heard of yet.
             return ""
-        down = leader != self._node.settings.node_name and (
-            self._node.cluster.detector.suspected(leader)
-        )
+        down = leader != self._node_name and (self._cluster.detector.suspected(leader))
         return "" if down else leader
 
     def voting(self, queue: QueueRecord) -> list[str]:
@@ -203,7 +223,7 @@ class QueueMembers:
                 return False
             members = config.members
         else:
-            observer = self._node.observers.observer(queue.group_id)
+            observer = self._observers.observer(queue.group_id)
             if observer is None or not observer.fed():
                 return False
             members = observer.members
@@ -212,7 +232,7 @@ class QueueMembers:
 
     def why_not(self, queue: QueueRecord) -> str:
         """Why the members of a queue cannot be changed now; empty if they can (MEM-06)."""
-        self._node.observers.listen(queue)
+        self._observers.listen(queue)
         if not self.leader(queue):
             names = voters(queue)
             running = self.running()
@@ -237,29 +257,29 @@ class QueueMembers:
         return found
 
     def _member(self, queue: QueueRecord) -> Member | None:
-        return self._node.cluster.members.get(int(queue.group_id))
+        return self._cluster.members.get(int(queue.group_id))
 
     # --- what it does ---------------------------------------------------------------------------
 
     def transfer(self, group_id: int, target: str) -> None:
         """Have the leader of a group hand it over. It may fail; asking again does no harm."""
-        member = self._node.cluster.members.get(group_id)
+        member = self._cluster.members.get(group_id)
         if member is None:
-            observer = self._node.observers.observer(group_id)
+            observer = self._observers.observer(group_id)
             if observer is not None and observer.leader not in ("", target):
                 self._say(observer.leader, TRANSFER, [group_id, target])
             return
         leader = member.raft.leader
-        if leader == self._node.settings.node_name:
+        if leader == self._node_name:
             self.hand_over(member, target, False)
         elif leader and leader != target:
             self._say(leader, TRANSFER, [group_id, target])
 
     def hand_over(self, member: Member, target: str, as_is: bool) -> None:
         """Have another member lead a group that this node leads; see `Raft.transfer`."""
-        now = self._node.monotonic_ms()
+        now = self._loop.monotonic_ms()
         if not member.raft.transfer(target, now, as_is):
-            self._node.cluster.stirred(member)
+            self._cluster.stirred(member)
 
     def say_renew(self, peer: str, queue: QueueRecord, incarnation: i64) -> None:
         """Ask a node, if it leads a queue, for another copy in the place of this node's."""
@@ -280,7 +300,7 @@ class QueueMembers:
 
         One that lags may not know yet that the copy ever came to count.
         """
-        member = self._node.cluster.members.get(group_id)
+        member = self._cluster.members.get(group_id)
         if member is None or not member.whole() or member.raft.commit_index < max(index, 1):
             return
         raft = member.raft
@@ -291,7 +311,7 @@ class QueueMembers:
         """Find out how far all copies of a queue are; `told` under this number has what came."""
         self._asked += 1
         number = int(self._asked)
-        own = self._node.settings.node_name
+        own = self._node_name
         group_id = int(queue.group_id)
         self._told[number] = {own: self._standing(group_id)}
         for row in queue.members:
@@ -313,7 +333,7 @@ class QueueMembers:
 
     def listen(self, queue: QueueRecord) -> None:
         """Hear of a queue from now on and for a while, even if other nodes hold it."""
-        self._node.observers.listen(queue)
+        self._observers.listen(queue)
 
     def inquire(self, queues: list[QueueRecord], turn: int) -> int:
         """Ask who leads queues that other nodes hold.
@@ -328,7 +348,7 @@ class QueueMembers:
         number = int(self._asked)
         inquiry = Inquiry({int(queue.group_id): queue for queue in queues})
         self._inquiries[number] = inquiry
-        own = self._node.settings.node_name
+        own = self._node_name
         running = self.running()
         groups: dict[str, list[int]] = {}
         for queue in queues:
@@ -360,7 +380,7 @@ class QueueMembers:
             raise ValueError(f"{len(groups)} groups are asked for at once")
         names: list[str] = []
         for group_id in groups:
-            member = self._node.cluster.members.get(group_id)
+            member = self._cluster.members.get(group_id)
             names.append("" if member is None else member.raft.leader)
         self._say(peer, THEY_LEAD, [number, groups, names])
 
@@ -378,7 +398,7 @@ class QueueMembers:
                 inquiry.leaders[group_id] = name
 
     def _standing(self, group_id: int) -> Standing:
-        member = self._node.cluster.members.get(group_id)
+        member = self._cluster.members.get(group_id)
         if member is None:
             return Standing("noproc", [])
         raft = member.raft
@@ -400,7 +420,7 @@ class QueueMembers:
     # --- between nodes --------------------------------------------------------------------------
 
     def _say(self, peer: str, kind: int, content: Any) -> bool:
-        return self._node.cluster.send(peer, [bytes([kind]), msgspec.msgpack.encode(content)])
+        return self._cluster.send(peer, [bytes([kind]), msgspec.msgpack.encode(content)])
 
     def received(self, peer: str, message: bytes) -> None:
         """A node asks, tells, or wants a leader moved.
@@ -413,7 +433,7 @@ class QueueMembers:
             content = msgspec.msgpack.decode(message[1:])
             if kind == TRANSFER:
                 group_id, target = content
-                member = self._node.cluster.members.get(group_id)
+                member = self._cluster.members.get(group_id)
                 if member is not None and member.raft.is_leader:
                     self.hand_over(member, target, False)
             elif kind == ASK:
@@ -436,9 +456,13 @@ class QueueMembers:
                 self._heard_leaders(number, groups, names)
             elif kind == LEFT:
                 group_id, incarnation = content
-                self._node.copies.may_leave(group_id, incarnation)
+                copies = self._copies
+                assert copies is not None, "the node wires its parts first"
+                copies.may_leave(group_id, incarnation)
             elif kind == RENEW:
                 group_id, incarnation = content
-                self._node.repairs.asked(peer, group_id, incarnation)
+                repairs = self._repairs
+                assert repairs is not None, "the node wires its parts first"
+                repairs.asked(peer, group_id, incarnation)
         except (msgspec.DecodeError, ValueError, TypeError) as error:
             raise CorruptRecord("a frame of a node", 0, f"this is no message: {error}") from error
