@@ -363,7 +363,7 @@ class Bench:
 
     def _hello(self, station: Station) -> PeerHello:
         uid = station.node.settings.node_uid
-        cluster_id = station.node.cluster_id or bytes(16)
+        cluster_id = station.node.membership.cluster_id or bytes(16)
         return PeerHello(station.name, uid, cluster_id, station.boot, "1", 1)
 
 

@@ -195,7 +195,7 @@ class Site:
         self._turn_planned = False
         node.turn()
         # The server writes it down as soon as it is known.
-        self.cluster_id = node.cluster_id or node.metadata.cluster_id or self.cluster_id
+        self.cluster_id = node.membership.cluster_id or node.metadata.cluster_id or self.cluster_id
         self.turns += 1
         if node.lingering and not self._linger_planned:
             self._linger_planned = True
@@ -308,7 +308,7 @@ class Site:
             self.peers,
         )
         self.peers.listener = ClusterListener(node)
-        node.cluster_id = self.cluster_id
+        node.membership.cluster_id = self.cluster_id
         self.node = node
         try:
             node.recover()

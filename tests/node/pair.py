@@ -81,7 +81,7 @@ class Station:
             self.warnings.append,
             MemoryPeers(self),
         )
-        self.node.cluster_id = b"" if self.former_uid else self.cluster_id
+        self.node.membership.cluster_id = b"" if self.former_uid else self.cluster_id
         self.listener = ClusterListener(self.node)
         self.alive = True
         self.node.recover()
@@ -281,7 +281,7 @@ class Pair:
         """A node's turn, as often as it wants one."""
         for _ in range(20):
             station.node.turn()
-            known = station.node.cluster_id or station.node.metadata.cluster_id
+            known = station.node.membership.cluster_id or station.node.metadata.cluster_id
             station.cluster_id = known or station.cluster_id
             self._end_refused()
             if not station.node.needs_turn:

@@ -114,7 +114,6 @@ class Node(Loop):
         drawn = random.bytes(NONCE_BYTES)
         self.nonce: bytes = settings.life or drawn
         self._clock: Clock = clock
-        self.cluster_id: bytes = b""
         self.metadata: MetadataMachine = MetadataMachine()
         self.queues: LocalQueues = LocalQueues(self.metadata, settings.node_name)
         self.cluster: Cluster = Cluster(
@@ -132,7 +131,16 @@ class Node(Loop):
         self.removals: QueueRemovals = QueueRemovals(self.metadata, self.store)
         self.policies: QueuePolicies = QueuePolicies(self, self.metadata)
         self.remotes: Remotes = Remotes(self)
-        self.membership: Membership = Membership(self)
+        self.membership: Membership = Membership(
+            self,
+            self.log,
+            self.uid,
+            self.nonce,
+            self.metadata,
+            self.store,
+            self.placing,
+            self.cluster,
+        )
         self.observers: Observers = Observers(self)
         self.queue_members: QueueMembers = QueueMembers(
             self, self.metadata, self.store, self.cluster, self.observers
@@ -266,10 +274,6 @@ class Node(Loop):
     def accept(self, connection: ClientConnection) -> None:
         """Look after a client that connected."""
         self.connections[id(connection)] = connection
-
-    def joined(self, cluster_id: bytes) -> None:
-        """A cluster took this node in."""
-        self.cluster_id = cluster_id
 
     def turn(self) -> None:
         """Do what events since the last turn have stirred up."""

@@ -287,7 +287,7 @@ class Server(OperatorHost):
         """Bring the node back, or have it begin or join a cluster."""
         node = self.node
         known = bool(self._identity.cluster_id)
-        node.cluster_id = self._identity.cluster_id
+        node.membership.cluster_id = self._identity.cluster_id
         try:
             node.recover()
         except OSError as error:
@@ -471,7 +471,7 @@ class Server(OperatorHost):
 
     def _heed_cluster(self) -> None:
         """Once the node belongs to a cluster, remember that, and once it is up there, say so."""
-        cluster_id = self.node.cluster_id or self.node.metadata.cluster_id
+        cluster_id = self.node.membership.cluster_id or self.node.metadata.cluster_id
         if cluster_id:
             self._identity.belongs_to(cluster_id)
             if self.node.cluster.session:

@@ -22,11 +22,15 @@ from mypy_extensions import i64
 
 from warren.errors import ClusterError, CorruptRecord
 from warren.limits import TICK_GROUPS_MAX
+from warren.log.log import Log
 from warren.metadata import commands
 from warren.metadata.foreign_checks import foreign_command
+from warren.metadata.machine import MetadataMachine
 from warren.metadata.membership import node_with
 from warren.metadata.node_checks import check_node_that_joins
-from warren.node.store import METADATA_GROUP
+from warren.node.loop import Loop
+from warren.node.placing import Placing
+from warren.node.store import METADATA_GROUP, MetadataStore
 from warren.pending import PendingResult, Result
 from warren.ports import PeerHello
 from warren.protocols.peer import refusal as codes
@@ -36,7 +40,7 @@ from warren.replication.kinds import COMMAND, DURABLE, JOIN, JOINED
 from warren.replication.member import Member
 
 if TYPE_CHECKING:
-    from warren.node.node import Node
+    from warren.node.cluster.dispatch import Cluster
 
 DURABLE_BYTES: Final = 25
 DURABLE_EVERY_MS: Final = 100
@@ -80,10 +84,32 @@ class Confirming(PendingResult):
 
 @final
 class Membership:
-    """Nodes that come and go, and the groups that have to follow."""
+    """Nodes that come and go, and the groups that have to follow.
 
-    def __init__(self, node: Node) -> None:
-        self._node: Node = node
+    Attributes:
+        cluster_id: Of the cluster that took this node in; empty if none is known to have.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        log: Log,
+        node_uid: bytes,
+        nonce: bytes,
+        metadata: MetadataMachine,
+        store: MetadataStore,
+        placing: Placing,
+        cluster: Cluster,
+    ) -> None:
+        self.cluster_id: bytes = b""
+        self._loop: Loop = loop
+        self._log: Log = log
+        self._node_uid: bytes = node_uid
+        self._nonce: bytes = nonce
+        self._metadata: MetadataMachine = metadata
+        self._store: MetadataStore = store
+        self._placing: Placing = placing
+        self._cluster: Cluster = cluster
         self._unsettled: dict[int, None] = {}
         self._turns: deque[int] = deque()
         """The same groups, in the order in which they are looked at."""
@@ -104,14 +130,14 @@ class Membership:
 
     def judge(self, hello: PeerHello) -> int:
         """Whether a link with a node is wanted; 0 or the code of a refusal."""
-        machine = self._node.metadata
+        machine = self._metadata
         if hello.cluster_version < machine.version:
             return codes.BEHIND
         if self._is_outdated(hello):
             # Before it drops what it has, others must have a majority without it.
-            goes_on = self._node.store.has_majority_without(hello.name)
+            goes_on = self._store.has_majority_without(hello.name)
             return codes.OUTDATED if goes_on else codes.OLDER
-        if not self._node.cluster.session:
+        if not self._cluster.session:
             return 0
         record = machine.nodes.get(hello.name)
         if record is not None:
@@ -119,7 +145,7 @@ class Membership:
                 return 0
             if hello.cluster_id == machine.cluster_id:
                 # It may have taken that one's place since, and even lead the tables by now.
-                certain = self._node.store.has_majority_without(hello.name)
+                certain = self._store.has_majority_without(hello.name)
                 return codes.NAME_TAKEN if certain else 0
             return codes.NAME_TAKEN
         if node_with(machine.nodes, hello.node_uid) is not None:
@@ -129,7 +155,7 @@ class Membership:
             return 0
         # With a majority, what is not in the tables here is about to be at most. Without, it may
         # have joined since, and even lead them by now.
-        certain = self._node.store.has_majority_without(hello.name)
+        certain = self._store.has_majority_without(hello.name)
         return codes.FORGOTTEN if certain else 0
 
     def _is_outdated(self, hello: PeerHello) -> bool:
@@ -140,7 +166,7 @@ class Membership:
         names that life, and its log ends before what the node said was durable then.
         """
         nonce, boot, round_number = b"", -1, 0
-        record = self._node.metadata.nodes.get(hello.name)
+        record = self._metadata.nodes.get(hello.name)
         if record is not None and record.uid == hello.node_uid:
             nonce, boot, round_number = record.nonce, record.boot, record.round
         pending = self._pending_ups.get(hello.name)
@@ -173,28 +199,27 @@ class Membership:
 
     def _mind_rounds(self, now: i64) -> None:
         """Say how far the log here is durable, and keep what nodes said that are down now."""
-        node = self._node
-        number = node.log.round_number
+        number = self._log.round_number
         if number != self._said_round and now - self._said_ms >= DURABLE_EVERY_MS:
             self._said_round = number
             self._said_ms = now
-            message = bytes([DURABLE]) + node.nonce + int(number).to_bytes(8, "little")
-            for name in node.metadata.nodes:
-                if name != node.settings.node_name:
-                    node.cluster.send(name, [message])
-        if not node.store.member().raft.can_propose():
+            message = bytes([DURABLE]) + self._nonce + int(number).to_bytes(8, "little")
+            for name in self._metadata.nodes:
+                if name != self._loop.settings.node_name:
+                    self._cluster.send(name, [message])
+        if not self._store.member().raft.can_propose():
             return
-        for name, record in node.metadata.nodes.items():
+        for name, record in self._metadata.nodes.items():
             heard = self._heard_round(name, record.nonce)
-            if heard > record.round and node.cluster.detector.suspected(name):
+            if heard > record.round and self._cluster.detector.suspected(name):
                 self._rounds.pop(name)
-                node.store.submit(commands.NodeSeen(name, record.nonce, heard), None)
+                self._store.submit(commands.NodeSeen(name, record.nonce, heard), None)
 
     # --- joining --------------------------------------------------------------------------------
 
     def joining(self) -> bool:
         """Whether this node waits to be taken in."""
-        return not self._node.metadata.nodes and not self._node.store.member().raft.members
+        return not self._metadata.nodes and not self._store.member().raft.members
 
     def linked(self, peer: str, hello: PeerHello) -> None:
         """The link to a node is up: it may not have heard how far the log here is durable."""
@@ -205,7 +230,7 @@ class Membership:
             if peer == self._contacts[0]:
                 self._ask()
         elif hello.cluster_id == NO_CLUSTER:
-            record = self._node.metadata.nodes.get(peer)
+            record = self._metadata.nodes.get(peer)
             if record is not None and record.uid != hello.former_uid:
                 self.added(peer, peer, hello.node_uid)
 
@@ -214,34 +239,33 @@ class Membership:
 
         The tables here may be too old to name it, and this node would not get newer ones without.
         """
-        node = self._node
-        machine = node.metadata
+        machine = self._metadata
         record = machine.nodes.get(peer)
         if not hello.host:
             return
         if record is not None:
             if record.host != hello.host or record.port != hello.port:
-                node.cluster.know(peer, hello.host, hello.port)
-                if node.cluster.session:
-                    node.store.submit(commands.NodeMoved(peer, hello.host, hello.port), None)
+                self._cluster.know(peer, hello.host, hello.port)
+                if self._cluster.session:
+                    self._store.submit(commands.NodeMoved(peer, hello.host, hello.port), None)
         elif hello.cluster_id != NO_CLUSTER:
             # One that was taken in, and has not heard so, belongs to whoever has a link to it.
-            own = machine.cluster_id or node.cluster_id or hello.cluster_id
+            own = machine.cluster_id or self.cluster_id or hello.cluster_id
             if hello.cluster_id == own:
-                node.cluster.know(peer, hello.host, hello.port)
+                self._cluster.know(peer, hello.host, hello.port)
 
     def _ask(self) -> None:
         """Ask to be taken in."""
         if self._asks >= JOIN_ASKS_MAX:
             self._ask_another()
-        settings = self._node.settings
+        settings = self._loop.settings
         self._asks += 1
         row = [
             settings.node_name,
-            self._node.uid,
+            self._node_uid,
             settings.cluster_host,
             settings.cluster_port,
-            int(self._node.store.member().hard_state.incarnation),
+            int(self._store.member().hard_state.incarnation),
             settings.former_uid,
         ]
         if not self._say(self._contacts[0], JOIN, row):
@@ -253,31 +277,31 @@ class Membership:
 
     def _moved(self) -> bool:
         """Whether the tables have another address for this node."""
-        settings = self._node.settings
-        own = self._node.metadata.nodes.get(settings.node_name)
+        settings = self._loop.settings
+        own = self._metadata.nodes.get(settings.node_name)
         return own is not None and (
             own.host != settings.cluster_host or own.port != settings.cluster_port
         )
 
     def _move(self) -> None:
         """Have the tables give this node its present address."""
-        settings = self._node.settings
+        settings = self._loop.settings
         moved = commands.NodeMoved(settings.node_name, settings.cluster_host, settings.cluster_port)
-        self._node.store.submit(moved, None)
+        self._store.submit(moved, None)
 
     def _label(self) -> None:
         """Have the tables say where this node is, if they say otherwise."""
-        settings = self._node.settings
-        machine = self._node.metadata
+        settings = self._loop.settings
+        machine = self._metadata
         own = machine.nodes.get(settings.node_name)
         labelled = commands.NodeLabelled(settings.node_name, settings.host_label, settings.zone)
         if own is None or machine.version < labelled.cluster_version():
             return
         if own.host_label != settings.host_label or own.zone != settings.zone:
-            self._node.store.submit(labelled, None)
+            self._store.submit(labelled, None)
 
     def _say(self, peer: str, kind: int, content: Any) -> bool:
-        return self._node.cluster.send(peer, [bytes([kind]), msgspec.msgpack.encode(content)])
+        return self._cluster.send(peer, [bytes([kind]), msgspec.msgpack.encode(content)])
 
     def received(self, peer: str, message: bytes) -> None:
         """A node says something about membership.
@@ -288,7 +312,7 @@ class Membership:
         kind = message[0]
         if kind == COMMAND:
             foreign_command(message[1:])
-            self._node.store.member().propose_plain(message[1:])
+            self._store.member().propose_plain(message[1:])
             return
         if kind == DURABLE:
             if len(message) != DURABLE_BYTES:
@@ -303,36 +327,35 @@ class Membership:
                 foreign_command(commands.encode(asked))
                 self._asked(peer, asked)
             elif kind == JOINED and isinstance(content, str):
-                self._node.log_warning(f"node {peer} does not take this node in: {content}")
+                self._loop.log_warning(f"node {peer} does not take this node in: {content}")
                 if peer in self._contacts and self._contacts[0] == peer:
                     self._ask_another()
             elif kind == JOINED:
-                if self.joining() and self._node.cluster_id in (b"", content[0]):
-                    self._node.joined(content[0])
+                if self.joining() and self.cluster_id in (b"", content[0]):
+                    self.cluster_id = content[0]
                     for name, host, port in content[1]:
-                        self._node.cluster.know(name, host, port)
+                        self._cluster.know(name, host, port)
         except (msgspec.DecodeError, ValueError, TypeError) as error:
             raise CorruptRecord("a frame of a node", 0, f"this is no message: {error}") from error
 
     def _asked(self, peer: str, command: commands.ReplaceNode) -> None:
-        node = self._node
-        if not node.cluster.session:
+        if not self._cluster.session:
             self._say(peer, JOINED, "the node asked is not up itself; ask again or ask another one")
             return
         try:
-            needed = check_node_that_joins(node.metadata, command)
+            needed = check_node_that_joins(self._metadata, command)
         except ClusterError as error:
             self._say(peer, JOINED, str(error))
             return
-        node.cluster.know(command.name, command.host, command.port)
+        self._cluster.know(command.name, command.host, command.port)
         if needed is None:
             self.added(peer, command.name, command.uid)
         else:
-            node.store.submit(needed, Joining(self, peer, command.name, command.uid))
+            self._store.submit(needed, Joining(self, peer, command.name, command.uid))
 
     def added(self, peer: str, name: str, uid: bytes) -> None:
         """A node was taken in, unless another one came first; tell it."""
-        machine = self._node.metadata
+        machine = self._metadata
         record = machine.nodes.get(name)
         if record is None or record.uid != uid:
             self._say(peer, JOINED, f"another node {name} is in the cluster")
@@ -361,25 +384,25 @@ class Membership:
         doubtful = Confirming(self)
         for _ in range(min(len(self._turns), TICK_GROUPS_MAX)):
             group_id = self._turns.popleft()
-            member = self._node.cluster.members.get(group_id)
+            member = self._cluster.members.get(group_id)
             if member is None or not member.raft.is_leader:
                 del self._unsettled[group_id]
                 self._confirmed.pop(group_id, None)
-            elif self._settled(member, self._node.placing.desired(group_id), doubtful):
+            elif self._settled(member, self._placing.desired(group_id), doubtful):
                 del self._unsettled[group_id]
             else:
                 self._turns.append(group_id)
         if doubtful.terms and not self._confirming:
             self._confirming = True
-            self._node.store.submit(commands.Barrier(), doubtful)
-        now = self._node.monotonic_ms()
+            self._store.submit(commands.Barrier(), doubtful)
+        now = self._loop.monotonic_ms()
         self._mind_rounds(now)
         if now - self._asked_ms >= JOIN_AGAIN_MS:
             self._asked_ms = now
             if self._contacts and self.joining():
                 self._ask()
-            elif self._node.cluster.session:
-                self._node.cluster.end_links_of_strangers()
+            elif self._cluster.session:
+                self._cluster.end_links_of_strangers()
                 if self._moved():
                     self._move()
                 self._label()
