@@ -141,7 +141,9 @@ class Node(Loop):
             self.placing,
             self.cluster,
         )
-        self.observers: Observers = Observers(self)
+        self.observers: Observers = Observers(
+            self, self.log, self.metadata, self.queues, self.policies, self.cluster
+        )
         self.queue_members: QueueMembers = QueueMembers(
             self, self.metadata, self.store, self.cluster, self.observers
         )

@@ -15,7 +15,12 @@ from warren.checksum import crc32
 from warren.errors import CorruptRecord
 from warren.ids import first_session, of_life
 from warren.limits import TICK_GROUPS_MAX
+from warren.log.log import Log
+from warren.metadata.machine import MetadataMachine
 from warren.metadata.tables import QueueRecord
+from warren.node.loop import Loop
+from warren.node.policies import QueuePolicies
+from warren.node.queues import LocalQueues
 from warren.queues.fifo.config import NOT_SET_UP
 from warren.queues.fifo.machine import Fifo
 from warren.queues.queue import Queue
@@ -27,7 +32,7 @@ from warren.replication.observer import Observer, ObserverHost
 from warren.replication.proposals import Proposals
 
 if TYPE_CHECKING:
-    from warren.node.node import Node
+    from warren.node.cluster.dispatch import Cluster
 
 REST_MS: Final = 60_000
 """An observer of a queue that nobody has used for so long rests."""
@@ -77,8 +82,21 @@ class LinkNews:
 class Observers(ObserverHost):
     """All of one node."""
 
-    def __init__(self, node: Node) -> None:
-        self._node: Node = node
+    def __init__(
+        self,
+        loop: Loop,
+        log: Log,
+        metadata: MetadataMachine,
+        queues: LocalQueues,
+        policies: QueuePolicies,
+        cluster: Cluster,
+    ) -> None:
+        self._loop: Loop = loop
+        self._log: Log = log
+        self._metadata: MetadataMachine = metadata
+        self._queues: LocalQueues = queues
+        self._policies: QueuePolicies = policies
+        self._cluster: Cluster = cluster
         self._observed: dict[int, Observed] = {}
         """By group."""
         self._arriving: dict[int, Arriving] = {}
@@ -102,12 +120,13 @@ class Observers(ObserverHost):
 
     def begin(self, record: QueueRecord) -> QuorumQueue:
         """A queue that this node's clients begin to use; nothing is heard of it yet."""
-        node = self._node
-        proposals = Proposals(first_session(node.cluster.newest), node.cluster.load())
-        observer = Observer(self, record.group_id, NO_MACHINE, proposals, node.log.cache)
-        limit = node.policies.delivery_limit(record.vhost, record.name, record.kind)
+        proposals = Proposals(first_session(self._cluster.newest), self._cluster.load())
+        observer = Observer(self, record.group_id, NO_MACHINE, proposals, self._log.cache)
+        limit = self._policies.delivery_limit(record.vhost, record.name, record.kind)
         fifo = Fifo(NOT_SET_UP, False)
-        queue = QuorumQueue(node, record.vhost, record.name, observer, record.group_id, fifo, limit)
+        queue = QuorumQueue(
+            self._loop, record.vhost, record.name, observer, record.group_id, fifo, limit
+        )
         queue.auto_delete = record.auto_delete
         self._add(record, queue, observer)
         return queue
@@ -117,18 +136,17 @@ class Observers(ObserverHost):
 
         Nothing is kept of quorum queues that other nodes hold until then.
         """
-        node = self._node
-        record = node.metadata.queue(vhost, name)
-        if record is None or not node.queues.is_elsewhere(record):
+        record = self._metadata.queue(vhost, name)
+        if record is None or not self._queues.is_elsewhere(record):
             return None
         queue = self.begin(record)
-        node.queues.vhosts[vhost].queues[name] = queue
+        self._queues.vhosts[vhost].queues[name] = queue
         return queue
 
     def listen(self, record: QueueRecord) -> None:
         """Hear of a quorum queue that other nodes hold, for an operator who asks."""
-        if self._node.queues.is_elsewhere(record):
-            if record.name not in self._node.queues.vhosts[record.vhost].queues:
+        if self._queues.is_elsewhere(record):
+            if record.name not in self._queues.vhosts[record.vhost].queues:
                 self.use(record.vhost, record.name)
             observer = self.observer(record.group_id)
             if observer is not None:
@@ -138,8 +156,8 @@ class Observers(ObserverHost):
         """A queue that this node has held, with what its member had submitted."""
         if proposals.session == 0:
             # A start found the copy, and this life had no session when that was begun.
-            proposals.renew(first_session(self._node.cluster.newest))
-        observer = Observer(self, record.group_id, queue, proposals, self._node.log.cache)
+            proposals.renew(first_session(self._cluster.newest))
+        observer = Observer(self, record.group_id, queue, proposals, self._log.cache)
         queue.messages = observer
         self._add(record, queue, observer)
         return observer
@@ -175,7 +193,7 @@ class Observers(ObserverHost):
                     if observer.catch_up(member.log, member.applied_index):
                         self.arrived(group_id)
             except CorruptRecord as error:
-                self._node.log_warning(f"what was fed of group {group_id} is dropped: {error}")
+                self._loop.log_warning(f"what was fed of group {group_id} is dropped: {error}")
                 self.arrived(group_id)
 
     def arrived(self, group_id: i64) -> None:
@@ -187,10 +205,9 @@ class Observers(ObserverHost):
         observed = self._observed.pop(int(group_id), None)
         if arriving is None or observed is None:
             return
-        node = self._node
         member, observer, queue = arriving.member, observed.observer, observed.queue
         record = observed.record
-        node.queues.logged[int(group_id)] = queue
+        self._queues.logged[int(group_id)] = queue
         queue.messages = member.log
         queue.group = member
         if observer.applied_index != member.applied_index:
@@ -199,7 +216,7 @@ class Observers(ObserverHost):
         arriving.queue.close()
         # Policies may have changed, and only members hear of that.
         queue.set_delivery_limit(
-            node.policies.delivery_limit(record.vhost, record.name, record.kind)
+            self._policies.delivery_limit(record.vhost, record.name, record.kind)
         )
         observer.leave()
 
@@ -219,20 +236,20 @@ class Observers(ObserverHost):
 
     def monotonic_ms(self) -> int:
         """The node's."""
-        return self._node.monotonic_ms()
+        return self._loop.monotonic_ms()
 
     def send(self, node: str, message: list[bytes]) -> bool:
         """Send to another node."""
-        return self._node.cluster.send(node, message)
+        return self._cluster.send(node, message)
 
     def backlog_bytes(self, node: str) -> int:
         """What was sent to another node and has not left this one."""
-        return self._node.cluster.backlog_bytes(node)
+        return self._cluster.backlog_bytes(node)
 
     def new_number(self) -> i64:
         """A number that no observer of this node had before."""
         self._last_number += 1
-        return of_life(self._node.cluster.session, self._last_number)
+        return of_life(self._cluster.session, self._last_number)
 
     def holders(self, group_id: i64) -> list[str]:
         """The members' nodes, those in this node's zone before others.
@@ -242,17 +259,17 @@ class Observers(ObserverHost):
         found = self._observed.get(int(group_id))
         if found is None:
             return []
-        own = self._node.settings.node_name
-        suspected = self._node.cluster.detector.suspected
+        own = self._loop.settings.node_name
+        suspected = self._cluster.detector.suspected
         names = [row.node for row in found.record.members if row.node != own]
         running = [name for name in names if not suspected(name)]
         names = sorted(running or names)
         if names:
             at = crc32(f"{own} {group_id}".encode()) % len(names)
             names = names[at:] + names[:at]
-        zone = self._node.settings.zone
+        zone = self._loop.settings.zone
         if zone:
-            nodes = self._node.metadata.nodes
+            nodes = self._metadata.nodes
             near = [name for name in names if name in nodes and nodes[name].zone == zone]
             names = near + [name for name in names if name not in near]
         return names
@@ -262,12 +279,12 @@ class Observers(ObserverHost):
         group_id = int(observer.group_id)
         found = self._observed.get(group_id)
         if found is not None:
-            found.used_ms = self._node.monotonic_ms()
+            found.used_ms = self._loop.monotonic_ms()
         self._minded.append(group_id)
 
     def session_closed(self, observer: Observer) -> i64:
         """This node goes on in a group with another session."""
-        return self._node.cluster.next_session(observer.proposals)
+        return self._cluster.next_session(observer.proposals)
 
     # --- for the node ---------------------------------------------------------------------------
 
@@ -290,8 +307,8 @@ class Observers(ObserverHost):
     def _tell_all(self, peer: str, linked: bool) -> None:
         if self._minded:
             self._news.append(LinkNews(array("q", self._minded), peer, linked))
-            self._node.needs_turn = True
-            self._node.cluster.tell_observers()
+            self._loop.needs_turn = True
+            self._cluster.tell_observers()
 
     def has_news(self) -> bool:
         """Whether some are to be told of a link."""
@@ -313,14 +330,14 @@ class Observers(ObserverHost):
             else:
                 found.observer.lost(news.peer)
         if self._news:
-            self._node.needs_turn = True
+            self._loop.needs_turn = True
         return room
 
     def session_begun(self) -> None:
         """This life of the node has got its session: what operators had it listen to gets one."""
         for found in self._observed.values():
             if found.observer.proposals.session == 0:
-                found.observer.proposals.renew(first_session(self._node.cluster.newest))
+                found.observer.proposals.renew(first_session(self._cluster.newest))
 
     def tick(self, now_ms: i64) -> None:
         """Time has passed: let some observers mind theirs."""
