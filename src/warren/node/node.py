@@ -147,7 +147,16 @@ class Node(Loop):
         self.queue_members: QueueMembers = QueueMembers(
             self, self.metadata, self.store, self.cluster, self.observers
         )
-        self.reconciler: Reconciler = Reconciler(self)
+        self.reconciler: Reconciler = Reconciler(
+            self,
+            random,
+            self.metadata,
+            self.store,
+            self.queues,
+            self.placing,
+            self.cluster,
+            self.queue_members,
+        )
         self.repairs: Repairs = Repairs(
             self,
             self.log,

@@ -17,13 +17,20 @@ from typing import TYPE_CHECKING, Final, final
 from mypy_extensions import i64
 
 from warren.limits import TICK_GROUPS_MAX
+from warren.metadata.machine import MetadataMachine
 from warren.metadata.member_checks import add_member, voters
 from warren.metadata.placement import target_size
 from warren.metadata.spread import Spread
 from warren.metadata.tables import QueueRecord
+from warren.node.loop import Loop
+from warren.node.placing import Placing
+from warren.node.queues import LocalQueues
+from warren.node.store import MetadataStore
+from warren.ports import Random
 
 if TYPE_CHECKING:
-    from warren.node.node import Node
+    from warren.node.cluster.dispatch import Cluster
+    from warren.node.cluster.queue_members import QueueMembers
 
 LOT_BYTES: Final = 4
 
@@ -32,8 +39,25 @@ LOT_BYTES: Final = 4
 class Reconciler:
     """See the module's head."""
 
-    def __init__(self, node: Node) -> None:
-        self._node: Node = node
+    def __init__(
+        self,
+        loop: Loop,
+        random: Random,
+        metadata: MetadataMachine,
+        store: MetadataStore,
+        queues: LocalQueues,
+        placing: Placing,
+        cluster: Cluster,
+        queue_members: QueueMembers,
+    ) -> None:
+        self._loop: Loop = loop
+        self._random: Random = random
+        self._metadata: MetadataMachine = metadata
+        self._store: MetadataStore = store
+        self._queues: LocalQueues = queues
+        self._placing: Placing = placing
+        self._cluster: Cluster = cluster
+        self._queue_members: QueueMembers = queue_members
         self._nodes: list[str] = []
         self._due_ms: i64 = -1
         self._to_look_at: array[int] = array("q")
@@ -42,12 +66,12 @@ class Reconciler:
         """How many of them it has come to."""
         self._under_way = False
         """Whether this round has met a queue for which something is being done."""
-        if node.settings.reconciles:
-            self._due_ms = node.monotonic_ms() + node.settings.reconcile_interval_ms
+        if self._loop.settings.reconciles:
+            self._due_ms = self._loop.monotonic_ms() + self._loop.settings.reconcile_interval_ms
 
     def nodes_changed(self) -> None:
         """The tables were changed: a trigger, if nodes came or went (CMR-03)."""
-        names = list(self._node.metadata.nodes)
+        names = list(self._metadata.nodes)
         if names != self._nodes:
             self._nodes = names
             self.trigger()
@@ -57,21 +81,21 @@ class Reconciler:
 
         What a node being down changes does not count (CMR-04). Triggers do not put each other off.
         """
-        soon = self._node.monotonic_ms() + self._node.settings.reconcile_trigger_ms
+        soon = self._loop.monotonic_ms() + self._loop.settings.reconcile_trigger_ms
         if self._due_ms > soon:
             self._due_ms = soon
 
     def tick(self, now_ms: i64) -> None:
         """Time has passed."""
-        settings = self._node.settings
+        settings = self._loop.settings
         if self._at < len(self._to_look_at):
             self._look_at_some()
             if self._at == len(self._to_look_at) and self._under_way:
                 self._due_ms = min(self._due_ms, now_ms + settings.reconcile_trigger_ms)
         elif 0 <= self._due_ms <= now_ms:
-            self._under_way = not self._node.store.member().raft.leader
+            self._under_way = not self._store.member().raft.leader
             if not self._under_way:
-                self._to_look_at = array("q", self._node.cluster.members)
+                self._to_look_at = array("q", self._cluster.members)
                 self._at = 0
                 self._look_at_some()
             self._due_ms = now_ms + (
@@ -84,35 +108,34 @@ class Reconciler:
         while self._at < end:
             group_id = self._to_look_at[self._at]
             self._at += 1
-            member = self._node.cluster.members.get(group_id)
+            member = self._cluster.members.get(group_id)
             if member is not None and member.raft.is_leader:
-                queue = self._node.queues.record_of(group_id)
+                queue = self._queues.record_of(group_id)
                 if queue is not None and self._grow(queue):
                     self._under_way = True
 
     def _grow(self, queue: QueueRecord) -> bool:
         """Give a queue one more member if it has too few; whether one is on its way (CMR-02)."""
-        node = self._node
         voting = voters(queue)
-        tables = node.metadata.vhosts[queue.vhost]
-        target = target_size(tables, queue, node.settings.reconcile_target)
+        tables = self._metadata.vhosts[queue.vhost]
+        target = target_size(tables, queue, self._loop.settings.reconcile_target)
         if len(voting) >= target:
             return False
-        if not node.queue_members.settled(queue):
+        if not self._queue_members.settled(queue):
             return True
-        running = node.queue_members.running()
+        running = self._cluster.running()
         free = [name for name in running if name not in voting]
         stays_odd = len(voting) % 2 == 0 or len(free) > 1
         if not free or not stays_odd or any(name not in running for name in voting):
             return False
-        lot = int.from_bytes(node.random.bytes(LOT_BYTES), "little")
-        best = Spread(node.metadata.nodes, voting).best(free)
+        lot = int.from_bytes(self._random.bytes(LOT_BYTES), "little")
+        best = Spread(self._metadata.nodes, voting).best(free)
         chosen = best[lot % len(best)]
-        command = add_member(queue, chosen, node.placing.new_group())
+        command = add_member(queue, chosen, self._placing.new_group())
         assert command is not None, "a free node has no member"
-        node.log_warning(
+        self._loop.log_warning(
             f"queue '{queue.name}' in vhost '{queue.vhost}' has {len(voting)} of {target} members "
             f"and gets one on node {chosen}"
         )
-        node.store.submit(command, None)
+        self._store.submit(command, None)
         return True
