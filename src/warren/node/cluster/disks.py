@@ -29,12 +29,15 @@ from warren.limits import (
     HAND_OVER_PAUSE_MS_MAX,
     TICK_GROUPS_MAX,
 )
+from warren.log.log import Log
+from warren.metadata.machine import MetadataMachine
+from warren.node.loop import Loop
 from warren.protocols.broker import ALARM_DISK, ALARM_MEMORY
 from warren.raft.raft import Raft
 from warren.replication.kinds import PING
 
 if TYPE_CHECKING:
-    from warren.node.node import Node
+    from warren.node.cluster.dispatch import Cluster
     from warren.replication.member import Member
 
 PING_BYTES: Final = 9
@@ -130,9 +133,12 @@ class DiskWatch:
 class Disks:
     """This node's disk, and what is known of the others'."""
 
-    def __init__(self, node: Node) -> None:
-        self._node: Node = node
-        self._watch: DiskWatch = DiskWatch(node.settings.log.waiting_bytes_max)
+    def __init__(self, loop: Loop, log: Log, metadata: MetadataMachine, cluster: Cluster) -> None:
+        self._loop: Loop = loop
+        self._log: Log = log
+        self._metadata: MetadataMachine = metadata
+        self._cluster: Cluster = cluster
+        self._watch: DiskWatch = DiskWatch(loop.settings.log.waiting_bytes_max)
         self._flags: dict[str, int] = {}
         """What the other nodes said last."""
         self._to_move: deque[Member] = deque()
@@ -144,18 +150,17 @@ class Disks:
 
     def crowded(self) -> bool:
         """Whether `look` is due before the next tick."""
-        return self._watch.crowded(self._node.log.waiting_bytes)
+        return self._watch.crowded(self._log.waiting_bytes)
 
     def look(self) -> None:
         """Judge this node's disk, and do what follows."""
-        node = self._node
         watch = self._watch
         slow = watch.slow
-        now = node.monotonic_ms()
-        if watch.look(node.log.waiting_bytes, node.log.stalled_ms, now):
-            cluster = node.cluster
-            relieved = node.disk_behind and not watch.behind
-            node.disk_behind = watch.behind
+        now = self._loop.monotonic_ms()
+        if watch.look(self._log.waiting_bytes, self._log.stalled_ms, now):
+            cluster = self._cluster
+            relieved = self._loop.disk_behind and not watch.behind
+            self._loop.disk_behind = watch.behind
             cluster.disk_behind = watch.behind
             if watch.slow != slow:
                 self._say()
@@ -166,28 +171,28 @@ class Disks:
                 cluster.transfers.go_on()
                 for member in list(cluster.members.values()):
                     member.client_sessions.ask_declined(member)
-                node.needs_turn = True
+                self._loop.needs_turn = True
 
     def _say(self) -> None:
-        log = self._node.log
+        log = self._log
         if self._watch.slow:
-            self._node.log_warning(
+            self._loop.log_warning(
                 f"the disk is behind: {log.waiting_bytes} bytes wait for it, and the write under "
                 f"way takes {log.stalled_ms} ms; publishers wait, and other nodes lead if they can"
             )
         else:
-            self._node.log_warning("the disk keeps up again")
+            self._loop.log_warning("the disk keeps up again")
 
     def flags(self) -> bytes:
         """What a ping says of this node."""
-        return bytes([(self._node.own_alarms() & ALARMS) | self._watch.flags()])
+        return bytes([(self._loop.own_alarms() & ALARMS) | self._watch.flags()])
 
     def tell(self) -> None:
         """Tell the other nodes at once what has changed."""
         number = bytes(PING_BYTES - 1)
-        for name in self._node.metadata.nodes:
-            if name != self._node.cluster.name:
-                self._node.cluster.send(name, [bytes([PING]) + number + self.flags()])
+        for name in self._metadata.nodes:
+            if name != self._cluster.name:
+                self._cluster.send(name, [bytes([PING]) + number + self.flags()])
 
     def hand_over(self) -> None:
         """Give the lead of groups away while the disk is slow; to be called at each tick."""
@@ -196,7 +201,7 @@ class Disks:
             to_move.clear()
             self._offers.clear()
             return
-        cluster = self._node.cluster
+        cluster = self._cluster
         now = cluster.monotonic_ms()
         if not to_move:
             to_move.extend(cluster.members.values())
@@ -218,13 +223,12 @@ class Disks:
         if offers.due_ms > now:
             return
         if offers.fails():
-            queue = self._node.queues.logged.get(group_id)
-            self._node.log_warning(
-                f"{'the tables' if queue is None else queue} cannot be led by "
+            self._loop.log_warning(
+                f"{member.machine} cannot be led by "
                 f"{' or '.join(heirs)} for now; that is tried again, ever more rarely"
             )
         member.raft.transfer(offers.next(member.group_id, now), now)
-        self._node.cluster.stirred(member)
+        self._cluster.stirred(member)
 
     def _heirs(self, raft: Raft) -> list[str]:
         """Who may lead in this node's place; nobody if the others could not commit alone."""
@@ -242,7 +246,7 @@ class Disks:
     def fit(self, name: str) -> bool:
         """Whether another node is there and its disk prompt."""
         prompt = self._flags.get(name, 0) & (BEHIND | SLOW) == 0
-        return prompt and self._node.cluster.detector.is_up(name)
+        return prompt and self._cluster.detector.is_up(name)
 
     def alarms(self) -> i64:
         """The alarms of all other nodes."""
@@ -260,12 +264,12 @@ class Disks:
         raft.abstain(self._watch.slow)
         for name, flags in self._flags.items():
             if flags & BEHIND:
-                raft.peer_behind(name, True, self._node.monotonic_ms())
+                raft.peer_behind(name, True, self._loop.monotonic_ms())
 
     def heard(self, peer: str, message: bytes) -> None:
         """A ping came; one of an older version says nothing of its node."""
         flags: i64 = message[PING_BYTES] if len(message) > PING_BYTES else 0
-        if peer in self._node.metadata.nodes:
+        if peer in self._metadata.nodes:
             self._note(peer, flags)
 
     def gone(self, peer: str) -> None:
@@ -273,7 +277,6 @@ class Disks:
         self._note(peer, 0)
 
     def _note(self, peer: str, flags: i64) -> None:
-        node = self._node
         before: i64 = self._flags.get(peer, 0)
         if flags == before:
             return
@@ -282,12 +285,12 @@ class Disks:
         else:
             del self._flags[peer]
         if (flags ^ before) & ALARMS:
-            node.alarms_changed()
+            self._loop.alarms_changed()
         if (flags ^ before) & SLOW:
-            node.log_warning(
+            self._loop.log_warning(
                 f"the disk of node {peer} is behind"
                 if flags & SLOW
                 else f"the disk of node {peer} keeps up again"
             )
         if (flags ^ before) & BEHIND:
-            node.cluster.tell_behind(peer, flags & BEHIND != 0)
+            self._cluster.tell_behind(peer, flags & BEHIND != 0)

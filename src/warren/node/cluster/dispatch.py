@@ -117,7 +117,7 @@ class Cluster(MemberHost):
         self.peers: Peers = peers
         self.detector: Detector = Detector(DetectorOptions(), node.monotonic_ms())
         self.transfers: Transfers = Transfers(self)
-        self.disks: Disks = Disks(node)
+        self.disks: Disks = Disks(node, node.log, node.metadata, self)
         self._throttle: Throttle = Throttle(node.monotonic_ms())
         self._node: Node = node
         self._options: Options = options
