@@ -130,7 +130,7 @@ class Node(Loop):
         )
         self.removals: QueueRemovals = QueueRemovals(self.metadata, self.store)
         self.policies: QueuePolicies = QueuePolicies(self, self.metadata)
-        self.remotes: Remotes = Remotes(self)
+        self.remotes: Remotes = Remotes(self, self.metadata, self.queues, self.cluster)
         self.membership: Membership = Membership(
             self,
             self.log,

@@ -21,6 +21,9 @@ from mypy_extensions import i64
 from warren.errors import CorruptRecord
 from warren.ids import of_life
 from warren.log.batch import KIND_MESSAGES, Batch
+from warren.metadata.machine import MetadataMachine
+from warren.node.loop import Loop
+from warren.node.queues import LocalQueues
 from warren.node.remote import frames as line_frames
 from warren.node.remote.serving import EARLY_MS, Served, ServedQueue
 from warren.protocols.broker import ALARM_DISK
@@ -32,7 +35,7 @@ from warren.replication import frames, kinds
 from warren.replication.feeding import BACKLOG_BYTES
 
 if TYPE_CHECKING:
-    from warren.node.node import Node
+    from warren.node.cluster.dispatch import Cluster
 
 FOR_QUEUES_NODE: Final = (
     kinds.OPEN,
@@ -69,7 +72,7 @@ class Front(Line):
         self._remotes: Remotes = remotes
         self._used: bool = used
         """Whether there is ever to be a line."""
-        self._missed_ms: i64 = remotes.node.monotonic_ms()
+        self._missed_ms: i64 = remotes.loop.monotonic_ms()
         """When there was none first, while the other node is up."""
         self._waiting: dict[int, ProxyQueue] = {}
         """Queues that keep what they have to send, by group."""
@@ -83,38 +86,38 @@ class Front(Line):
     def open(self) -> None:
         """Have a line, if that can be."""
         remotes = self._remotes
-        node = remotes.node
-        now: i64 = node.monotonic_ms()
+        cluster = remotes.cluster
+        now: i64 = remotes.loop.monotonic_ms()
         if self._dropped:
             self._warn(now)
         if self._holed:
             self.close()
         if self._waiting:
             self._go_on()
-        if not node.cluster.session or node.cluster.detector.suspected(self.owner):
+        if not cluster.session or cluster.detector.suspected(self.owner):
             self._missed_ms = now
         if self.number or (self._opening and now - self._asked_ms < OPEN_AGAIN_MS):
             return
-        if node.cluster.session and not node.cluster.detector.suspected(self.owner):
+        if cluster.session and not cluster.detector.suspected(self.owner):
             number = remotes.new_number()
             opening = line_frames.line_head(kinds.OPEN, 0, number).getvalue()
-            if node.cluster.send(self.owner, [opening]):
+            if cluster.send(self.owner, [opening]):
                 self._opening = number
                 self._asked_ms = now
 
     def coming(self) -> bool:
         """Whether the other node is up, and the line has not been missing for long."""
-        node = self._remotes.node
+        cluster = self._remotes.cluster
         return (
             self._used
             and not self._remotes.stopping
-            and not node.cluster.detector.suspected(self.owner)
-            and node.monotonic_ms() - self._missed_ms < COMING_MS
+            and not cluster.detector.suspected(self.owner)
+            and self._remotes.loop.monotonic_ms() - self._missed_ms < COMING_MS
         )
 
     def clogged(self) -> bool:
         """Whether too much is queued for the other node."""
-        return self._remotes.node.cluster.peers.backlog_bytes(self.owner) > BACKLOG_BYTES
+        return self._remotes.cluster.peers.backlog_bytes(self.owner) > BACKLOG_BYTES
 
     def go_on_later(self, queue: ProxyQueue) -> None:
         """Let a queue try again with the next tick, or as soon as there is a line."""
@@ -126,7 +129,7 @@ class Front(Line):
         if self.number == 0:
             if not self.coming():
                 self._waiting = {}
-                self._remotes.node.needs_turn = True
+                self._remotes.loop.needs_turn = True
                 for queue in waiting.values():
                     queue.give_up()
             return
@@ -142,7 +145,7 @@ class Front(Line):
         self._holed = False
         number = self.number
         if number:
-            self._missed_ms = self._remotes.node.monotonic_ms()
+            self._missed_ms = self._remotes.loop.monotonic_ms()
             self._waiting = {}
             self.number = 0
             # Where it is not the link that broke, the queues' node may not know.
@@ -272,18 +275,18 @@ class Front(Line):
 
     def _send(self, message: list[bytes]) -> None:
         # Without a link the line is about to be told that it is gone.
-        if not self._remotes.node.cluster.send(self.owner, message):
+        if not self._remotes.cluster.send(self.owner, message):
             self._holed = self.number > 0
 
     def dropped(self, count: i64) -> None:
         """Messages without confirms are lost; told of now and then."""
         self._dropped += count
-        self._warn(self._remotes.node.monotonic_ms())
+        self._warn(self._remotes.loop.monotonic_ms())
 
     def _warn(self, now: i64) -> None:
         if now - self._warned_ms >= WARN_MS:
             self._warned_ms = now
-            self._remotes.node.log_warning(
+            self._remotes.loop.log_warning(
                 f"{self._dropped} messages without confirms for queues of node {self.owner} "
                 "are dropped: it is down or inaccessible"
             )
@@ -321,11 +324,17 @@ class Remotes:
         owned: The classic queues of this node, by group.
         halted: Groups of those that cannot be used, since their log is damaged.
         gone: Groups of those that were deleted, so that what comes for them late is no riddle.
+        loop, cluster: Of the node, for its lines.
         stopping: Whether this node serves nobody any more.
     """
 
-    def __init__(self, node: Node) -> None:
-        self.node: Node = node
+    def __init__(
+        self, loop: Loop, metadata: MetadataMachine, queues: LocalQueues, cluster: Cluster
+    ) -> None:
+        self.loop: Loop = loop
+        self.cluster: Cluster = cluster
+        self._metadata: MetadataMachine = metadata
+        self._queues: LocalQueues = queues
         self.owned: dict[int, Queue] = {}
         self.halted: dict[int, None] = {}
         self.gone: dict[int, i64] = {}
@@ -339,12 +348,12 @@ class Remotes:
     def new_number(self) -> i64:
         """A line's."""
         self._last_number += 1
-        return of_life(self.node.cluster.session, self._last_number)
+        return of_life(self.cluster.session, self._last_number)
 
     def new_consumer(self) -> i64:
         """A consumer's."""
         self._last_consumer += 1
-        return of_life(self.node.cluster.session, self._last_consumer)
+        return of_life(self.cluster.session, self._last_consumer)
 
     def line(self, owner: str) -> Front:
         """The line to a node."""
@@ -390,13 +399,13 @@ class Remotes:
         if halted:
             del self.halted[group_id]
         if halted or self.owned.pop(group_id, None) is not None:
-            self.gone[group_id] = self.node.monotonic_ms() + 6 * EARLY_MS
+            self.gone[group_id] = self.loop.monotonic_ms() + 6 * EARLY_MS
             for served in self._served.values():
                 served.stopped(group_id)
 
     def refuses(self, group_id: i64) -> bool:
         """Whether the disk is full and a queue's messages would go there."""
-        return self.node.alarms() & ALARM_DISK != 0 and group_id in self.node.queues.logged
+        return self.loop.alarms() & ALARM_DISK != 0 and group_id in self._queues.logged
 
     # Links.
 
@@ -413,7 +422,7 @@ class Remotes:
 
     def broken(self, peer: str) -> None:
         """A link with a node broke, or the node is down."""
-        self.node.needs_turn = True
+        self.loop.needs_turn = True
         served = self._serving(peer)
         if served.is_open:
             # Where it is not the link that broke, the front may not know.
@@ -427,7 +436,7 @@ class Remotes:
             CorruptRecord: It cannot be understood.
         """
         frames.need(frame, line_frames.LINE_BYTES)
-        self.node.needs_turn = True
+        self.loop.needs_turn = True
         kind: i64 = frame[0]
         if kind in FOR_QUEUES_NODE:
             self._serving(peer).received(frame, kind)
@@ -457,9 +466,9 @@ class Remotes:
 
     def tick(self) -> None:
         """Open lines that are missing; called every 50 ms or so."""
-        now = self.node.monotonic_ms()
-        own = self.node.cluster.name
-        for name in self.node.metadata.nodes:
+        now = self.loop.monotonic_ms()
+        own = self.cluster.name
+        for name in self._metadata.nodes:
             if name != own:
                 self.line(name).open()
         for line in self._served.values():

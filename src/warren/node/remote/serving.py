@@ -70,9 +70,9 @@ class Served:
         if number <= self._newest or self.remotes.stopping:
             return
         self.close()
-        node = self.remotes.node
+        cluster = self.remotes.cluster
         opened = line_frames.line_head(kinds.OPENED, 0, number).getvalue()
-        if node.cluster.session and node.cluster.send(self.front, [opened]):
+        if cluster.session and cluster.send(self.front, [opened]):
             self.number = number
             self._newest = number
             self.is_open = True
@@ -98,7 +98,7 @@ class Served:
 
     def _say_closed(self, group_id: i64, number: i64) -> None:
         closed = line_frames.line_head(kinds.CLOSED, group_id, number).getvalue()
-        self.remotes.node.cluster.send(self.front, [closed])
+        self.remotes.cluster.send(self.front, [closed])
 
     def received(self, frame: bytes, kind: i64) -> None:
         """The front says something.
@@ -127,7 +127,7 @@ class Served:
                     # Nobody else tells the front, and its clients wait.
                     self._say_closed(group_id, self.number)
                 elif group_id not in self.remotes.gone:
-                    until = self.remotes.node.monotonic_ms() + EARLY_MS
+                    until = self.remotes.loop.monotonic_ms() + EARLY_MS
                     # The frame that makes it too much may be a large one, and is kept.
                     many = self._early.size_bytes > BYTES_MAX or self._early.count >= FRAMES_MAX
                     self._early.keep(group_id, EarlyFrame(self.front, frame, until))
@@ -158,7 +158,7 @@ class Served:
     def send(self, message: list[bytes]) -> None:
         """Send to the front."""
         # Without a link the line is about to be told that it is gone.
-        self.remotes.node.cluster.send(self.front, message)
+        self.remotes.cluster.send(self.front, message)
 
     def go_on(self) -> None:
         """Let links that wait for the way to be free try again."""
@@ -171,7 +171,7 @@ class Served:
 
     def clogged(self) -> bool:
         """Whether too much is queued for the front's node."""
-        return self.remotes.node.cluster.peers.backlog_bytes(self.front) > BACKLOG_BYTES
+        return self.remotes.cluster.peers.backlog_bytes(self.front) > BACKLOG_BYTES
 
 
 @final
@@ -221,7 +221,7 @@ class ServedQueue(Publisher, FlowControlled):
         sequence = line_frames.number_at(frame, 0)
         if sequence != self._sequence + 1:
             # A link brings everything or breaks, so this is not a matter of chance.
-            self.line.remotes.node.log_warning(
+            self.line.remotes.loop.log_warning(
                 f"node {self.line.front} sent {self.queue} {sequence} behind {self._sequence}"
             )
             self.line.fail()
