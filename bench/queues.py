@@ -242,7 +242,7 @@ class Station:
             self.links,
         )
         self.garbage = Garbage(self.node)
-        self.listener = ClusterListener(self.node)
+        self.listener = ClusterListener(self.node.cluster)
         self.meter.step("recover", self.node.recover)
         self.alive = True
         if settings.join and self.boot == 1:

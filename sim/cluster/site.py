@@ -307,7 +307,7 @@ class Site:
             self._warned,
             self.peers,
         )
-        self.peers.listener = ClusterListener(node)
+        self.peers.listener = ClusterListener(node.cluster)
         node.membership.cluster_id = self.cluster_id
         self.node = node
         try:

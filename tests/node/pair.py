@@ -82,7 +82,7 @@ class Station:
             MemoryPeers(self),
         )
         self.node.membership.cluster_id = b"" if self.former_uid else self.cluster_id
-        self.listener = ClusterListener(self.node)
+        self.listener = ClusterListener(self.node.cluster)
         self.alive = True
         self.node.recover()
         if settings.join:

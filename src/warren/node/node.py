@@ -33,7 +33,7 @@ from warren.log.log import Log
 from warren.log.runlist import LiveRuns
 from warren.metadata.machine import MetadataMachine
 from warren.node.announcing import Announcer
-from warren.node.cluster.dispatch import Cluster, NoPeers
+from warren.node.cluster.dispatch import Cluster, NoPeers, Parts
 from warren.node.cluster.membership import Membership
 from warren.node.cluster.observers import Observers
 from warren.node.cluster.queue_members import QueueMembers
@@ -93,7 +93,7 @@ class Node(Loop):
         peers: Peers | None = None,
     ) -> None:
         self.settings = settings
-        self.needs_turn: bool = False
+        self.needs_turn = False
         self.turn_planned: bool = False
         self.lingering: bool = False
         self.failure: BaseException | None = None
@@ -117,7 +117,12 @@ class Node(Loop):
         self.metadata: MetadataMachine = MetadataMachine()
         self.queues: LocalQueues = LocalQueues(self.metadata, settings.node_name)
         self.cluster: Cluster = Cluster(
-            self, settings.node_name, NoPeers() if peers is None else peers, Options()
+            self,
+            random,
+            self.log,
+            self.metadata,
+            NoPeers() if peers is None else peers,
+            Options(),
         )
         self.store: MetadataStore = MetadataStore(
             self, self.log, random, self.metadata, self.cluster
@@ -202,6 +207,20 @@ class Node(Loop):
             random,
             settings.node_name,
             settings.max_message_bytes,
+        )
+        self.cluster.wire(
+            Parts(
+                self.queues,
+                self.copies,
+                self.observers,
+                self.repairs,
+                self.remotes,
+                self.removals,
+                self.announcer,
+                self.membership,
+                self.queue_members,
+                self.reconciler,
+            )
         )
         self.queue_members.wire(self.copies, self.repairs)
         self.repairs.wire(self.hosting)

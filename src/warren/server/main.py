@@ -83,7 +83,7 @@ class NodeLinks(PeerListener):
     def __init__(self, server: Server) -> None:
         self._server = server
         self._guarded = server.guarded
-        self._cluster = ClusterListener(server.node)
+        self._cluster = ClusterListener(server.node.cluster)
 
     def judge(self, hello: PeerHello) -> int:
         """Whether a link is wanted."""

@@ -12,13 +12,16 @@ from warren.errors import CorruptRecord
 from warren.ids import life_of_session
 from warren.limits import TICK_GROUPS_MAX, TURN_ELECTIONS_MAX, TURN_MEMBERS_MAX
 from warren.log.group import GroupLog
+from warren.log.log import Log
+from warren.metadata.machine import MetadataMachine
 from warren.node.beginnings import Beginning
 from warren.node.cluster.detector import Detector, DetectorOptions, PeerChange
 from warren.node.cluster.disks import BEHIND, PING_BYTES, Disks
 from warren.node.cluster.transfer import Transfers
 from warren.node.early import EarlyFrame, EarlyFrames
+from warren.node.loop import Loop
 from warren.node.store import METADATA_GROUP
-from warren.ports import PeerHello, PeerListener, Peers
+from warren.ports import PeerHello, PeerListener, Peers, Random
 from warren.protocols.peer import refusal
 from warren.raft.effects import AcceptSnapshot, SendSnapshot
 from warren.raft.state import Options
@@ -31,7 +34,16 @@ from warren.replication.recovered import Recovered
 from warren.replication.throttle import Throttle
 
 if TYPE_CHECKING:
-    from warren.node.node import Node
+    from warren.node.announcing import Announcer
+    from warren.node.cluster.membership import Membership
+    from warren.node.cluster.observers import Observers
+    from warren.node.cluster.queue_members import QueueMembers
+    from warren.node.cluster.reconcile import Reconciler
+    from warren.node.copies import Copies
+    from warren.node.queues import LocalQueues
+    from warren.node.remote.proxying import Remotes
+    from warren.node.removals import QueueRemovals
+    from warren.node.repairs import Repairs
 
 
 EARLY_MS: Final = 5_000
@@ -91,6 +103,35 @@ class News:
 
 
 @final
+class Parts:
+    """Those parts of a node that hear of links, messages, leaders and time from its cluster."""
+
+    def __init__(
+        self,
+        queues: LocalQueues,
+        copies: Copies,
+        observers: Observers,
+        repairs: Repairs,
+        remotes: Remotes,
+        removals: QueueRemovals,
+        announcer: Announcer,
+        membership: Membership,
+        queue_members: QueueMembers,
+        reconciler: Reconciler,
+    ) -> None:
+        self.queues: LocalQueues = queues
+        self.copies: Copies = copies
+        self.observers: Observers = observers
+        self.repairs: Repairs = repairs
+        self.remotes: Remotes = remotes
+        self.removals: QueueRemovals = removals
+        self.announcer: Announcer = announcer
+        self.membership: Membership = membership
+        self.queue_members: QueueMembers = queue_members
+        self.reconciler: Reconciler = reconciler
+
+
+@final
 class Cluster(MemberHost):
     """See the module's head.
 
@@ -104,9 +145,22 @@ class Cluster(MemberHost):
         disks: Whether the disks of this node and the others are behind.
     """
 
-    def __init__(self, node: Node, name: str, peers: Peers, options: Options) -> None:
-        self.name: str = name
-        self._load: Load = Load(node, node.settings.log.waiting_bytes_max)
+    def __init__(
+        self,
+        loop: Loop,
+        random: Random,
+        log: Log,
+        metadata: MetadataMachine,
+        peers: Peers,
+        options: Options,
+    ) -> None:
+        self.name: str = loop.settings.node_name
+        self._loop: Loop = loop
+        self._random: Random = random
+        self._log: Log = log
+        self._metadata: MetadataMachine = metadata
+        self._wired: Parts | None = None
+        self._load: Load = Load(loop, loop.settings.log.waiting_bytes_max)
         self.recent_bytes: int = RECENT_BYTES_MAX
         self.session: i64 = 0
         self.newest: i64 = 0
@@ -115,11 +169,10 @@ class Cluster(MemberHost):
         self.wants_sessions: bool = False
         self.members: dict[int, Member] = {}
         self.peers: Peers = peers
-        self.detector: Detector = Detector(DetectorOptions(), node.monotonic_ms())
+        self.detector: Detector = Detector(DetectorOptions(), loop.monotonic_ms())
         self.transfers: Transfers = Transfers(self)
-        self.disks: Disks = Disks(node, node.log, node.metadata, self)
-        self._throttle: Throttle = Throttle(node.monotonic_ms())
-        self._node: Node = node
+        self.disks: Disks = Disks(loop, log, metadata, self)
+        self._throttle: Throttle = Throttle(loop.monotonic_ms())
         self._options: Options = options
         self._dirty: list[Member] = []
         self._beginning: Beginning | None = None
@@ -146,11 +199,20 @@ class Cluster(MemberHost):
         self._parting: dict[str, int] = {}
         """Nodes that the tables name no more, and when their links end."""
 
+    def wire(self, parts: Parts) -> None:
+        """Name the parts that hear of what happens; before anything is recovered."""
+        self._wired = parts
+
+    def _parts(self) -> Parts:
+        parts = self._wired
+        assert parts is not None, "the node wires its parts first"
+        return parts
+
     # --- groups ---------------------------------------------------------------------------------
 
     def add(self, log: GroupLog, machine: Machine, recovered: Recovered) -> Member:
         """This node's member of a group."""
-        seed = int.from_bytes(self._node.random.bytes(7), "little")
+        seed = int.from_bytes(self._random.bytes(7), "little")
         member = Member(self, log, machine, recovered, self.newest, self._options, seed)
         self.members[int(log.id)] = member
         if not self.session:
@@ -183,7 +245,7 @@ class Cluster(MemberHost):
         self._watch(member)
 
     def _watched(self) -> list[str]:
-        return [name for name in self._node.metadata.nodes if name != self.name]
+        return [name for name in self._metadata.nodes if name != self.name]
 
     def remove(self, group_id: i64) -> None:
         """A group is deleted here."""
@@ -203,9 +265,7 @@ class Cluster(MemberHost):
     def running(self) -> list[str]:
         """The nodes that are up, as far as this one knows, in the order of the metadata."""
         suspected = self.detector.suspected
-        return [
-            name for name in self._node.metadata.nodes if name == self.name or not suspected(name)
-        ]
+        return [name for name in self._metadata.nodes if name == self.name or not suspected(name)]
 
     def leaders(self) -> dict[int, str]:
         """Who leads each group, where that is known."""
@@ -219,14 +279,14 @@ class Cluster(MemberHost):
         """This life of the node is known to the cluster."""
         self.session = session
         self.newest = max(session, self.newest)
-        self._node.observers.session_begun()
+        self._parts().observers.session_begun()
         self.end_links_of_strangers()
 
     def begin(self, beginning: Beginning) -> None:
         """Do what that calls for, in parts."""
         self._beginning = beginning
         beginning.go_on()
-        self._node.needs_turn = True
+        self._loop.needs_turn = True
         self.work()
 
     def tables_anew(self) -> None:
@@ -241,7 +301,7 @@ class Cluster(MemberHost):
         running, and could not be forgotten; one that was forgotten would not be told.
         """
         for name, hello in list(self._hellos.items()):
-            code = self._node.membership.judge(hello)
+            code = self._parts().membership.judge(hello)
             if code in (refusal.NAME_TAKEN, refusal.FORGOTTEN):
                 self.peers.refuse(name, refusal.TEXTS[code])
 
@@ -276,7 +336,7 @@ class Cluster(MemberHost):
         return (
             len(self._dirty) > 0
             or len(self._news) > 0
-            or self._node.observers.has_news()
+            or self._parts().observers.has_news()
             or len(self._applying) > 0
             or self._ticked < len(self._due)
             or self._beginning is not None
@@ -332,13 +392,14 @@ class Cluster(MemberHost):
             self.send(peer, [bytes([kinds.PING]) + number + flags])
         self._heed()
         self.disks.hand_over()
-        self._throttle.tick(now, self._node.log.written_bytes)
-        self._node.membership.tick()
-        self._node.copies.tick(now)
-        self._node.observers.tick(now)
-        self._node.reconciler.tick(now)
-        self._node.repairs.tick(now)
-        self._node.remotes.tick()
+        self._throttle.tick(now, self._log.written_bytes)
+        parts = self._parts()
+        parts.membership.tick()
+        parts.copies.tick(now)
+        parts.observers.tick(now)
+        parts.reconciler.tick(now)
+        parts.repairs.tick(now)
+        parts.remotes.tick()
         self.transfers.tick(now)
         if self._held_up:
             held_up = self._held_up
@@ -375,16 +436,16 @@ class Cluster(MemberHost):
                 member.work()
                 self._watch(member)
         if self._ticked < len(self._due):
-            self._node.needs_turn = True
+            self._loop.needs_turn = True
 
     def _heed(self) -> None:
         """Tell the members which nodes came and went."""
         for change in self.detector.take_changes():
             state = "up" if change.up else "down"
-            self._node.log_warning(f"node {change.peer} is {state}")
+            self._loop.log_warning(f"node {change.peer} is {state}")
             if change.restarted or not change.up:
-                self._node.remotes.broken(change.peer)
-                self._node.observers.broken(change.peer)
+                self._parts().remotes.broken(change.peer)
+                self._parts().observers.broken(change.peer)
                 self.disks.gone(change.peer)
                 self.transfers.sender_down(change.peer)
             self._tell_members(change.peer, change)
@@ -411,12 +472,12 @@ class Cluster(MemberHost):
             if member is not None:
                 self._tell_one(member, news)
         if self._news:
-            self._node.needs_turn = True
+            self._loop.needs_turn = True
 
     def tell_observers(self) -> None:
         """Tell some of this node's observers of links that came or went."""
         if self._room > 0:
-            self._room = self._node.observers.tell(self._room)
+            self._room = self._parts().observers.tell(self._room)
 
     def _tell_one(self, member: Member, news: News) -> None:
         change = news.change
@@ -471,8 +532,8 @@ class Cluster(MemberHost):
 
     def watch_nodes(self) -> None:
         """The tables name other nodes than before: dial those, and mind whether they live."""
-        nodes = self._node.metadata.nodes
-        self._node.log.allow_brief_rounds(len(nodes) == 1 and self.name in nodes)
+        nodes = self._metadata.nodes
+        self._log.allow_brief_rounds(len(nodes) == 1 and self.name in nodes)
         for name, record in nodes.items():
             self.know(name, record.host, record.port)
             self._spoken[name] = True
@@ -480,7 +541,7 @@ class Cluster(MemberHost):
             if name not in nodes:
                 del self._spoken[name]
                 if name != self.name:
-                    self._node.remotes.broken(name)
+                    self._parts().remotes.broken(name)
                     self.disks.gone(name)
                     self._parting[name] = self.monotonic_ms() + PARTING_MS
 
@@ -499,13 +560,21 @@ class Cluster(MemberHost):
             self.peers.dial(name, host, port)
             self.detector.add(name, self.monotonic_ms())
 
+    def judge(self, hello: PeerHello) -> int:
+        """Whether a link with a node is wanted; 0 or the code of a refusal."""
+        return self._parts().membership.judge(hello)
+
+    def refused(self, peer_or_address: str, reason: str) -> None:
+        """A link did not come about."""
+        self._loop.log_warning(f"link with {peer_or_address}: {reason}")
+
     def linked(self, peer: str, hello: PeerHello) -> None:
         """The link to a node is up."""
         self.detector.greeted(peer, hello, self.monotonic_ms())
         self._heed()
-        self._node.membership.linked(peer, hello)
-        self._node.observers.linked(peer)
-        self._node.remotes.linked(peer)
+        self._parts().membership.linked(peer, hello)
+        self._parts().observers.linked(peer)
+        self._parts().remotes.linked(peer)
         self._offer_again(peer)
 
     def _offer_again(self, leader: str) -> None:
@@ -515,9 +584,9 @@ class Cluster(MemberHost):
     def greeted(self, peer: str, hello: PeerHello) -> None:
         """A node has a link to this one."""
         self._hellos[peer] = hello
-        self._node.membership.met(peer, hello)
+        self._parts().membership.met(peer, hello)
         self.transfers.greeted(peer)
-        self._node.remotes.greeted(peer)
+        self._parts().remotes.greeted(peer)
         self.detector.greeted(peer, hello, self.monotonic_ms())
         self._heed()
         self._offer_again(peer)
@@ -538,8 +607,8 @@ class Cluster(MemberHost):
             member = self.members.get(group_id)
             if member is not None:
                 member.observing.lost(member, peer)
-        self._node.observers.broken(peer)
-        self._node.remotes.broken(peer)
+        self._parts().observers.broken(peer)
+        self._parts().remotes.broken(peer)
         self.detector.broken(peer, self.monotonic_ms())
 
     def gone(self, peer: str) -> None:
@@ -559,7 +628,7 @@ class Cluster(MemberHost):
             if kind >= kinds.FIRST_OF_GROUP:
                 frames.need(message, frames.HEAD_BYTES)
             if kind >= kinds.FIRST_OF_LINE:
-                self._node.remotes.received(peer, message)
+                self._parts().remotes.received(peer, message)
             elif kind >= kinds.FIRST_OF_GROUP:
                 self._about_group(peer, message, kind)
             elif kind == kinds.PING:
@@ -568,9 +637,9 @@ class Cluster(MemberHost):
             elif kind == kinds.PONG:
                 pass
             elif kind >= kinds.TRANSFER and kind != kinds.DURABLE:
-                self._node.queue_members.received(peer, message)
+                self._parts().queue_members.received(peer, message)
             else:
-                self._node.membership.received(peer, message)
+                self._parts().membership.received(peer, message)
         except CorruptRecord as error:
             # What else comes this way may be damaged too, unnoticed: a new link starts over.
             self.peers.refuse(peer, str(error))
@@ -580,7 +649,7 @@ class Cluster(MemberHost):
         group_id = frames.group_of(message)
         member = self.members.get(int(group_id))
         if member is None:
-            if self._node.observers.received(peer, message, group_id, kind):
+            if self._parts().observers.received(peer, message, group_id, kind):
                 return
             if self._early.has_room_for(message):
                 until = self.monotonic_ms() + EARLY_MS
@@ -589,8 +658,8 @@ class Cluster(MemberHost):
             self.transfers.received(peer, member, message)
         elif kind == kinds.EXPECT or kind >= kinds.UNOBSERVE:
             # A copy that is new here may have an observer beside it.
-            if self._node.observers.is_observed(group_id):
-                self._node.observers.received(peer, message, group_id, kind)
+            if self._parts().observers.is_observed(group_id):
+                self._parts().observers.received(peer, message, group_id, kind)
             if kind <= kinds.UNOBSERVE:
                 member.received(peer, message)
                 self._watch(member)
@@ -606,20 +675,20 @@ class Cluster(MemberHost):
 
     def wall_ms(self) -> int:
         """Wall time as of this turn."""
-        return self._node.now_ms()
+        return self._loop.now_ms()
 
     def monotonic_ms(self) -> int:
-        """The node's."""
-        return self._node.monotonic_ms()
+        """Milliseconds from an arbitrary start."""
+        return self._loop.monotonic_ms()
 
     def appended(self, urgent: bool) -> None:
         """Something was appended to the log."""
-        self._node.appended(urgent)
-        self._node.needs_turn = True
+        self._loop.appended(urgent)
+        self._loop.needs_turn = True
 
     def send(self, node: str, message: list[bytes]) -> bool:
         """Send to another node."""
-        self._node.needs_turn = True
+        self._loop.needs_turn = True
         if message[0][0] != kinds.RAFT:
             frames.seal(message)
         return self.peers.send(node, message)
@@ -635,19 +704,19 @@ class Cluster(MemberHost):
     def apply_later(self, member: Member) -> None:
         """Let a member's machine go on in the next turn."""
         self._applying[int(member.group_id)] = member
-        self._node.needs_turn = True
+        self._loop.needs_turn = True
 
     def member_dirty(self, member: Member) -> None:
         """Have a member work before the turn ends."""
         self._dirty.append(member)
-        self._node.needs_turn = True
+        self._loop.needs_turn = True
 
     def session_over(self, session: i64) -> bool:
         """Whether the node of a session is gone, or lives another life."""
         life = life_of_session(session)
         if life in (self.session, self.newest):
             return False
-        for name, record in self._node.metadata.nodes.items():
+        for name, record in self._metadata.nodes.items():
             if life in (record.session, record.newest):
                 return name != self.name and self.detector.suspected(name)
         return True
@@ -655,7 +724,7 @@ class Cluster(MemberHost):
     def session_of_another(self, session: i64, node: str) -> bool:
         """Whether the tables give a session to some other node than this."""
         life = life_of_session(session)
-        for name, record in self._node.metadata.nodes.items():
+        for name, record in self._metadata.nodes.items():
             if life in (record.session, record.newest):
                 return name != node
         return False
@@ -673,21 +742,22 @@ class Cluster(MemberHost):
     def leadership(self, member: Member) -> None:
         """Who leads a group is known anew."""
         group_id = int(member.group_id)
+        parts = self._parts()
         if member.raft.is_leader:
             # What the group decides is decided here from now on.
-            self._node.observers.arrived(member.group_id)
-        self._node.membership.unsettle(group_id)
-        record = self._node.queues.record_of(group_id)
-        if record is not None and not self._node.queues.is_elsewhere(record):
-            self._node.copies.replace(record)
+            parts.observers.arrived(member.group_id)
+        parts.membership.unsettle(group_id)
+        record = parts.queues.record_of(group_id)
+        if record is not None and not parts.queues.is_elsewhere(record):
+            parts.copies.replace(record)
         if group_id == METADATA_GROUP:
-            self._node.announcer.again()
+            parts.announcer.again()
             if not member.raft.leader:
-                self._node.removals.let_go()
+                parts.removals.let_go()
 
     def members_changed(self, member: Member) -> None:
         """Another configuration of a group is in force."""
-        self._node.membership.unsettle(int(member.group_id))
+        self._parts().membership.unsettle(int(member.group_id))
 
     def send_snapshot(self, member: Member, effect: SendSnapshot) -> None:
         """A peer needs the newest snapshot."""
@@ -720,60 +790,60 @@ class Cluster(MemberHost):
 
     def damaged(self, member: Member, error: BaseException) -> None:
         """What a peer needs cannot be read from the disk here: another member has to lead."""
-        self._node.repairs.member_damaged(member, error)
+        self._parts().repairs.member_damaged(member, error)
 
     def short_of_disk(self) -> bool:
         """Whether publishes are refused for lack of space."""
-        return self._node.log.full
+        return self._log.full
 
     def written_bytes(self) -> i64:
         """How much the log of this node wrote in this life."""
-        return self._node.log.written_bytes
+        return self._log.written_bytes
 
     def log_bytes(self) -> i64:
         """The size of this node's log."""
-        return self._node.log.size_bytes
+        return self._log.size_bytes
 
     def pinned_bytes_max(self) -> i64:
         """How much may be written while a peer that does not get on keeps entries from going."""
-        return self._node.settings.log.pinned_bytes_max
+        return self._loop.settings.log.pinned_bytes_max
 
 
 @final
 class ClusterListener(PeerListener):
-    """The links' way to their node."""
+    """The links' way to their node's cluster."""
 
-    def __init__(self, node: Node) -> None:
-        self._node: Node = node
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster: Cluster = cluster
 
     def judge(self, hello: PeerHello) -> int:
         """Whether a link with a node is wanted."""
-        return self._node.membership.judge(hello)
+        return self._cluster.judge(hello)
 
     def linked(self, peer: str, hello: PeerHello) -> None:
         """The link to a node is up."""
-        self._node.cluster.linked(peer, hello)
+        self._cluster.linked(peer, hello)
 
     def unlinked(self, peer: str) -> None:
         """The link to a node is gone."""
-        self._node.cluster.broken(peer)
+        self._cluster.broken(peer)
 
     def incoming(self, peer: str, hello: PeerHello) -> None:
         """A node has a link to this one."""
-        self._node.cluster.greeted(peer, hello)
+        self._cluster.greeted(peer, hello)
 
     def incoming_lost(self, peer: str) -> None:
         """A node's link to this one is gone."""
-        self._node.cluster.cut_off(peer)
+        self._cluster.cut_off(peer)
 
     def gone(self, peer: str) -> None:
         """A node's process has ended."""
-        self._node.cluster.gone(peer)
+        self._cluster.gone(peer)
 
     def received(self, peer: str, message: bytes) -> None:
         """A message came."""
-        self._node.cluster.received(peer, message)
+        self._cluster.received(peer, message)
 
     def refused(self, peer_or_address: str, reason: str) -> None:
         """A link did not come about."""
-        self._node.log_warning(f"link with {peer_or_address}: {reason}")
+        self._cluster.refused(peer_or_address, reason)
