@@ -287,8 +287,8 @@ class Bench:
             busy = self._carry(station) or busy
             busy = station.turn() or busy
             busy = station.jobs.run() or busy
-            if station.node.lingering and not busy:
-                station.meter.step("linger", station.node.linger_over)
+            if station.node.deferring and not busy:
+                station.meter.step("deferred", station.node.flush_deferred)
                 busy = True
         spent = max(station.meter.untold for station in self.stations.values())
         if not busy or 1000 * spent >= TICK_MS:

@@ -167,7 +167,7 @@ class Drain:
         assert node is not None
         return (
             not node.needs_turn
-            and not node.lingering
+            and not node.deferring
             and node.log.idle
             and world.executor.idle
             and not any(c.outbox or c.inbox for c in world.connections)

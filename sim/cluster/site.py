@@ -43,7 +43,7 @@ DAMAGED: Final = "damaged at byte"
 """What a node says of each damage of its disk that it meets and lives with."""
 TICK_US: Final = 50 * MS
 SECOND_US: Final = 1_000 * MS
-LINGER_US: Final = 5 * MS
+DEFER_US: Final = 5 * MS
 STALL_US: Final = 10 * MS
 """How often a disk that stands still is looked at again."""
 CRAWL: Final = 20
@@ -130,7 +130,7 @@ class Site:
         self.crawls_until_us = 0
         self._turn_planned = False
         self._work_planned = False
-        self._linger_planned = False
+        self._flush_planned = False
         self._ticked_us = 0
         self._known_round = -1
 
@@ -197,15 +197,15 @@ class Site:
         # The server writes it down as soon as it is known.
         self.cluster_id = node.membership.cluster_id or node.metadata.cluster_id or self.cluster_id
         self.turns += 1
-        if node.lingering and not self._linger_planned:
-            self._linger_planned = True
+        if node.deferring and not self._flush_planned:
+            self._flush_planned = True
             life = self.life
-            self.world.schedule.after(LINGER_US, lambda: self.guarded(life, self._linger_over))
+            self.world.schedule.after(DEFER_US, lambda: self.guarded(life, self._flush_deferred))
 
-    def _linger_over(self) -> None:
-        self._linger_planned = False
+    def _flush_deferred(self) -> None:
+        self._flush_planned = False
         assert self.node is not None
-        self.node.linger_over()
+        self.node.flush_deferred()
 
     def _work(self) -> None:
         if self.stalls():
@@ -268,7 +268,7 @@ class Site:
         world.life = self.life
         world.count("lives")
         self.executor = SimExecutor(world.random)
-        self._turn_planned = self._work_planned = self._linger_planned = False
+        self._turn_planned = self._work_planned = self._flush_planned = False
         self.peers = SimPeers(world.network, self)
         options = world.options
         settings = Settings(self.name)

@@ -77,8 +77,8 @@ class Node(Loop):
 
     Attributes:
         needs_turn: Whether something waits for `turn`.
-        lingering: Whether entries that nobody waits for are not on their way to disk yet; they go
-            with the next that somebody does wait for, or with `linger_over`.
+        deferring: Whether entries that nobody waits for are not on their way to disk yet; they go
+            with the next that somebody does wait for, or with `flush_deferred`.
         failure: Why the node has to stop, or None; nothing is confirmed once it is set.
     """
 
@@ -95,7 +95,7 @@ class Node(Loop):
         self.settings = settings
         self.needs_turn = False
         self.turn_planned: bool = False
-        self.lingering: bool = False
+        self.deferring: bool = False
         self.failure: BaseException | None = None
         self.assembled_bytes = 0
         self.assembly_bytes_max = max(
@@ -260,7 +260,7 @@ class Node(Loop):
         self._congested: dict[Queue, None] = {}
         self._to_tick: deque[ClientConnection] = deque()
         """Connections whose timers are still to be looked at in this second."""
-        self._lingering: list[Queue] = []
+        self._deferring: list[Queue] = []
         self._appended_urgent: bool = False
         self._ticked_ms: int = clock.monotonic_ms()
         self._alarms: i64 = 0
@@ -399,10 +399,10 @@ class Node(Loop):
         for queue in queues:
             queue.dispatch()
 
-    def linger_over(self) -> None:
-        """Let go what nobody waited for; called a moment after `lingering` was seen."""
-        if self.lingering:
-            self._hurry_queues()
+    def flush_deferred(self) -> None:
+        """Let go what nobody waited for; called a moment after `deferring` was seen."""
+        if self.deferring:
+            self._flush_queues()
             self._flush_log()
 
     def tick_log(self) -> None:
@@ -410,7 +410,7 @@ class Node(Loop):
         self._pulse()
         self.cluster.tick()
         self.log.tick(self._clock.monotonic_ms())
-        self._hurry_queues()
+        self._flush_queues()
         self._flush_log()
         self.needs_turn = True
 
@@ -451,7 +451,7 @@ class Node(Loop):
         for connection in list(self.connections.values()) + list(self._closing.values()):
             connection.lost()
         self.remotes.shut_down()
-        self._hurry_queues()
+        self._flush_queues()
         self.turn()
         self.queues.write_clean_snapshots()
         self.log.wind_down()
@@ -472,21 +472,21 @@ class Node(Loop):
         if urgent:
             self._appended_urgent = True
         else:
-            self.lingering = True
+            self.deferring = True
 
-    def queue_lingers(self, queue: Queue) -> None:
+    def queue_defers(self, queue: Queue) -> None:
         """A queue keeps settles that nobody waits for."""
-        self.lingering = True
-        if not queue.lingers:
-            queue.lingers = True
-            self._lingering.append(queue)
+        self.deferring = True
+        if not queue.deferring:
+            queue.deferring = True
+            self._deferring.append(queue)
 
-    def _hurry_queues(self) -> None:
-        queues = self._lingering
-        self._lingering = []
+    def _flush_queues(self) -> None:
+        queues = self._deferring
+        self._deferring = []
         for queue in queues:
-            queue.lingers = False
-            queue.hurry()
+            queue.deferring = False
+            queue.flush()
 
     def queue_congested(self, queue: Queue) -> None:
         """Publishers wait for a queue."""
@@ -668,7 +668,7 @@ class Node(Loop):
 
     def _flush_log(self) -> None:
         self._appended_urgent = False
-        self.lingering = len(self._lingering) > 0
+        self.deferring = len(self._deferring) > 0
         self.log.flush()
 
     def _relieve(self) -> None:

@@ -235,7 +235,7 @@ class GatheringQueue(Queue):
         if self._pending_commands:
             self._seal_commands(None)
 
-    def hurry(self) -> None:
+    def flush(self) -> None:
         """Seal in this turn what was kept for a moment."""
         if self._pending_commands and not self.deleted:
             self._urgent = True

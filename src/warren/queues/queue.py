@@ -52,9 +52,9 @@ class Host(Throttled):
         raise AssertionError("a host defines appended")
 
     @abstractmethod
-    def queue_lingers(self, queue: Queue) -> None:
-        """The queue keeps settles that nobody waits for; call `hurry` a moment later."""
-        raise AssertionError("a host defines queue_lingers")
+    def queue_defers(self, queue: Queue) -> None:
+        """The queue keeps settles that nobody waits for; call `flush` a moment later."""
+        raise AssertionError("a host defines queue_defers")
 
     @abstractmethod
     def queue_congested(self, queue: Queue) -> None:
@@ -122,7 +122,7 @@ class Queue:
         dirty: Whether the node is going to call `seal` and `dispatch`.
         published, delivered: Messages so far, for metrics.
         held_back: Publishers that wait until this queue is congested no more.
-        lingers: Whether the node is going to call `hurry`.
+        deferring: Whether the node is going to call `flush`.
     """
 
     def __init__(self, host: Host, vhost: str, name: str, queue_type: QueueType) -> None:
@@ -138,7 +138,7 @@ class Queue:
         self.published: i64 = 0
         self.delivered: i64 = 0
         self.held_back: list[FlowControlled] = []
-        self.lingers: bool = False
+        self.deferring: bool = False
 
     # For publishers.
 
@@ -314,7 +314,7 @@ class Queue:
         """Hand deliveries to the links of consumers."""
 
     @abstractmethod
-    def hurry(self) -> None:
+    def flush(self) -> None:
         """Seal in this turn what was kept for a moment."""
 
     def look_after(self) -> None:

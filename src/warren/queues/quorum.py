@@ -283,7 +283,7 @@ class QuorumQueue(TableQueue, Machine):
         elif self._pending > 0:
             super().seal()
         elif self._pending_commands:
-            self.host.queue_lingers(self)
+            self.host.queue_defers(self)
 
     def dispatch(self) -> None:
         """Pass on what the machine handed to consumers of this node."""

@@ -67,7 +67,7 @@ FORGOTTEN_SECONDS = 3.0
 """So long all nodes that answer have to say that the cluster has this one no more."""
 START_AGAIN = -1
 """In place of an exit status: the process goes on with another server on the same directory."""
-LINGER_SECONDS = 0.005
+DEFER_SECONDS = 0.005
 """How long settles that nobody waits for may keep out of the log, to share the next write."""
 DRAIN_SECONDS = 0.05
 """What clients' sockets get to take the last frames at an orderly stop."""
@@ -177,7 +177,7 @@ class Server(OperatorHost):
         self._started = time.monotonic()
         self._knows_cluster = False
         self._turn_planned = False
-        self._linger_planned = False
+        self._flush_planned = False
         self._closed = False
         self._stopping = loop.create_future()
         self._forgotten_at = -1.0
@@ -423,9 +423,9 @@ class Server(OperatorHost):
         if not self._knows_cluster:
             self._heed_cluster()
         self.after_event()
-        if self.node.lingering and not self._linger_planned:
-            self._linger_planned = True
-            self._loop.call_later(LINGER_SECONDS, self._linger_over)
+        if self.node.deferring and not self._flush_planned:
+            self._flush_planned = True
+            self._loop.call_later(DEFER_SECONDS, self._flush_deferred)
 
     def _timed_turn(self) -> None:
         began = time.perf_counter()
@@ -434,10 +434,10 @@ class Server(OperatorHost):
         if seconds > SLOW_TURN_SECONDS:
             log.debug("a turn took %.0f ms", seconds * 1_000)
 
-    def _linger_over(self) -> None:
-        self._linger_planned = False
+    def _flush_deferred(self) -> None:
+        self._flush_planned = False
         if not self._closed:
-            self.guarded(self.node.linger_over)
+            self.guarded(self.node.flush_deferred)
             self.after_event()
 
     def _after_jobs(self) -> None:
