@@ -97,7 +97,7 @@ def test_who_gets_no_more_of_a_snapshot_begins_with_nothing() -> None:
     transfers.received("n2", member, lost)
     assert not member.log.incomplete and member.raft.last_index == 0
     # It vouches for nothing before its log is as long as it would have been.
-    assert not member.raft.state.vouches()
+    assert not member.raft.state.is_vote_eligible()
     node = site.node
     world.until(5_000, "nothing is written", lambda: node.log.idle and not node.needs_turn)
     site.kill()

@@ -524,7 +524,7 @@ def test_rule_20_who_lost_entries_votes_for_those_who_have_them(
 def test_rule_20_it_heals_once_the_entries_are_back() -> None:
     raft = member(runs=[(1, 1)], last=2, term=1, floor=(1, 5))
     raft.step(append((2, 1), [(3, 1)], 5, 0, term=1), 1)
-    assert raft.state.vouches()
+    assert raft.state.is_vote_eligible()
 
 
 def test_rule_23_bug_ra_ffe3016a_nothing_is_applied_before_it_is_durable() -> None:

@@ -557,7 +557,7 @@ class World:
 
     def halted(self) -> bool:
         """Whether a damaged disk holds what all may have lost: no answer beats a wrong one."""
-        return any(not host.raft.state.vouches() for host in self.hosts.values())
+        return any(not host.raft.state.is_vote_eligible() for host in self.hosts.values())
 
     def check_silence(self) -> None:
         """An idle group is silent and wants no ticks."""

@@ -23,7 +23,7 @@ def start(state: State) -> None:
     """The member begins to run. The only voter of a group elects itself at once."""
     state.stand_some_time()
     state.keep_timer()
-    if state.is_voter() and state.config().voters() == 1 and state.vouches():
+    if state.is_voter() and state.config().voters() == 1 and state.is_vote_eligible():
         campaign(state)
 
 
@@ -33,7 +33,7 @@ def timeout(state: State) -> None:
     if not state.may_campaign() or state.removed or state.role == LEADER:
         return
     state.restart_timer()
-    if not state.vouches():
+    if not state.is_vote_eligible():
         # It may not stand (R-20), but waits on: it may heal, and need to stand later.
         return
     config = state.config()
@@ -66,7 +66,7 @@ def _clear_votes(state: State) -> None:
 
 def campaign(state: State) -> None:
     """Stand for the next term. Vote and request go out when the own vote is durable (R-01)."""
-    assert state.role != LEADER and state.may_campaign() and state.vouches()
+    assert state.role != LEADER and state.may_campaign() and state.is_vote_eligible()
     state.follow(state.term + 1, "", 0)
     state.role = CANDIDATE
     state.voted_for = state.node
@@ -217,5 +217,5 @@ def urged(state: State, message: TimeoutNow) -> None:
         state.follow(message.term, "", 0)
     if state.abstains:
         return
-    if state.is_voter() and state.vouches() and state.role != CANDIDATE:
+    if state.is_voter() and state.is_vote_eligible() and state.role != CANDIDATE:
         campaign(state)

@@ -242,7 +242,7 @@ class Raft:
         if (
             state.term == 0
             and state.is_voter()
-            and state.vouches()
+            and state.is_vote_eligible()
             and (alone or not state.abstains)
         ):
             election.campaign(state)

@@ -189,7 +189,7 @@ class State:
             self.node, self.incarnation
         )
 
-    def vouches(self) -> bool:
+    def is_vote_eligible(self) -> bool:
         """Whether the log holds all that this member ever acknowledged (R-20)."""
         return self.reaches_floor(self.log.last_index, self.log.last_term())
 

@@ -501,7 +501,7 @@ class Member(Proposer, GroupOwner):
 
     def whole(self) -> bool:
         """Whether the log is no shorter than it was when it was given up for a snapshot."""
-        return not self.log.incomplete and self.raft.state.vouches()
+        return not self.log.incomplete and self.raft.state.is_vote_eligible()
 
     def fed(self) -> bool:
         """A member always is, as far as it can be reached."""
