@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from warren.raft.members import Config, Member
-from warren.raft.raft import Saved
+from warren.raft.raft import RecoveredState
 
 
 @dataclass(eq=False)
@@ -115,9 +115,9 @@ class Disk:
             self.floor = max(self.floor, (term, last))
             self.entries = self.entries[: max(0, keep - self.base)]
 
-    def saved(self) -> Saved:
+    def saved(self) -> RecoveredState:
         """What a member finds here when it starts."""
-        saved: Any = Saved()
+        saved: Any = RecoveredState()
         saved.term, saved.voted_for, saved.voted_incarnation = self.state
         saved.snapshot_index = self.snapshot.index
         saved.snapshot_term = self.snapshot.term

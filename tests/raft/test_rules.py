@@ -18,7 +18,7 @@ from warren.raft import effects as fx
 from warren.raft import following
 from warren.raft import messages as ms
 from warren.raft.members import Member
-from warren.raft.raft import Options, Raft, Saved
+from warren.raft.raft import Options, Raft, RecoveredState
 
 ABC = [Member("a", 1, True), Member("b", 1, True), Member("c", 1, True)]
 
@@ -32,7 +32,7 @@ def member(
     floor: tuple[int, int] = (0, 0),
 ) -> Raft:
     """A member that starts with this log."""
-    saved = Saved()
+    saved = RecoveredState()
     saved.members = ABC if members is None else members
     saved.runs = runs or []
     saved.last_index = last
@@ -127,7 +127,7 @@ def test_rule_01_a_term_that_only_the_log_tells_is_written_down_at_the_start() -
 
 
 def test_rule_01_a_term_that_may_not_be_durable_yet_is_written_down_at_the_start() -> None:
-    raft = Raft("b", 1, Saved(), Options(), 7)
+    raft = Raft("b", 1, RecoveredState(), Options(), 7)
     raft.write_down()
     raft.start(0)
     states = [effect for effect in drained(raft) if isinstance(effect, fx.PersistState)]

@@ -7,7 +7,7 @@ import pytest
 from warren.raft import effects as fx
 from warren.raft import messages as ms
 from warren.raft.members import Member
-from warren.raft.raft import Options, Raft, Saved
+from warren.raft.raft import Options, Raft, RecoveredState
 
 TURN_MS = Options().turn_ms
 MOMENT_MS = TURN_MS // 3
@@ -18,7 +18,7 @@ def group(names: str, incarnation: int = 1) -> dict[str, Raft]:
     """New members of one group, led by nobody."""
     rafts: dict[str, Raft] = {}
     for seed, name in enumerate(names):
-        saved = Saved()
+        saved = RecoveredState()
         saved.members = [Member(other, incarnation, True) for other in names]
         rafts[name] = Raft(name, incarnation, saved, Options(), seed)
         rafts[name].start(0)

@@ -43,7 +43,7 @@ from warren.raft.state import LEADER, ROLE_NAMES, Options, State
 
 
 @final
-class Saved:
+class RecoveredState:
     """What a member finds on its disk when it starts; as it stands, a new and empty one.
 
     Attributes:
@@ -73,7 +73,7 @@ class Saved:
         self.floor_index: i64 = 0
 
 
-def _saved_log(saved: Saved) -> LogTerms:
+def _recovered_log(saved: RecoveredState) -> LogTerms:
     log = LogTerms(saved.snapshot_index, saved.snapshot_term)
     for position in range(len(saved.runs)):
         last: i64 = saved.last_index
@@ -93,7 +93,7 @@ class Raft:
     """
 
     def __init__(
-        self, node: str, incarnation: i64, saved: Saved, options: Options, seed: i64
+        self, node: str, incarnation: i64, saved: RecoveredState, options: Options, seed: i64
     ) -> None:
         """Continue from what is on disk; call `start` next.
 
@@ -108,7 +108,7 @@ class Raft:
         configs = Configs(Config(saved.snapshot_index, saved.members))
         for config in saved.configs:
             configs.append(config.index, config.members)
-        state = State(node, incarnation, _saved_log(saved), configs, options, seed)
+        state = State(node, incarnation, _recovered_log(saved), configs, options, seed)
         state.term = saved.term
         state.voted_for = saved.voted_for
         state.voted_incarnation = saved.voted_incarnation

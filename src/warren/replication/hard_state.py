@@ -17,7 +17,7 @@ NAME_AT: Final = (33, 49)
 
 @final
 class HardState:
-    """What a member's STATE record remembers; see `Saved` for the fields."""
+    """What a member's STATE record remembers; see `RecoveredState` for the fields."""
 
     def __init__(self, incarnation: i64, members: list[Copy]) -> None:
         self.incarnation: i64 = incarnation

@@ -51,7 +51,7 @@ from warren.replication.machine import NO_MACHINE, Machine, Proposer
 from warren.replication.observing import Observing
 from warren.replication.proposals import Proposal, Proposals
 from warren.replication.raft_entries import MEMBERS, RAFT_SESSION, closed_sessions, note_session
-from warren.replication.recovered import Recovered, is_alone, saved_state
+from warren.replication.recovered import Recovered, is_alone, recovered_state
 from warren.replication.snapshots import Snapshots
 from warren.replication.wrapping import Wrapped
 
@@ -140,7 +140,7 @@ class Member(Proposer, GroupOwner):
 
     def _raft_as_of(self, recovered: Recovered) -> Raft:
         """Raft as of what the disk holds."""
-        saved = saved_state(recovered, self.log)
+        saved = recovered_state(recovered, self.log)
         return Raft(
             self.host.name, recovered.hard_state.incarnation, saved, self._options, self._seed
         )

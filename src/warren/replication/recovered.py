@@ -11,7 +11,7 @@ from warren.log.group import GroupLog
 from warren.raft import wire
 from warren.raft.members import Config
 from warren.raft.members import Member as Copy
-from warren.raft.raft import Saved
+from warren.raft.raft import RecoveredState
 from warren.replication.hard_state import HardState
 from warren.replication.raft_entries import RAFT_SESSION, is_members, note_session
 from warren.replication.wrapping import Wrapped, unwrap
@@ -80,10 +80,10 @@ class Recovered:
         return True
 
 
-def saved_state(recovered: Recovered, log: GroupLog) -> Saved:
+def recovered_state(recovered: Recovered, log: GroupLog) -> RecoveredState:
     """What Raft has to know of it."""
     hard_state = recovered.hard_state
-    saved = Saved()
+    saved = RecoveredState()
     saved.term = hard_state.term
     saved.voted_for = hard_state.voted_for
     saved.voted_incarnation = hard_state.voted_incarnation
