@@ -9,8 +9,8 @@ from warren.raft import messages as ms
 from warren.raft.members import Member
 from warren.raft.raft import Options, Raft, RecoveredState
 
-TURN_MS = Options().turn_ms
-MOMENT_MS = TURN_MS // 3
+STAGGER_MS = Options().stagger_ms
+MOMENT_MS = STAGGER_MS // 3
 TIMEOUT_MS = Options().election_timeout_ms
 
 
@@ -46,7 +46,7 @@ def waits(rafts: dict[str, Raft], lost: str, now: int) -> list[int]:
 def test_voters_take_turns_and_the_first_stands_in_a_moment(names: str) -> None:
     for leader in names:
         found = sorted(waits(led(names, leader), leader, 1_000))
-        assert found == [MOMENT_MS + turn * TURN_MS for turn in range(len(names) - 1)]
+        assert found == [MOMENT_MS + turn * STAGGER_MS for turn in range(len(names) - 1)]
 
 
 def test_what_a_node_led_goes_to_all_others() -> None:
@@ -66,16 +66,16 @@ def test_nodes_that_are_down_have_no_turn() -> None:
     for raft in rafts.values():
         raft.peer_down("c", 900)
     found = sorted(waits(rafts, "b", 1_000))
-    assert found == [MOMENT_MS, MOMENT_MS + TURN_MS, MOMENT_MS + 2 * TURN_MS]
+    assert found == [MOMENT_MS, MOMENT_MS + STAGGER_MS, MOMENT_MS + 2 * STAGGER_MS]
 
 
 def test_a_leader_that_is_back_is_waited_for() -> None:
     """It may lead still, and is given time to say so; only its word ends the wait."""
     for raft in led("abc", "a").values():
         raft.peer_down("a", 1_000)
-        raft.tick(1_000 + 2 * TURN_MS)
+        raft.tick(1_000 + 2 * STAGGER_MS)
         raft.peer_up("a", False, 2_000)
-        assert raft.leader == "a" and raft.deadline_ms >= 2_000 + TURN_MS
+        assert raft.leader == "a" and raft.deadline_ms >= 2_000 + STAGGER_MS
         raft.step(ms.Append("a", 1, raft.state.node, 1, 3, 0, 0, 0, 0), 2_010)
         assert raft.deadline_ms == -1
 
@@ -107,4 +107,4 @@ def test_a_start_leaves_time_to_a_leader_and_to_links() -> None:
         assert raft.deadline_ms >= 2 * TIMEOUT_MS
         for other in "abc":
             raft.peer_up(other, False, TIMEOUT_MS + 5)
-        assert raft.deadline_ms <= TIMEOUT_MS + 5 + 3 * TURN_MS, name
+        assert raft.deadline_ms <= TIMEOUT_MS + 5 + 3 * STAGGER_MS, name

@@ -391,7 +391,7 @@ class Raft:
         if state.election_ms >= 0:
             # An election that had no chance may have one now.
             # There may as well be a leader already, who is about to say so.
-            sooner = state.now_ms + state.options.turn_ms + state.turn_wait_ms()
+            sooner = state.now_ms + state.options.stagger_ms + state.stagger_wait_ms()
             state.election_ms = leading.earlier(state.election_ms, sooner)
         state.keep_timer()
 

@@ -49,7 +49,7 @@ class Options:
             retried after one to two of it; a transfer of leadership fails after it.
         abstentions_max: Elections that a voter with a slow disk leaves to others in a row, so that
             there is a leader in the end even if all disks are slow.
-        turn_ms: Voters that lost their leader stand one after another, so far apart; the first
+        stagger_ms: Voters that lost their leader stand one after another, so far apart; the first
             of them after a third of it.
         resend_ms: An unanswered message is repeated after this.
         entries_max: Batches in one append.
@@ -62,16 +62,16 @@ class Options:
         resend_ms: i64 = 300,
         entries_max: i64 = 256,
         inflight_max: i64 = 16,
-        turn_ms: i64 = 60,
+        stagger_ms: i64 = 60,
         abstentions_max: i64 = 4,
     ) -> None:
         assert 0 < resend_ms < election_timeout_ms and entries_max > 0 and inflight_max > 0
-        assert 0 < turn_ms < election_timeout_ms
+        assert 0 < stagger_ms < election_timeout_ms
         self.election_timeout_ms: i64 = election_timeout_ms
         self.resend_ms: i64 = resend_ms
         self.entries_max: i64 = entries_max
         self.inflight_max: i64 = inflight_max
-        self.turn_ms: i64 = turn_ms
+        self.stagger_ms: i64 = stagger_ms
         self.abstentions_max: i64 = abstentions_max
 
 
@@ -360,8 +360,8 @@ class State:
         elif self.election_ms < 0:
             if self.leader == "" or self.leader in self.down:
                 # The others notice a moment sooner or later, and trust their leader till then.
-                moment = self.options.turn_ms // 3
-                self.election_ms = self.now_ms + moment + self.turn_wait_ms()
+                moment = self.options.stagger_ms // 3
+                self.election_ms = self.now_ms + moment + self.stagger_wait_ms()
             else:
                 # Its node is there again: it may well lead still.
                 self.stand_some_time()
@@ -370,7 +370,7 @@ class State:
         """Wait up to one election timeout from now."""
         self.election_ms = self.now_ms + 1 + self.random_below(self.options.election_timeout_ms)
 
-    def turn_wait_ms(self) -> i64:
+    def stagger_wait_ms(self) -> i64:
         """How long to let others stand first, of the voters whose nodes are up.
 
         All members come to the same order, so that no two stand at the same time. It begins
@@ -385,8 +385,8 @@ class State:
                     place = voters
                 voters += 1
         if place < 0:
-            return voters * self.options.turn_ms
-        return (place + members[0].incarnation + self.term) % voters * self.options.turn_ms
+            return voters * self.options.stagger_ms
+        return (place + members[0].incarnation + self.term) % voters * self.options.stagger_ms
 
     def restart_timer(self) -> None:
         """Wait one to two election timeouts from now."""
