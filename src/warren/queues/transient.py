@@ -22,7 +22,7 @@ FLOW_BYTES: Final = 4_194_304
 
 
 @final
-class Shelf:
+class ResidentBatch:
     """A batch in memory and how many of its messages are still in the queue."""
 
     def __init__(self, batch: Batch) -> None:
@@ -44,14 +44,14 @@ class TransientQueue(FifoQueue):
         self.resident_bytes: i64 = 0
         self.draining: bool = False
         self._delivered_before: i64 = 0
-        self._shelves: HeadedList[Shelf] = HeadedList()
+        self._residents: HeadedList[ResidentBatch] = HeadedList()
         self._empty: i64 = 0
-        self._last: Shelf | None = None
+        self._last: ResidentBatch | None = None
 
     def batch_of(self, number: i64) -> Batch | None:
         """The batch that holds a message; None only for a message that has left."""
-        shelf = self._shelf(number)
-        return None if shelf is None else shelf.batch
+        resident = self._resident(number)
+        return None if resident is None else resident.batch
 
     def fetch(self, number: i64, link: Fetching) -> None:
         """Never needed: a message that is in the queue is in memory."""
@@ -116,7 +116,7 @@ class TransientQueue(FifoQueue):
             0,
             gathered.flavour,
         )
-        self._shelves.append(Shelf(batch))
+        self._residents.append(ResidentBatch(batch))
         self.resident_bytes += batch.payload_size
         self.act(fifo.apply(NO_META, Enqueue(first, count, batch.payload_size))[1])
         self.hand_out()
@@ -134,39 +134,39 @@ class TransientQueue(FifoQueue):
     def _adopt(self, consumer_id: i64, limiter: Limiter | None) -> None:
         self.fifo.consumers[consumer_id].limiter = limiter
 
-    def _shelf(self, number: i64) -> Shelf | None:
+    def _resident(self, number: i64) -> ResidentBatch | None:
         last = self._last
         if last is not None:
             batch = last.batch
             if batch.first <= number < batch.first + batch.count:
                 return last
-        shelves = self._shelves
+        residents = self._residents
         low: i64 = 0
-        high = shelves.size()
+        high = residents.size()
         while low < high:
             middle = (low + high) // 2
-            batch = shelves.at(middle).batch
+            batch = residents.at(middle).batch
             if batch.first + batch.count <= number:
                 low = middle + 1
             else:
                 high = middle
-        if low == shelves.size() or shelves.at(low).batch.first > number:
+        if low == residents.size() or residents.at(low).batch.first > number:
             return None
-        self._last = shelves.at(low)
+        self._last = residents.at(low)
         return self._last
 
     def _let_go(self) -> None:
-        """Drop batches all of whose messages have left the queue."""
+        """Drop residents all of whose messages have left the queue."""
         for number, last in self.freed.take():
             end = last + 1
             while number < end:
-                shelf = self._shelf(number)
-                assert shelf is not None, f"message {number} of {self} left twice"
-                batch = shelf.batch
+                resident = self._resident(number)
+                assert resident is not None, f"message {number} of {self} left twice"
+                batch = resident.batch
                 stop = min(end, batch.first + batch.count)
-                shelf.live -= stop - number
+                resident.live -= stop - number
                 number = stop
-                if shelf.live == 0:
+                if resident.live == 0:
                     self.resident_bytes -= batch.payload_size
                     batch.payload = b""
                     batch.lengths = b""
@@ -178,15 +178,15 @@ class TransientQueue(FifoQueue):
             self._mark()
 
     def _tidy(self) -> None:
-        """Forget empty shelves: those in front at once, those between when they are many."""
-        shelves = self._shelves
-        while shelves.size() > 0 and shelves.at(0).live == 0:
-            shelves.drop(1)
+        """Forget empty batches: those in front at once, those between when they are many."""
+        residents = self._residents
+        while residents.size() > 0 and residents.at(0).live == 0:
+            residents.drop(1)
             self._empty -= 1
-        if self._empty > SLACK_MIN and self._empty * 2 > shelves.size():
-            self._shelves = HeadedList()
-            for place in range(shelves.size()):
-                shelf = shelves.at(place)
-                if shelf.live > 0:
-                    self._shelves.append(shelf)
+        if self._empty > SLACK_MIN and self._empty * 2 > residents.size():
+            self._residents = HeadedList()
+            for place in range(residents.size()):
+                resident = residents.at(place)
+                if resident.live > 0:
+                    self._residents.append(resident)
             self._empty = 0
