@@ -1,6 +1,6 @@
 """Bugs put into the group on purpose, to show that the simulated cluster finds them.
 
-Each breaks something in the uncompiled modules and returns how to mend it. Most are bugs that
+Each breaks something in the uncompiled modules and returns what undoes that. Most are bugs that
 other implementations shipped; the id is that of the rule they break.
 """
 
@@ -16,17 +16,17 @@ from warren.raft.progress import Progress
 from warren.raft.raft import Raft
 from warren.raft.state import State
 
-Mend = Callable[[], None]
+Undo = Callable[[], None]
 
 
-def replace(owner: Any, name: str, new: Any) -> Mend:
+def replace(owner: Any, name: str, new: Any) -> Undo:
     """Put something else in the place of an attribute."""
     old = getattr(owner, name)
     setattr(owner, name, new)
     return lambda: setattr(owner, name, old)
 
 
-def after(owner: Any, name: str, more: Callable[..., None]) -> Mend:
+def after(owner: Any, name: str, more: Callable[..., None]) -> Undo:
     """Do more after a function."""
     old = getattr(owner, name)
 
@@ -38,7 +38,7 @@ def after(owner: Any, name: str, more: Callable[..., None]) -> Mend:
     return replace(owner, name, both)
 
 
-def during(owner: Any, name: str, field: str, value: Callable[[State], Any]) -> Mend:
+def during(owner: Any, name: str, field: str, value: Callable[[State], Any]) -> Undo:
     """Let a field of the state have another value while a function runs."""
     old = getattr(owner, name)
 
@@ -54,12 +54,12 @@ def during(owner: Any, name: str, field: str, value: Callable[[State], Any]) -> 
     return replace(owner, name, changed)
 
 
-def unpersisted_vote() -> Mend:
+def unpersisted_vote() -> Undo:
     """R-01: votes, and acknowledgements in a new term, leave before they are durable."""
     return replace(State, "send_held", State.send)
 
 
-def own_vote_at_once() -> Mend:
+def own_vote_at_once() -> Undo:
     """R-01: a candidate counts its own vote before it is durable."""
 
     def count(state: State) -> None:
@@ -70,17 +70,17 @@ def own_vote_at_once() -> Mend:
     return after(election, "campaign", count)
 
 
-def leader_counts_before_sync() -> Mend:
+def leader_counts_before_sync() -> Undo:
     """R-02: the leader counts what it has not synced."""
     return during(leading, "advance_commit", "persisted_index", lambda state: state.log.last_index)
 
 
-def follower_acks_before_sync() -> Mend:
+def follower_acks_before_sync() -> Undo:
     """R-02: a follower acknowledges what it has not synced."""
     return during(following, "_accept", "persisted_index", lambda state: state.log.last_index)
 
 
-def old_terms_by_counting() -> Mend:
+def old_terms_by_counting() -> Undo:
     """R-03: entries of older terms are committed by counting."""
     old = leading.advance_commit
 
@@ -96,7 +96,7 @@ def old_terms_by_counting() -> Mend:
     return replace(leading, "advance_commit", advance)
 
 
-def commits_beyond_validated() -> Mend:
+def commits_beyond_validated() -> Undo:
     """R-04: a follower commits what the leader did, whatever its own entries are (Ra 3aa50f29)."""
 
     def commit(state: State, message: Any) -> None:
@@ -109,7 +109,7 @@ def commits_beyond_validated() -> Mend:
     return after(following, "append", commit)
 
 
-def stale_last_written() -> Mend:
+def stale_last_written() -> Undo:
     """R-05: truncation leaves the mark of what is durable (Ra 39490978)."""
     old = following.truncate
 
@@ -121,7 +121,7 @@ def stale_last_written() -> Mend:
     return replace(following, "truncate", truncate)
 
 
-def truncates_matching() -> Mend:
+def truncates_matching() -> Undo:
     """R-06: an append that brings nothing new truncates what follows it."""
 
     def first(state: State, message: Any) -> int:
@@ -130,7 +130,7 @@ def truncates_matching() -> Mend:
     return replace(following, "_first_new", first)
 
 
-def completion_by_index() -> Mend:
+def completion_by_index() -> Undo:
     """R-07: a completed write counts for whatever has its index now (Ra 324d9bc5)."""
     old = Raft.persisted
 
@@ -141,7 +141,7 @@ def completion_by_index() -> Mend:
     return replace(Raft, "persisted", persisted)
 
 
-def pre_vote_raises_term() -> Mend:
+def pre_vote_raises_term() -> Undo:
     """R-08: being asked before an election raises the term (Ra bbd00102)."""
 
     def follow(state: State, message: Any) -> None:
@@ -151,39 +151,39 @@ def pre_vote_raises_term() -> Mend:
     return after(election, "asked_before", follow)
 
 
-def read_without_round() -> Mend:
+def read_without_round() -> Undo:
     """R-10: a leader answers reads on its own word."""
     return replace(reads, "_confirmations", lambda state, number: 99)
 
 
-def read_before_own_entry() -> Mend:
+def read_before_own_entry() -> Undo:
     """R-10: a new leader answers reads before it knows what is committed (etcd#7331)."""
     return during(reads, "ask", "first_of_term", lambda state: 0)
 
 
-def change_before_noop() -> Mend:
+def change_before_noop() -> Undo:
     """R-12: members change before an own entry is committed."""
     return during(Raft, "propose_config", "first_of_term", lambda state: 0)
 
 
-def two_changes_at_once() -> Mend:
+def two_changes_at_once() -> Undo:
     """R-12: a change of members does not wait for the one before."""
     return during(Raft, "propose_config", "commit_index", lambda state: state.log.last_index)
 
 
-def change_not_reverted() -> Mend:
+def change_not_reverted() -> Undo:
     """R-13: a truncated change of members stays in force (Ra 82e5ca2f)."""
     return replace(Configs, "truncate", lambda configs, from_index: False)
 
 
-def learner_campaigns() -> Mend:
+def learner_campaigns() -> Undo:
     """R-14: a learner stands for election (Ra 114d1d37)."""
     return replace(
         State, "may_campaign", lambda state: state.config().has(state.node, state.incarnation)
     )
 
 
-def learner_counts() -> Mend:
+def learner_counts() -> Undo:
     """R-14: a learner counts towards the commit."""
     old = leading.advance_commit
 
@@ -198,7 +198,7 @@ def learner_counts() -> Mend:
     return replace(leading, "advance_commit", advance)
 
 
-def transfer_without_end() -> Mend:
+def transfer_without_end() -> Undo:
     """R-16: a transfer of leadership that fails stops proposals for ever."""
 
     def forget(raft: Raft, node: str, now_ms: int) -> None:
@@ -207,7 +207,7 @@ def transfer_without_end() -> Mend:
     return after(Raft, "transfer", forget)
 
 
-def old_snapshot_installed() -> Mend:
+def old_snapshot_installed() -> Undo:
     """R-17: a snapshot below the commit index is installed."""
     old = following.installed
 
@@ -218,27 +218,27 @@ def old_snapshot_installed() -> Mend:
     return replace(following, "installed", installed)
 
 
-def forgotten_floor() -> Mend:
+def forgotten_floor() -> Undo:
     """R-20: who lost acknowledged entries votes as if it never had them."""
     return replace(State, "reaches_floor", lambda state, index, term: True)
 
 
-def applies_before_durable() -> Mend:
+def applies_before_durable() -> Undo:
     """R-23: a member applies what is not durable there."""
     return during(State, "announce_commit", "persisted_index", lambda state: state.commit_index)
 
 
-def half_is_enough() -> Mend:
+def half_is_enough() -> Undo:
     """Half of the voters elect."""
     return replace(Config, "majority", lambda config: max(1, config.voters() // 2))
 
 
-def never_silent() -> Mend:
+def never_silent() -> Undo:
     """A leader keeps asking peers that owe nothing."""
     return replace(Progress, "owes", lambda peer: True)
 
 
-def never_repeated() -> Mend:
+def never_repeated() -> Undo:
     """What gets lost is not sent again."""
     return replace(leading, "_expect_answer", lambda state, peer: None)
 
@@ -285,7 +285,7 @@ def often_behind(swarm: Swarm) -> None:
     swarm.cuts = 10
 
 
-BUGS: list[tuple[Callable[[], Mend], int, int, Callable[[Swarm], None] | None]] = [
+BUGS: list[tuple[Callable[[], Undo], int, int, Callable[[Swarm], None] | None]] = [
     (unpersisted_vote, 1, 20, None),
     (own_vote_at_once, 2, 20, None),
     (leader_counts_before_sync, 1, 20, None),

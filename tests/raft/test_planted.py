@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 import warren
-from tests.raft.planted import BUGS, Mend
+from tests.raft.planted import BUGS, Undo
 from tests.raft.simulate import run_seed
 from tests.raft.world import Swarm
 
@@ -18,13 +18,13 @@ pytestmark = pytest.mark.skipif(warren.COMPILED, reason="compiled code cannot be
     "plant, first, seeds, tune", BUGS, ids=lambda value: getattr(value, "__name__", "")
 )
 def test_planted_bug_is_found(
-    plant: Callable[[], Mend], first: int, seeds: int, tune: Callable[[Swarm], None] | None
+    plant: Callable[[], Undo], first: int, seeds: int, tune: Callable[[Swarm], None] | None
 ) -> None:
-    mend = plant()
+    undo = plant()
     try:
         found = any(run_seed(seed, tune=tune)[1] for seed in range(first, first + seeds))
     finally:
-        mend()
+        undo()
     assert found, f"{plant.__name__} was not found in {seeds} seeds from {first} on"
 
 

@@ -14,7 +14,7 @@ from sim.cluster.world import ClusterWorld
 from sim.runner import run_seed
 from sim.world import World
 from tests.sim import planted, planted_cluster, planted_observers, planted_raft
-from tests.sim.planted import Mend, Where
+from tests.sim.planted import Undo, Where
 
 SEEDS_MAX = 1_000
 
@@ -30,7 +30,7 @@ class Find(NamedTuple):
 
 
 def hunt(
-    plant: Callable[[], Mend], seeds: Iterable[int], cluster: bool, where: Where
+    plant: Callable[[], Undo], seeds: Iterable[int], cluster: bool, where: Where
 ) -> Find | None:
     """Run seeds until one fails, with the bug in place; without it the same seed has to pass.
 
@@ -50,7 +50,7 @@ def hunt(
             assert hasattr(options, name), name
             setattr(options, name, value)
 
-    mend = plant()
+    undo = plant()
     try:
         for seed in seeds:
             complaint = run_seed(seed, where.operations, cluster, direct).complaint
@@ -59,7 +59,7 @@ def hunt(
         else:
             return None
     finally:
-        mend()
+        undo()
     last = complaint.strip().splitlines()[-1]
     assert not last.startswith(STALE), complaint
     mended = run_seed(seed, where.operations, cluster, direct).complaint

@@ -1,6 +1,6 @@
 """Bugs put into the node on purpose, to show that the simulator finds them.
 
-Each is a function that breaks something in the uncompiled modules and returns how to mend it.
+Each is a function that breaks something in the uncompiled modules and returns what undoes that.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from warren.queues.fifo.effects import Delivery, Reply
 from warren.queues.fifo.groups import Readers
 from warren.replication import client_sessions, member, wrapping
 
-Mend = Callable[[], None]
+Undo = Callable[[], None]
 
 
 class Where(NamedTuple):
@@ -39,14 +39,14 @@ class Where(NamedTuple):
     options: dict[str, Any] = {}
 
 
-def replace(owner: Any, name: str, new: Any) -> Mend:
+def replace(owner: Any, name: str, new: Any) -> Undo:
     """Put something else in the place of an attribute."""
     old = getattr(owner, name)
     setattr(owner, name, new)
     return lambda: setattr(owner, name, old)
 
 
-def skipped_sync() -> Mend:
+def skipped_sync() -> Undo:
     """The write-ahead log's rounds are written and not synced."""
 
     def run(job: Any) -> None:
@@ -61,7 +61,7 @@ def skipped_sync() -> Mend:
     return replace(wal.RoundJob, "run", run)
 
 
-def quorum_confirms_at_append() -> Mend:
+def quorum_confirms_at_append() -> Undo:
     """A quorum queue confirms when a batch is appended, before it is on disk."""
 
     original = quorum.QuorumQueue._seal_messages
@@ -75,7 +75,7 @@ def quorum_confirms_at_append() -> Mend:
     return replace(quorum.QuorumQueue, "_seal_messages", seal)
 
 
-def classic_confirms_at_append() -> Mend:
+def classic_confirms_at_append() -> Undo:
     """A classic queue confirms persistent messages like transient ones."""
     original = classic.ClassicQueue._seal_messages
 
@@ -89,7 +89,7 @@ def classic_confirms_at_append() -> Mend:
     return replace(classic.ClassicQueue, "_seal_messages", seal)
 
 
-def unchecked_tail() -> Mend:
+def unchecked_tail() -> Undo:
     """Recovery does not look at the checksums of what a torn write may have left."""
     original = Scan.run
 
@@ -100,7 +100,7 @@ def unchecked_tail() -> Mend:
     return replace(Scan, "run", run)
 
 
-def live_without_held() -> Mend:
+def live_without_held() -> Undo:
     """Compaction is not told of messages that consumers hold."""
 
     def gather_live(fifo: Any, left: Any, more: Any) -> Any:
@@ -109,17 +109,17 @@ def live_without_held() -> Mend:
     return replace(machine.Fifo, "gather_live", gather_live)
 
 
-def no_doubt() -> Mend:
+def no_doubt() -> Undo:
     """After a crash of a sole member what its log has is all that anybody has seen."""
     return replace(member.Member, "_note_doubts", lambda sole: None)
 
 
-def snapshot_of_what_is_ahead() -> Mend:
+def snapshot_of_what_is_ahead() -> Undo:
     """A sole member's snapshot has what its machine has, and claims to be of less."""
     return replace(member.Member, "is_ahead", lambda sole: False)
 
 
-def settles_neighbour() -> Mend:
+def settles_neighbour() -> Undo:
     """An ack of one message also settles the next one."""
     original = machine.Fifo._settle
 
@@ -129,12 +129,12 @@ def settles_neighbour() -> Mend:
     return replace(machine.Fifo, "_settle", settle)
 
 
-def forgotten_reset() -> Mend:
+def forgotten_reset() -> Undo:
     """A quorum queue keeps the consumers of its node's last life."""
     return replace(client_sessions.ClientSessions, "close_sessions", lambda taken, member: None)
 
 
-def forgotten_live_run() -> Mend:
+def forgotten_live_run() -> Undo:
     """Compaction drops the last run of live messages."""
     original = compact.Compactor._runs
 
@@ -144,7 +144,7 @@ def forgotten_live_run() -> Mend:
     return replace(compact.Compactor, "_runs", runs)
 
 
-def no_redelivered() -> Mend:
+def no_redelivered() -> Undo:
     """Deliveries never say that they are repeated."""
     original = consuming.ConsumerLink._write_some
 
@@ -155,7 +155,7 @@ def no_redelivered() -> Mend:
     return replace(consuming.ConsumerLink, "_write_some", write)
 
 
-def eager_redelivered() -> Mend:
+def eager_redelivered() -> Undo:
     """What does not go out with the first batch of a delivery says that it is repeated."""
     original = consuming.ConsumerLink._write_some
 
@@ -168,7 +168,7 @@ def eager_redelivered() -> Mend:
     return replace(consuming.ConsumerLink, "_write_some", write)
 
 
-def spurious_return() -> Mend:
+def spurious_return() -> Undo:
     """A mandatory message comes back if its queue has no consumers, as an immediate one would."""
     original = publishing.PublishPath.enqueue
 
@@ -181,7 +181,7 @@ def spurious_return() -> Mend:
     return replace(publishing.PublishPath, "enqueue", enqueue)
 
 
-def spurious_nack() -> Mend:
+def spurious_nack() -> Undo:
     """The last of several publishes that became durable together is nacked."""
     original = logged.LoggedQueue._confirm
 
@@ -193,7 +193,7 @@ def spurious_nack() -> Mend:
     return replace(logged.LoggedQueue, "_confirm", confirm)
 
 
-def snapshot_ahead() -> Mend:
+def snapshot_ahead() -> Undo:
     """A quorum queue's snapshot claims to cover what is appended and not applied yet."""
 
     def snapshot(queue: Any) -> int:
@@ -207,7 +207,7 @@ def snapshot_ahead() -> Mend:
     return replace(quorum.QuorumQueue, "snapshot_part", snapshot)
 
 
-def surviving_transients() -> Mend:
+def surviving_transients() -> Undo:
     """A classic queue does not drop transient messages at recovery."""
 
     def recovered(queue: Any, clean: bool) -> None:
@@ -218,7 +218,7 @@ def surviving_transients() -> Mend:
     return replace(classic.ClassicQueue, "recovered", recovered)
 
 
-def unfenced() -> Mend:
+def unfenced() -> Undo:
     """A reader that lost its group may go on."""
 
     def refusal(readers: Any, name: str, epoch: int) -> Reply | None:
@@ -229,7 +229,7 @@ def unfenced() -> Mend:
     return replace(Readers, "refusal", refusal)
 
 
-def ignored_limit() -> Mend:
+def ignored_limit() -> Undo:
     """A consumer's prefetch limit is one too high."""
 
     def room(consumer: Any) -> int:
@@ -239,7 +239,7 @@ def ignored_limit() -> Mend:
     return replace(consumers.Consumer, "room", room)
 
 
-def unsynced_manifest() -> Mend:
+def unsynced_manifest() -> Undo:
     """A file that was begun is not made durable before the manifest names it."""
 
     def run(job: Any) -> None:
@@ -254,7 +254,7 @@ def unsynced_manifest() -> Mend:
     return replace(wal.RollJob, "run", run)
 
 
-def goes_on_after_failure() -> Mend:
+def goes_on_after_failure() -> Undo:
     """A failed sync is taken for one that went well."""
     original = wal.Wal.round_done
     return replace(wal.Wal, "round_done", lambda log, job, error: done(original, log, job))

@@ -21,7 +21,7 @@ from sim.cluster.swarm import (
     TRANSFER,
     WIPE,
 )
-from tests.sim.planted import Mend, Where, replace
+from tests.sim.planted import Undo, Where, replace
 from warren.log import group as group_log
 from warren.log import reading
 from warren.log.batch import Header
@@ -43,12 +43,12 @@ from warren.replication import client_sessions, member, proposals, snapshots, wr
 from warren.wire.amqp091 import spec
 
 
-def stamps_by_wall() -> Mend:
+def stamps_by_wall() -> Undo:
     """An entry has the wall time of whoever leads, whatever those before it have."""
     return replace(member.Member, "stamp_ms", lambda group: group.host.wall_ms())
 
 
-def leases_by_wall() -> Mend:
+def leases_by_wall() -> Undo:
     """A lease ends by the time of the log alone, which a leader's wall clock makes jump."""
 
     def expire(queue: Any, now_ms: int) -> None:
@@ -61,17 +61,17 @@ def leases_by_wall() -> Mend:
     return replace(quorum.QuorumQueue, "expire_groups", expire)
 
 
-def together(*mends: Mend) -> Mend:
+def together(*undone: Undo) -> Undo:
     """Several of them as one."""
 
-    def mend() -> None:
-        for each in mends:
+    def undo() -> None:
+        for each in undone:
             each()
 
-    return mend
+    return undo
 
 
-def damage_unheeded() -> Mend:
+def damage_unheeded() -> Undo:
     """A node goes on with what is whole of a damaged log, as if there were no others."""
 
     def doubtful(replayer: Any, error: Any) -> None:
@@ -83,7 +83,7 @@ def damage_unheeded() -> Mend:
     )
 
 
-def same_name() -> Mend:
+def same_name() -> Undo:
     """A node that joins takes the place of the one of its name, whatever directory it has."""
 
     def judge(members: Any, hello: Any) -> int:
@@ -112,7 +112,7 @@ def same_name() -> Mend:
     )
 
 
-def unpersisted_vote() -> Mend:
+def unpersisted_vote() -> Undo:
     """Term and vote count as durable and are not written down."""
 
     def save(group: Any, origin: Any) -> None:
@@ -125,7 +125,7 @@ def unpersisted_vote() -> Mend:
     return replace(member.Member, "save_hard_state", save)
 
 
-def early_apply() -> Mend:
+def early_apply() -> Undo:
     """A leader applies what it has appended, before anybody has it on disk."""
 
     def append(group: Any, session: int, proposal: Any) -> None:
@@ -136,7 +136,7 @@ def early_apply() -> Mend:
     return replace(member.Member, "append", append)
 
 
-def confirms_at_submit() -> Mend:
+def confirms_at_submit() -> Undo:
     """A queue confirms what it submits."""
 
     def submit(queue: Any) -> None:
@@ -149,12 +149,12 @@ def confirms_at_submit() -> Mend:
     return replace(quorum.QuorumQueue, "_seal_messages", submit)
 
 
-def lost_resend() -> Mend:
+def lost_resend() -> Undo:
     """What was under way is not offered again, neither to a new leader nor over a new link."""
     return replace(proposals.Proposals, "offer_from", lambda *_: None)
 
 
-def unchecked_sequence() -> Mend:
+def unchecked_sequence() -> Undo:
     """A leader takes every proposal, whatever its number."""
 
     def proposed(taken: Any, group: Any, node: str, session: int, proposal: Any) -> None:
@@ -165,12 +165,12 @@ def unchecked_sequence() -> Mend:
     return replace(client_sessions.ClientSessions, "proposed", proposed)
 
 
-def open_sessions() -> Mend:
+def open_sessions() -> Undo:
     """Sessions of nodes that are gone are not closed."""
     return replace(client_sessions.ClientSessions, "close_sessions", lambda taken, member: None)
 
 
-def reopened_sessions() -> Mend:
+def reopened_sessions() -> Undo:
     """A leader goes on taking what a session that it has closed submits."""
 
     def proposed(taken: Any, member: Any, node: str, session: int, proposal: Any) -> None:
@@ -182,7 +182,7 @@ def reopened_sessions() -> Mend:
     return replace(client_sessions.ClientSessions, "proposed", proposed)
 
 
-def ignored_truncation() -> Mend:
+def ignored_truncation() -> Undo:
     """A leader's word that entries are void changes nothing."""
 
     def carry_out(group: Any, effect: Any) -> None:
@@ -193,7 +193,7 @@ def ignored_truncation() -> Mend:
     return replace(member.Member, "_carry_out", carry_out)
 
 
-def snapshot_without_sessions() -> Mend:
+def snapshot_without_sessions() -> Undo:
     """A snapshot does not say how far sessions got."""
 
     def wrap_head(first: int, members: Any, sessions: Any) -> Any:
@@ -203,7 +203,7 @@ def snapshot_without_sessions() -> Mend:
     return replace(snapshots, "wrap_head", wrap_head)
 
 
-def added_restore() -> Mend:
+def added_restore() -> Undo:
     """A queue's machine keeps what it had beside what a snapshot brings."""
 
     def restore(fifo: Any, data: bytes) -> None:
@@ -217,7 +217,7 @@ def added_restore() -> Mend:
     return replace(Fifo, "restore", restore)
 
 
-def alone_again() -> Mend:
+def alone_again() -> Undo:
     """A member that gives its log up for a snapshot remembers its first members."""
 
     def prepare(taken: Any, member: Any, offer: Any) -> None:
@@ -226,7 +226,7 @@ def alone_again() -> Mend:
     return replace(snapshots.Snapshots, "prepare_install", prepare)
 
 
-def forgotten_pending() -> Mend:
+def forgotten_pending() -> Undo:
     """A queue that a pending entry declared is started as if it were new."""
 
     def recover(self: Any, replayer: Any) -> None:
@@ -237,26 +237,26 @@ def forgotten_pending() -> Mend:
     return replace(hosting.QueueHosting, "recover", recover)
 
 
-def stale_holders() -> Mend:
+def stale_holders() -> Undo:
     """A channel lets go of its consumers under the ids of a closed session."""
     return replace(channel.Channel, "link_renumbered", lambda *_: None)
 
 
-def silent_transfer() -> Mend:
+def silent_transfer() -> Undo:
     """A snapshot whose answer was lost is not offered again."""
-    mends = (
+    undone = (
         replace(transfer.Transfers, "greeted", lambda *_: None),
         replace(transfer.Transfers, "tick", lambda *_: None),
     )
 
-    def mend() -> None:
-        for each in mends:
+    def undo() -> None:
+        for each in undone:
             each()
 
-    return mend
+    return undo
 
 
-def followers_hand_out_nothing() -> Mend:
+def followers_hand_out_nothing() -> Undo:
     """Handing out is left to the leader, so that machines differ."""
 
     def apply(queue: Any, batch: Any, origin: Any) -> None:
@@ -273,7 +273,7 @@ def followers_hand_out_nothing() -> Mend:
     return replace(quorum.QuorumQueue, "apply", apply)
 
 
-def unheard_restart() -> Mend:
+def unheard_restart() -> Undo:
     """A node that began another life still owns what its last one held."""
 
     def over(host: Any, session: int) -> bool:
@@ -282,12 +282,12 @@ def unheard_restart() -> Mend:
     return replace(cluster.Cluster, "session_over", over)
 
 
-def replays_closed() -> Mend:
+def replays_closed() -> Undo:
     """At a start, closed sessions keep their consumers."""
     return replace(replay, "close_sessions", lambda machine, sessions: None)
 
 
-def waits_for_overtaken() -> Mend:
+def waits_for_overtaken() -> Undo:
     """A snapshot that is void, for a newer one came, is still waited for."""
 
     def prepare(taken: Any, member: Any, offer: Any) -> None:
@@ -302,24 +302,24 @@ def waits_for_overtaken() -> Mend:
 
     original = snapshots.Snapshots.prepare_install
     forgets = snapshots.Snapshots.forget
-    mends = (
+    undone = (
         replace(snapshots.Snapshots, "prepare_install", prepare),
         replace(snapshots.Snapshots, "forget", forget),
     )
 
-    def mend() -> None:
-        for each in mends:
+    def undo() -> None:
+        for each in undone:
             each()
 
-    return mend
+    return undo
 
 
-def clears_by_pending_marks() -> Mend:
+def clears_by_pending_marks() -> Undo:
     """Files go although what they hold is void only by a mark that is not durable."""
     return replace(group_log.GroupLog, "marks_pending", False)
 
 
-def unchecked_bodies() -> Mend:
+def unchecked_bodies() -> Undo:
     """What is read back for a delivery is not compared with its checksum."""
 
     class Trusting(Header):
@@ -329,7 +329,7 @@ def unchecked_bodies() -> Mend:
     return replace(reading, "Header", Trusting)
 
 
-def kept_by_the_gone() -> Mend:
+def kept_by_the_gone() -> Undo:
     """What consumers of a closed session held does not return."""
 
     def down_all(fifo: Any, consumer_ids: list[int]) -> Effects:
@@ -340,7 +340,7 @@ def kept_by_the_gone() -> Mend:
     return replace(Fifo, "down_all", down_all)
 
 
-def returns_unmarked() -> Mend:
+def returns_unmarked() -> Undo:
     """What consumers of a closed session held comes again as if for the first time."""
 
     def take_back(fifo: Any, consumer_id: int) -> Any:
@@ -354,7 +354,7 @@ def returns_unmarked() -> Mend:
     return replace(Fifo, "_take_back", take_back)
 
 
-def snapshot_without_a_run() -> Mend:
+def snapshot_without_a_run() -> Undo:
     """A snapshot for another node leaves the last of its live messages out."""
 
     def live_in(queue: Any, state: bytes) -> Any:
@@ -364,7 +364,7 @@ def snapshot_without_a_run() -> Mend:
     return replace(quorum.QuorumQueue, "live_in", live_in)
 
 
-def dropped_with_the_session() -> Mend:
+def dropped_with_the_session() -> Undo:
     """What a node had under way when its session was closed is not submitted again."""
 
     def next_epoch(own: Any, session: int) -> None:
@@ -375,12 +375,12 @@ def dropped_with_the_session() -> Mend:
     return replace(proposals.Proposals, "next_epoch", next_epoch)
 
 
-def unattached_again() -> Mend:
+def unattached_again() -> Undo:
     """A node whose session was closed does not attach its consumers in the next."""
     return replace(quorum.QuorumQueue, "session_renewed", lambda queue: None)
 
 
-def stale_get() -> Mend:
+def stale_get() -> Undo:
     """A node answers `basic.get` from its own copy, without asking the group."""
 
     def get(queue: Any, consumer_id: int, waiter: Any) -> None:
@@ -389,7 +389,7 @@ def stale_get() -> Mend:
     return replace(quorum.QuorumQueue, "get", get)
 
 
-def line_holds_on() -> Mend:
+def line_holds_on() -> Undo:
     """A classic queue's node keeps what it handed out over a line that is gone."""
 
     def close(served: Any) -> None:
@@ -398,7 +398,7 @@ def line_holds_on() -> Mend:
     return replace(serving.ServedQueue, "close", close)
 
 
-def confirms_what_it_sends() -> Mend:
+def confirms_what_it_sends() -> Undo:
     """A node confirms messages for a classic queue of another as soon as they are on their way."""
 
     def seal(queue: Any) -> None:
@@ -411,13 +411,13 @@ def confirms_what_it_sends() -> Mend:
     return replace(proxy.ProxyQueue, "_seal_messages", seal)
 
 
-def confirms_what_is_lost() -> Mend:
+def confirms_what_is_lost() -> Undo:
     """What was under way over a line when it broke is confirmed."""
     original = proxy.ProxyQueue._answer_all
     return replace(proxy.ProxyQueue, "_answer_all", lambda queue, _: original(queue, False))
 
 
-def returns_out_of_order() -> Mend:
+def returns_out_of_order() -> Undo:
     """A classic queue has what it takes back behind what it has not handed out yet."""
 
     def put_back(waiting: Any, run: Any, place: int) -> None:
@@ -429,7 +429,7 @@ def returns_out_of_order() -> Mend:
     return replace(Ready, "put_back", put_back)
 
 
-def reads_what_it_has() -> Mend:
+def reads_what_it_has() -> Undo:
     """A node answers `table.read` for rows it has not heard of yet with those it has."""
 
     def handle(channel: Any, method: Any) -> None:
@@ -442,7 +442,7 @@ def reads_what_it_has() -> Mend:
     return replace(class_table, "handle", handle)
 
 
-def acts_on_old_tables() -> Mend:
+def acts_on_old_tables() -> Undo:
     """A queue's leader changes its members by whatever tables its node has."""
 
     def settled(membership: Any, member: Any, *others: Any) -> Any:
@@ -453,7 +453,7 @@ def acts_on_old_tables() -> Mend:
     return replace(membership.Membership, "_settled", settled)
 
 
-def eager_deletion() -> Mend:
+def eager_deletion() -> Undo:
     """A deletion takes whatever queue has the name when it is committed."""
 
     def delete(tables: Any, command: Any, outcome: Any) -> None:
@@ -466,12 +466,12 @@ def eager_deletion() -> Mend:
     return replace(machine.MetadataMachine, "_delete_queue", delete)
 
 
-def open_to_all() -> Mend:
+def open_to_all() -> Undo:
     """Exclusive queues may be used by every connection."""
     return replace(checks, "_check_owner", lambda *_: None)
 
 
-def outlives_its_connection() -> Mend:
+def outlives_its_connection() -> Undo:
     """An exclusive queue stays when its connection goes while another change is under way."""
 
     def delete_owned(own: Any, vhost: str, connection: int) -> None:
@@ -482,7 +482,7 @@ def outlives_its_connection() -> Mend:
     return replace(removals.QueueRemovals, "delete_owned", delete_owned)
 
 
-def outlives_its_process() -> Mend:
+def outlives_its_process() -> Undo:
     """A node that starts again finds its transient queues in the tables as they were."""
 
     def up(nodes: Any, vhosts: Any, *others: Any) -> None:

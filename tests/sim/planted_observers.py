@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sim.cluster.swarm import CUT, KILL, PARTITION, STOP, TRANSFER
-from tests.sim.planted import Mend, Where, replace
+from tests.sim.planted import Undo, Where, replace
 from warren.replication import observer, observing
 from warren.replication import observing_frames as said
 from warren.replication.raft_entries import closed_sessions
@@ -24,7 +24,7 @@ OBSERVED: dict[str, Any] = {
 SPREAD = OBSERVED | {"size": 5, "group_size": 3}
 
 
-def stays_with_the_lost() -> Mend:
+def stays_with_the_lost() -> Undo:
     """An observer takes the silence of a member that it cannot hear for the end."""
 
     def tick(self: Any, now_ms: int) -> bool:
@@ -39,14 +39,14 @@ def stays_with_the_lost() -> Mend:
     ticks = replace(observer.Observer, "tick", tick)
     linked = replace(observer.Observer, "linked", lambda *_: None)
 
-    def mend() -> None:
+    def undo() -> None:
         for each in (lost, stuck, ticks, linked):
             each()
 
-    return mend
+    return undo
 
 
-def applies_again() -> Mend:
+def applies_again() -> Undo:
     """An observer goes on with another member from an entry that it has applied."""
 
     def observe(self: Any, node: str) -> bool:
@@ -62,14 +62,14 @@ def applies_again() -> Mend:
     check = replace(observer.Observer, "_check", lambda *_: None)
     observes = replace(observer.Observer, "_observe", observe)
 
-    def mend() -> None:
+    def undo() -> None:
         for each in (go_together, check, observes):
             each()
 
-    return mend
+    return undo
 
 
-def shows_another_body() -> Mend:
+def shows_another_body() -> Undo:
     """Messages that were read are handed out from where the ones before them were."""
 
     def read(self: Any, first: int, last: int, max_bytes: int, reader: Any) -> None:
@@ -83,19 +83,19 @@ def shows_another_body() -> Mend:
 
     found = observer.Observer.cached
     original = observer.Observer.read
-    mends = (
+    undone = (
         replace(observer.Observer, "read", read),
         replace(observer.Observer, "cached", cached),
     )
 
-    def mend() -> None:
-        for each in mends:
+    def undo() -> None:
+        for each in undone:
             each()
 
-    return mend
+    return undo
 
 
-def offers_once() -> Mend:
+def offers_once() -> Undo:
     """An observer counts on it that a new leader has what was offered to the one before."""
 
     def take(self: Any, feed: Any) -> None:
@@ -104,20 +104,20 @@ def offers_once() -> Mend:
         original(self, feed)
 
     original = observer.Observer._take
-    mends = (
+    undone = (
         replace(observer.Observer, "_take", take),
         replace(observer.Observer, "_offer_all", observer.Observer._offer),
         replace(observer.Observer, "_is_stuck", lambda *_: False),
     )
 
-    def mend() -> None:
-        for each in mends:
+    def undo() -> None:
+        for each in undone:
             each()
 
-    return mend
+    return undo
 
 
-def wrong_count() -> Mend:
+def wrong_count() -> Undo:
     """A member says of an entry that it brought one message more than it did."""
 
     def write(writer: Any, batch: Any) -> None:
@@ -130,7 +130,7 @@ def wrong_count() -> Mend:
     return replace(said, "write_entry", write)
 
 
-def keeps_its_session() -> Mend:
+def keeps_its_session() -> Undo:
     """An observer goes on in a session that the others have closed."""
 
     def apply(self: Any, batch: Any) -> None:

@@ -13,18 +13,18 @@ from sim.cluster.swarm import (
     REPLACE,
     TRANSFER,
 )
-from tests.sim.planted import Mend, Where, replace
+from tests.sim.planted import Undo, Where, replace
 from warren.raft import election, following, leading, state
 from warren.raft.members import Member
 from warren.raft.raft import Raft
 
 
-def blind_vote() -> Mend:
+def blind_vote() -> Undo:
     """A vote is given to whoever asks, whatever its log holds."""
     return replace(state.State, "may_win", lambda *_: True)
 
 
-def votes_twice() -> Mend:
+def votes_twice() -> Undo:
     """A voter forgets within a term whom it voted for."""
 
     def asked(voter: Any, message: Any) -> None:
@@ -35,7 +35,7 @@ def votes_twice() -> Mend:
     return replace(election, "asked", asked)
 
 
-def counts_memory() -> Mend:
+def counts_memory() -> Undo:
     """A leader counts its own entries before they are durable."""
 
     def advance(leader: Any) -> None:
@@ -46,7 +46,7 @@ def counts_memory() -> Mend:
     return replace(leading, "advance_commit", advance)
 
 
-def acknowledges_memory() -> Mend:
+def acknowledges_memory() -> Undo:
     """A follower acknowledges entries that its disk has not synced."""
 
     def accept(follower: Any, prev_index: int) -> None:
@@ -60,7 +60,7 @@ def acknowledges_memory() -> Mend:
     return replace(following, "_accept", accept)
 
 
-def counts_learners() -> Mend:
+def counts_learners() -> Undo:
     """What learners have counts towards the majority that commits."""
 
     def advance(leader: Any) -> None:
@@ -76,7 +76,7 @@ def counts_learners() -> Mend:
     return replace(leading, "advance_commit", advance)
 
 
-def half_is_enough() -> Mend:
+def half_is_enough() -> Undo:
     """Half of the voters is taken for a majority of them when entries are committed."""
 
     def advance(leader: Any) -> None:
@@ -98,7 +98,7 @@ def half_is_enough() -> Mend:
     return replace(leading, "advance_commit", advance)
 
 
-def commits_older_terms() -> Mend:
+def commits_older_terms() -> Undo:
     """A leader commits entries of older terms by counting who has them."""
 
     def advance(leader: Any) -> None:
@@ -124,7 +124,7 @@ def commits_older_terms() -> Mend:
     return replace(leading, "advance_commit", advance)
 
 
-def commits_unvalidated() -> Mend:
+def commits_unvalidated() -> Undo:
     """A follower commits what its log holds, not what this leader has confirmed of it."""
 
     def append(follower: Any, message: Any) -> None:
@@ -140,7 +140,7 @@ def commits_unvalidated() -> Mend:
     return replace(following, "append", append)
 
 
-def matches_unchecked() -> Mend:
+def matches_unchecked() -> Undo:
     """A follower takes entries behind whatever it has, without looking at the term before them."""
 
     def append(follower: Any, message: Any) -> None:
@@ -153,7 +153,7 @@ def matches_unchecked() -> Mend:
     return replace(following, "append", append)
 
 
-def doubled_append_cuts() -> Mend:
+def doubled_append_cuts() -> Undo:
     """An append that comes twice cuts off what came behind it."""
 
     def store(follower: Any, message: Any) -> int:
@@ -162,7 +162,7 @@ def doubled_append_cuts() -> Mend:
     return replace(following, "_first_new", store)
 
 
-def keeps_durable_mark() -> Mend:
+def keeps_durable_mark() -> Undo:
     """What was durable of entries that are void still counts as durable."""
 
     def truncate(follower: Any, from_index: int) -> None:
@@ -174,7 +174,7 @@ def keeps_durable_mark() -> Mend:
     return replace(following, "truncate", truncate)
 
 
-def configured_at_commit() -> Mend:
+def configured_at_commit() -> Undo:
     """A change of members is in force once it is committed, not once it is in the log."""
 
     def config(member: Any) -> Any:
@@ -184,7 +184,7 @@ def configured_at_commit() -> Mend:
     return replace(state.State, "config", config)
 
 
-def older_snapshot() -> Mend:
+def older_snapshot() -> Undo:
     """A snapshot is taken over although the log has gone further already."""
 
     def installed(follower: Any, index: int, term: int, members: Any) -> int:
@@ -202,19 +202,19 @@ def older_snapshot() -> Mend:
 
     original = following.installed
     original_offered = following.offered
-    mends = (
+    undone = (
         replace(following, "installed", installed),
         replace(following, "offered", offered),
     )
 
-    def mend() -> None:
-        for each in mends:
+    def undo() -> None:
+        for each in undone:
             each()
 
-    return mend
+    return undo
 
 
-def outlived_office() -> Mend:
+def outlived_office() -> Undo:
     """A leader that hears of a later term goes on in its own."""
 
     def answering(raft: Any, message: Any) -> Any:

@@ -10,7 +10,7 @@ import pytest
 import warren
 from tests.sim import planted, planted_cluster, planted_observers, planted_raft
 from tests.sim.hunt import SEEDS_MAX, hunt
-from tests.sim.planted import Mend
+from tests.sim.planted import Undo
 
 pytestmark = pytest.mark.skipif(
     warren.COMPILED,
@@ -25,7 +25,7 @@ IN_CLUSTERS = {
 
 
 @pytest.mark.parametrize("plant", planted.PLANTED, ids=lambda plant: plant.__name__)
-def test_planted_bug_is_found(plant: Callable[[], Mend]) -> None:
+def test_planted_bug_is_found(plant: Callable[[], Undo]) -> None:
     """A bug in one node: the seed that found it last, else one of the first thousand."""
     where = planted.PLANTED[plant]
     found = hunt(plant, chain([where.seed], range(1, SEEDS_MAX + 1)), False, where)
@@ -33,7 +33,7 @@ def test_planted_bug_is_found(plant: Callable[[], Mend]) -> None:
 
 
 @pytest.mark.parametrize("plant", IN_CLUSTERS, ids=lambda plant: plant.__name__)
-def test_planted_bug_of_clusters_is_found(plant: Callable[[], Mend]) -> None:
+def test_planted_bug_of_clusters_is_found(plant: Callable[[], Undo]) -> None:
     """The same for a bug between nodes."""
     where = IN_CLUSTERS[plant]
     found = hunt(plant, chain([where.seed], range(1, SEEDS_MAX + 1)), True, where)

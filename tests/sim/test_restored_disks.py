@@ -11,7 +11,7 @@ import warren
 from sim.cluster import swarm
 from sim.cluster.world import ClusterWorld
 from sim.model import Violation
-from tests.sim.planted import Mend, replace
+from tests.sim.planted import Undo, replace
 from warren.metadata import machine
 from warren.metadata.tables import NodeRecord
 from warren.node.cluster.membership import Membership
@@ -25,17 +25,17 @@ OPERATIONS = 250
 SEEDS_MAX = 30
 
 
-def unheeded_rounds() -> Mend:
+def unheeded_rounds() -> Undo:
     """What a node said is durable is not held against a copy of the same life."""
     return replace(Membership, "_heard_round", lambda *_: 0)
 
 
-def unheeded_lives() -> Mend:
+def unheeded_lives() -> Undo:
     """Nor are the lives that a directory knows."""
     return replace(Membership, "_is_outdated", lambda *_: False)
 
 
-def kept_copies() -> Mend:
+def kept_copies() -> Undo:
     """A node that begins anew counts as before in the queues that it has copies of."""
 
     def replace_node(nodes: Any, index: Any, command: Any, outcome: Any) -> None:
@@ -65,13 +65,13 @@ PLANTED = {unheeded_rounds: 2, unheeded_lives: 3, kept_copies: 3}
 
 
 @pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
-def test_an_older_disk_in_use_is_found(plant: Callable[[], Mend]) -> None:
+def test_an_older_disk_in_use_is_found(plant: Callable[[], Undo]) -> None:
     """Each way of going on with it is found, and without it the same seed passes."""
-    mend = plant()
+    undo = plant()
     try:
         seeds = (seed for seed in (PLANTED[plant], *range(1, SEEDS_MAX)) if complaint_of(seed))
         found = next(seeds, None)
     finally:
-        mend()
+        undo()
     assert found is not None, f"{SEEDS_MAX} seeds did not find it"
     assert not complaint_of(found)
