@@ -158,9 +158,9 @@ def nothing() -> None:
 def test_a_log_that_is_given_up_for_one_is_not_whole_and_elects_nobody() -> None:
     world, host, offer, payload = offered(World())
     member = host.member
-    assert member.whole()
+    assert member.is_complete()
     member.snapshots.prepare_install(member, offer)
-    assert member.log.incomplete and not member.whole()
+    assert member.log.incomplete and not member.is_complete()
     assert (member.hard_state.floor_term, member.hard_state.floor_index) == (
         offer.snapshot_term,
         offer.index,
@@ -179,7 +179,7 @@ def test_it_takes_effect_when_it_is_durable() -> None:
     assert not member.snapshots.is_whole()
     assert (member.applied_index, member.sessions) == (offer.index, {SESSION: 1})
     assert member.snapshots.payload == payload
-    assert member.whole()
+    assert member.is_complete()
     world.hosts["a"].member.raft.snapshot_sent(offer, True, world.now)
     world.hosts["a"].append(3)
     world.wait(10)
@@ -216,7 +216,7 @@ def test_what_will_not_come_is_given_up_unless_all_of_it_is_here(whole: bool) ->
     host.write()
     assert not member.log.incomplete
     assert member.applied_index == (offer.index if whole else 0)
-    assert member.whole() == whole, "without it, less is here than was acknowledged"
+    assert member.is_complete() == whole, "without it, less is here than was acknowledged"
 
 
 def test_another_leader_ends_the_wait() -> None:

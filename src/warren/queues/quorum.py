@@ -130,9 +130,9 @@ class QuorumQueue(TableQueue, Machine):
         self._terms[consumer_id] = (credit, priority, automatic)
         super().subscribe(link, consumer_id, credit, priority, limiter, waiter, automatic)
 
-    def whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether what is not found in the log here is gone, and not only on its way."""
-        return self._group().whole()
+        return self._group().is_complete()
 
     def elected(self) -> None:
         """A leader sets the machine up, where none before it came to that."""

@@ -26,7 +26,7 @@ class TableQueue(LoggedQueue):
         return self
 
     @abstractmethod
-    def whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether what is not found in the log here is gone, and not only on its way."""
 
     @abstractmethod

@@ -211,7 +211,7 @@ class Proposer:
         """The group's time, which entries have from now on if this node leads; never goes back."""
 
     @abstractmethod
-    def whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether the log here has all that it ever had, less what is settled."""
 
     @abstractmethod

@@ -499,7 +499,7 @@ class Member(Proposer, GroupOwner):
             self._entries.append(batch)
         self.host.appended(True)
 
-    def whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether the log is no shorter than it was when it was given up for a snapshot."""
         return not self.log.incomplete and self.raft.state.is_vote_eligible()
 

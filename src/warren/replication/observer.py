@@ -219,7 +219,7 @@ class Observer(Proposer, MessageSource):
         """Only a leader knows the time."""
         return 0
 
-    def whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Members are asked, and one that is not whole says that it does not have a message."""
         return True
 

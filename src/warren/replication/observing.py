@@ -97,7 +97,7 @@ class Observing:
     # --- the feed -------------------------------------------------------------------------------
 
     def _observe(self, member: Member, node: str, observation: i64, index: i64, term: i64) -> None:
-        if not member.whole():
+        if not member.is_complete():
             member.host.send(node, [said.unobserve_frame(member.group_id, observation)])
             return
         watcher = Watcher(observation, index + 1 if index > 0 else 0, term)
@@ -255,7 +255,7 @@ class Observing:
         What this member's machine does not have yet may be another message than that of the same
         number which comes to be committed.
         """
-        if first < 0 or last < first or first >= member.next_message() or not member.whole():
+        if first < 0 or last < first or first >= member.next_message() or not member.is_complete():
             answer_none(member, node, number, first)
             return
         last = min(last, member.next_message() - 1)

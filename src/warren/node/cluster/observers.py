@@ -189,7 +189,7 @@ class Observers(ObserverHost):
             member = arriving.member
             observer = self._observed[group_id].observer
             try:
-                if 0 < observer.applied_index <= member.applied_index and member.whole():
+                if 0 < observer.applied_index <= member.applied_index and member.is_complete():
                     if observer.catch_up(member.log, member.applied_index):
                         self.arrived(group_id)
             except CorruptRecord as error:

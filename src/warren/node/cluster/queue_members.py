@@ -301,7 +301,7 @@ class QueueMembers:
         One that lags may not know yet that the copy ever came to count.
         """
         member = self._cluster.members.get(group_id)
-        if member is None or not member.whole() or member.raft.commit_index < max(index, 1):
+        if member is None or not member.is_complete() or member.raft.commit_index < max(index, 1):
             return
         raft = member.raft
         if not raft.config_at(raft.commit_index).has_voter(peer, incarnation):

@@ -188,7 +188,7 @@ def _queue(channel: Channel, name: str) -> TableQueue:
 
 
 def _read(channel: Channel, queue: TableQueue, method: spec.TableRead) -> None:
-    if not queue.whole():
+    if not queue.is_complete():
         raise _copied(queue)
     limit = min(max(method.max_bytes, 1), TABLE_READ_BYTES_MAX)
     reader = TableReader(channel, channel.wait(method), queue)
