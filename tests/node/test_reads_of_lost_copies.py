@@ -65,7 +65,7 @@ def taken_over(pair: Pair, member: Member) -> None:
 
 def begun_anew(pair: Pair, member: Member) -> None:
     """The tables name another copy in the place of this one."""
-    member.begin_as(int(pair.b.node.placing.new_group()))
+    member.rejoin_as(int(pair.b.node.placing.new_group()))
 
 
 @pytest.mark.parametrize("give_up", [taken_over, begun_anew])

@@ -197,7 +197,7 @@ class Copies:
             ": it is dropped, and the new one gets everything from the leader"
         )
         self._cluster.transfers.begun_anew(int(record.group_id))
-        member.begin_as(own.incarnation)
+        member.rejoin_as(own.incarnation)
 
     # --- copies that are to go ------------------------------------------------------------------
 

@@ -679,7 +679,7 @@ class Member(Proposer, GroupOwner):
                 proposals.next_epoch(self.host.session_closed(self))
                 self.machine.session_renewed()
 
-    def begin_as(self, incarnation: i64) -> None:
+    def rejoin_as(self, incarnation: i64) -> None:
         """Drop all that is here, and begin as another copy, which others have to bring up."""
         self.hard_state = HardState(incarnation, [])
         self._committed = 0
