@@ -93,7 +93,7 @@ def test_a_copy_goes_when_its_group_has_counted_it_out(again: bool) -> None:
     client = pair.b.client()
     assert isinstance(client.declare(QUEUE, kind="quorum", size=1), spec.QueueDeclareOk)
     pair.add_member(QUEUE, "a")
-    pair.until(lambda: pair.a.node.queue_members.settled(pair.a.record(QUEUE)))
+    pair.until(lambda: pair.a.node.queue_members.in_force(pair.a.record(QUEUE)))
     pair.until(lambda: copy_on(pair.b).raft.is_leader)
     pair.add_member(QUEUE, "c", votes=False)
     pair.until(lambda: committed(pair.a).has("c", int(copy_on(c).hard_state.incarnation)))

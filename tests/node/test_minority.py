@@ -217,7 +217,7 @@ def test_a_late_exclusive_queue_goes_at_once() -> None:
     pair.settle(3)
     assert pair.a.node.metadata.queue("/", "mine") is None
     pair.a.hold_disk = False
-    pair.until(lambda: pair.a.node.store.settled)
+    pair.until(lambda: pair.a.node.store.in_force)
     assert pair.a.node.metadata.queue("/", "mine") is None
     assert isinstance(pair.a.client().declare("mine"), spec.QueueDeclareOk)
 

@@ -296,7 +296,7 @@ class Node(Loop):
         """
         return (
             self.cluster.session > 0
-            and self.store.settled
+            and self.store.in_force
             and self.hosting.furnished()
             and self.cluster.taken_over()
         )

@@ -383,7 +383,7 @@ class Repairs:
         """
         raft = member.raft
         queue = self._queues.logged.get(int(record.group_id))
-        if not raft.is_leader or not raft.can_propose() or not self._queue_members.settled(record):
+        if not raft.is_leader or not raft.can_propose() or not self._queue_members.in_force(record):
             return True
         others = [row.node for row in record.members if row.node != self._node_name]
         if not others:
@@ -485,7 +485,7 @@ class Repairs:
             or not raft.can_propose()
             or int(member.group_id) in self._damaged
             # A copy that cannot be read never gets the vote that the tables give it.
-            or not self._queue_members.settled(record, without)
+            or not self._queue_members.in_force(record, without)
         ):
             return False
         others = [name for name in voters(record) if name != without]

@@ -170,7 +170,7 @@ class MetadataStore(Machine):
         return self.member().raft.leader
 
     @property
-    def settled(self) -> bool:
+    def in_force(self) -> bool:
         """Whether all that this node wanted changed is in force."""
         return len(self._metadata.vhosts) > 0 and len(self.member().proposals) == 0
 

@@ -136,7 +136,7 @@ def _came_about(service: AdminService, attempt: Attempt) -> bool:
     """Whether there is nothing to wait for any more."""
     if attempt.problem or is_gone(service, attempt.queue):
         return True
-    return attempt.pending.result is not None and service.members.settled(attempt.queue)
+    return attempt.pending.result is not None and service.members.in_force(attempt.queue)
 
 
 def _row(service: AdminService, attempt: Attempt, later: bool) -> MemberChange:

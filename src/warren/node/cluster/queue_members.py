@@ -209,7 +209,7 @@ class QueueMembers:
             return voters(queue)
         return [copy.node for copy in member.raft.members if copy.voter]
 
-    def settled(self, queue: QueueRecord, without: str = "") -> bool:
+    def in_force(self, queue: QueueRecord, without: str = "") -> bool:
         """Whether those vote that the tables say, and that is committed.
 
         Args:
@@ -239,7 +239,7 @@ class QueueMembers:
             down = [name for name in names if name not in running]
             text = f"it has no leader; a majority of its members {', '.join(names)} has to run"
             return f"{text}, but {', '.join(down)} do not" if down else text
-        return "" if self.settled(queue) else "another change of its members is under way"
+        return "" if self.in_force(queue) else "another change of its members is under way"
 
     def led(self, queues: list[QueueRecord], leaders: dict[int, str]) -> list[Led]:
         """Those of some queues that have a leader, for `balance.moves`.

@@ -121,7 +121,7 @@ class Reconciler:
         target = target_size(tables, queue, self._loop.settings.reconcile_target)
         if len(voting) >= target:
             return False
-        if not self._queue_members.settled(queue):
+        if not self._queue_members.in_force(queue):
             return True
         running = self._cluster.running()
         free = [name for name in running if name not in voting]
