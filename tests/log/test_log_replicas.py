@@ -521,7 +521,7 @@ def test_a_reset_survives_the_rewriting_of_its_file() -> None:
     add(replica, 1, [30])
     lively(world, replica)
     install(world, replica, offer(), stop=1)
-    holder = [place.file.number for place in replica.group.places if place.marks]
+    holder = [place.file.number for place in replica.group.places if place.tombstones]
     world.restart(crash=True)
     other = world.groups()[0]
     for _ in range(60):
@@ -533,7 +533,7 @@ def test_a_reset_survives_the_rewriting_of_its_file() -> None:
         world.tick(60)
         world.executor.drain()
     world.settle_down()
-    moved = [place.file.number for place in replica.group.places if place.marks]
+    moved = [place.file.number for place in replica.group.places if place.tombstones]
     assert moved and moved != holder, "its file was rewritten"
     for crash in (False, True):
         world.restart(crash)

@@ -141,7 +141,7 @@ def test_planted_bug_is_noticed(
 # --- replication --------------------------------------------------------------------------------
 
 
-def nothing_is_void(marks: object, hidden_from: int, index: int, offset: int) -> bool:
+def nothing_is_void(tombstones: object, hidden_from: int, index: int, offset: int) -> bool:
     return False
 
 
@@ -175,7 +175,9 @@ def no_reset(
     return batch
 
 
-def no_marks(self: compact.Compactor, group: object, place: object, sources: object) -> list[None]:
+def none_needed(
+    self: compact.Compactor, group: object, place: object, sources: object
+) -> list[None]:
     return []
 
 
@@ -205,7 +207,7 @@ def keep_the_cache(self: object, number: int) -> None:
         ([(sidecar, "decode")], without_terms(sidecar.decode)),
         ([(compact, "newest_state")], no_snapshot),
         ([(scan.Indexer, "batch")], no_reset(scan.Indexer.batch)),
-        ([(compact.Compactor, "_marks_needed")], no_marks),
+        ([(compact.Compactor, "_tombstones_needed")], none_needed),
         ([(wal.Wal, "make_void")], void_counts),
         ([(copying, "is_void")], nothing_is_void),
         ([(recovery, "is_void")], nothing_is_void),

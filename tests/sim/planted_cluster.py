@@ -314,9 +314,9 @@ def waits_for_overtaken() -> Undo:
     return undo
 
 
-def clears_by_pending_marks() -> Undo:
-    """Files go although what they hold is void only by a mark that is not durable."""
-    return replace(group_log.GroupLog, "marks_pending", False)
+def clears_by_pending_tombstones() -> Undo:
+    """Files go although what they hold is void only by a tombstone that is not durable."""
+    return replace(group_log.GroupLog, "tombstones_pending", False)
 
 
 def unchecked_bodies() -> Undo:
@@ -603,7 +603,7 @@ RARE = (
     silent_transfer,
     alone_again,
     waits_for_overtaken,
-    clears_by_pending_marks,
+    clears_by_pending_tombstones,
     unchecked_bodies,
     unattached_again,
     reads_what_it_has,

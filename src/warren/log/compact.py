@@ -2,8 +2,8 @@
 
 A closed file may go once every group with entries in it has a durable snapshot that covers them.
 What lives in it then is messages that their owner names, the newest snapshots and states, DROP
-batches of groups that other files still hold, and marks that keep void what earlier files hold.
-Files with nothing alive are deleted; neighbours with little
+batches of groups that other files still hold, and tombstones that keep void what earlier files
+hold. Files with nothing alive are deleted; neighbours with little
 alive are rewritten into one, grouped by group; files that are mostly alive stay as they are. So a
 queue whose consumers keep up writes a message once, and a message that no consumer takes pins
 nothing else.
@@ -30,7 +30,7 @@ from mypy_extensions import i64
 from warren.errors import CorruptRecord
 from warren.log import sidecar
 from warren.log.copying import Copier, CopyPart
-from warren.log.extents import Extents, Mark
+from warren.log.extents import Extents, Tombstone
 from warren.log.files import LogFile, lacks_space
 from warren.log.group import GroupLog, newest_snapshot, newest_state
 from warren.log.manifest import DIRECTORY, Manifest, log_path, sidecar_path
@@ -294,7 +294,7 @@ class Compactor(FileKeeper):
         """Whether the file has to stay as it is for now because of a group in it."""
         group = self.store.groups.get(group_id)
         if group_id in self.store.dropping or (
-            group is not None and (group.marks_pending or group.unfit)
+            group is not None and (group.tombstones_pending or group.unfit)
         ):
             # What is void only by a batch that is not durable may count again, and of a group that
             # cannot be used nobody knows what lives.
@@ -363,8 +363,8 @@ class Compactor(FileKeeper):
             live += extents.snapshot_size
         if extents is newest_state(group):
             live += extents.state_size
-        if extents.marks:
-            live += len(self._marks_needed(group, extents, [file]))
+        if extents.tombstones:
+            live += len(self._tombstones_needed(group, extents, [file]))
         if extents.message_count > 0 and extents.size > 0:
             count = overlap(
                 self._runs(group_id, [file]), extents.first_message, extents.next_message
@@ -382,21 +382,21 @@ class Compactor(FileKeeper):
                 return True
         return False
 
-    def _marks_needed(
+    def _tombstones_needed(
         self, group: GroupLog, extents: Extents, sources: list[LogFile]
-    ) -> list[Mark]:
-        """The marks in a file without which something would count again when these are gone."""
-        needed: list[Mark] = []
-        for mark in extents.marks:
-            if group.incomplete and mark.opens:
-                needed.append(mark)
+    ) -> list[Tombstone]:
+        """The tombstones of a file without which something would count again once these go."""
+        needed: list[Tombstone] = []
+        for tombstone in extents.tombstones:
+            if group.incomplete and tombstone.opens:
+                needed.append(tombstone)
                 continue
             for file in self.store.files:
                 if file is extents.file:
                     break
                 earlier = file.groups.get(int(group.id))
-                if file not in sources and earlier is not None and earlier.answers_to(mark):
-                    needed.append(mark)
+                if file not in sources and earlier is not None and earlier.answers_to(tombstone):
+                    needed.append(tombstone)
                     break
         return needed
 
@@ -504,16 +504,16 @@ class Compactor(FileKeeper):
             runs = NO_RUNS
             if extents.message_count > 0 and extents.size > 0:
                 runs = self._runs(group_id, sources)
-            marks = self._marks_needed(group, extents, sources)
+            tombstones = self._tombstones_needed(group, extents, sources)
             with_snapshot = extents is newest
             with_state = extents is newest_state(group)
             if (
                 with_snapshot
                 or with_state
-                or marks
+                or tombstones
                 or overlap(runs, extents.first_message, extents.next_message) > 0
             ):
-                parts.append(CopyPart(extents, runs, with_snapshot, with_state, marks))
+                parts.append(CopyPart(extents, runs, with_snapshot, with_state, tombstones))
         return True
 
     def _rewrite(self, sources: list[LogFile], parts: list[CopyPart], drops: list[int]) -> None:

@@ -24,7 +24,7 @@ from warren.log.batch import (
     encode_round,
     identity,
 )
-from warren.log.extents import Extents, Mark, is_void
+from warren.log.extents import Extents, Tombstone, is_void
 from warren.log.files import LogFile
 from warren.log.reading import walk
 from warren.log.runlist import RunList
@@ -42,7 +42,7 @@ class CopyPart:
         runs: Live messages.
         with_snapshot: Whether the snapshot there is the one to keep.
         with_state: Whether the state there is the one to keep.
-        marks: Those there that are needed on.
+        tombstones: Those there that are needed on.
         size, next_message, hidden_from: What is not void, as in `Extents`.
     """
 
@@ -52,13 +52,13 @@ class CopyPart:
         runs: RunList,
         with_snapshot: bool,
         with_state: bool,
-        marks: list[Mark],
+        tombstones: list[Tombstone],
     ) -> None:
         self.extents = extents
         self.runs = runs
         self.with_snapshot = with_snapshot
         self.with_state = with_state
-        self.marks = marks
+        self.tombstones = tombstones
         self.size: i64 = extents.size
         self.next_message: i64 = extents.next_message
         self.hidden_from: i64 = extents.hidden_from
@@ -117,13 +117,12 @@ class Copier:
 
     def _copy(self, part: CopyPart, file: LogFile) -> None:
         extents = part.extents
-        # Marks first: they are about earlier files only, and what follows here is not void.
-        for mark in part.marks:
-            kind = KIND_RESET if mark.index == 0 else KIND_TRUNCATE
-            term = 1 if mark.opens else 0
-            batch = Batch(
-                None, kind, mark.index, term, mark.next_message, 0, 0, b"", 0, b"", 0, 0, None
-            )
+        # Tombstones first: they are about earlier files only, and what follows here is not void.
+        for tombstone in part.tombstones:
+            kind = KIND_RESET if tombstone.index == 0 else KIND_TRUNCATE
+            term = 1 if tombstone.opens else 0
+            index, first = tombstone.index, tombstone.next_message
+            batch = Batch(None, kind, index, term, first, 0, 0, b"", 0, b"", 0, 0, None)
             batch.group_id = extents.group_id
             self._add(batch, batch.encode_head(), file)
         if part.with_state:
@@ -168,7 +167,7 @@ class Copier:
             if (
                 header.group == extents.group_id
                 and (header.kind == KIND_MESSAGES or header.kind == KIND_TRANSIENT)
-                and not is_void(extents.marks, part.hidden_from, header.index, base + place)
+                and not is_void(extents.tombstones, part.hidden_from, header.index, base + place)
             ):
                 while turn < runs.size and runs.last(turn) < header.first:
                     turn += 1
@@ -211,8 +210,8 @@ class Copier:
         elif batch.kind == KIND_STATE:
             file.extents(batch.group_id).add_state(batch.index, offset, size)
         elif batch.kind >= KIND_TRUNCATE:
-            mark = Mark(batch.index, batch.first, offset, batch.term > 0)
-            file.extents(batch.group_id).cut(mark)
+            tombstone = Tombstone(batch.index, batch.first, offset, batch.term > 0)
+            file.extents(batch.group_id).cut(tombstone)
         elif batch.kind != KIND_DROP:
             file.extents(batch.group_id).add(
                 batch.kind,

@@ -5,13 +5,13 @@ is worth reading in one go to find a batch of this group: at most `extent_bytes_
 batch), and mostly made of the group's own bytes. So a backlog of one queue costs a few numbers per
 quarter of a mebibyte, and a thousand queues written in turn do not make each other's reads dear.
 
-Whether a batch is void is a matter of place: a mark, which is a TRUNCATE or a RESET in the log,
-makes void what its group has before it from an index on. Terms would not do. An entry of a lower
-term may replace one of a higher term, when the leader of the higher one reached few members.
+Whether a batch is void is a matter of place: a tombstone, which is a TRUNCATE or a RESET in the
+log, makes void what its group has before it from an index on. Terms would not do. An entry of a
+lower term may replace one of a higher term, when the leader of the higher one reached few members.
 
-A mark in the same file cuts the columns for good. Marks in later files, and those that are not
-durable yet, only hide what comes after an index: the columns say what the file holds, so that the
-sidecar made of them is true whatever a crash leaves of the marks.
+A tombstone in the same file cuts the columns for good. Tombstones in later files, and those that
+are not durable yet, only hide what comes after an index: the columns say what the file holds, so
+that the sidecar made of them is true whatever a crash leaves of the tombstones.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NOWHERE: Final = 0x7FFF_FFFF_FFFF_FFFF
 
 
 @final
-class Mark:
+class Tombstone:
     """A TRUNCATE or a RESET that lies in a file.
 
     Attributes:
@@ -55,19 +55,19 @@ class Mark:
         self.opens = opens
 
 
-def is_void(marks: list[Mark], hidden_from: i64, index: i64, offset: i64) -> bool:
+def is_void(tombstones: list[Tombstone], hidden_from: i64, index: i64, offset: i64) -> bool:
     """Whether an entry at a place of a file is void.
 
     Args:
-        marks: The group's marks in that file.
-        hidden_from: The lowest index that later marks make void.
+        tombstones: The group's tombstones in that file.
+        hidden_from: The lowest index that later tombstones make void.
         index: The entry's index.
         offset: Where it lies.
     """
     if index >= hidden_from:
         return True
-    for mark in marks:
-        if index >= mark.index and offset < mark.offset:
+    for tombstone in tombstones:
+        if index >= tombstone.index and offset < tombstone.offset:
             return True
     return False
 
@@ -81,11 +81,11 @@ class Extents:
         offsets, spans: Where each extent starts, and its length, in bytes.
         numbers: The first message number an extent can hold.
         indexes: The Raft index of its first batch.
-        marks: The group's marks in the file, in order.
-        terms: Terms of the entries that no mark in the file makes void.
+        tombstones: The group's tombstones in the file, in order.
+        terms: Terms of the entries that no tombstone in the file makes void.
         all_last_index, all_next_message: As below, of all extents in the columns.
         top_index: The highest index of any entry that lies in the file, void ones included.
-        hidden_from: The lowest index that marks after this file's content make void.
+        hidden_from: The lowest index that tombstones after this file's content make void.
         size: How many extents, from the first on, are not hidden as a whole.
         first_message, next_message: The range that those can hold.
         last_index: Raft index of the newest entry not hidden, 0 if there is none.
@@ -101,7 +101,7 @@ class Extents:
         self.spans = vec[i64]()
         self.numbers = vec[i64]()
         self.indexes = vec[i64]()
-        self.marks: list[Mark] = []
+        self.tombstones: list[Tombstone] = []
         self.terms = TermRuns()
         self.all_last_index: i64 = 0
         self.all_next_message: i64 = 0
@@ -181,17 +181,17 @@ class Extents:
             self.state_offset = offset
             self.state_size = size
 
-    def cut(self, mark: Mark) -> None:
-        """Note a mark after all noted before: what it makes void is in the columns no more."""
-        self.marks.append(mark)
+    def cut(self, tombstone: Tombstone) -> None:
+        """Note a tombstone after all noted before: what it makes void is in the columns no more."""
+        self.tombstones.append(tombstone)
         count = len(self.offsets)
-        while count > 0 and self.indexes[count - 1] >= mark.index:
+        while count > 0 and self.indexes[count - 1] >= tombstone.index:
             count -= 1
         self.offsets = self.offsets[:count]
         self.spans = self.spans[:count]
         self.numbers = self.numbers[:count]
         self.indexes = self.indexes[:count]
-        self.terms.cut(mark.index)
+        self.terms.cut(tombstone.index)
         self._own_bytes = 0
         if count == 0:
             self.all_last_index = 0
@@ -199,19 +199,19 @@ class Extents:
             self.message_count = 0
             self.message_bytes = 0
         else:
-            self.all_last_index = min(self.all_last_index, mark.index - 1)
-            self.all_next_message = min(self.all_next_message, mark.next_message)
-        if mark.index == 0:
+            self.all_last_index = min(self.all_last_index, tombstone.index - 1)
+            self.all_next_message = min(self.all_next_message, tombstone.next_message)
+        if tombstone.index == 0:
             self.snapshot_index = 0
             self.snapshot_offset = -1
             self.snapshot_size = 0
         self.hide(NOWHERE, NOWHERE)
 
     def hide(self, index: i64, next_message: i64) -> None:
-        """Have marks after this file's content make void what has this index or a higher one.
+        """Have tombstones after this file's content make void what has this index or a higher one.
 
         Args:
-            index: `NOWHERE` if there are no such marks.
+            index: `NOWHERE` if there are no such tombstones.
             next_message: The number of the first message that is void.
         """
         self.hidden_from = index
@@ -235,13 +235,13 @@ class Extents:
         """Whether there are entries above an index that are not void."""
         return self.size > 0 and self.last_index > index
 
-    def answers_to(self, mark: Mark) -> bool:
-        """Whether the file holds what a mark in a later one has to keep void."""
-        if self.marks:
+    def answers_to(self, tombstone: Tombstone) -> bool:
+        """Whether the file holds what a tombstone in a later one has to keep void."""
+        if self.tombstones:
             return True
-        if mark.index == 0:
+        if tombstone.index == 0:
             return self.top_index > 0 or self.snapshot_offset >= 0
-        return self.top_index >= mark.index
+        return self.top_index >= tombstone.index
 
     def find(self, number: i64) -> i64:
         """The extent in which a message lies, if it is in this file at all.

@@ -23,7 +23,7 @@ from warren.log.batch import (
 )
 from warren.log.cache import Share
 from warren.log.entries import EntriesJob
-from warren.log.extents import NOWHERE, Extents, Mark
+from warren.log.extents import NOWHERE, Extents, Tombstone
 from warren.log.files import LogFile
 from warren.log.listener import BatchReader, GroupOwner, RawReader
 from warren.log.live import LiveJob
@@ -83,7 +83,7 @@ class GroupLog(MessageSource):
         self._states: i64 = 0
         """States appended, durable or not."""
         self._marks: list[Batch] = []
-        """Marks that are not durable yet."""
+        """Tombstones that are not durable yet."""
 
     # --- what a leader does, and the only member of a group -------------------------------------
 
@@ -514,8 +514,8 @@ class GroupLog(MessageSource):
             elif self._tail is not None:
                 self._tail.forget_to(batch.index)
         else:
-            extents.cut(Mark(batch.index, batch.first, offset, batch.term > 0))
-            # One mark may make another superfluous that was found missing at start-up.
+            extents.cut(Tombstone(batch.index, batch.first, offset, batch.term > 0))
+            # One tombstone may make another superfluous that was found missing at start-up.
             while self._marks.pop(0) is not batch:
                 pass
             self.conceal()
@@ -531,7 +531,7 @@ class GroupLog(MessageSource):
             self._tail.restart(snapshot.index + 1)
 
     def conceal(self) -> None:
-        """Tell the extents of every file what the marks after them make void."""
+        """Tell the extents of every file what the tombstones after them make void."""
         index: i64 = NOWHERE
         next_message: i64 = NOWHERE
         for batch in self._marks:
@@ -543,13 +543,13 @@ class GroupLog(MessageSource):
             place = self.places[at]
             if place.hidden_from != index:
                 place.hide(index, next_message)
-            for mark in place.marks:
-                index = min(index, mark.index)
-                next_message = min(next_message, mark.next_message)
+            for tombstone in place.tombstones:
+                index = min(index, tombstone.index)
+                next_message = min(next_message, tombstone.next_message)
 
     @property
-    def marks_pending(self) -> bool:
-        """Whether anything is void only by marks that are not durable yet."""
+    def tombstones_pending(self) -> bool:
+        """Whether anything is void only by tombstones that are not durable yet."""
         return len(self._marks) > 0 and not self._marks[-1].void
 
     def lowest_cut(self, seen: i64) -> i64:
@@ -562,10 +562,10 @@ class GroupLog(MessageSource):
     def recovered(self, extents: Extents) -> None:
         """What one file holds of this group, in log order. For recovery only."""
         self.places.append(extents)
-        for mark in extents.marks:
-            if mark.index == 0:
+        for tombstone in extents.tombstones:
+            if tombstone.index == 0:
                 self.snapshot_index = -1
-                self.incomplete = mark.opens
+                self.incomplete = tombstone.opens
         if extents.snapshot_offset >= 0:
             # Of snapshots in one file, those before a RESET are not noted.
             self.incomplete = False

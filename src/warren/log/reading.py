@@ -25,7 +25,7 @@ class Span:
         self.file = extents.file
         self.offset: i64 = extents.offsets[at]
         self.size: i64 = extents.spans[at]
-        self.marks = extents.marks
+        self.tombstones = extents.tombstones
         self.hidden_from: i64 = extents.hidden_from
         self.file.readers += 1
 
@@ -102,7 +102,9 @@ def take(
             else:
                 hit = header.first + header.count > low and header.first <= high
                 hit = hit and header.kind != KIND_COMMAND
-            if hit and not is_void(span.marks, span.hidden_from, header.index, span.offset + at):
+            if hit and not is_void(
+                span.tombstones, span.hidden_from, header.index, span.offset + at
+            ):
                 found.append(header.batch(group, data, at))
                 own += header.size
         at = walk(data, span.offset, at + header.size, header, path)

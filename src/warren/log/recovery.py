@@ -435,7 +435,7 @@ class _Entries(Visitor):
         file = self.file
         assert file is not None
         extents = file.extents(group.id)
-        if is_void(extents.marks, extents.hidden_from, header.index, offset):
+        if is_void(extents.tombstones, extents.hidden_from, header.index, offset):
             return
         if header.session != 0 and group.state_number == 0:
             give_up(group, self._replayer, _state_lost(group, file, offset))

@@ -162,7 +162,7 @@ class Gatherer(Visitor):
             and KIND_MESSAGES <= header.kind <= KIND_TRANSIENT
             and header.first + header.count > self._first
             and header.first <= self._last
-            and not is_void(self._span.marks, self._span.hidden_from, header.index, offset)
+            and not is_void(self._span.tombstones, self._span.hidden_from, header.index, offset)
         ):
             batch = header.batch(self._group, data, at)
             batch.detach()

@@ -24,7 +24,7 @@ from warren.log.batch import (
     aligned,
     identity,
 )
-from warren.log.extents import Mark
+from warren.log.extents import Tombstone
 from warren.log.files import LogFile
 
 CHUNK_BYTES: Final = 4 * 1024 * 1024
@@ -69,7 +69,7 @@ class Indexer(Visitor):
         self._file = file
         self._max_span: i64 = max_span
         self.gaps = False
-        """Whether batches may be missing between those that come, marks among them."""
+        """Whether batches may be missing between those that come, tombstones among them."""
 
     def batch(self, header: Header, data: bytes, at: i64, offset: i64) -> None:
         if header.kind == KIND_DROP:
@@ -81,11 +81,11 @@ class Indexer(Visitor):
         elif header.kind == KIND_STATE:
             extents.add_state(header.index, offset, header.size)
         elif header.kind >= KIND_TRUNCATE:
-            extents.cut(Mark(header.index, header.first, offset, header.term > 0))
+            extents.cut(Tombstone(header.index, header.first, offset, header.term > 0))
         else:
             if self.gaps and 0 < header.index <= extents.all_last_index:
                 # What made those void is lost, and it was before this entry.
-                extents.cut(Mark(header.index, header.first, offset, False))
+                extents.cut(Tombstone(header.index, header.first, offset, False))
             extents.add(
                 header.kind,
                 header.index,

@@ -12,10 +12,11 @@ file. The words are 64 bits each: the number of dropped groups and their ids; th
 and for each its id, first_message, all_next_message, all_last_index, top_index, message_count,
 message_bytes, snapshot_index, snapshot_offset, snapshot_size, state_number, state_offset,
 state_size; the number of extents, then all their offsets, spans, numbers and indexes, column after
-column; the number of runs of terms, and for each its first index and its term; the number of marks,
-and for each its index, next_message, offset, and 1 if it opens (`extents.py` says what they mean).
+column; the number of runs of terms, and for each its first index and its term; the number of
+tombstones, and for each its index, next_message, offset, and 1 if it opens (`extents.py` says what
+they mean).
 
-What marks in later files make void is not in it: they say so themselves.
+What tombstones in later files make void is not in it: they say so themselves.
 
 The sidecar can be rebuilt from the log file. One that is absent or does not fit is no error.
 """
@@ -31,7 +32,7 @@ from mypy_extensions import i32, i64
 
 from warren.checksum import crc32
 from warren.log.batch import write_checksum
-from warren.log.extents import NOWHERE, Extents, Mark
+from warren.log.extents import NOWHERE, Extents, Tombstone
 from warren.log.files import LogFile
 from warren.log.manifest import sidecar_path
 from warren.ports import Disk
@@ -97,12 +98,12 @@ def pieces(file: LogFile, salt: i64) -> Iterator[bytes]:
         for at in range(len(extents.terms)):
             write_i64_le(body, extents.terms.first(at))
             write_i64_le(body, extents.terms.term(at))
-        write_i64_le(body, len(extents.marks))
-        for mark in extents.marks:
-            write_i64_le(body, mark.index)
-            write_i64_le(body, mark.next_message)
-            write_i64_le(body, mark.offset)
-            write_i64_le(body, 1 if mark.opens else 0)
+        write_i64_le(body, len(extents.tombstones))
+        for tombstone in extents.tombstones:
+            write_i64_le(body, tombstone.index)
+            write_i64_le(body, tombstone.next_message)
+            write_i64_le(body, tombstone.offset)
+            write_i64_le(body, 1 if tombstone.opens else 0)
     yield body.getvalue()
 
 
@@ -156,7 +157,7 @@ def decode(data: bytes, file: LogFile, salt: i64) -> bool:
             index = words.longlong()
             next_message = words.longlong()
             offset = words.longlong()
-            extents.marks.append(Mark(index, next_message, offset, words.longlong() > 0))
+            extents.tombstones.append(Tombstone(index, next_message, offset, words.longlong() > 0))
         extents.hide(NOWHERE, NOWHERE)
         file.groups[extents.group_id] = extents
     return True
