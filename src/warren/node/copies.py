@@ -175,9 +175,10 @@ class Copies:
         damaged one goes at once.
         """
         member = self._cluster.members.get(int(record.group_id))
-        if not self._cluster.session or member is None or not self._is_to_go(record):
+        if not self._cluster.session or member is None or self._queues.is_elsewhere(record):
+            # Where no other one is to be in its place, `tick` sees to it.
             return
-        if member.raft.is_leader:
+        if member.raft.is_leader or not self._is_to_go(record):
             return
         if _counts_itself(member) and not self._repairs.wants(record):
             self.leave_later(record)
