@@ -264,8 +264,10 @@ class ClusterWorld(Stage):
             self._sessions[session] = (site.name, site.life)
         for key, doubt in list(self._doubts.items()):
             if key[0] == site.name and not doubt.learned:
-                member = node.cluster.members.get(key[1])
-                if member is None or member.applied_index >= doubt.index:
+                # Where a node has no copy, or one that has to catch up, its clients hear of this.
+                observer = node.observers.observer(key[1])
+                told = node.cluster.members.get(key[1]) if observer is None else observer
+                if told is None or told.applied_index >= doubt.index:
                     doubt.learned = True
                     self._read_out(site, key)
 
@@ -551,7 +553,12 @@ class ClusterWorld(Stage):
             self.stirred(connection)
 
     def _note_read(self, site: Site, connection: SimConnection) -> None:
-        """A client that has read all there was reads nothing of a closed session any more."""
+        """A client that has read all there was reads nothing of a closed session any more.
+
+        A message that it polled for may still be fetched.
+        """
+        if any(isinstance(actor, Receiver) and actor.busy() for actor in connection.users()):
+            return
         node = site.node
         if self._late and node is not None and not node.needs_turn and site.executor.idle:
             if not connection.inbox and not connection.end.output.buffer.getvalue():
