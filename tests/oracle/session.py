@@ -201,13 +201,16 @@ class Session:
             self._record(who, 0, "socket left open")
 
     def until(self, queue: str, ready: int, channel: int = 9, who: str = "watch") -> None:
-        """Wait, unrecorded, until a queue has so many ready messages."""
+        """Wait, unrecorded, until a queue is there and has so many ready messages."""
         if who not in self.clients:
             self.open(who, channel)
-        end = time.monotonic() + WAIT_S
+        end, client = time.monotonic() + WAIT_S, self.clients[who]
         while time.monotonic() < end:
-            reply = self.clients[who].ask(channel, "queue.declare", queue=queue, passive=True)
-            if reply.args["message_count"] == ready:
+            reply = client.call(channel, "queue.declare", queue=queue, passive=True)
+            if reply.name == "channel.close":
+                client.send(channel, "channel.close-ok")
+                client.ask(channel, "channel.open")
+            elif reply.args["message_count"] == ready:
                 return
             self._look()
             time.sleep(0.01)
