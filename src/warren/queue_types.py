@@ -47,6 +47,7 @@ class QueueType:
         priority_levels: Whether messages of high priority overtake others (PRI-02).
         arguments: Those that it has a meaning for, in the order in which RabbitMQ compares them.
         further_arguments: Honoured, but no part of what makes two declares the same.
+        consumer_arguments: Of a consumer's arguments, those that other types do not have.
         policy_keys: Settings of policies that have a meaning for it.
     """
 
@@ -70,6 +71,7 @@ class QueueType:
         priority_levels: bool,
         arguments: tuple[str, ...],
         further_arguments: tuple[str, ...],
+        consumer_arguments: tuple[str, ...],
         policy_keys: tuple[str, ...],
     ) -> None:
         self.name: str = name
@@ -89,6 +91,7 @@ class QueueType:
         self.priority_levels: bool = priority_levels
         self.arguments: tuple[str, ...] = arguments
         self.further_arguments: tuple[str, ...] = further_arguments
+        self.consumer_arguments: tuple[str, ...] = consumer_arguments
         self.policy_keys: tuple[str, ...] = policy_keys
 
 
@@ -125,6 +128,7 @@ CLASSIC: Final = QueueType(
         "x-queue-leader-locator",
     ),
     further_arguments=(),
+    consumer_arguments=(),
     policy_keys=(QUEUE_LEADER_LOCATOR,),
 )
 
@@ -168,6 +172,7 @@ QUORUM: Final = QueueType(
         "x-delayed-retry-max",
     ),
     further_arguments=(TARGET_SIZE,),
+    consumer_arguments=("x-consumer-timeout",),
     policy_keys=(DELIVERY_LIMIT, TARGET_GROUP_SIZE, QUEUE_LEADER_LOCATOR),
 )
 
@@ -197,6 +202,7 @@ STREAM: Final = QueueType(
         "x-queue-leader-locator",
     ),
     further_arguments=(),
+    consumer_arguments=("x-stream-offset", "x-stream-filter", "x-stream-match-unfiltered"),
     policy_keys=(),
 )
 """Known, so that what RabbitMQ knows is told from what nobody does; not there yet."""

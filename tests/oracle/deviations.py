@@ -147,6 +147,28 @@ def _timestamps_match(*cases: str) -> Deviation:
     )
 
 
+_QOS_OK = {"method": "basic.qos-ok"}
+_CLOSE_OK = {"method": "channel.close-ok"}
+_UNASKED = Deviation(
+    "an answer that was not asked for means nothing to ours; clients answer a cancel of the server,"
+    " and closes cross",
+    [Rest("a/0", 0, []), Rest("a/1", 0, [_QOS_OK, _QOS_OK])],
+)
+_NOT_OPEN = "CHANNEL_ERROR - expected 'channel.open'"
+
+
+def _not_open(method_id: int) -> Deviation:
+    """A method of class basic on a channel that is not open."""
+    return Deviation(
+        "the oracle does what is asked on a channel that is not open; ours refuses it as any other",
+        [
+            Rest(f"{who}/0", 0, [_close(504, _NOT_OPEN, 60, method_id), _CLOSED])
+            for who in ("a", "b")
+        ]
+        + ([Rest("a/9", 0, []), Rest("b/1", 1, [])] if method_id == 70 else []),
+    )
+
+
 _ONES = ("a=1", "a=1 as long", "a=1 as byte", "a=1 as time")
 _AND_ONE = ("a=1 b=2", "a=1 b=3", "a=1 x-h=1")
 _AS_THE_GUIDE = "every return counts as a delivery attempt, as the guide of 4.0 says"
@@ -295,6 +317,66 @@ DEVIATIONS: dict[str, Deviation] = {
             )
             for place in ("a/1", "a/2")
         ],
+    ),
+    "qos_global_shared": Deviation(
+        "the oracle has limits over a channel switched off unless configured; ours shares them"
+        " between consumers of classic queues, as the guides say (D-22)",
+        [
+            Rest(
+                "a/2",
+                5,
+                [
+                    "quiet",
+                    {
+                        "method": "basic.get-ok",
+                        "delivery_tag": 3,
+                        "redelivered": False,
+                        "exchange": "",
+                        "routing_key": "o.second",
+                        "message_count": 1,
+                        "body": "a",
+                        "properties": {"delivery_mode": 2},
+                    },
+                    {
+                        "method": "basic.deliver",
+                        "consumer_tag": "first",
+                        "delivery_tag": 4,
+                        "redelivered": False,
+                        "exchange": "",
+                        "routing_key": "o.first",
+                        "body": "3",
+                        "properties": {"delivery_mode": 2},
+                    },
+                    "quiet",
+                    {"method": "basic.qos-ok"},
+                ],
+            )
+        ],
+    ),
+    "method_of_the_server[channel.flow-ok]": _UNASKED,
+    "method_of_the_server[channel.close-ok]": _UNASKED,
+    "method_of_the_server[basic.cancel-ok]": _UNASKED,
+    "method_of_the_connection[connection.close-ok]": Deviation(
+        _UNASKED.reason, [Rest("a/0", 0, []), Rest("a/1", 0, [_QOS_OK])]
+    ),
+    "method_on_a_channel_not_open[channel.close]": Deviation(
+        "a close that crosses another is answered, of whatever channel",
+        [
+            Rest("a/0", 0, []),
+            Rest("b/0", 0, []),
+            Rest("a/9", 0, [_CLOSE_OK]),
+            Rest("b/1", 1, [_CLOSE_OK]),
+        ],
+    ),
+    "method_on_a_channel_not_open[channel.close-ok]": Deviation(
+        _UNASKED.reason, [Rest("a/0", 0, ["quiet"]), Rest("b/0", 0, ["quiet"])]
+    ),
+    "method_on_a_channel_not_open[basic.get]": _not_open(70),
+    "method_on_a_channel_not_open[basic.publish]": _not_open(40),
+    "channel_number_again[close-ok]": Deviation(_UNASKED.reason, [Rest("a/0", 0, ["quiet"])]),
+    "method_too_early[connection.close]": Deviation(
+        "a client may leave at any time, and is told that it has",
+        [Rest(f"{who}/0", 0, [{"method": "connection.close-ok"}]) for who in ("a", "b")],
     ),
     "quorum_argument[x-quorum-target-group-size]": _target_size_checked(),
     "unknown_method": _unknown(50, 999),

@@ -178,8 +178,8 @@ class Session:
             client.confirmed_tags = low | set(tags)  # type: ignore[attr-defined]
         self._record(who, channel, {"confirmed": {str(k): outcome[k] for k in sorted(outcome)}})
 
-    def quiet(self, channel: int, who: str = "a") -> None:
-        """Record that nothing comes for a while, or what does."""
+    def quiet(self, channel: int, who: str = "a", answer: bool = False) -> None:
+        """Record that nothing comes for a while, or what does; `answer` closes as a client must."""
         client, end = self.clients[who], time.monotonic() + SILENCE_S
         while True:
             try:
@@ -191,6 +191,8 @@ class Session:
                 self._record(who, channel, "socket closed")
                 return
             self._event(who, event)
+            if answer and self._ended(who, event) and event.name == "connection.close":
+                return
 
     def gone(self, who: str = "a") -> None:
         """Record that the broker closes the socket."""
@@ -215,6 +217,32 @@ class Session:
             self._look()
             time.sleep(0.01)
         self._record(who, channel, f"{queue} never had {ready} ready")
+
+    def until_settled(self, queue: str) -> None:
+        """Wait, unrecorded, until a queue's number of ready messages stands still for a while."""
+        if "watch" not in self.clients:
+            self.open("watch", 9)
+        client, seen, since = self.clients["watch"], -1, time.monotonic()
+        while time.monotonic() - since < SILENCE_S:
+            reply = client.ask(9, "queue.declare", queue=queue, passive=True)
+            if reply.args["message_count"] != seen:
+                seen, since = reply.args["message_count"], time.monotonic()
+            time.sleep(0.02)
+
+    def until_unused(self, queue: str, seconds: float) -> None:
+        """Leave a queue alone, at most so long, until a passive declare that follows misses it.
+
+        Whoever declares it, if only passively, may keep it alive: it is asked for seldom.
+        """
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            time.sleep(1.0)
+            self._look()
+            with RawClient(self.address) as client:
+                client.open(channels=(1,))
+                reply = client.call(1, "queue.declare", queue=queue, passive=True)
+            if reply.name == "channel.close":
+                return
 
     def until_gone(self, queue: str, channel: int = 9, who: str = "watch") -> None:
         """Wait, unrecorded, until there is no such queue."""

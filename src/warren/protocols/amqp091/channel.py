@@ -556,7 +556,7 @@ class Channel(PublishOwner, LinkOwner, EndOfTurn):
             expected += run.count
         self._settle_runs(taken, runs)
         if expected != last + 1:
-            raise ChannelException(406, f"unknown delivery tag {expected}", 60, 80)
+            raise _unknown_tag(expected, 80)
 
     def settle_up_to(self, tag: i64) -> None:
         """Ack all tags up to one; 0 means all there are."""
@@ -595,7 +595,7 @@ class Channel(PublishOwner, LinkOwner, EndOfTurn):
             taken = self.unsettled.take(tag, tag)
             runs = runs_of(taken)
             if not runs:
-                raise ChannelException(406, f"unknown delivery tag {tag}", 60, method_id)
+                raise _unknown_tag(tag, method_id)
         if self.transaction is not None:
             self.transaction.reject(taken, runs, requeue, failed)
         else:
@@ -640,7 +640,7 @@ class Channel(PublishOwner, LinkOwner, EndOfTurn):
         if tag == 0:
             return self.unsettled.next_tag
         if not self.unsettled.holds(tag):
-            raise ChannelException(406, f"unknown delivery tag {tag}", 60, method_id)
+            raise _unknown_tag(tag, method_id)
         return tag
 
     def _limits_changed(self) -> None:
@@ -687,3 +687,11 @@ class Channel(PublishOwner, LinkOwner, EndOfTurn):
             size = self._deferred_bytes
             self._deferred_bytes = 0
             self.connection.channel_waits(-size)
+
+
+def _unknown_tag(tag: i64, method_id: int) -> ChannelException:
+    """What is told of a tag that is not unsettled; on the wire it has 64 bits without a sign."""
+    said = int(tag)
+    if said < 0:
+        said += 1 << 64
+    return ChannelException(406, f"unknown delivery tag {said}", 60, method_id)

@@ -69,6 +69,8 @@ OPEN: Final = 4
 CLOSING: Final = 5
 CLOSED: Final = 6
 
+STATE_NAMES: Final = {AWAIT_TUNE_OK: "tuning", AWAIT_OPEN: "opening", OPEN: "running"}
+
 CLOSE_GRACE_MS: Final = 30_000
 """How long a client may take to answer `connection.close`, or its heartbeat time-out if shorter."""
 SILENT_CLOSE_MS: Final = 3_000
@@ -487,7 +489,7 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable):
                 elif key == BASIC_ACK:
                     at = channel.acks(data, at, end)
                 else:
-                    if kind == 1:
+                    if kind == 1 and size >= 4:
                         channel.method(data, at + 7, stop - 1)
                     else:
                         check_frame(kind, number, data, at + 7, stop - 1)
@@ -544,7 +546,8 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable):
                 self._connection_method(spec.decode_method(data, at + 7, stop - 1))
             return
         if self.state != OPEN:
-            raise ConnectionException(504, "a channel frame came before connection.open")
+            text = frame_failure(int(kind), data[at + 7 : stop - 1], "")
+            raise ConnectionException(505, text)
         if kind != 1:
             owed = self._cut_off.pop(int(number), 0)
             if owed == 0:
@@ -592,10 +595,9 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable):
         elif self.state == OPEN and isinstance(method, spec.ConnectionUpdateSecret):
             self.send(0, spec.ConnectionUpdateSecretOk())
         else:
-            state = "running" if self.state == OPEN else "starting"
             raise ConnectionException(
                 504,
-                f"unexpected method in connection state {state}",
+                f"unexpected method in connection state {STATE_NAMES.get(self.state, 'starting')}",
                 method.CLASS_ID,
                 method.METHOD_ID,
             )

@@ -19,6 +19,7 @@ from warren.protocols.amqp091.consuming import ConsumerLink
 from warren.protocols.amqp091.polling import PollLink
 from warren.protocols.amqp091.replies import DirectReplies
 from warren.protocols.amqp091.transactions import Transaction
+from warren.queue_types import TYPES
 from warren.queues.fifo.consumers import Limiter
 from warren.queues.fifo.effects import PollReply, PurgeReply, Reply
 from warren.queues.links import IN_EXCLUSIVE_USE
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
 NO_ACK_CREDIT: Final = 4_096
 """Messages handed ahead to a consumer whose messages are settled as they are written."""
 NOT_YET: Final = "is not supported yet by this version of Warren"
-REFUSED_CONSUME_ARGUMENTS: Final = ("x-consumer-timeout", "x-stream-offset", "x-stream-filter")
 
 
 def handle(channel: Channel, method: spec.Method) -> None:
@@ -287,9 +287,14 @@ def _consume(channel: Channel, method: spec.BasicConsume) -> None:
 
 def _consume_arguments(queue: Queue, arguments: Table) -> int:
     """Check a consumer's arguments; returns its priority."""
-    for key in REFUSED_CONSUME_ARGUMENTS:
-        if key in arguments:
-            raise ChannelException(406, f"argument '{key}' for a consumer of {queue} {NOT_YET}")
+    for kind in TYPES.values():
+        for key in kind.consumer_arguments:
+            if key in arguments:
+                if key in queue.type.consumer_arguments:
+                    text = f"argument '{key}' for a consumer of {queue} {NOT_YET}"
+                else:
+                    text = f"invalid arg '{key}' for {queue} of queue type {queue.type.module}"
+                raise ChannelException(406, text)
     priority = arguments.get("x-priority", 0)
     if not is_integer_type(priority):
         reason = text_term(f"expected integer, got {type_name(priority)}")

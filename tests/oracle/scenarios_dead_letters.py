@@ -1,0 +1,193 @@
+"""The scripts about dead letters: why, where to, with which headers.
+
+Source: DL-01, DL-06, QQ-21, POI-02; `rabbit_dead_letter` and `mc` of RabbitMQ 4.3.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.oracle.registry import scenario
+from tests.oracle.session import Session
+
+QUORUM = {"x-queue-type": "quorum"}
+KINDS: dict[str, dict[str, Any]] = {"classic": {}, "quorum": QUORUM}
+DLX = "x-dead-letter-exchange"
+KEY = "x-dead-letter-routing-key"
+
+
+def _with_target(s: Session, name: str, arguments: dict[str, Any], *channels: int) -> None:
+    """Declare `name` with dead letters to the default exchange, and the queue that gets them."""
+    s.open("a", *(channels or (1,)))
+    s.queue(f"{name}.dead")
+    s.queue(name, {DLX: "", KEY: f"{name}.dead", **arguments})
+
+
+@scenario(cases=KINDS, lacking="DL-01")
+def dead_rejected(s: Session, arguments: dict[str, Any]) -> None:
+    """Rejected and nacked messages, one by one and together, with all their properties."""
+    _with_target(s, "o.q", arguments)
+    everything = {"content_type": "t", "headers": {"h": [1]}, "message_id": "m", "priority": 3}
+    s.put("o.q", b"1", b"2", b"3", **everything)
+    tags = [s.get() for _ in range(3)]
+    s.send(1, "basic.reject", delivery_tag=tags[0])
+    s.send(1, "basic.nack", delivery_tag=tags[2], multiple=True)
+    s.until("o.q.dead", 3)
+    s.drain("o.q.dead")
+
+
+@scenario(cases=KINDS, lacking="DL-01", waits=True)
+def dead_expired_in_queue(s: Session, arguments: dict[str, Any]) -> None:
+    """Messages that outlive the queue's time to live."""
+    name = f"o.ttl.{'quorum' if arguments else 'classic'}"
+    _with_target(s, name, {"x-message-ttl": 100, **arguments})
+    s.publish(1, "", name, b"1", {"headers": {"h": 1}})
+    s.publish(1, "", name, b"2", {"expiration": "50"})
+    s.until(f"{name}.dead", 2)
+    s.drain(f"{name}.dead")
+
+
+@scenario(cases=KINDS, lacking="QQ-11", waits=True)
+def dead_expired_itself(s: Session, arguments: dict[str, Any]) -> None:
+    """Messages that outlive their own; the expiration is gone from them, and told."""
+    name = f"o.own.{'quorum' if arguments else 'classic'}"
+    _with_target(s, name, arguments)
+    s.publish(1, "", name, b"1", {"expiration": "50"})
+    s.publish(1, "", name, b"2", {"expiration": "0"})
+    s.until(f"{name}.dead", 2)
+    s.drain(f"{name}.dead")
+
+
+@scenario(cases=KINDS, lacking="DL-01")
+def dead_for_length(s: Session, arguments: dict[str, Any]) -> None:
+    """The oldest messages go when there are too many."""
+    _with_target(s, "o.q", {"x-max-length": 2, **arguments})
+    for number in range(4):
+        s.publish(1, "", "o.q", b"%d" % number)
+    s.until("o.q.dead", 2)
+    s.drain("o.q.dead", "o.q")
+
+
+@scenario(lacking="DL-01")
+def dead_for_deliveries(s: Session) -> None:
+    """Messages of a quorum queue that failed too often."""
+    _with_target(s, "o.q", {"x-delivery-limit": 2, **QUORUM})
+    s.put("o.q", b"1")
+    for _ in range(3):
+        tag = s.get()
+        s.send(1, "basic.reject", delivery_tag=tag, requeue=True)
+        s.until_settled("o.q")
+    s.until("o.q.dead", 1)
+    s.drain("o.q.dead")
+
+
+@scenario(cases=KINDS, lacking="DL-01")
+def dead_without_a_key(s: Session, arguments: dict[str, Any]) -> None:
+    """Without a key of their own dead letters keep the message's, those of CC and BCC too."""
+    s.open()
+    s.call(1, "exchange.declare", exchange="o.x", type="topic")
+    for key in ("o.q", "o.cc", "o.bcc"):
+        s.queue(f"{key}.dead")
+        s.call(1, "queue.bind", queue=f"{key}.dead", exchange="o.x", routing_key=key)
+    s.queue("o.q", {DLX: "o.x", **arguments})
+    s.publish(1, "", "o.q", b"1", {"headers": {"CC": ["o.cc"], "BCC": ["o.bcc"]}})
+    s.until("o.q", 1)
+    s.send(1, "basic.reject", delivery_tag=s.get())
+    s.until("o.q.dead", 1)
+    s.until_settled("o.bcc.dead")
+    s.drain("o.q.dead", "o.cc.dead", "o.bcc.dead")
+
+
+@scenario(cases=KINDS, lacking="DL-06")
+def dead_with_a_key(s: Session, arguments: dict[str, Any]) -> None:
+    """With a key of their own the copies of CC and BCC are not followed."""
+    s.open()
+    for name in ("o.dead", "o.cc"):
+        s.queue(name)
+    s.queue("o.q", {DLX: "", KEY: "o.dead", **arguments})
+    s.publish(1, "", "o.q", b"1", {"headers": {"CC": ["o.cc"], "BCC": ["o.none"]}})
+    s.until("o.q", 1)
+    s.until("o.cc", 1)
+    s.send(1, "basic.reject", delivery_tag=s.get())
+    s.until("o.dead", 1)
+    s.drain("o.dead", "o.cc")
+
+
+@scenario(cases=KINDS, lacking="DL-01")
+def dead_twice(s: Session, arguments: dict[str, Any]) -> None:
+    """What dies in two queues, and again in the first: the deaths that are told, in order."""
+    s.open()
+    s.queue("o.second", {DLX: "", KEY: "o.first", **arguments})
+    s.queue("o.first", {DLX: "", KEY: "o.second", **arguments})
+    s.put("o.first", b"1", headers={"h": 1})
+    for name in ("o.first", "o.second", "o.first", "o.second"):
+        s.until(name, 1)
+        s.send(1, "basic.reject", delivery_tag=s.get(name))
+    s.until("o.first", 1)
+    s.drain("o.first")
+
+
+@scenario(cases=KINDS, lacking="DL-01", waits=True)
+def dead_in_a_circle(s: Session, arguments: dict[str, Any]) -> None:
+    """A message that would expire in a circle for ever is dropped."""
+    kind = "quorum" if arguments else "classic"
+    s.open()
+    first, second = f"o.circle.{kind}.1", f"o.circle.{kind}.2"
+    for name, then in ((first, second), (second, first)):
+        s.queue(name, {DLX: "", KEY: then, "x-message-ttl": 50, **arguments})
+    s.publish(1, "", first, b"1")
+    s.until_settled(first)
+    s.until_settled(second)
+    s.drain(first, second)
+
+
+NOWHERE: dict[str, dict[str, Any]] = {
+    "no such exchange": {DLX: "o.none"},
+    "no such queue": {DLX: "", KEY: "o.none"},
+    "no binding": {DLX: "amq.topic", KEY: "o.nowhere"},
+}
+
+
+@scenario(cases=NOWHERE, lacking="DL-01")
+def dead_nowhere(s: Session, arguments: dict[str, Any]) -> None:
+    """Dead letters that nothing takes are dropped."""
+    s.open()
+    for kind, declared in KINDS.items():
+        s.queue(f"o.{kind}", {**arguments, **declared})
+        s.put(f"o.{kind}", b"1")
+        s.send(1, "basic.reject", delivery_tag=s.get(f"o.{kind}"))
+        s.until_settled(f"o.{kind}")
+        s.queue(f"o.{kind}", passive=True)
+
+
+@scenario(lacking="DL-04")
+def dead_at_least_once(s: Session) -> None:
+    """A quorum queue that keeps its dead letters until they are confirmed."""
+    strategy = {"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}
+    _with_target(s, "o.q", {**strategy, **QUORUM})
+    s.put("o.q", b"1", b"2")
+    for _ in range(2):
+        s.send(1, "basic.reject", delivery_tag=s.get())
+    s.until("o.q.dead", 2)
+    s.drain("o.q.dead")
+    s.queue("o.q", passive=True)
+
+
+@scenario(cases=KINDS, lacking="DL-06")
+def dead_letter_key_alone(s: Session, arguments: dict[str, Any]) -> None:
+    """A key for dead letters without an exchange for them."""
+    s.open()
+    s.queue("o.q", {KEY: "o.dead", **arguments})
+
+
+@scenario(lacking="DL-01")
+def dead_letters_of_a_deleted_queue(s: Session) -> None:
+    """What is purged, or goes with its queue, is no dead letter."""
+    _with_target(s, "o.q", {})
+    s.put("o.q", b"1", b"2")
+    s.call(1, "queue.purge", queue="o.q")
+    s.publish(1, "", "o.q", b"3")
+    s.until("o.q", 1)
+    s.call(1, "queue.delete", queue="o.q")
+    s.until_settled("o.q.dead")
+    s.queue("o.q.dead", passive=True)

@@ -1,0 +1,175 @@
+"""The scripts about time to live, lengths, priorities and single active consumers.
+
+Source: CQ-01, CQ-08, QL-02, QL-03, QQ-11 to QQ-13, QQ-18, DUR-08, CT-04, CT-05.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.oracle.registry import scenario
+from tests.oracle.session import Session
+
+QUORUM = {"x-queue-type": "quorum"}
+KINDS: dict[str, dict[str, Any]] = {"classic": {}, "quorum": QUORUM}
+
+
+@scenario(cases=KINDS, lacking="DUR-08", waits=True)
+def queue_expires(s: Session, arguments: dict[str, Any]) -> None:
+    """A queue that nobody uses goes."""
+    name = f"o.expires.{'quorum' if arguments else 'classic'}"
+    s.open()
+    s.queue(name, {"x-expires": 300, **arguments})
+    s.until_unused(name, 9.0)
+    s.queue(name, passive=True)
+
+
+@scenario(cases=KINDS, lacking="CQ-01", waits=True)
+def messages_expire(s: Session, arguments: dict[str, Any]) -> None:
+    """Messages older than the queue's time to live go; those that are out stay out."""
+    name = f"o.messages.{'quorum' if arguments else 'classic'}"
+    s.open()
+    s.queue(name, {"x-message-ttl": 1000, **arguments})
+    s.publish(1, "", name, b"1")
+    s.publish(1, "", name, b"2")
+    s.until(name, 2)
+    tag = s.get(name)
+    s.until(name, 0)
+    s.get(name)
+    s.send(1, "basic.ack", delivery_tag=tag)
+    s.queue(name, passive=True)
+
+
+@scenario(cases=KINDS, lacking="CQ-01")
+def messages_expire_at_once(s: Session, arguments: dict[str, Any]) -> None:
+    """Without any time to live, what a consumer waits for gets to it, and nothing else stays."""
+    s.open("a", 1, 2)
+    s.queue("o.q", {"x-message-ttl": 0, **arguments})
+    s.publish(1, "", "o.q", b"lost")
+    s.until_settled("o.q")
+    s.get()
+    s.call(2, "basic.consume", queue="o.q", consumer_tag="c")
+    s.publish(1, "", "o.q", b"taken")
+    s.take(2)
+
+
+LIMITS: dict[str, dict[str, Any]] = {
+    "length": {"x-max-length": 3},
+    "bytes": {"x-max-length-bytes": 6},
+    "both": {"x-max-length": 4, "x-max-length-bytes": 4},
+    "drop-head": {"x-max-length": 3, "x-overflow": "drop-head"},
+    "reject-publish": {"x-max-length": 3, "x-overflow": "reject-publish"},
+    "reject-publish, bytes": {"x-max-length-bytes": 6, "x-overflow": "reject-publish"},
+    "reject-publish-dlx": {"x-max-length": 3, "x-overflow": "reject-publish-dlx"},
+    "nothing": {"x-max-length": 0},
+}
+
+
+@scenario(cases=LIMITS, lacking="CQ-01")
+def classic_limit(s: Session, arguments: dict[str, Any]) -> None:
+    """What is left, and confirmed, of six messages of two bytes in a classic queue."""
+    s.open()
+    s.call(1, "confirm.select")
+    s.queue("o.q", arguments)
+    for number in range(6):
+        s.publish(1, "", "o.q", b"%02d" % number)
+        s.confirmed(1, 1)
+    s.queue("o.q", passive=True)
+    s.drain("o.q")
+    s.publish(1, "", "o.q", b"again")
+    s.confirmed(1, 1)
+
+
+@scenario(cases=[name for name in LIMITS if "reject" not in name], lacking="QL-02")
+def quorum_limit(s: Session, case: str) -> None:
+    """The same of a quorum queue that drops its head."""
+    s.open()
+    s.call(1, "confirm.select")
+    s.queue("o.q", {**LIMITS[case], **QUORUM})
+    for number in range(6):
+        s.publish(1, "", "o.q", b"%02d" % number)
+        s.confirmed(1, 1)
+    s.until_settled("o.q")
+    s.drain("o.q")
+
+
+@scenario(lacking="QL-02")
+def quorum_limit_with_deliveries(s: Session) -> None:
+    """Messages that are out do not count towards the length of a quorum queue."""
+    s.open()
+    s.queue("o.q", {"x-max-length": 2, **QUORUM})
+    s.put("o.q", b"1", b"2")
+    s.get()
+    s.get()
+    s.put("o.q", b"3", b"4")
+    s.queue("o.q", passive=True)
+    s.drain("o.q")
+
+
+@scenario(cases={"1": 1, "5": 5, "10": 10, "255": 255}, lacking="CQ-08")
+def classic_priorities(s: Session, most: int) -> None:
+    """The order of messages in a classic queue with priorities; more than it has are its most."""
+    s.open()
+    s.queue("o.q", {"x-max-priority": most})
+    for number, priority in enumerate((0, 5, 1, 200, 5, None, most)):
+        properties = {} if priority is None else {"priority": priority}
+        s.publish(1, "", "o.q", b"%d" % number, properties)
+    s.until("o.q", 7)
+    s.drain("o.q")
+
+
+@scenario(lacking="CQ-08")
+def classic_priorities_returned(s: Session) -> None:
+    """A returned message keeps its priority."""
+    s.open()
+    s.queue("o.q", {"x-max-priority": 5})
+    s.publish(1, "", "o.q", b"low", {"priority": 1})
+    s.publish(1, "", "o.q", b"high", {"priority": 4})
+    s.until("o.q", 2)
+    tags = [s.get(), s.get()]
+    for tag in tags:
+        s.send(1, "basic.reject", delivery_tag=tag, requeue=True)
+    s.until("o.q", 2)
+    s.drain("o.q")
+
+
+@scenario(cases=KINDS, lacking="QQ-18")
+def single_active_consumer(s: Session, arguments: dict[str, Any]) -> None:
+    """One consumer gets everything; the next takes over when it goes."""
+    s.open("a", 1, 2, 3)
+    s.queue("o.q", {"x-single-active-consumer": True, **arguments})
+    s.call(2, "basic.consume", queue="o.q", consumer_tag="first")
+    s.call(3, "basic.consume", queue="o.q", consumer_tag="second")
+    s.publish(1, "", "o.q", b"1")
+    s.publish(1, "", "o.q", b"2")
+    s.take(2, 2)
+    s.send(2, "basic.ack", delivery_tag=2, multiple=True)
+    s.call(2, "basic.cancel", consumer_tag="first")
+    s.publish(1, "", "o.q", b"3")
+    s.take(3)
+    s.call(3, "basic.consume", queue="o.q", consumer_tag="third", exclusive=True)
+
+
+@scenario(cases=KINDS, lacking="QQ-18")
+def single_active_get(s: Session, arguments: dict[str, Any]) -> None:
+    """A get from a queue with a single active consumer."""
+    s.open()
+    s.queue("o.q", {"x-single-active-consumer": True, **arguments})
+    s.publish(1, "", "o.q", b"1")
+    s.until("o.q", 1)
+    s.get()
+
+
+@scenario(cases=["unlimited", "1", "0"], lacking="POI-04")
+def delivery_limit_argument(s: Session, case: str) -> None:
+    """Where a quorum queue's own limit drops a message, and where one that comes back stands."""
+    s.open()
+    s.queue("o.q", {"x-delivery-limit": -1 if case == "unlimited" else int(case), **QUORUM})
+    s.put("o.q", b"1", b"2", b"3")
+    for _ in range(5):
+        tag = s.get()
+        if not tag:
+            break
+        s.send(1, "basic.reject", delivery_tag=tag, requeue=True)
+        s.until_settled("o.q")
+    s.drain("o.q")
