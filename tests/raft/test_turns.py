@@ -83,7 +83,7 @@ def test_a_leader_that_is_back_is_waited_for() -> None:
 def test_a_new_group_is_led_without_asking() -> None:
     """There is no leader that could be disturbed; behind that, whoever stands asks first."""
     raft = group("abc")["b"]
-    raft.stand(5)
+    raft.campaign(5)
     states = [effect for effect in raft.effects if isinstance(effect, fx.PersistState)]
     assert [(state.term, state.voted_for) for state in states] == [(1, "b")]
     raft.state_persisted(states[0].sequence, 6)
@@ -92,7 +92,7 @@ def test_a_new_group_is_led_without_asking() -> None:
     for raft in led("abc", "a").values():
         raft.peer_down("a", 1_000)
         raft.effects.clear()
-        raft.stand(1_000)
+        raft.campaign(1_000)
         assert not raft.effects
 
 

@@ -21,7 +21,7 @@ from warren.raft.state import CANDIDATE, FOLLOWER, LEADER, PRE_CANDIDATE, State
 
 def start(state: State) -> None:
     """The member begins to run. The only voter of a group elects itself at once."""
-    state.stand_some_time()
+    state.campaign_some_time()
     state.keep_timer()
     if state.is_voter() and state.config().voters() == 1 and state.is_vote_eligible():
         campaign(state)

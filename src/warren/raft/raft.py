@@ -231,7 +231,7 @@ class Raft:
         """Before `start`: term and vote may not be durable; say nothing till they are (R-01)."""
         self.state.persist_state()
 
-    def stand(self, now_ms: i64) -> None:
+    def campaign(self, now_ms: i64) -> None:
         """Stand for election at once and without asking, in a group that was never led.
 
         There is no leader to disturb. Does nothing where another member was quicker.

@@ -364,9 +364,9 @@ class State:
                 self.election_ms = self.now_ms + moment + self.stagger_wait_ms()
             else:
                 # Its node is there again: it may well lead still.
-                self.stand_some_time()
+                self.campaign_some_time()
 
-    def stand_some_time(self) -> None:
+    def campaign_some_time(self) -> None:
         """Wait up to one election timeout from now."""
         self.election_ms = self.now_ms + 1 + self.random_below(self.options.election_timeout_ms)
 

@@ -157,7 +157,7 @@ class Member(Proposer, GroupOwner):
 
     def campaign(self) -> None:
         """Stand for election now: the group is new, and this is the node to lead it."""
-        self.raft.stand(self.host.monotonic_ms())
+        self.raft.campaign(self.host.monotonic_ms())
         self.work()
 
     # --- what the node submits ------------------------------------------------------------------
