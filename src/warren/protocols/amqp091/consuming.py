@@ -31,6 +31,7 @@ from warren.queues.links import Link
 from warren.queues.queue import Queue
 
 BASIC_DELIVER: Final = 0x003C003C
+HEADER_FRAME: Final = 2
 FRAME_END: Final = 0xCE
 FLUSH_BYTES: Final = 262_144
 """Output of one connection is handed to its transport when it passes this size."""
@@ -49,10 +50,21 @@ class MessageFrames:
         self.channel: i64 = channel
 
     def write_content(self, record: bytes, at: i64, end: i64) -> None:
-        """Copy a message's header and body frames, `record[at:end]`, for this channel."""
+        """Copy a message's header and body frames, `record[at:end]`, for this channel.
+
+        Of a long message a piece is copied at a time, and handed on: in memory that is new all of
+        it takes longer than it may in a turn. Its body frames may come by themselves.
+        """
         if end - at > PASSED_ON_BYTES and self._fits(record, at, end):
-            self.output.pass_on(record[at:end])
+            self._pass_on(record, at, end)
             return
+        if end - at > FLUSH_BYTES:
+            self._write_long(record, at, end)
+        else:
+            self._write_frames(record, at, end)
+
+    def _write_frames(self, record: bytes, at: i64, end: i64) -> None:
+        """Copy frames into the buffer."""
         out = self.output.buffer
         start: i64 = len(out)
         out.write(record[at:end])
@@ -71,6 +83,29 @@ class MessageFrames:
             out[position + 2] = low
             frame += size + 8
 
+    def _write_long(self, record: bytes, at: i64, end: i64) -> None:
+        """Copy frames a few at a time, and hand each of these pieces on."""
+        limit = self.output.frame_max
+        first = at
+        while first < end:
+            frame = first
+            while frame < end and frame - first <= PASSED_ON_BYTES:
+                size: i64 = i64(read_i32_be(record, frame + 3))
+                if size + 8 > limit:
+                    self._resplit(record, first, end)
+                    return
+                frame += size + 8
+            self._write_frames(record, first, frame)
+            self.output.flush()
+            first = frame
+
+    def _pass_on(self, record: bytes, at: i64, end: i64) -> None:
+        """Hand on frames that may go out as they are."""
+        while at < end:
+            stop = min(end, at + FLUSH_BYTES)
+            self.output.pass_on(record[at:stop])
+            at = stop
+
     def _fits(self, record: bytes, at: i64, end: i64) -> bool:
         """Whether frames can go out as they came: on a channel of this number, and small enough."""
         limit = self.output.frame_max
@@ -88,24 +123,35 @@ class MessageFrames:
             properties_of(record, at),
             {"x-acquired-count": int(acquired), "x-delivery-count": int(acquired)},
         )
-        content = changed_content(record, at, end, properties)
-        self.write_content(content, 0, len(content))
+        body = at + 8 + i64(read_i32_be(record, at + 3))
+        header = changed_content(record, at, body, properties)
+        if body < end and end - body <= PASSED_ON_BYTES:
+            # A client may have smaller frames than the publisher's.
+            header += record[body:end]
+            body = end
+        self.write_content(header, 0, len(header))
+        if body < end:
+            self.write_content(record, body, end)
 
     def _resplit(self, record: bytes, at: i64, end: i64) -> None:
         """Cut the body anew for a client with smaller frames than the publisher's."""
         out = self.output.buffer
         size: i64 = i64(read_i32_be(record, at + 3))
-        start: i64 = len(out)
-        out.write(record[at : at + size + 8])
-        out[start + 1] = u8(self.channel >> 8)
-        out[start + 2] = u8(self.channel & 0xFF)
+        frame = at
+        if record[at] == HEADER_FRAME:
+            start: i64 = len(out)
+            out.write(record[at : at + size + 8])
+            out[start + 1] = u8(self.channel >> 8)
+            out[start + 2] = u8(self.channel & 0xFF)
+            frame = at + size + 8
         part = self.output.frame_max - 8
-        frame = at + size + 8
         while frame < end:
             size = i64(read_i32_be(record, frame + 3))
             done: i64 = 0
             while done < size:
                 take = min(part, size - done)
+                if len(out) > FLUSH_BYTES:
+                    self.output.flush()
                 out.append(3)
                 write_i16_be(out, i16(self.channel))
                 write_i32_be(out, i32(take))
