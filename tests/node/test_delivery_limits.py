@@ -154,3 +154,27 @@ def test_a_leader_that_the_cluster_does_not_know_yet_sets_the_limit() -> None:
     assert b.node.cluster.session == 0
     pair.until(lambda: int(a.queue(name).fifo.config.delivery_limit) == 20)
     assert b.node.cluster.session == 0
+
+
+@pytest.mark.rule("POI-05")
+def test_a_policy_of_while_the_lead_was_to_be_handed_over_counts() -> None:
+    """The leader takes nothing into the log meanwhile, and goes on when nobody takes over."""
+    pair = Pair()
+    pair.add("c")
+    client = pair.a.client()
+    assert isinstance(client.declare(QUEUE, kind="quorum"), spec.QueueDeclareOk)
+    pair.until(lambda: pair.stations["c"].knows(QUEUE) and limits(pair) == {20})
+    pair.minds_seconds = True
+    group_id = int(pair.a.record(QUEUE).group_id)
+    raft = pair.a.node.cluster.members[group_id].raft
+    assert raft.is_leader
+    pair.deaf = {("a", "c"), ("c", "a")}
+    pair.a.node.queue_members.transfer(group_id, "c")
+    pair.until(lambda: not raft.can_propose())
+    set_policy(pair, {"delivery-limit": 2})
+    pair.until(lambda: "p" in pair.a.node.metadata.vhosts["/"].policies)
+    pair.settle(3)
+    assert not raft.can_propose()
+    pair.until(raft.can_propose)
+    pair.until(lambda: int(pair.b.queue(QUEUE).fifo.config.delivery_limit) == 2)
+    assert raft.is_leader

@@ -84,6 +84,8 @@ class QuorumQueue(TableQueue, Machine):
         """
         self.numbers: Numbers = Numbers(NUMBER_MAX)
         self.going_on: bool = False
+        self._unsaid: bool = False
+        """Whether this node, which led, could not have the log say how the machine is set up."""
         self._renewed: dict[str, tuple[int, int]] = {}
         """By group of readers: its last call in the log's time, and when this node, which leads,
         came to know of it, in monotonic time."""
@@ -137,6 +139,7 @@ class QuorumQueue(TableQueue, Machine):
     def elected(self) -> None:
         """A leader sets the machine up, where none before it came to that."""
         self.going_on = False
+        self._unsaid = False
         if self.fifo.config.delivery_limit == NOT_SET_UP:
             fields = BytesWriter()
             Config(self._delivery_limit, False).encode(fields)
@@ -161,7 +164,10 @@ class QuorumQueue(TableQueue, Machine):
     def _configure(self, fields: BytesWriter) -> None:
         out = BytesWriter()
         commands.config(out, fields.getvalue())
-        self._group().propose_plain(out.getvalue())
+        # Who is handing its lead over takes nothing, and may go on leading all the same.
+        self._unsaid = not self._group().propose_plain(out.getvalue())
+        if self._unsaid:
+            self.host.queue_leased(self)
 
     def gone_up_to(self, number: i64) -> i64:
         """The last of the messages from a number on that this queue goes on without; -1 if none."""
@@ -236,6 +242,9 @@ class QuorumQueue(TableQueue, Machine):
         self.retry()
         return gone
 
+    def _leased(self) -> bool:
+        return self._unsaid or super()._leased()
+
     def expire_groups(self, now_ms: i64) -> None:
         """The leader minds the leases of readers, and whether the machine has more to hand out.
 
@@ -244,7 +253,10 @@ class QuorumQueue(TableQueue, Machine):
         """
         if not self._group().leads():
             self._renewed = {}
+            self._unsaid = False
             return
+        if self._unsaid:
+            self.elected()
         renewed = self._renewed
         self._renewed = {}
         for group in self.fifo.groups.values():
