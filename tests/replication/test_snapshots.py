@@ -120,6 +120,27 @@ def test_a_peer_that_is_slower_than_what_is_written_is_not_waited_for() -> None:
     assert take(host) > 0
 
 
+def test_a_peer_that_gets_the_one_before_is_waited_for() -> None:
+    world, behind, offer, payload = offered(World())
+    leader = world.hosts["a"]
+    leader.recent_bytes = 1 << 20
+    leader.member.keep_recent()
+    leader.append(3)
+    world.settle()
+    assert leader.member.log.recent(offer.index + 1) is not None
+    assert take(leader) == 0, "the peer would have to begin anew"
+    behind.member.snapshots.prepare_install(behind.member, offer)
+    behind.member.snapshots.take_over(
+        behind.member, offer.index, offer.snapshot_term, 5, payload
+    )
+    behind.write()
+    leader.member.raft.snapshot_sent(offer, True, world.now)
+    assert take(leader) == 0, "the entries behind it are not there yet"
+    world.wait(10)
+    assert behind.member.log.last_index == leader.member.log.last_index
+    assert take(leader) > 0
+
+
 def test_a_peer_that_is_not_there_is_not_waited_for() -> None:
     world, host = lagging()
     world.part("a", "b")

@@ -143,7 +143,8 @@ class Snapshots:
         waits = False
         for copy in raft.members:
             index = raft.sends_next(copy.node)
-            if not 0 <= index <= raft.last_index or member.log.recent(index) is not None:
+            # That it is in memory yet does not help: Raft offers nothing that a snapshot covers.
+            if not 0 <= index <= member.applied_index:
                 continue
             position = index + host.sent_bytes(member, copy.node)
             laggard = self._laggards.get(copy.node)
