@@ -30,7 +30,7 @@ def body(number: int) -> bytes:
 def filled(nodes: int, kind: str) -> tuple[Pair, Client]:
     """Some nodes, and a queue of a few closed files; nothing of it in memory."""
     pair = Pair(alone=True, file_bytes=FILE_BYTES)
-    for name in "bc"[: nodes - 1]:
+    for name in "bcd"[: nodes - 1]:
         pair.add(name)
     client = pair.a.client()
     assert isinstance(client.declare(QUEUE, kind=kind), spec.QueueDeclareOk)
@@ -38,11 +38,16 @@ def filled(nodes: int, kind: str) -> tuple[Pair, Client]:
     for number in range(1, COUNT + 1):
         client.publish(QUEUE, body(number))
         pair.until(lambda: len(client.acked) == client.published)
-    holders = list(pair.stations.values()) if kind == "quorum" else [pair.a]
+    holders = [station for station in pair.stations.values() if holds(station)]
     pair.until(lambda: all(closed_files(station) > 2 for station in holders))
     for station in holders:
         forget(station)
     return pair, client
+
+
+def holds(station: Station) -> bool:
+    """Whether a node has a copy of the queue."""
+    return int(station.record(QUEUE).group_id) in station.node.queues.logged
 
 
 def forget(station: Station) -> None:
@@ -116,6 +121,26 @@ def test_a_damaged_message_of_a_quorum_queue_comes_from_the_other_members(reader
     # It is a member like any other again.
     raft = member(station).raft
     pair.until(lambda: raft.state.is_voter() and raft.commit_index == raft.last_index)
+
+
+def test_a_damaged_message_comes_from_the_others_to_a_node_that_holds_none() -> None:
+    """The member that feeds it has what lies behind the hole, of which it can make nothing."""
+    pair, _ = filled(4, "quorum")
+    (far,) = [station for station in pair.stations.values() if not holds(station)]
+    client = far.client()
+    client.qos(1)
+    client.consume(QUEUE)
+    pair.until(lambda: len(client.messages) == 1)
+    observer = far.node.observers.observer(far.record(QUEUE).group_id)
+    assert observer is not None
+    station = pair.stations[observer.serving]
+    before = int(member(station).hard_state.incarnation)
+    forget(station)
+    damage(station, 30)
+    client.vanish()
+    assert drained(pair, far.client(), COUNT) == list(range(1, COUNT + 1))
+    # And the member is mended.
+    pair.until(lambda: int(member(station).hard_state.incarnation) != before)
 
 
 def test_what_a_cancelled_consumer_holds_stays_its_own_while_its_copy_is_begun_anew() -> None:

@@ -130,9 +130,7 @@ def test_a_peer_that_gets_the_one_before_is_waited_for() -> None:
     assert leader.member.log.recent(offer.index + 1) is not None
     assert take(leader) == 0, "the peer would have to begin anew"
     behind.member.snapshots.prepare_install(behind.member, offer)
-    behind.member.snapshots.take_over(
-        behind.member, offer.index, offer.snapshot_term, 5, payload
-    )
+    behind.member.snapshots.take_over(behind.member, offer.index, offer.snapshot_term, 5, payload)
     behind.write()
     leader.member.raft.snapshot_sent(offer, True, world.now)
     assert take(leader) == 0, "the entries behind it are not there yet"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, final
 from librt.strings import read_i64_le
 from mypy_extensions import i64
 
-from warren.errors import Compacted
+from warren.errors import Compacted, CorruptRecord
 from warren.log.batch import Batch
 from warren.log.listener import BatchReader, RawReader
 from warren.replication import frames, kinds
@@ -325,7 +325,7 @@ class BodiesFetch(RawReader):
         member = self._member
         if member.stopped:
             return
-        if error is None or data:
+        if error is None or (data and not self._lacks_first(error)):
             # Where there is a hole, what is whole before and behind it.
             head = said.bodies_head(member.group_id, self._number, said.FOUND, next_message)
             member.host.send(self._node, [head, data])
@@ -338,3 +338,9 @@ class BodiesFetch(RawReader):
         if not isinstance(error, Compacted):
             member.host.damaged(member, error)
         answer_none(member, self._node, self._number, self._first)
+
+    def _lacks_first(self, error: BaseException) -> bool:
+        """Whether the first message is in a hole: all that waits for it would ask for it again."""
+        return isinstance(error, CorruptRecord) and any(
+            first <= self._first <= last for first, last in error.lost
+        )
