@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.rules import citations, cited_in, read_rules
+from tools.rules import PROVEN, citations, cited_in, named_rules, read_rules
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "warren"
@@ -132,6 +132,12 @@ def test_cited_rules_are_in_docs_rules() -> None:
     cited = citations()
     assert len(known) > 300
     assert {rule_id: cited[rule_id] for rule_id in sorted(set(cited) - known)} == {}
+
+
+def test_rules_that_tests_name_are_to_be_proven() -> None:
+    """`make rules` compares that file with what all tests show, once all have run."""
+    named = {rule_id for rule_id, _ in named_rules(ROOT / "tests")}
+    assert named == set(PROVEN.read_text(encoding="utf-8").split()), "see tools/rules.py --write"
 
 
 def test_rules_that_nothing_cites_are_marked() -> None:

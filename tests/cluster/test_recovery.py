@@ -49,14 +49,14 @@ def take(node: Node, count: int) -> list[bytes]:
     with connect(node.broker.url) as connection:
         channel = connection.channel()
         channel.qos(PREFETCH)
-        tag = channel.consume(QUEUE)
+        channel.consume(QUEUE)
         while len(got) < count:
             deliveries = channel.receive(min(PREFETCH, count - len(got)), WAIT_S)
             assert deliveries, f"nothing behind {len(got)} messages"
             got += [delivery.body for delivery in deliveries]
             channel.ack(deliveries[-1].delivery_tag, multiple=True)
-        channel.cancel(tag)
-        # Closed in order, so that the acknowledgements have been read.
+        # Closed in order, so that the acknowledgements have been read; and not cancelled before,
+        # which returns at once what is not sent yet, ahead of what the channel still holds.
         channel.close()
     return got
 
