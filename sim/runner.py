@@ -70,6 +70,7 @@ NEEDED_OF_CLUSTERS = (
     "living sessions closed",
     "snapshots installed",
     "states compared",
+    "observers compared",
     "partitions",
     "links cut",
     "pauses",

@@ -5,6 +5,7 @@
 - A term of a group has at most one leader.
 - Members that have applied the same entries have the same state, and it is the one that the
   entries alone give, however a member came by it: applied one by one, replayed, or from a snapshot.
+  So has a node that uses a queue without holding it, although it is fed entries without bodies.
 - The time of an entry is never before that of the one before it.
 - A reader's lease lasts as long as it asked for, whatever wall clocks say, from when its call came
   into the log that is committed.
@@ -40,7 +41,9 @@ from warren.node.store import METADATA_GROUP
 from warren.queues.fifo import commands as commands_of_queues
 from warren.queues.fifo.config import NOT_SET_UP
 from warren.queues.fifo.machine import Fifo
+from warren.replication.machine import Machine
 from warren.replication.member import Member
+from warren.replication.observer import Observer
 from warren.replication.raft_entries import RAFT_SESSION, closed_sessions, is_members
 
 if TYPE_CHECKING:
@@ -259,6 +262,13 @@ class Seen:
         self.pending = {int(batch.index): batch for batch in member._entries}
 
 
+class Compared(NamedTuple):
+    """An observer, and the entry at which its state was looked at last."""
+
+    observer: Observer
+    applied: int
+
+
 @final
 class Ledger:
     """See the module's head.
@@ -273,10 +283,12 @@ class Ledger:
         self._leaders: dict[tuple[int, int], str] = {}
         self._vouching = Vouching()
         self._seen: dict[str, dict[int, Seen]] = {}
+        self._compared: dict[str, dict[int, Compared]] = {}
 
     def began(self, site: Site) -> None:
         """A process has begun."""
         self._seen[site.name] = {}
+        self._compared[site.name] = {}
         deleted = {group.id for group in self.groups.values() if group.deleted}
         self._vouching.began(site, deleted)
 
@@ -315,6 +327,27 @@ class Ledger:
             if applied != known.applied:
                 self._applied(site, node, member, known, applied)
                 known.applied = applied
+        self._watch_observers(site, node)
+
+    def _watch_observers(self, site: Site, node: Node) -> None:
+        """Compare what observers have with what its entries give.
+
+        An observer applies nothing ahead of its group and leaves nothing out. It may have what no
+        member has shown yet, of one that stopped as it fed it: then it is looked at again later.
+        """
+        compared = self._compared[site.name]
+        for group_id, observed in node.observers._observed.items():
+            observer = observed.observer
+            applied = int(observer.applied_index)
+            known = compared.get(group_id)
+            if known is not None and known.observer is observer and known.applied == applied:
+                continue
+            group = self._group(group_id)
+            if applied == 0 or group.holed or group.deleted or applied > len(group.digests):
+                continue
+            compared[group_id] = Compared(observer, applied)
+            self._world.count("observers compared")
+            self._check_state(group, f"{site.name}, an observer,", observer.machine, applied)
 
     def _leads(self, site: Site, group_id: int, term: int) -> None:
         if group_id in self.groups and self.groups[group_id].deleted:
@@ -425,10 +458,14 @@ class Ledger:
             self._world.count("machines ahead of their disks")
             return
         self._world.count("states compared")
-        state = member.machine.state()
+        self._check_state(group, site.name, member.machine, applied)
+
+    @staticmethod
+    def _check_state(group: Group, who: str, machine: Machine, applied: int) -> None:
+        state = machine.state()
         if zlib.crc32(state) != group.digests[applied - 1]:
             raise Violation(
-                f"group {group.id}: {site.name} has another state than its entries give at "
+                f"group {group.id}: {who} has another state than its entries give at "
                 f"{applied}: {group.compare(applied, state)}"
             )
 

@@ -6,6 +6,8 @@ from typing import Any
 
 from sim.cluster.swarm import CUT, KILL, PARTITION, STOP, TRANSFER
 from tests.sim.planted import Undo, Where, replace
+from warren.log.batch import KIND_COMMAND
+from warren.queues import quorum
 from warren.replication import observer, observing
 from warren.replication import observing_frames as said
 from warren.replication.raft_entries import closed_sessions
@@ -144,11 +146,37 @@ def keeps_its_session() -> Undo:
     return replace(observer.Observer, "_apply_own", apply)
 
 
+def skips_an_entry() -> Undo:
+    """An observer passes over every tenth entry, if it is a command of another node."""
+
+    def apply(self: Any, batch: Any, origin: Any) -> None:
+        observes = isinstance(self.group, observer.Observer)
+        if not observes or origin is not None or batch.index % 10 or batch.kind != KIND_COMMAND:
+            original(self, batch, origin)
+
+    original = quorum.QuorumQueue.apply
+    return replace(quorum.QuorumQueue, "apply", apply)
+
+
+def counts_no_bytes() -> Undo:
+    """An observer takes messages that it gets without their bodies for empty ones."""
+
+    def apply(self: Any, batch: Any) -> None:
+        if batch.count > 0:
+            batch.payload_size = 0
+        original(self, batch)
+
+    original = observer.Observer._apply
+    return replace(observer.Observer, "_apply", apply)
+
+
 PLANTED: dict[Any, Where] = {
     stays_with_the_lost: Where(5, 200, (KILL, CUT), SPREAD),
     applies_again: Where(5, 200, (KILL, CUT), SPREAD),
     shows_another_body: Where(1, 100, (CUT,), OBSERVED),
     wrong_count: Where(1, 100, (CUT,), OBSERVED),
+    skips_an_entry: Where(1, 100, (CUT,), OBSERVED),
+    counts_no_bytes: Where(1, 100, (CUT,), OBSERVED),
     keeps_its_session: Where(4, 200, (CUT, PARTITION), OBSERVED),
 }
 """With each bug where it shows soon; see `hunt`."""
