@@ -5,6 +5,7 @@ What became of a queue is known when it has come about, or when `WAIT_SECONDS` a
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 from warren.admin.service.rows import ChangeResult, MemberChange
@@ -22,6 +23,8 @@ SETTLE_SECONDS = 5.0
 """For queues to have a leader, and for changes that are under way to end."""
 WAIT_SECONDS = 20.0
 """For the members of queues to be as asked."""
+ASK_AGAIN_SECONDS = 0.5
+"""For the copies of a queue to say how far they are, before they are asked once more."""
 
 CROWDED = "the changes of other queues before it have not come into force; ask once more"
 CHANGED = "its members were changed meanwhile; ask once more"
@@ -38,12 +41,18 @@ class Attempt:
     Attributes:
         problem: Why it cannot be; empty if it can.
         pending: Waits for the change of the tables.
+        done: Whether the group is as the tables say, by the word of its leader.
+        tables_index: An entry of the tables by which they have the change; 0 before.
+        asked: Numbers under which the group's nodes say how far they are, and when that was.
     """
 
     def __init__(self, queue: QueueRecord) -> None:
         self.queue = queue
         self.problem = ""
         self.pending = Awaited()
+        self.done = False
+        self.tables_index = 0
+        self.asked: tuple[int, int, float] | None = None
 
 
 async def change_members(
@@ -68,7 +77,11 @@ async def change_members(
             crowded = not await until(lambda: has_room(service), WAIT_SECONDS)
         attempts.append(_begin(service, queue, wanted))
         await slices.breathe()
-    await until_all(attempts, lambda attempt: _came_about(service, attempt), WAIT_SECONDS)
+    try:
+        await until_all(attempts, lambda attempt: _came_about(service, attempt), WAIT_SECONDS)
+    finally:
+        for attempt in attempts:
+            _ask_no_more(service, attempt)
     rows: list[MemberChange] = []
     for attempt in attempts:
         rows.append(_row(service, attempt, later))
@@ -133,10 +146,42 @@ def _begin(service: AdminService, queue: QueueRecord, wanted: Wanted) -> Attempt
 
 
 def _came_about(service: AdminService, attempt: Attempt) -> bool:
-    """Whether there is nothing to wait for any more."""
-    if attempt.problem or is_gone(service, attempt.queue):
+    """Whether there is nothing to wait for any more.
+
+    What this node has of a queue may lag: once it looks as asked here, the group's nodes are asked.
+    """
+    if attempt.done or attempt.problem or is_gone(service, attempt.queue):
         return True
-    return attempt.pending.result is not None and service.members.in_force(attempt.queue)
+    members, queue = service.members, attempt.queue
+    result = attempt.pending.result
+    if result is None:
+        return False
+    if attempt.tables_index == 0:
+        attempt.tables_index = service.machine.applied_index
+    if isinstance(result, Outcome) and not result.changed:
+        return True
+    if not members.in_force(queue):
+        return False
+    now = asyncio.get_running_loop().time()
+    if attempt.asked is not None:
+        copies, tables, asked_at = attempt.asked
+        attempt.done = members.stays_in_force(queue, copies, tables, attempt.tables_index)
+        if attempt.done or now < asked_at + ASK_AGAIN_SECONDS:
+            return attempt.done
+        _ask_no_more(service, attempt)
+    attempt.asked = (members.ask(queue), members.ask_tables(queue), now)
+    service.host.after_event()
+    # Where no other node has a copy, that was all.
+    attempt.done = members.stays_in_force(queue, *attempt.asked[:2], attempt.tables_index)
+    return attempt.done
+
+
+def _ask_no_more(service: AdminService, attempt: Attempt) -> None:
+    """What the group's nodes say from now on is not wanted any more."""
+    if attempt.asked is not None:
+        for number in attempt.asked[:2]:
+            service.members.forget(number)
+        attempt.asked = None
 
 
 def _row(service: AdminService, attempt: Attempt, later: bool) -> MemberChange:
@@ -147,7 +192,7 @@ def _row(service: AdminService, attempt: Attempt, later: bool) -> MemberChange:
         return member_change(queue, "refused", DELETED)
     if isinstance(result, Outcome) and not result.changed:
         return member_change(queue, "refused", CHANGED)
-    if _came_about(service, attempt):
+    if attempt.done:
         return member_change(queue, "ok")
     if later and result is not None:
         return member_change(queue, "later")

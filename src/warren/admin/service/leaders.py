@@ -77,7 +77,8 @@ async def rebalance(
         type: Which types of queues, one of `TYPES`.
 
     Raises:
-        Refusal: There is no such type, or leaders are being moved already.
+        Refusal: There is no such type, leaders are being moved already, or the tables have no
+            leader.
     """
     if type not in TYPES:
         raise Refusal(
@@ -88,6 +89,7 @@ async def rebalance(
     members = service.members
     service.rebalancing = True
     try:
+        await service.catch_up()
         queues = await matching(service, vhost_pattern, queue_pattern)
         by_group = {int(queue.group_id): queue for queue in queues}
         room = asyncio.Semaphore(TRANSFERS_AT_ONCE)
@@ -168,7 +170,22 @@ async def move(service: AdminService, queue: QueueRecord, target: str) -> bool:
         service.host.after_event()
         again = loop.time() + ASK_AGAIN_SECONDS
         while loop.time() < again and (asked or not members.leader(queue)):
-            if members.leader(queue) == target:
+            if members.leader(queue) == target and await leads(service, queue, target):
                 return True
             await asyncio.sleep(POLL_SECONDS)
     return False
+
+
+async def leads(service: AdminService, queue: QueueRecord, target: str) -> bool:
+    """Whether a node leads a queue by what a majority of its members say.
+
+    What this node has heard may be of before.
+    """
+    members = service.members
+    number = members.ask(queue)
+    service.host.after_event()
+    try:
+        await until(lambda: members.leader_told(queue, number) != "", ASK_AGAIN_SECONDS)
+        return members.leader_told(queue, number) == target
+    finally:
+        members.forget(number)

@@ -42,6 +42,7 @@ async def add_member(
     Raises:
         Refusal: It cannot be; or `TIMED_OUT`, where that is not known.
     """
+    await service.catch_up()
     record = named(service.machine, vhost, queue, node)
     service.check_running(node)
     votes = membership != "non_voter"
@@ -79,6 +80,7 @@ async def delete_member(
     Raises:
         Refusal: It cannot be; or `TIMED_OUT`, where that is not known.
     """
+    await service.catch_up()
     record = named(service.machine, vhost, queue, node)
     if record.member_on(node) is None:
         return MemberState(changed=False, votes=False)
@@ -107,6 +109,7 @@ async def grow(
     Raises:
         Refusal: Of none of them can anything be changed.
     """
+    await service.catch_up()
     check_node(service.machine, node)
     service.check_running(node)
     votes = membership != "non_voter"
@@ -144,6 +147,7 @@ async def grow_to_count(
     """
     if count < 1:
         raise Refusal(PRECONDITION_FAILED, "a queue has one member at least")
+    await service.catch_up()
     votes = membership != "non_voter"
     rows: list[MemberChange] = []
     wrong: set[QueueRecord] = set()
@@ -196,6 +200,7 @@ async def shrink(
     Raises:
         Refusal: Of none of them can anything be changed.
     """
+    await service.catch_up()
     check_node(service.machine, node)
     found = await Slices().those(
         service.members.queues(), lambda queue: queue.member_on(node) is not None

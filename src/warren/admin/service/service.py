@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from warren.admin.service.host import OperatorHost
 from warren.admin.service.waiting import Awaited
-from warren.errors import NO_MAJORITY, PRECONDITION_FAILED, Refusal
-from warren.metadata.commands import Command
+from warren.errors import NO_MAJORITY, PRECONDITION_FAILED, TIMED_OUT, Refusal
+from warren.metadata.commands import Barrier, Command
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.outcome import Outcome
 from warren.metadata.version_checks import check_version
@@ -86,6 +86,28 @@ class AdminService:
         result = await pending.wait(CHANGE_SECONDS)
         assert isinstance(result, Outcome), "the tables were asked"
         return result
+
+    async def catch_up(self) -> None:
+        """Have the tables here say all that was said when this was called.
+
+        Those of a node may lag, and to go by them could leave out what is to be changed.
+
+        Raises:
+            Refusal: `NO_MAJORITY`, or `TIMED_OUT`.
+        """
+        self.check_majority()
+        pending = Awaited()
+        self.submit(Barrier(), pending)
+        try:
+            await pending.wait(CHANGE_SECONDS)
+        except Refusal as refusal:
+            if refusal.kind != TIMED_OUT:
+                raise
+            raise Refusal(
+                TIMED_OUT,
+                f"this node has not heard the newest of the cluster within {CHANGE_SECONDS:.0f} s, "
+                "and nothing was changed: ask once more, or ask another node",
+            ) from None
 
 
 def what_it_waits_for(majority: Majority) -> str:

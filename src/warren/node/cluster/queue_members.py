@@ -28,7 +28,7 @@ from warren.metadata.machine import MetadataMachine
 from warren.metadata.member_checks import voters
 from warren.metadata.tables import QueueRecord
 from warren.node.loop import Loop
-from warren.node.store import MetadataStore
+from warren.node.store import METADATA_GROUP, MetadataStore
 from warren.queues.fifo.snapshot import VERSION as MACHINE_VERSION
 from warren.replication.kinds import (
     ASK,
@@ -67,6 +67,18 @@ class Standing:
     def __init__(self, state: str, numbers: list[int]) -> None:
         self.state: str = state
         self.numbers: list[int] = numbers
+
+    def last_index(self) -> i64:
+        """The index of the last entry in its log; the numbers have to be known."""
+        return self.numbers[0]
+
+    def applied_index(self) -> i64:
+        """The index of the last entry applied."""
+        return self.numbers[2]
+
+    def term(self) -> i64:
+        """The newest term that it knows."""
+        return self.numbers[5]
 
 
 @final
@@ -309,14 +321,20 @@ class QueueMembers:
 
     def ask(self, queue: QueueRecord) -> int:
         """Find out how far all copies of a queue are; `told` under this number has what came."""
+        return self._ask(int(queue.group_id), [row.node for row in queue.members])
+
+    def ask_tables(self, queue: QueueRecord) -> int:
+        """Find out how far the tables are on the nodes that have copies of a queue, likewise."""
+        return self._ask(METADATA_GROUP, [row.node for row in queue.members])
+
+    def _ask(self, group_id: int, nodes: list[str]) -> int:
         self._asked += 1
         number = int(self._asked)
         own = self._node_name
-        group_id = int(queue.group_id)
         self._told[number] = {own: self._standing(group_id)}
-        for row in queue.members:
-            if row.node != own:
-                self._say(row.node, ASK, [number, group_id])
+        for node in nodes:
+            if node != own:
+                self._say(node, ASK, [number, group_id])
         return number
 
     def told(self, number: int) -> dict[str, Standing]:
@@ -326,6 +344,59 @@ class QueueMembers:
     def forget(self, number: int) -> dict[str, Standing]:
         """The same, for the last time."""
         return self._told.pop(number)
+
+    def leader_told(self, queue: QueueRecord, number: int) -> str:
+        """The node that led a queue when its copies were asked; empty if that is not known yet.
+
+        One copy may go by what was long ago. Of a majority, one has heard of every newer term.
+        """
+        names = voters(queue)
+        told = self._told[number]
+        heard = [name for name in names if name in told and told[name].numbers]
+        if 2 * len(heard) <= len(names):
+            return ""
+        newest = max(told[name].term() for name in heard)
+        for name in heard:
+            if told[name].state == "leader" and told[name].term() == newest:
+                return name
+        return ""
+
+    def stays_in_force(
+        self, queue: QueueRecord, copies: int, tables: int, tables_index: i64
+    ) -> bool:
+        """Whether a group has the members that the tables say, by the word of who leads it.
+
+        What this node has of the queue may lag, and a leader whose tables lag may yet propose what
+        they said before.
+
+        Args:
+            queue: Whose group.
+            copies, tables: Numbers under which its copies, and the tables of their nodes, were
+                asked.
+            tables_index: An entry of the tables by which they said so.
+        """
+        leader = self.leader_told(queue, copies)
+        if not leader:
+            return False
+        of_tables = self._told[tables].get(leader)
+        if of_tables is None or not of_tables.numbers or of_tables.applied_index() < tables_index:
+            return False
+        # What was in the leader's log when it answered has to be committed, and known here.
+        last_index = self._told[copies][leader].last_index()
+        member = self._member(queue)
+        if member is not None:
+            known, members = member.raft.commit_index, member.raft.members
+        else:
+            observer = self._observers.observer(queue.group_id)
+            if observer is None:
+                return False
+            known, members = observer.applied_index, observer.members
+        nodes = sorted(copy.node for copy in members)
+        return (
+            known >= last_index
+            and self.in_force(queue)
+            and nodes == sorted(row.node for row in queue.members)
+        )
 
     def holds(self, queue: QueueRecord) -> bool:
         """Whether a copy of a queue is here, which knows who leads it if any does."""
