@@ -7,6 +7,7 @@ transport holds too much the connection is not writable, and whoever has deliver
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Final, final
 
 from librt.strings import BytesWriter
@@ -82,7 +83,7 @@ class Output:
         self.closed: bool = False
         self._owner: OutputOwner = owner
         self._host: OutputHost = host
-        self._transport: Transport = transport
+        self._write: Callable[[bytes], None] = transport.write
         self._dirty: bool = False
         self._waiting: list[Link] = []
         self._grown: bool = False
@@ -126,7 +127,7 @@ class Output:
         if not self.closed:
             self.sent_bytes += size
             self._turn_bytes += size
-            self._transport.write(data)
+            self._write(data)
             if not self.writable:
                 self._stalled_bytes += size
                 if self._stalled_bytes > STALLED_BYTES_MAX:

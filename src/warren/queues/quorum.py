@@ -77,8 +77,8 @@ class QuorumQueue(TableQueue, Machine):
         super().__init__(host, vhost, name, QUORUM, fifo, messages, group_id)
         self._delivery_limit: i64 = delivery_limit
         self.group: Proposer | None = None
-        self._handed: dict[int, int] = {}
-        """The next message id of each consumer of this node whose channel is there.
+        self._handed: dict[int, Handed] = {}
+        """How far each consumer of this node is whose channel is there.
 
         Those that are cancelled are among them: the log may be applied anew.
         """
@@ -128,7 +128,7 @@ class QuorumQueue(TableQueue, Machine):
         automatic: bool = False,
     ) -> None:
         """Attach a consumer, and remember how."""
-        self._handed[consumer_id] = 0
+        self._handed[consumer_id] = Handed()
         self._terms[consumer_id] = (credit, priority, automatic)
         super().subscribe(link, consumer_id, credit, priority, limiter, waiter, automatic)
 
@@ -321,13 +321,13 @@ class QuorumQueue(TableQueue, Machine):
         self.going_on = self._group().propose_plain(out.getvalue())
 
     def _hand_on(self, consumer_id: i64, delivery: Delivery) -> None:
-        handed: i64 = self._handed.get(consumer_id, -1)
-        if handed < 0:
+        handed = self._handed.get(consumer_id)
+        if handed is None:
             # Its channel is gone: what it was handed returns with the entry that says so.
             return
         last = delivery.mid + delivery.count - 1
         # What the client has seen is not shown again when the log is applied anew.
-        known = handed - delivery.mid
+        known = handed.behind - delivery.mid
         if known > 0:
             if known >= delivery.count:
                 return
@@ -335,7 +335,7 @@ class QuorumQueue(TableQueue, Machine):
             delivery.first += known
             delivery.count -= known
         self.delivered += delivery.count
-        self._handed[consumer_id] = last + 1
+        handed.behind = last + 1
         link = self.links.get(consumer_id)
         if link is not None:
             link.delivered(delivery)
@@ -489,7 +489,7 @@ class QuorumQueue(TableQueue, Machine):
             credit, priority, automatic = terms[consumer_id]
             renewed = self.new_consumer()
             self.links[renewed] = link
-            self._handed[renewed] = 0
+            self._handed[renewed] = Handed()
             self._terms[renewed] = (credit, priority, automatic)
             if automatic:
                 self._automatic[renewed] = True
@@ -557,6 +557,14 @@ class QuorumQueue(TableQueue, Machine):
     def _unlink(self, consumer_id: i64) -> None:
         self._terms.pop(consumer_id, None)
         super()._unlink(consumer_id)
+
+
+@final
+class Handed:
+    """How far a consumer is: all its message ids below `behind` were handed to its channel."""
+
+    def __init__(self) -> None:
+        self.behind: i64 = 0
 
 
 @final

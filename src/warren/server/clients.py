@@ -89,16 +89,26 @@ class ClientProtocol(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Bytes came."""
         connection = self._connection
-        if connection is not None:
-            if self._stage == SILENT:
-                self._stage = HEARD
-                self._since = time.monotonic()
-                self._server.client_log.accepted(connection)
+        if connection is None:
+            return
+        if self._stage == OPENED:
             connection.receive(data)
-            if self._stage == HEARD and connection.vhost:
-                self._stage = OPENED
-                self._server.client_log.opened(connection)
-            self._server.after_event()
+        else:
+            self._receive_first(connection, data)
+        server = self._server
+        if not server.turn_planned:
+            server.after_event()
+
+    def _receive_first(self, connection: Connection, data: bytes) -> None:
+        """Bytes came of a client that had not opened its connection; the log says how far it is."""
+        if self._stage == SILENT:
+            self._stage = HEARD
+            self._since = time.monotonic()
+            self._server.client_log.accepted(connection)
+        connection.receive(data)
+        if self._stage == HEARD and connection.vhost:
+            self._stage = OPENED
+            self._server.client_log.opened(connection)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is gone."""

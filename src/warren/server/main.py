@@ -165,6 +165,7 @@ class Server(OperatorHost):
         client_log: Says in the log who comes and goes.
         clients: Sockets that are there.
         node, network: The node, and its links to others.
+        turn_planned: Whether the node's turn follows the events of this round of the loop.
     """
 
     def __init__(
@@ -176,7 +177,7 @@ class Server(OperatorHost):
         self._loop = loop
         self._started = time.monotonic()
         self._knows_cluster = False
-        self._turn_planned = False
+        self.turn_planned = False
         self._flush_planned = False
         self._closed = False
         self._stopping = loop.create_future()
@@ -408,12 +409,12 @@ class Server(OperatorHost):
 
     def after_event(self) -> None:
         """Plan the node's turn behind the events of this round."""
-        if self.node.needs_turn and not self._turn_planned:
-            self._turn_planned = True
+        if not self.turn_planned and self.node.needs_turn:
+            self.turn_planned = True
             self._loop.call_soon(self._turn)
 
     def _turn(self) -> None:
-        self._turn_planned = False
+        self.turn_planned = False
         if self._closed:
             return
         if self.client_log.debugs:

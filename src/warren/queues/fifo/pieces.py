@@ -349,6 +349,16 @@ class Pieces:
         if self.count == 0 or first > last:
             return taken
         chunks = self._chunks
+        chunk = chunks[0]
+        if len(chunks) == 1 and chunk.head == len(chunk.pieces) - 1:
+            piece = chunk.pieces[chunk.head]
+            if first <= piece.key and piece.key + piece.count - 1 <= last:
+                # Who works on a message at a time has nothing else.
+                taken.append([piece])
+                self.count = 0
+                chunk.count = 0
+                self._emptied(0)
+                return taken
         at = self._find(first)
         start = at
         """From here to `at` are the chunks that go as they are."""
