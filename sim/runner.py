@@ -73,6 +73,7 @@ NEEDED_OF_CLUSTERS = (
     "observers compared",
     "partitions",
     "links cut",
+    "last proposals cut off",
     "pauses",
     "power failures",
     "blackouts",

@@ -367,6 +367,15 @@ class Network:
 
     # --- the end --------------------------------------------------------------------------------
 
+    def carrying(self, kind: int) -> list[Link]:
+        """Links on which a message of a kind is under way."""
+        return [
+            link
+            for link in self.links
+            if not link.doomed
+            and any(isinstance(parcel, bytes) and parcel[0] == kind for _, parcel in link.flight)
+        ]
+
     def unblock(self) -> None:
         """All directions work again; what was held up comes through soon."""
         self.blocked.clear()

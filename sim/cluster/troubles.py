@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, final
 
 from sim.cluster import swarm
+from sim.cluster.network import Link
 from sim.cluster.restoring import HARMLESS, Restoring
 from sim.cluster.schedule import MS
 from sim.cluster.site import Site
@@ -18,6 +19,7 @@ from warren.metadata.commands import ClearPolicy, Command, SetPolicy
 from warren.metadata.member_checks import add_member, delete_member, voters
 from warren.metadata.placement import BALANCED, CLIENT_LOCAL
 from warren.queue_types import QUEUE_LEADER_LOCATOR, TARGET_GROUP_SIZE
+from warren.replication.kinds import PROPOSE
 
 if TYPE_CHECKING:
     from sim.cluster.world import ClusterWorld
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 
 OUTLIVE_MS: Final = 8_000
 """Longer than it takes to notice that a node is gone."""
+LAST_CUTS: Final = 40
+LAST_CUT_US: Final = 2 * MS
+"""Links are cut that often and in such distances when clients fall silent."""
 
 
 @final
@@ -81,6 +86,7 @@ class ClusterTroubles:
     def heal(self) -> None:
         """From now on nothing goes wrong."""
         world = self._world
+        cuts = swarm.CUT in world.faults.faults
         world.options.calm()
         world.faults.calm()
         world.say("all directions work")
@@ -91,6 +97,21 @@ class ClusterTroubles:
         self.restoring.heal()
         self.spare()
         have_all_read(world)
+        if cuts:
+            self._cut_last(LAST_CUTS)
+
+    def _cut_last(self, left: int) -> None:
+        """Have what clients submitted last be lost on its way to leaders, for a moment.
+
+        Later proposals of the same node, which would tell a leader that it misses some, do not
+        follow: clients do nothing more.
+        """
+        world = self._world
+        for link in world.network.carrying(PROPOSE):
+            self._cut_link(link)
+            world.count("last proposals cut off")
+        if left:
+            world.schedule.after(LAST_CUT_US, lambda: self._cut_last(left - 1))
 
     def spare(self) -> None:
         """What was to go wrong with machines and has not yet does not."""
@@ -333,11 +354,14 @@ class ClusterTroubles:
         world, random = self._world, self._world.random
         links = [link for link in world.network.links if link.up and not link.doomed]
         if links:
-            link = random.choice(links)
-            world.say("link %s>%s is cut", link.source.name, link.target.name)
-            world.count("links cut")
-            late = random.choice((1, 100, world.faults.silence_us // MS)) * MS
-            world.network.cut(link, random.randrange(1, 50 * MS), random.randrange(1, late + 1))
+            self._cut_link(random.choice(links))
+
+    def _cut_link(self, link: Link) -> None:
+        world, random = self._world, self._world.random
+        world.say("link %s>%s is cut", link.source.name, link.target.name)
+        world.count("links cut")
+        late = random.choice((1, 100, world.faults.silence_us // MS)) * MS
+        world.network.cut(link, random.randrange(1, 50 * MS), random.randrange(1, late + 1))
 
 
 def _move(site: Site, life: int, members: QueueMembers, group_id: int, target: str) -> None:

@@ -76,7 +76,6 @@ def main() -> None:
         (planted_observers.PLANTED, True),
         (planted_raft.PLANTED, True),
         (planted_cluster.RARE, True),
-        (planted_observers.RARE, True),
         (planted_raft.RARE, True),
     ):
         for plant in plants:
