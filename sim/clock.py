@@ -17,6 +17,14 @@ class VirtualClock:
         self._wall_ms = START_WALL_MS
         self._monotonic_ms = START_MONOTONIC_MS
 
+    def wall_ns(self) -> int:
+        """Nanoseconds since the Unix epoch."""
+        return self._wall_ms * 1_000_000
+
+    def monotonic_ns(self) -> int:
+        """Nanoseconds from an arbitrary start."""
+        return self._monotonic_ms * 1_000_000
+
     def wall_ms(self) -> int:
         """Milliseconds since the Unix epoch."""
         return self._wall_ms

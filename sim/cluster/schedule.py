@@ -48,13 +48,13 @@ class SiteClock:
         self._start_ms = start_ms
         self._wall_ms = START_WALL_MS
 
-    def wall_ms(self) -> int:
-        """Milliseconds since the Unix epoch, as this machine has it."""
-        return self._wall_ms + self._schedule.now_us // MS
+    def wall_ns(self) -> int:
+        """Nanoseconds since the Unix epoch, as this machine has it; whole milliseconds."""
+        return (self._wall_ms + self._schedule.now_us // MS) * 1_000_000
 
-    def monotonic_ms(self) -> int:
-        """Milliseconds from this machine's start."""
-        return self._start_ms + self._schedule.now_us // MS
+    def monotonic_ns(self) -> int:
+        """Nanoseconds from this machine's start; whole milliseconds."""
+        return (self._start_ms + self._schedule.now_us // MS) * 1_000_000
 
     def jump(self, milliseconds: int) -> None:
         """Set the wall clock forward or back."""

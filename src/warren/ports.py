@@ -15,11 +15,11 @@ from mypy_extensions import mypyc_attr
 class Clock(Protocol):
     """Time. Wall time may jump; monotonic time may not."""
 
-    def wall_ms(self) -> int:
-        """Milliseconds since the Unix epoch."""
+    def wall_ns(self) -> int:
+        """Nanoseconds since the Unix epoch."""
 
-    def monotonic_ms(self) -> int:
-        """Milliseconds from an arbitrary start; never goes back."""
+    def monotonic_ns(self) -> int:
+        """Nanoseconds from an arbitrary start; never goes back."""
 
 
 class Random(Protocol):

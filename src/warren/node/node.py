@@ -67,6 +67,7 @@ from warren.vhost.handle import VhostHandle
 from warren.vhost.pending import Resumable
 
 NONCE_BYTES: Final = 16
+NS_PER_MS: Final = 1_000_000
 STOP_MS_MIN: Final = 1_500
 """More between two ticks is a stop of this node, which says nothing of its clients."""
 
@@ -113,7 +114,8 @@ class Node(Loop):
         self.uid: bytes = settings.node_uid
         drawn = random.bytes(NONCE_BYTES)
         self.nonce: bytes = settings.life or drawn
-        self._clock: Clock = clock
+        self._wall_ns: Callable[[], int] = clock.wall_ns
+        self._monotonic_ns: Callable[[], int] = clock.monotonic_ns
         self.metadata: MetadataMachine = MetadataMachine()
         self.queues: LocalQueues = LocalQueues(self.metadata, settings.node_name)
         self.cluster: Cluster = Cluster(
@@ -246,7 +248,7 @@ class Node(Loop):
         self._pulses_due: bool = False
         """Whether more were due than one turn looks at."""
         self._warn: Callable[[str], None] = warn
-        self._now_ms: int = clock.wall_ms()
+        self._now_ms: int = clock.wall_ns() // NS_PER_MS
         self._closing: dict[int, ClientConnection] = {}
         self._dirty_queues: list[Queue] = []
         self._dirty_outputs: list[Output] = []
@@ -262,7 +264,7 @@ class Node(Loop):
         """Connections whose timers are still to be looked at in this second."""
         self._deferring: list[Queue] = []
         self._appended_urgent: bool = False
-        self._ticked_ms: int = clock.monotonic_ms()
+        self._ticked_ms: int = self.monotonic_ms()
         self._alarms: i64 = 0
         self._alarms_elsewhere: i64 = 0
         self._last_identity: i64 = 0
@@ -310,7 +312,7 @@ class Node(Loop):
         self.needs_turn = False
         self.turn_number += 1
         self._share_input()
-        self._now_ms = self._clock.wall_ms()
+        self._now_ms = self._wall_ns() // NS_PER_MS
         if self._going_on:
             going_on = self._going_on
             self._going_on = []
@@ -409,14 +411,14 @@ class Node(Loop):
         """Let the log look after its files; called some times a second."""
         self._pulse()
         self.cluster.tick()
-        self.log.tick(self._clock.monotonic_ms())
+        self.log.tick(self.monotonic_ms())
         self._flush_queues()
         self._flush_log()
         self.needs_turn = True
 
     def tick(self, memory_bytes: int) -> None:
         """Mind time; called about once a second with the memory this process uses."""
-        now = self._clock.monotonic_ms()
+        now = self.monotonic_ms()
         if now - self._ticked_ms > STOP_MS_MIN:
             for connection in list(self.connections.values()):
                 connection.excuse()
@@ -435,7 +437,7 @@ class Node(Loop):
 
     def _tick_connections(self) -> None:
         """Let some of the connections mind their time, in the order of `_to_tick`."""
-        now = self._clock.monotonic_ms()
+        now = self.monotonic_ms()
         for _ in range(min(len(self._to_tick), TURN_CONNECTIONS_MAX)):
             connection = self._to_tick.popleft()
             if id(connection) in self.connections:
@@ -514,7 +516,7 @@ class Node(Loop):
 
     def monotonic_ms(self) -> int:
         """Milliseconds from an arbitrary start."""
-        return self._clock.monotonic_ms()
+        return self._monotonic_ns() // NS_PER_MS
 
     def output_dirty(self, output: Output) -> None:
         """Have an output flushed in this turn."""
@@ -583,7 +585,7 @@ class Node(Loop):
 
     def _pulse(self) -> None:
         """Let connections see to what is due, some of them; another turn goes on."""
-        now = self._clock.monotonic_ms()
+        now = self.monotonic_ms()
         pulses = self._pulses
         left: i64 = TURN_CONNECTIONS_MAX
         while pulses and pulses[0][0] <= now and left > 0:

@@ -50,12 +50,16 @@ class OsFile:
 
     def write_durable(self, buffers: list[bytes], offset_bytes: int) -> None:
         """Write all buffers and wait until they would survive a crash of the machine."""
-        with self._disk.use(self) as descriptor:
+        # As with `use`, without its object: this is done for each message where one is in flight.
+        descriptor = self._disk.begin(self)
+        try:
             if DSYNC and len(buffers) <= IOV_MAX:
                 _write(descriptor, buffers, offset_bytes, DSYNC)
             else:
                 _write(descriptor, buffers, offset_bytes, 0)
                 os.fdatasync(descriptor)
+        finally:
+            self._disk.end(self)
 
     def read(self, offset_bytes: int, size_bytes: int) -> bytes:
         """Up to `size_bytes` bytes from an offset; fewer only at the end of the file."""
@@ -115,7 +119,9 @@ class Use:
 
 def _write(descriptor: int, buffers: list[bytes], offset_bytes: int, flags: int) -> None:
     for start in range(0, len(buffers), IOV_MAX):
-        rest: list[bytes] | list[memoryview] = buffers[start : start + IOV_MAX]
+        rest: list[bytes] | list[memoryview] = buffers
+        if len(buffers) > IOV_MAX:
+            rest = buffers[start : start + IOV_MAX]
         missing = sum(map(len, rest))
         while missing:
             written = os.pwritev(descriptor, rest, offset_bytes, flags)
@@ -150,8 +156,10 @@ class OsDisk:
         self._root = root
         self._descriptors_max = descriptors_max
         self._lock = threading.Lock()
+        self._crowd = descriptors_max // 2
+        """Up to so many files with a descriptor it is not minded which was used when."""
         self._holding: OrderedDict[OsFile, None] = OrderedDict()
-        """Files with a descriptor, the least recently used one first."""
+        """Files with a descriptor; where these are a crowd, the least recently used one first."""
         self._named: dict[str, OsFile] = {}
         self._directories: dict[str, int] = {}
         self._reserve: list[int] = []
@@ -167,6 +175,17 @@ class OsDisk:
 
     def begin(self, file: OsFile) -> int:
         """A call on a file begins: its descriptor, which stays until `end`."""
+        with self._lock:
+            descriptor = file.descriptor
+            if descriptor >= 0:
+                file.users += 1
+                if len(self._holding) > self._crowd:
+                    self._holding.move_to_end(file)
+                return descriptor
+        return self._begin_again(file)
+
+    def _begin_again(self, file: OsFile) -> int:
+        """The same for a file that has given its descriptor up."""
         descriptor = -1
         while True:
             with self._lock:
@@ -195,7 +214,8 @@ class OsDisk:
         """A call on a file is over."""
         with self._lock:
             file.users -= 1
-            self._limit(self._descriptors_max)
+            if len(self._holding) > self._descriptors_max:
+                self._limit(self._descriptors_max)
 
     def close(self, file: OsFile) -> None:
         """A file is used no more."""
