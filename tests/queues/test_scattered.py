@@ -318,14 +318,22 @@ def test_a_machine_restored_between_two_parts_is_the_same(kind: str, consumers: 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_numbers_that_nobody_has_are_dropped_wherever_they_are(kind: str) -> None:
-    """On their way back, or ready, in whatever order they came back."""
+    """Ready, in whatever order they came back, or in a classic queue on their way back."""
     fifo = scattered(kind, 0)
     for number in range(6 * PART):
         fifo.enqueue(number, 1)
     handed_out(fifo, 1, 2)
     for consumer in (2, 1):
         fifo.down(consumer)
-    entry(fifo, lambda out: commands.free(out, PART, 3 * PART - 1))
+    while kind != "classic" and fifo.returning():
+        entry(fifo, commands.go_on)
+
+    def free(out: BytesWriter) -> None:
+        commands.free(out, 2 * PART, 3 * PART - 1)
+        commands.free(out, PART, 2 * PART + 5)
+        commands.free(out, 5 * PART, 5 * PART - 1)
+
+    entry(fifo, free)
     assert not fifo.returning()
     left = [n for n in range(6 * PART) if not PART <= n < 3 * PART]
     runs = fifo.ready.quadruples()
@@ -334,6 +342,62 @@ def test_numbers_that_nobody_has_are_dropped_wherever_they_are(kind: str) -> Non
     while fifo.unfinished():
         entry(fifo, commands.go_on)
     assert fifo.ready.bytes == sum(map(size_of, left)) and fifo.held_bytes() == 0
+
+
+@pytest.mark.parametrize("kind", ["quorum", "unlimited"])
+def test_what_nobody_has_is_not_dropped_of_what_is_on_its_way_back(kind: str) -> None:
+    """That would cost a turn what the queue holds; it is ready in parts, as without it."""
+    spent: list[int] = []
+    for size in SIZES:
+        fifo = scattered(kind, size)
+        handed_out(fifo, 1)
+        fifo.down(1)
+        coming = fifo.coming.count
+        assert coming > PART
+
+        def free(out: BytesWriter, size: int = size) -> None:
+            commands.free(out, 0, 4 * size)
+
+        spent.append(steps(lambda fifo=fifo, free=free: fifo.write(free)))
+        assert fifo.coming.count == coming, "it is on its way still"
+        while fifo.unfinished():
+            entry(fifo, commands.go_on)
+        assert fifo.ready.count == coming
+    assert spent[1] < 2 * spent[0] + 100
+
+
+def test_striking_numbers_looks_once_however_many_stretches_are_gone() -> None:
+    """Against a plain list, in any order of the runs, with somebody who looks at them meanwhile."""
+    dice = Random(7)
+    for _ in range(60):
+        queue = RunQueue()
+        plain: list[int] = []
+        firsts = list(range(0, 9_000, 9))
+        dice.shuffle(firsts)
+        for first in firsts[: dice.randrange(900)]:
+            count = dice.randrange(1, 9)
+            queue.push(first, first + count - 1)
+            plain.extend(range(first, first + count))
+        seen = queue.freeze()
+        looked = [n for pieces in seen for run in pieces for n in span(run)]
+        cuts = sorted(dice.sample(range(9_100), 2 * dice.randrange(1, 200)))
+        gone = list(zip(cuts[::2], cuts[1::2], strict=True))
+        taken = queue.strike(gone)
+        away = {n for first, last in gone for n in range(first, last + 1)}
+        assert [n for pieces in taken for run in pieces for n in span(run)] == [
+            n for n in plain if n in away
+        ]
+        left = [n for n in plain if n not in away]
+        assert [n for first, last in queue.pairs() for n in range(first, last + 1)] == left
+        assert queue.count == len(left)
+        assert [n for pieces in seen for run in pieces for n in span(run)] == looked
+        queue.push(10_000, 10_000)
+        assert queue.pairs()[-1][1] == 10_000
+
+
+def span(piece: Piece) -> range:
+    """The numbers of a piece."""
+    return range(piece.key, piece.key + piece.count)
 
 
 # --- a channel ----------------------------------------------------------------------------------

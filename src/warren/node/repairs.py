@@ -387,6 +387,9 @@ class Repairs:
             return True
         others = [row.node for row in record.members if row.node != self._node_name]
         if not others:
+            if queue is not None and queue.brings_back():
+                # What is lost is dropped of what is ready, so it has to be that first.
+                return True
             gone = member.machine.go_without(damage.lost)
             if gone and queue is not None and damage.error is not None:
                 self._say_gone(queue, gone, damage.error)

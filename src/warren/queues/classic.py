@@ -158,9 +158,12 @@ class ClassicQueue(LoggedQueue, GroupOwner):
         newest entry for another recovery. The node waits for that before clients may come.
         """
         fifo = self.fifo
-        for first, last in fifo.transient.pairs():
-            fifo.free(first, last)
-            commands.free(self._commands, first, last)
+        transient = fifo.transient.pairs()
+        if transient:
+            fifo.all_back()
+            fifo.free(transient)
+        for first, last in transient:
+            commands.free(self._commands, i64(first), i64(last))
         fifo.transient.clear()
         if clean:
             commands.reset(self._commands)
@@ -181,9 +184,9 @@ class ClassicQueue(LoggedQueue, GroupOwner):
             return
         error.lost = gone
         self.host.queue_damaged(self, error)
+        self.fifo.free(gone)
         out = BytesWriter()
         for first, last in gone:
-            self.fifo.free(i64(first), i64(last))
             commands.free(out, i64(first), i64(last))
         self._append_commands(out.getvalue(), False)
         self._mark()

@@ -174,6 +174,10 @@ class LoggedQueue(FifoQueue):
         self._lost = merge_pairs([*self._lost, *without(lost, self._lost)])
         return common(self.fifo.live(), lost)
 
+    def brings_back(self) -> bool:
+        """Whether messages are on their way back into the queue, for some turns more."""
+        return self.fifo.returning()
+
     def pass_over(self, delivery: Delivery) -> bool:
         """Settle what is lost of a delivery's next messages; whether there was such."""
         for first, last in self._lost:

@@ -49,7 +49,7 @@ from warren.queues.fifo.live import PART_RUNS, Gathering
 from warren.queues.fifo.pieces import Piece
 from warren.queues.fifo.ready import Ready
 from warren.queues.fifo.returning import Leaving, Return, Returning, Strand
-from warren.queues.fifo.runs import Run, RunQueue
+from warren.queues.fifo.runs import Run, RunQueue, disjoint
 from warren.queues.fifo.service import ServiceQueue
 from warren.queues.fifo.sizes import Sizes
 
@@ -261,7 +261,17 @@ class Fifo:
                 # What it is for is the dispatch that follows every entry.
                 pass
             elif opcode == commands.FREE:
-                self.free(read_i64_be(payload, at), read_i64_be(payload, at + 8))
+                if self.config.keeps_place:
+                    # A classic queue's log is read at a start only, and says so of all there is.
+                    self.all_back()
+                gone = [(int(read_i64_be(payload, at)), int(read_i64_be(payload, at + 8)))]
+                while behind < end and payload[behind] == commands.FREE:
+                    at = behind + 1
+                    behind = commands.command_end(payload, behind, end)
+                    if behind < 0:
+                        return Reply(MALFORMED)
+                    gone.append((int(read_i64_be(payload, at)), int(read_i64_be(payload, at + 8))))
+                self.free(gone)
             elif opcode == commands.CONFIG:
                 new = self.next_message == 0
                 self.config.change(payload, at + 4, behind, new)
@@ -361,13 +371,19 @@ class Fifo:
         self._come_back(strands, True, self.config.delivery_limit)
         self._deliveries.clear()
 
-    def free(self, first: i64, last: i64) -> None:
-        """Messages left a classic queue, at whose recovery all are ready; or no copy has them."""
-        self._all_back()
-        if first <= last:
-            before = self.ready.count
-            taken = self.ready.remove(first, last, self.config.keeps_place)
-            self._forget_soon(taken, before - self.ready.count)
+    def free(self, gone: list[tuple[int, int]]) -> None:
+        """Ready messages left a classic queue, at whose recovery all are; or no copy has them.
+
+        In a quorum queue all runs are looked at for it, once for all that is gone: 500,000 in some
+        milliseconds. What is on its way back by then is ready later all the same, and is passed
+        over when it is handed out, as what is held is.
+
+        Args:
+            gone: The first and the last number of each stretch of them.
+        """
+        before = self.ready.count
+        taken = self.ready.remove(disjoint(gone), self.config.keeps_place)
+        self._forget_soon(taken, before - self.ready.count)
 
     def _apply_reader(self, opcode: i64, payload: bytes, at: i64, now_ms: i64) -> Reply:
         """The commands of analytical readers."""
@@ -517,7 +533,7 @@ class Fifo:
                 back = Run(run.first, run.first, run.count, acquired, failed)
                 self.ready.put_back(back, work.place)
 
-    def _all_back(self) -> None:
+    def all_back(self) -> None:
         """Make all messages on their way back ready: at recovery, where a turn may be long."""
         while self.coming.count > 0:
             self._returned_now = 0

@@ -106,15 +106,20 @@ class Ready:
         self.doubted = 0
         return self._returned.take_all() + self._fresh.take_all()
 
-    def remove(self, first: i64, last: i64, ascending: bool) -> list[list[Piece]]:
-        """Take the messages `first..last` out, as far as they are here, in lists.
+    def remove(self, gone: list[tuple[int, int]], ascending: bool) -> list[list[Piece]]:
+        """Take messages out, as far as they are here, in lists.
 
         Args:
+            gone: Ascending pairs of first and last numbers.
             ascending: Whether all that returned went back by number; else all is looked at.
         """
         taken: list[list[Piece]] = []
         for queue in (self._returned, self._fresh):
-            taken.extend(queue.remove(first, last) if ascending else queue.strike(first, last))
+            if ascending:
+                for first, last in gone:
+                    taken.extend(queue.remove(first, last))
+            else:
+                taken.extend(queue.strike(gone))
         for pieces in taken:
             for piece in pieces:
                 run = as_run(piece)

@@ -107,24 +107,15 @@ class RunQueue:
         self.count = self._pieces.count
         return taken
 
-    def strike(self, first: i64, last: i64) -> list[list[Piece]]:
-        """Take the numbers `first..last` out, whatever order the runs are in: looks at them all."""
-        runs = self.runs()
-        self.clear()
-        taken: list[Piece] = []
-        for run in runs:
-            end = run.first + run.count - 1
-            low = min(end, first - 1)
-            high = max(run.first, last + 1)
-            begin = max(run.first, first)
-            count = min(end, last) - begin + 1
-            if count > 0:
-                taken.append(run.part(begin - run.first, count))
-            if run.first <= low:
-                self.push(run.first, low, run.acquired, run.failed)
-            if high <= end:
-                self.push(high, end, run.acquired, run.failed)
-        return [taken] if taken else []
+    def strike(self, gone: list[tuple[int, int]]) -> list[list[Piece]]:
+        """Take numbers out, whatever order the runs are in: looks at them all.
+
+        Args:
+            gone: Ascending pairs of first and last numbers.
+        """
+        taken = self._pieces.strike(gone)
+        self.count = self._pieces.count
+        return taken
 
     def clear(self) -> None:
         """Forget all numbers."""
@@ -224,6 +215,17 @@ def merge_pairs(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
         else:
             merged.append((first, last))
     return merged
+
+
+def disjoint(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Sort (first, last) pairs and join those that overlap; those without numbers are left out."""
+    found: list[tuple[int, int]] = []
+    for first, last in sorted(pairs):
+        if found and first <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], last))
+        elif first <= last:
+            found.append((first, last))
+    return found
 
 
 def common(pairs: list[tuple[int, int]], others: list[tuple[int, int]]) -> list[tuple[int, int]]:
