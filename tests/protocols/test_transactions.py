@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.node.pair import Pair
 from tests.protocols.line import Line, publish_frames
+from tests.queues.test_scattered import steps
+from warren.protocols.amqp091.transactions import Transaction
 from warren.wire.amqp091 import spec
 
 PERSISTENT = b"\x10\x00\x02"
@@ -108,3 +112,45 @@ def test_what_waits_for_a_commit_is_not_recovered() -> None:
     line.ask(1, spec.TxCommit())
     line.ask(1, spec.ChannelClose())
     assert [told.body for told in line.drain("q", 2)] == [b"0", b"2", b"4"]
+
+
+def waiting_commit(count: int) -> tuple[Line, Transaction]:
+    """A commit of so many messages to two queues in turn, while the disk hangs."""
+    line = begin("one", "two")
+    station = line.station
+    for _ in range(count):
+        for key in ("one", "two"):
+            publish(line, 1, key, b"m", PERSISTENT)
+    line.pair.settle()
+    station.hold_disk = True
+    line.send(1, spec.TxCommit())
+    line.pair.settle()
+    transaction = line.end.channels[1].transaction
+    assert transaction is not None and not transaction.going_on()
+    return line, transaction
+
+
+def test_what_a_commit_waits_for_is_known_however_many_messages_it_has() -> None:
+    """It is asked for each second, by each channel that waits."""
+    spent: list[int] = []
+    for count in (30, 600):
+        line, transaction = waiting_commit(count)
+        assert [queue.name for queue in transaction.awaited()] == ["one", "two"]
+        spent.append(steps(transaction.awaited))
+        assert not line.of(spec.TxCommitOk)
+        line.station.hold_disk = False
+        line.wait(1, spec.TxCommitOk)
+        assert transaction.awaited() == []
+        assert len(line.drain("one", 2)) == count
+    assert spent[0] == spent[1]
+
+
+def test_of_very_many_queues_a_commit_names_some_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    line, transaction = waiting_commit(2)
+    monkeypatch.setattr("warren.protocols.amqp091.transactions.AWAITED_MAX", 1)
+    named = [queue.name for _ in range(4) for queue in transaction.awaited()]
+    if len(named) == 4:
+        # Compiled, the bound is a constant.
+        assert named == ["one", "two", "one", "two"]
+    line.station.hold_disk = False
+    line.wait(1, spec.TxCommitOk)

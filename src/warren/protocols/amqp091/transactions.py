@@ -10,11 +10,13 @@ Source: AMQP 0-9-1, 1.9.
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
+from warren.headed_list import HeadedList
 from warren.ports import Work
 from warren.protocols.amqp091.publishing import PublishPath, Transacted
 from warren.protocols.amqp091.unsettled import TagRun, runs_of
@@ -41,6 +43,22 @@ MESSAGES_MAX: Final = 4_096
 
 MESSAGES_BYTES: Final = 4_194_304
 """What these take, but for the last of them: a queue copies all that a turn brings it."""
+
+AWAITED_MAX: Final = 1_024
+"""Queues about which a waiting commit asks at a time whether they have leaders: about 1 ms."""
+
+
+@final
+class Awaited:
+    """A queue that has not answered for messages of the commit under way.
+
+    Attributes:
+        runs: How many runs of messages wait that went to it, perhaps for others of their queues.
+    """
+
+    def __init__(self, queue: Queue) -> None:
+        self.queue: Queue = queue
+        self.runs: i64 = 0
 
 
 @final
@@ -76,8 +94,12 @@ class Transaction(Publisher):
         """Of the consumer that was noted last."""
         self._channel: Channel = channel
         self._waiting: int = 0
-        self._runs: deque[tuple[PublishRun, Route]] = deque()
+        self._runs: HeadedList[tuple[PublishRun, Route]] = HeadedList()
         """Of the commit under way, from the first on that is not safe."""
+        self._before: i64 = 0
+        """Runs of it before those; each is numbered by its place among all."""
+        self._awaited: dict[int, Awaited] = {}
+        """By the identities of their queues, those of runs that are not safe."""
         self._refused: bool = False
         self._pending: Pending | None = None
         self._left: deque[Answer] = deque()
@@ -133,7 +155,9 @@ class Transaction(Publisher):
         self._undoing = undoing
         self._pending = pending
         self._refused = False
-        self._runs = deque()
+        self._runs = HeadedList()
+        self._before = 0
+        self._awaited = {}
         self._waiting = 1
         self.go_on()
 
@@ -166,8 +190,10 @@ class Transaction(Publisher):
             if self._undoing:
                 continue
             self._waiting += 1
-            run = PublishRun(self, 0, record.count, len(record.route.queues))
+            place = self._before + self._runs.size()
+            run = PublishRun(self, place, record.count, len(record.route.queues))
             self._runs.append((run, record.route))
+            self._wait_for(record.route)
             path.enqueue(
                 record.route, record.records, record.lengths, record.count, record.persistent, run
             )
@@ -205,20 +231,36 @@ class Transaction(Publisher):
             self._channel.connection.broker.do_in_parts(ending)
 
     def awaited(self) -> list[Queue]:
-        """Queues that the commit under way may be waiting for."""
-        found: list[Queue] = []
-        for run, route in self._runs:
-            if run.waiting > 0:
-                found.extend(queue for queue in route.queues if queue not in found)
-        return found
+        """Queues that the commit under way may be waiting for: a part of very many, in turn."""
+        awaited = self._awaited
+        keys = list(itertools.islice(awaited, AWAITED_MAX))
+        if len(keys) < len(awaited):
+            for key in keys:
+                awaited[key] = awaited.pop(key)
+        return [awaited[key].queue for key in keys]
+
+    def _wait_for(self, route: Route) -> None:
+        """A run of messages is on its way to some queues."""
+        awaited = self._awaited
+        for queue in route.queues:
+            found = awaited.get(id(queue))
+            if found is None:
+                found = awaited[id(queue)] = Awaited(queue)
+            found.runs += 1
 
     def settled(self, run: PublishRun) -> None:
         """One run of the commit's messages is safe, or refused."""
         if run.refused:
             self._refused = True
         runs = self._runs
-        while runs and runs[0][0].waiting == 0:
-            runs.popleft()
+        for queue in runs.at(run.first - self._before)[1].queues:
+            found = self._awaited[id(queue)]
+            found.runs -= 1
+            if found.runs == 0:
+                del self._awaited[id(queue)]
+        while runs.size() > 0 and runs.at(0)[0].waiting == 0:
+            runs.drop(1)
+            self._before += 1
         self._one_less()
 
     def _one_less(self) -> None:
@@ -226,7 +268,7 @@ class Transaction(Publisher):
         pending = self._pending
         if self._waiting == 0 and pending is not None:
             self._pending = None
-            assert not self._runs, "all are safe or refused"
+            assert self._runs.size() == 0 and not self._awaited, "all are safe or refused"
             if self._refused:
                 self._channel.refused(
                     ConnectionException(506, "a queue refused messages; the commit failed")
