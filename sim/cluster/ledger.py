@@ -31,6 +31,7 @@ from sim.cluster.schedule import MS
 from sim.cluster.vouching import Vouching
 from sim.journal import scan
 from sim.model import NEVER, Message, QueueState, Violation
+from warren.errors import CorruptRecord
 from warren.log.batch import KIND_COMMAND, Batch, Header
 from warren.metadata import commands
 from warren.metadata.machine import MetadataMachine
@@ -406,7 +407,12 @@ class Ledger:
     def _on_disk(self, node: Node, group_id: int) -> dict[int, Entry]:
         entries: dict[int, Entry] = {}
         for file in node.log._store.files:
-            for batch in scan(file):
+            try:
+                batches = scan(file)
+            except CorruptRecord:
+                # A bit of it was flipped; what else it has is not looked for.
+                continue
+            for batch in batches:
                 if int(batch.group_id) == group_id:
                     entry = entry_of(batch)
                     if entry is not None:
