@@ -1,7 +1,8 @@
 """The messages between nodes about groups: a kind, the group, and what the kind says.
 
-    RAFT      u32 size, u32 CRC-32 of group and message, a message of `raft.wire`, then whole
-              batches if it is an append; these have checksums of their own
+    RAFT      u32 size, u32 CRC-32 of the message, begun with the lower 32 bits of the group, a
+              message of `raft.wire`, then whole batches if it is an append; these have checksums of
+              their own
     PROPOSE   session i64, sequence i64, kind u8, count u32, lengths count x u32, payload
               the upper four bits of the count are the flavour of the records
     EXPECT    session i64, sequence i64
@@ -12,7 +13,7 @@ Those between a member and an observer are in `observing_frames.py`.
 All numbers are little-endian. Every frame begins with its kind (u8) and the group (i64).
 
 All messages between nodes but RAFT, also those without a group, end in the CRC-32 (u32) of what is
-before it. Those of `node.line_frames` and these but SNAPSHOT are read with it at their end.
+before it. Those of `node.remote.frames` and these but SNAPSHOT are read with it at their end.
 """
 
 from __future__ import annotations
