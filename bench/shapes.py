@@ -20,7 +20,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,20 +42,19 @@ ROWS = {
 WARMUP_SECONDS = 1.0
 MARGIN_SECONDS = 0.3
 """At either end of a run nothing is counted."""
-START_SECONDS_MAX = 60.0
+START_SECONDS_MAX = 30.0
 
 
 class Target:
-    """A broker of one build, run by another program if there is one."""
+    """A broker of one build."""
 
-    def __init__(self, name: str, python: str, folder: Path, runner: Sequence[str] = ()) -> None:
+    def __init__(self, name: str, python: str, folder: Path) -> None:
         self.name = name
         self.port = free_port()
         words = ["--data-dir", str(folder / name), "--bind", HOST, "--port", str(self.port)]
         words += ["--cluster-port", str(free_port()), "--log-level", "warning"]
         # A neighbour named `warren` would come before the build that is installed.
-        command = [*runner, python, "-m", "warren", "server", *words]
-        self.process = subprocess.Popen(command, cwd=folder)
+        self.process = subprocess.Popen([python, "-m", "warren", "server", *words], cwd=folder)
         until = time.monotonic() + START_SECONDS_MAX
         while not answers(HOST, self.port):
             if self.process.poll() is not None or time.monotonic() > until:

@@ -105,6 +105,6 @@ def _add_receiver(world: Stage, client: Client, number: int, sure: bool) -> None
     if random.random() < 0.2:
         client.actors.append(Poller(world, name, number, queue, sure, no_ack))
         return
-    prefetch = random.choice((0, 1, 3, 20, 200))
+    prefetch = random.choice(world.options.prefetches)
     shared = queue.kind == "classic" and random.random() < 0.3
     client.actors.append(Consumer(world, name, number, queue, sure, prefetch, no_ack, shared))

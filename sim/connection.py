@@ -6,6 +6,7 @@ what was not handed over.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from typing import TYPE_CHECKING, Final, final
 
@@ -31,6 +32,9 @@ CAPABILITIES: Table = {
 
 GARBLED: Final = {501, 502, 503, 504, 505, 540}
 """With these the node may end a connection over which something came damaged."""
+
+CLOSE: Final = re.compile(rb"\x01\0\0.{4}\0\x0a\0\x32", re.DOTALL)
+"""The beginning of a `connection.close`, as a frame."""
 
 
 class Mark:
@@ -131,6 +135,10 @@ class SimConnection:
         self.end.receive(data)
         while self._marks and self._marks[0][0] <= self._handed:
             self._marks.popleft()[1].handed(certain)
+
+    def is_closed_unread(self) -> bool:
+        """Whether the node has closed this, and its client has not read that yet."""
+        return CLOSE.search(b"".join(self.inbox)) is not None
 
     def receive(self) -> None:
         """The client reads what has come."""

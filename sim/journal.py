@@ -21,13 +21,18 @@ Entries = dict[int, Batch]
 
 def scan(file: LogFile) -> list[Batch]:
     """The entries in a log file, in order."""
+    return [batch for _, batch in placed(file)]
+
+
+def placed(file: LogFile) -> list[tuple[int, Batch]]:
+    """The entries in a log file, in order, and where each begins."""
     data = file.handle.read(0, file.end)
     header = Header()
-    found: list[Batch] = []
+    found: list[tuple[int, Batch]] = []
     at = walk(data, 0, 0, header, file.path) if data else -1
     while at >= 0:
         if header.kind in (KIND_MESSAGES, KIND_TRANSIENT, KIND_COMMAND):
-            found.append(header.batch(None, data, at))
+            found.append((int(at), header.batch(None, data, at)))
         at = walk(data, 0, at + header.size, header, file.path)
     return found
 

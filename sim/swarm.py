@@ -72,6 +72,7 @@ class Options:
         window: Unconfirmed publishes before a publisher waits.
         burst: Most publishes at a time.
         pace_ms: Most virtual milliseconds per step.
+        prefetches: One of these is what a consumer has.
         delivery_limit: Of quorum queues.
         unicode: Whether names are beyond ASCII.
         edge_share: Share of messages whose size is near some limit.
@@ -122,6 +123,7 @@ class Options:
         self.clients = random.randrange(1, 4)
         self.reader_weight = random.choice((2, 6, 12))
 
+        self.prefetches: tuple[int, ...] = (0, 1, 3, 20, 200)
         later = Random(f"{seed} later")
         self.troubles |= self._some(later, LATER_TROUBLES, LATER_SHARE)
         self.delivery_limit = later.choice((20, 20, 20, 2, 3))
@@ -164,7 +166,7 @@ class Options:
     def __str__(self) -> str:
         parts = []
         for name, value in sorted(vars(self).items()):
-            several = isinstance(value, (dict, list))
-            text = "+".join(value) or "none" if several else value
+            several = isinstance(value, (dict, list, tuple))
+            text = "+".join(map(str, value)) or "none" if several else value
             parts.append(f"{name}={text}")
         return " ".join(parts)

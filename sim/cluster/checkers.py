@@ -43,6 +43,8 @@ class ClusterDeliveryChecker(Checker):
     def delivered(self, copy: Copy, redelivered: bool, holder: Holder) -> None:
         """Check one delivery against all that is known of its message."""
         done = copy.settled in (SETTLED, SETTLED_FOR_GOOD)
+        if copy.holder is not None and copy.holder is not holder:
+            self._world.closed_unread(copy.holder)
         counted = copy.seen
         if self._world.faults.group_size < MEMBERS_NEVER_ALONE:
             # As for one node: a sole member hands out ahead of its disk.

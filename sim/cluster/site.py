@@ -134,6 +134,10 @@ class Site:
         self._ticked_us = 0
         self._known_round = -1
 
+    def holds_queues(self) -> bool:
+        """Whether the node has a copy of any queue."""
+        return self.node is not None and len(self.node.queues.logged) > 0
+
     # --- events ---------------------------------------------------------------------------------
 
     def paused(self) -> bool:

@@ -88,6 +88,10 @@ FAULTS: Final = (
 LATER_FAULTS: Final = (GARBLE, STALL, CRAWL, DAMAGE, OUTLIVE, RESTORE, SPOIL, WIPE)
 """Drawn apart, as all that came later is: runs without it are what they were before."""
 
+AIMS_SHARE: Final = 0.5
+"""Of the runs with bits that flip."""
+FAR_SHARE: Final = 0.9
+
 
 @final
 class ClusterOptions:
@@ -104,6 +108,8 @@ class ClusterOptions:
         longest_us: Bound on partitions and pauses, and on how long a node stays down.
         group_size: Members that a quorum queue begins with; other nodes use it without holding it.
         tables_voters: Nodes that vote in the group of the tables; others learn.
+        aims: Whether a bit that flips is one of a live message that is not in memory.
+        far_share: How often a client connects to a node that holds no queue, where there is one.
         reconcile_ms: How often nodes see to it that queues have as many members as they are to
             have; 0 for never.
     """
@@ -131,6 +137,11 @@ class ClusterOptions:
         losing = {REPLACE, RESTORE, ROT, SPOIL, WIPE} & set(self.faults)
         self.group_size = 3 if losing else members.choice((1, 2, 3, 3))
         self.tables_voters = members.choice((3, 7))
+        aims = Random(f"{seed} aims")
+        self.aims = ROT in self.faults and aims.random() < AIMS_SHARE
+        if self.aims:
+            self.size = max(self.size, self.group_size + 1)
+        self.far_share = FAR_SHARE if self.aims else 0.0
 
     def down_us(self) -> int:
         """How long a node stays down."""

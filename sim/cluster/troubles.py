@@ -13,6 +13,7 @@ from sim.cluster.schedule import MS
 from sim.cluster.site import Site
 from sim.cluster.spoiling import Spoiling
 from sim.cuts import deafen_one, garble_one, have_all_read, lose_one
+from sim.journal import placed
 from sim.troubles import HOUR_MS, WIDE_BYTES
 from warren.errors import Refusal
 from warren.metadata.commands import ClearPolicy, Command, SetPolicy
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 OUTLIVE_MS: Final = 8_000
 """Longer than it takes to notice that a node is gone."""
+ROT_TRIES: Final = 100
+ROT_AGAIN_US: Final = 20 * MS
 LAST_CUTS: Final = 40
 LAST_CUT_US: Final = 2 * MS
 """Links are cut that often and in such distances when clients fall silent."""
@@ -61,7 +64,7 @@ class ClusterTroubles:
             swarm.FULL: self._fill,
             swarm.CLOCK: self._jump,
             swarm.REPLACE: self._replace,
-            swarm.ROT: self._rot,
+            swarm.ROT: self._rot_soon,
             swarm.TRANSFER: self._transfer,
             swarm.MEMBERS: self._change_members,
             swarm.POLICY: self._change_policy,
@@ -194,22 +197,42 @@ class ClusterTroubles:
         if self._world.may_lose(site):
             self._world.replace(site)
 
+    def _rot_soon(self, site: Site, tries: int = ROT_TRIES) -> None:
+        """Flip a bit of a message that is still to be read, as soon as there is one."""
+        world = self._world
+        if not world.faults.aims:
+            self._rot(site)
+            return
+        sites = [each for each in world.running() if not each.paused()]
+        world.random.shuffle(sites)
+        for each in sites:
+            if not any(machine.rotten for machine in world.sites.values()):
+                self._rot(each)
+        if tries > 0 and not any(machine.rotten for machine in world.sites.values()):
+            world.schedule.after(ROT_AGAIN_US, lambda: self._rot_soon(site, tries - 1))
+
     def _rot(self, site: Site) -> None:
         """Flip a bit of a closed file; a start may be the first to notice."""
         world, random = self._world, self._world.random
         node = site.node
         assert node is not None
-        files = [file for file in node.log._store.files if file.closed and file.end]
-        if not files or not world.may_lose(site):
+        if world.faults.aims:
+            places = live_places(site)
+        else:
+            files = [file for file in node.log._store.files if file.closed and file.end]
+            places = [(file.path, 0, int(file.end)) for file in files]
+        if not places or not world.may_lose(site):
             return
-        file = random.choice(files)
-        at = random.randrange(int(file.end))
-        site.disk.flip(file.path, at, 1 << random.randrange(8))
+        path, begin, end = random.choice(places)
+        at = random.randrange(begin, end)
+        site.disk.flip(path, at, 1 << random.randrange(8))
         site.rotten = True
-        site.flipped = (file.path, at)
-        world.say("%s: a bit of byte %d of %s flips", site.name, at, file.path)
+        site.flipped = (path, at)
+        world.say("%s: a bit of byte %d of %s flips", site.name, at, path)
         world.count("bits flipped")
-        if random.random() < 0.5:
+        if world.faults.aims:
+            world.count("bits of live messages flipped")
+        elif random.random() < 0.5:
             site.fail_power()
 
     # --- what is sent between nodes -------------------------------------------------------------
@@ -362,6 +385,34 @@ class ClusterTroubles:
         world.count("links cut")
         late = random.choice((1, 100, world.faults.silence_us // MS)) * MS
         world.network.cut(link, random.randrange(1, 50 * MS), random.randrange(1, late + 1))
+
+
+def live_places(site: Site) -> list[tuple[str, int, int]]:
+    """Where closed files have messages that are next for a consumer and not in memory.
+
+    Only of queues that nodes without a copy use through this one: these read them here.
+
+    Returns:
+        File, beginning and end of each batch.
+    """
+    node = site.node
+    assert node is not None
+    waiting: dict[int, int] = {}
+    for group_id, queue in node.queues.logged.items():
+        member = node.cluster.members.get(group_id)
+        if member is not None and member.observing.watchers and queue.fifo.ready.count:
+            waiting[group_id] = int(queue.fifo.ready.quadruples()[0][0])
+    places: list[tuple[str, int, int]] = []
+    for file in node.log._store.files if waiting else ():
+        if not file.closed or not file.end or site.rotten:
+            continue
+        for at, batch in placed(file):
+            group_id, first = int(batch.group_id), int(batch.first)
+            end = first + int(batch.count)
+            if first <= waiting.get(group_id, -1) < end:
+                if node.log.group(group_id).cached(waiting[group_id]) is None:
+                    places.append((file.path, at, at + int(batch.size())))
+    return places
 
 
 def _move(site: Site, life: int, members: QueueMembers, group_id: int, target: str) -> None:

@@ -8,6 +8,7 @@ give out all that they hold, and to fall silent, each within bounded virtual tim
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 from typing import Final, final
 
 from sim.actors import Actor, Client
@@ -37,6 +38,7 @@ from sim.model import (
     SETTLED_MAYBE,
     WAITING,
     Copy,
+    Holder,
     Message,
     QueueState,
     Violation,
@@ -57,6 +59,8 @@ FORGET_US: Final = 500 * MS
 LOST_ANSWERS: Final = ("was lost: ask again", "is being copied to this node")
 """What a node says when it was given a snapshot instead of the entries with its answers."""
 MEMBERS_MIN: Final = 3
+CACHE_BYTES_MIN: Final = 2_048
+WAL_BYTES_MIN: Final = 8_192
 EVENTS_MAX: Final = 300_000
 """A wait that takes more events goes round in circles; the longest takes a tenth of this."""
 
@@ -84,6 +88,7 @@ class ClusterWorld(Stage):
     Attributes:
         faults: How bad it gets.
         sites: All machines by name, those that are lost too.
+        far: Draws who connects to nodes that hold nothing.
     """
 
     def __init__(self, seed: int, operations: int = 500, traced: bool = False) -> None:
@@ -98,6 +103,11 @@ class ClusterWorld(Stage):
         if options.classic_queues:
             # While their node is down there is nothing to do with them.
             self.faults.longest_us = min(self.faults.longest_us, 1_000 * MS)
+        if self.faults.aims:
+            # Most of what lives has left memory, and lies in closed files.
+            options.cache_bytes, options.wal_max_bytes = CACHE_BYTES_MIN, WAL_BYTES_MIN
+            options.prefetches = (20,)
+            options.classic_queues = 0
         self.schedule = Schedule()
         self.network = Network(self)
         self.ledger = Ledger(self)
@@ -113,6 +123,7 @@ class ClusterWorld(Stage):
             ClusterLossChecker(self),
         ]
         self.sites: dict[str, Site] = {}
+        self.far = Random(f"{seed} far")
         self._sessions: dict[int, tuple[str, int]] = {}
         self._doubts: dict[tuple[str, int], Doubt] = {}
         self._late: set[tuple[SimConnection, str]] = set()
@@ -396,6 +407,18 @@ class ClusterWorld(Stage):
             self._doubts[name, group_id] = Doubt(index)
             self.take_back(name, queue)
 
+    def closed_unread(self, holder: Holder) -> None:
+        """What a channel holds goes to others if its node has closed the connection.
+
+        A client that does not read for a while does not know.
+        """
+        for connection in self.connections:
+            for actor in connection.users():
+                if isinstance(actor, Receiver) and actor.holder is holder:
+                    if connection.is_closed_unread():
+                        _take_back(actor)
+                    return
+
     def take_back(self, site: str, queue: str) -> None:
         """What consumers at a node hold of a queue goes to others; they need not know."""
         self.durability.over(site, queue)
@@ -489,6 +512,9 @@ class ClusterWorld(Stage):
         ready = [site for site in self.running() if self.serves(site) and not site.paused()]
         if not ready:
             return None
+        far = [site for site in ready if not site.holds_queues()]
+        if far and self.far.random() < self.faults.far_share:
+            ready = far
         site = self.random.choice(ready)
         assert site.node is not None
         self.say("%s connects to %s", client.name, site.name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim.cluster.swarm import CUT, KILL, PARTITION
+from sim.cluster.swarm import CUT, KILL, LOSE, PARTITION, ROT
 from tests.sim.planted import Undo, Where, replace
 from warren.log.batch import KIND_COMMAND
 from warren.queues import quorum
@@ -23,6 +23,25 @@ OBSERVED: dict[str, Any] = {
     "gap_us": 2_000,
 }
 """Two of three nodes hold nothing of the queue."""
+FAR: dict[str, Any] = {
+    "quorum_queues": 1,
+    "classic_queues": 0,
+    "groups": False,
+    "purges": False,
+    "size": 4,
+    "group_size": 3,
+    "tables_voters": 3,
+    "aims": True,
+    "far_share": 0.9,
+    "cache_bytes": 2_048,
+    "wal_max_bytes": 8_192,
+    "prefetches": (20,),
+    "clients": 3,
+    "gap_us": 2_000,
+    "small_bytes": 400,
+    "burst": 10,
+}
+"""A bit flips in what clients of a node that holds nothing get next."""
 SPREAD = OBSERVED | {"size": 5, "group_size": 3}
 
 
@@ -170,10 +189,16 @@ def counts_no_bytes() -> Undo:
     return replace(observer.Observer, "_apply", apply)
 
 
+def reads_past_damage() -> Undo:
+    """A member that cannot read the first message asked for sends those behind it."""
+    return replace(observing.BodiesFetch, "_lacks_first", lambda *_: False)
+
+
 PLANTED: dict[Any, Where] = {
     stays_with_the_lost: Where(5, 200, (KILL, CUT), SPREAD),
     applies_again: Where(5, 200, (KILL, CUT), SPREAD),
     shows_another_body: Where(1, 100, (CUT,), OBSERVED),
+    reads_past_damage: Where(3, 300, (ROT, LOSE), FAR),
     offers_once: Where(2, 100, (CUT,), OBSERVED),
     wrong_count: Where(1, 100, (CUT,), OBSERVED),
     skips_an_entry: Where(1, 100, (CUT,), OBSERVED),

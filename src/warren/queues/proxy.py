@@ -437,11 +437,7 @@ class ProxyQueue(GatheringQueue):
             return
         polling = self._pollers.get(consumer_id)
         if polling is None:
-            try:
-                polling = self.new_consumer()
-            except Refusal as refusal:
-                waiter.refused(refusal)
-                return
+            polling = self.new_consumer()
             self._pollers[consumer_id] = polling
         super().get(polling, waiter)
 
