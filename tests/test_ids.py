@@ -69,6 +69,10 @@ def test_none_is_made_of_what_no_node_counts() -> None:
         ids.of_life(-1, 0)
     with pytest.raises(AssertionError, match="ascend"):
         ids.of_life(1, -1)
+    for life, counter in ((ids.LIFE_MAX + 1, 1), (1, ids.COUNTER_MAX + 1)):
+        with pytest.raises(AssertionError, match="bounded"):
+            ids.of_life(life, counter)
+    assert ids.may_begin(ids.LIFE_MAX) and not ids.may_begin(ids.LIFE_MAX + 1)
     with pytest.raises(AssertionError, match="ascend"):
         ids.first_session(-1)
     for session, number in ((-1, 0), (1, -1), (1, ids.NUMBER_MAX + 1)):

@@ -30,9 +30,14 @@ with its session.
        |<------------------ session ------------------>|
 
 The fields of one identity are asserted where it is made from what this node counts itself. Those
-that clients drive have room for centuries of what a cluster is used for, and no assertion: `life`
-for 2^31 changes of the tables, `counter` for 2^32 declarations, connections or consumers in one
-life of a node. What comes from other nodes or from the log is taken apart as it is.
+that clients drive are bounded, so that no two things ever have one identity:
+
+    counter   2^32 - 1 declarations, connections or consumers in one life of a node: further ones
+              are refused (`node.identities`) until the node is started again
+    life      2^31 - 1 changes of the tables: no life of a node begins behind them, and none gets
+              more sessions (`may_begin`); nodes that run go on
+
+What comes from other nodes or from the log is taken apart as it is.
 """
 
 from __future__ import annotations
@@ -51,11 +56,20 @@ COUNTER_MAX: Final = (1 << COUNTER_BITS) - 1
 EPOCH_MAX: Final = (1 << EPOCH_BITS) - 1
 NUMBER_MAX: Final = (1 << NUMBER_BITS) - 1
 
+LIVES_FEW: Final = LIFE_MAX - (1 << 27)
+"""Behind this entry of the tables, of 2^31, an operator is told that they come to an end."""
+
 
 def of_life(life: i64, counter: i64) -> i64:
     """What a node gives out as the `counter`-th of its kind in a life of its own."""
     assert life >= 0 and counter >= 0, "lives and counters only ascend from 0"
+    assert life <= LIFE_MAX and counter <= COUNTER_MAX, "both are bounded by who gives them"
     return (life << COUNTER_BITS) + counter
+
+
+def may_begin(index: i64) -> bool:
+    """Whether an entry of the tables may stand for a life."""
+    return index <= LIFE_MAX
 
 
 def life_of(identity: i64) -> i64:

@@ -139,7 +139,7 @@ def declare_queue(
 
     Args:
         connection: Who asks, the owner if `exclusive`; not `NO_OWNER`.
-        group_id: The incarnation to create, never used before.
+        group_id: The incarnation to create, never used before; or the command is given it later.
         named_by_server: Whether `name` is from `names.server_name`.
         node: The node that asks, where the queue will live.
 

@@ -7,7 +7,7 @@ from typing import final
 
 from mypy_extensions import i64, trait
 
-from warren.ids import life_of, of_life
+from warren.ids import life_of, may_begin, of_life
 from warren.metadata.changes import remove_exchange, remove_queue
 from warren.metadata.commands import (
     AddNode,
@@ -163,6 +163,9 @@ def replace_node(
     node = nodes.get(command.name)
     if node is None or node.uid != command.former_uid or node_with(nodes, command.uid) is not None:
         return None
+    if not may_begin(index):
+        # Its copies could get no new incarnations.
+        return None
     nodes[command.name] = NodeRecord(
         command.name, command.uid, command.host, command.port, command.incarnation
     )
@@ -215,6 +218,8 @@ def node_up(
     node = nodes.get(command.name)
     if node is None or node.uid != command.uid or node.nonce == command.nonce:
         return
+    if not may_begin(index):
+        return
     node.session = index
     node.newest = index
     node.nonce = command.nonce
@@ -236,7 +241,8 @@ def more_sessions(
 ) -> None:
     """Apply `MoreSessions`: a life of a node gets the sessions that this index stands for."""
     node = nodes.get(command.name)
-    if node is not None and node.nonce == command.nonce and node.newest == command.newest:
+    known = node is not None and node.nonce == command.nonce and node.newest == command.newest
+    if node is not None and known and may_begin(index):
         node.newest = index
         outcome.changed = True
         outcome.more_sessions = node

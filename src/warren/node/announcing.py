@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
+from warren.ids import LIFE_MAX, may_begin
 from warren.metadata import commands
 from warren.metadata.machine import MetadataMachine
 from warren.node.loop import Loop
@@ -51,6 +52,7 @@ class Announcer:
         self._store: MetadataStore = store
         self._cluster: Cluster = cluster
         self._announcing: bool = False
+        self._said_last: bool = False
 
     def again(self) -> None:
         """Say again what may have got lost: time has passed, or another node leads."""
@@ -64,6 +66,9 @@ class Announcer:
         member = self._store.member()
         metadata = self._metadata
         settings = self._loop.settings
+        if not self._cluster.session and not may_begin(metadata.applied_index + 1):
+            self._say_last()
+            return
         if self._cluster.session or self._announcing or not member.raft.leader:
             return
         if member.raft.is_leader and not metadata.cluster_id and not metadata.nodes:
@@ -93,6 +98,16 @@ class Announcer:
             )
             self._announcing = self._have_done(up)
 
+    def _say_last(self) -> None:
+        """Tell the operator, once, that no life can begin in this cluster any more."""
+        if not self._said_last:
+            self._said_last = True
+            self._loop.log_warning(
+                f"the cluster's tables have had {LIFE_MAX} changes, which are the most: no node "
+                "that starts can take part any more. Nodes that run go on: empty their queues, "
+                "then begin a new cluster, with empty data directories"
+            )
+
     def raise_version(self) -> None:
         """As leader: have the cluster move up to the newest version that all its nodes know."""
         member = self._store.member()
@@ -102,7 +117,7 @@ class Announcer:
 
     def _ask_for_sessions(self) -> None:
         """Until the metadata gives this life of the node more sessions: ask, if it needs some."""
-        if self._cluster.wants_sessions:
+        if self._cluster.wants_sessions and may_begin(self._metadata.applied_index + 1):
             name = self._loop.settings.node_name
             self._have_done(commands.MoreSessions(name, self._nonce, self._cluster.newest))
 

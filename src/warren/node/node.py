@@ -16,7 +16,6 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from warren.errors import NOT_ALLOWED, CorruptRecord, Refusal
-from warren.ids import of_life
 from warren.limits import (
     ASSEMBLY_SHARE,
     INPUT_ALONE_BYTES,
@@ -40,6 +39,7 @@ from warren.node.cluster.queue_members import QueueMembers
 from warren.node.cluster.reconcile import Reconciler
 from warren.node.copies import Copies
 from warren.node.hosting import QueueHosting
+from warren.node.identities import Counter
 from warren.node.loop import Loop
 from warren.node.placing import Placing
 from warren.node.policies import QueuePolicies
@@ -267,7 +267,7 @@ class Node(Loop):
         self._ticked_ms: int = self.monotonic_ms()
         self._alarms: i64 = 0
         self._alarms_elsewhere: i64 = 0
-        self._last_identity: i64 = 0
+        self._identities: Counter = Counter("connections")
 
     # Life.
 
@@ -569,14 +569,14 @@ class Node(Loop):
             text = f"connection refused: node connection limit ({most}) is reached"
             raise Refusal(NOT_ALLOWED, text)
         self.store.authority.check_vhost(login.user, vhost)
-        self._last_identity += 1
+        identity = self._identities.take(self.cluster.session)
         return VhostHandle(
             self.vhosts,
             vhost,
             self.metadata.vhosts[vhost].router,
             self.queues.vhosts[vhost].queues,
             login.user,
-            of_life(self.cluster.session, self._last_identity),
+            identity,
         )
 
     def pulse_later(self, connection: ClientConnection, at_ms: int) -> None:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, final
 
 from mypy_extensions import i64
 
-from warren.ids import of_life
 from warren.metadata import commands, placement
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.spread import Spread
+from warren.node.identities import Counter
 from warren.node.loop import Loop
 from warren.node.queues import LocalQueues
 from warren.node.store import METADATA_GROUP, MetadataStore
@@ -40,12 +40,28 @@ class Placing:
         self._store: MetadataStore = store
         self._queues: LocalQueues = queues
         self._cluster: Cluster = cluster
-        self._last_group: i64 = 0
+        self._groups: Counter = Counter("declarations of queues")
+        self._said_spent: bool = False
 
     def new_group(self) -> i64:
-        """The incarnation of a queue that is about to be declared."""
-        self._last_group += 1
-        return of_life(self._cluster.session, self._last_group)
+        """The incarnation of a queue that is about to be declared, or of a copy.
+
+        Raises:
+            Refusal: `EXHAUSTED`, this life of the node has no more.
+        """
+        return self._groups.take(self._cluster.session)
+
+    def spent(self) -> bool:
+        """Whether there are no more incarnations; the log tells an operator."""
+        if not self._groups.spent():
+            return False
+        if not self._said_spent:
+            self._said_spent = True
+            self._loop.log_warning(
+                "no queue gets another member or copy by this node, which has given out all the "
+                "incarnations that it has between two starts: it has to be started again"
+            )
+        return True
 
     def place(self, command: commands.DeclareQueue) -> None:
         """Say where a queue about to be declared will live."""

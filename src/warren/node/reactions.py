@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, final
 
 from mypy_extensions import i64
 
+from warren.ids import LIFE_MAX, LIVES_FEW
 from warren.metadata import commands
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.outcome import Outcome
@@ -126,6 +127,12 @@ class Reactions:
         if self._cluster.session:
             return
         self._cluster.session_begun(session)
+        if session > LIVES_FEW:
+            self._loop.log_warning(
+                f"the cluster's tables have had {session} changes of {LIFE_MAX}; behind the last "
+                "no node can start any more: plan to begin a new cluster, with empty data "
+                "directories"
+            )
         self._hosting.begin_life()
         if not self._metadata.vhosts:
             settings = self._loop.settings

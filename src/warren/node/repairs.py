@@ -516,6 +516,7 @@ class Repairs:
             row is not None
             and row.incarnation == check.incarnation
             and self._may_go(member, record, check.peer)
+            and not self._placing.spent()
         ):
             self._loop.log_warning(
                 f"{queue} gets another copy on node {check.peer}, whose disk is damaged"

@@ -437,7 +437,11 @@ class ProxyQueue(GatheringQueue):
             return
         polling = self._pollers.get(consumer_id)
         if polling is None:
-            polling = self.new_consumer()
+            try:
+                polling = self.new_consumer()
+            except Refusal as refusal:
+                waiter.refused(refusal)
+                return
             self._pollers[consumer_id] = polling
         super().get(polling, waiter)
 

@@ -543,11 +543,13 @@ class VhostHandle:
             request.auto_delete,
             request.arguments,
             self.identity,
-            self._host.new_group(),
+            # One is taken where there is something to create: a life has only so many.
+            0,
             named_by_server,
             self._host.node_name,
         )
         if command is not None:
+            command.group_id = self._host.new_group()
             self._host.place(command)
         return command
 

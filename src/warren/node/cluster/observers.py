@@ -13,11 +13,12 @@ from mypy_extensions import i64
 
 from warren.checksum import crc32
 from warren.errors import CorruptRecord
-from warren.ids import first_session, of_life
+from warren.ids import first_session
 from warren.limits import TICK_GROUPS_MAX
 from warren.log.log import Log
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.tables import QueueRecord
+from warren.node.identities import Counter
 from warren.node.loop import Loop
 from warren.node.policies import QueuePolicies
 from warren.node.queues import LocalQueues
@@ -104,7 +105,7 @@ class Observers(ObserverHost):
         self._minded: deque[int] = deque()
         """Groups whose observers do not rest, in the order of their ticks."""
         self._news: deque[LinkNews] = deque()
-        self._last_number: i64 = 0
+        self._numbers: Counter = Counter("questions to members")
 
     # --- queues ---------------------------------------------------------------------------------
 
@@ -247,9 +248,8 @@ class Observers(ObserverHost):
         return self._cluster.backlog_bytes(node)
 
     def new_number(self) -> i64:
-        """A number that no observer of this node had before."""
-        self._last_number += 1
-        return of_life(self._cluster.session, self._last_number)
+        """A number that no observer of this node had before, or not for 2^32 others."""
+        return self._numbers.take_round(self._cluster.session)
 
     def holders(self, group_id: i64) -> list[str]:
         """The members' nodes, those in this node's zone before others.

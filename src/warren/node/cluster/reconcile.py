@@ -126,6 +126,9 @@ class Reconciler:
         running = self._cluster.running()
         free = [name for name in running if name not in voting]
         stays_odd = len(voting) % 2 == 0 or len(free) > 1
+        if self._placing.spent():
+            # Refused to clients, too, with what to do about it.
+            return False
         if not free or not stays_odd or any(name not in running for name in voting):
             return False
         lot = int.from_bytes(self._random.bytes(LOT_BYTES), "little")

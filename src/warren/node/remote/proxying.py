@@ -19,9 +19,9 @@ from librt.strings import (
 from mypy_extensions import i64
 
 from warren.errors import CorruptRecord
-from warren.ids import of_life
 from warren.log.batch import KIND_MESSAGES, Batch
 from warren.metadata.machine import MetadataMachine
+from warren.node.identities import Counter
 from warren.node.loop import Loop
 from warren.node.queues import LocalQueues
 from warren.node.remote import frames as line_frames
@@ -342,18 +342,20 @@ class Remotes:
         self._fronts: dict[str, Front] = {}
         self._served: dict[str, Served] = {}
         self._answering: list[ServedQueue] = []
-        self._last_number: i64 = 0
-        self._last_consumer: i64 = 0
+        self._lines: Counter = Counter("lines to other nodes")
+        self._consumers: Counter = Counter("consumers of other nodes' queues")
 
     def new_number(self) -> i64:
-        """A line's."""
-        self._last_number += 1
-        return of_life(self.cluster.session, self._last_number)
+        """A line's. Those of 2^32 lines before are long over."""
+        return self._lines.take_round(self.cluster.session)
 
     def new_consumer(self) -> i64:
-        """A consumer's."""
-        self._last_consumer += 1
-        return of_life(self.cluster.session, self._last_consumer)
+        """A consumer's.
+
+        Raises:
+            Refusal: `EXHAUSTED`, this life of the node has no more.
+        """
+        return self._consumers.take(self.cluster.session)
 
     def line(self, owner: str) -> Front:
         """The line to a node."""
