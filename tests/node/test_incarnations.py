@@ -131,6 +131,29 @@ def test_a_copy_goes_when_its_group_has_counted_it_out(again: bool) -> None:
     ]
 
 
+def test_a_copy_that_does_not_know_that_its_vote_is_needed_stays() -> None:
+    """Its leader has let it vote, which takes that vote, when the tables name it no more."""
+    pair = Pair()
+    c = pair.add("c")
+    client = pair.b.client()
+    assert isinstance(client.declare(QUEUE, kind="quorum", size=1), spec.QueueDeclareOk)
+    pair.add_member(QUEUE, "c", votes=False)
+    pair.until(lambda: committed(c).has("c", int(copy_on(c).hard_state.incarnation)))
+    group_id = int(c.record(QUEUE).group_id)
+    pair.withheld_group = group_id
+    pair.withheld = {("b", "c"): []}
+    pair.add_member(QUEUE, "c")
+    pair.until(lambda: copy_on(pair.b).raft.state.config().voters() == 2)
+    assert committed(pair.b).voters() == 1 and committed(c).voters() == 1
+    set_members(pair, [row for row in pair.a.record(QUEUE).members if row.node != "c"])
+    pair.settle(100)
+    assert group_id in c.node.cluster.members
+    pair.release()
+    pair.until(lambda: group_id not in c.node.cluster.members)
+    assert committed(pair.b).voters() == 1
+    client.publish_confirmed(QUEUE, 1)
+
+
 def test_a_copy_that_is_new_stays_whatever_older_tables_say() -> None:
     """Behind a start the tables are older for a moment; what was acknowledged is kept."""
     pair = three_with_messages(QUEUE)

@@ -170,8 +170,8 @@ class Copies:
     def replace(self, record: QueueRecord) -> None:
         """Drop a copy that the metadata names no more, and begin the one that takes its place.
 
-        One that leads goes on until it has handed its place over, and one that votes until its
-        group has counted it out: what was acknowledged for a majority may be on no other node. A
+        One that leads goes on until it has handed its place over, and any other until the group's
+        leader has counted it out: what was acknowledged for a majority may be on no other node. A
         damaged one goes at once.
         """
         member = self._cluster.members.get(int(record.group_id))
@@ -180,10 +180,10 @@ class Copies:
             return
         if member.raft.is_leader or not self._is_to_go(record):
             return
-        if _counts_itself(member) and not self._repairs.wants(record):
-            self.leave_later(record)
-        else:
+        if self._repairs.wants(record):
             self._rejoin(record)
+        else:
+            self.leave_later(record)
 
     def _rejoin(self, record: QueueRecord) -> None:
         """Begin the copy that takes the place of another one here."""
@@ -211,8 +211,9 @@ class Copies:
 
         In the place of some there is to be another one.
 
-        A copy that votes goes on until its group has counted it out: others may need its vote for
-        that. They say so when they are asked, since nothing reaches it any more.
+        Each goes on until its group has counted it out: the leader may need its vote for that, and
+        may have given it one that it has not heard of. It says so when it is asked, since nothing
+        else may reach the copy any more.
         """
         for _ in range(min(len(self._to_leave), TICK_GROUPS_MAX)):
             group_id, asked_ms = next(iter(self._to_leave.items()))
@@ -224,12 +225,9 @@ class Copies:
                 self._to_leave[group_id] = asked_ms
                 continue
             member = self._cluster.members[group_id]
-            if member.raft.is_leader or _counts_itself(member):
-                self._to_leave[group_id] = int(now_ms)
-                if not member.raft.is_leader:
-                    self._queue_members.ask_to_leave(record, member)
-            else:
-                self._give_way(record)
+            self._to_leave[group_id] = int(now_ms)
+            if not member.raft.is_leader:
+                self._queue_members.ask_to_leave(record, member)
 
     def may_leave(self, group_id: int, incarnation: i64) -> None:
         """Another member has counted out a copy here, which the metadata names no more."""
@@ -299,14 +297,6 @@ def empty(log: GroupLog, hard_state: HardState) -> None:
     log.save_state(hard_state.encode(), None)
     log.reset_for_install()
     log.begin_empty()
-
-
-def _counts_itself(member: Member) -> bool:
-    """Whether a member's vote counts in its group, as far as this member knows."""
-    raft = member.raft
-    return raft.config_at(raft.commit_index).has_voter(
-        member.host.name, member.hard_state.incarnation
-    )
 
 
 def _remembered(member: Member) -> HardState:

@@ -8,7 +8,8 @@ it uses; what others know it asks them for. What nodes say are MessagePack array
     TOLD      number, row, as `Standing` has it
     RENEW     group, incarnation: my copy, this one, is damaged; whoever leads, give me another
     LEAVE     group, incarnation, index: my copy, this one, is to go; does the group still count it?
-              That is for one to say who knows all configurations up to that index, my newest one's.
+              That is for the leader to say, once its newest configuration, and that of this index,
+              my newest one's, are committed.
     LEFT      group, incarnation: it does not
     WHO_LEADS number, groups: which node leads each of these, as your copies know?
     THEY_LEAD number, groups, names of nodes; empty where none is known
@@ -308,15 +309,19 @@ class QueueMembers:
             self._say(row.node, LEAVE, content)
 
     def _leaves(self, peer: str, group_id: int, incarnation: int, index: int) -> None:
-        """A node's copy is to go: say so if this member knows that it counts no more.
+        """A node's copy is to go: say so if it counts no more, which the leader knows.
 
-        One that lags may not know yet that the copy ever came to count.
+        Others may not know yet that the copy came to count, nor may the copy itself; and until its
+        newest members are committed, the leader may need the vote of any of them.
         """
         member = self._cluster.members.get(group_id)
-        if member is None or not member.is_complete() or member.raft.commit_index < max(index, 1):
+        if member is None or not member.raft.is_leader:
             return
         raft = member.raft
-        if not raft.config_at(raft.commit_index).has_voter(peer, incarnation):
+        newest = raft.state.config()
+        if raft.commit_index < max(i64(index), newest.index, 1):
+            return
+        if not newest.has_voter(peer, incarnation):
             self._say(peer, LEFT, [group_id, incarnation])
 
     def ask(self, queue: QueueRecord) -> int:
