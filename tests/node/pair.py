@@ -411,6 +411,8 @@ class Client:
         self.held = False
         self.outbox = bytearray()
         self.inbox: list[bytes] = []
+        self.socket_bytes = 1 << 62
+        """What its socket takes before the broker has to wait."""
         self.methods: list[spec.Method] = []
         self.messages: list[Got] = []
         self.rows: list[bytes] = []
@@ -429,6 +431,8 @@ class Client:
 
     def write(self, data: bytes) -> None:
         self.inbox.append(data)
+        if sum(map(len, self.inbox)) > self.socket_bytes:
+            self.end.set_writable(False)
 
     def close(self) -> None:
         self.over = True

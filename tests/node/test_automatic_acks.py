@@ -35,12 +35,7 @@ def clog(reader: Client) -> None:
             reader.outbox.clear()
             reader.end.receive(data)
 
-    def write(data: bytes) -> None:
-        reader.inbox.append(data)
-        if len(b"".join(reader.inbox)) > 200_000:
-            reader.end.set_writable(False)
-
-    reader.write = write  # type: ignore[method-assign]
+    reader.socket_bytes = 200_000
     reader.exchange = exchange  # type: ignore[method-assign]
 
 
