@@ -13,7 +13,7 @@ import pytest
 
 from tests.clients.support import eventually
 from tests.cluster.nodes import WAIT_S, Cluster, declare, ready, seen_by, wait_s
-from tests.cluster.traffic import Consumer, Publisher, check_books
+from tests.cluster.traffic import Consumer, Publisher, all_taken, check_books
 from tests.support.patience import patient
 
 CYCLES = int(os.environ.get("WARREN_CLUSTER_CYCLES", "3"))
@@ -68,6 +68,7 @@ def test_killed_leaders(cluster: Cluster) -> None:
     last.start()
     for node in nodes:
         eventually(lambda node=node: ready(node, QUEUE) == 0, WAIT_S)
+    eventually(lambda: all_taken(publishers, consumers), WAIT_S)
     last.stop()
     check_books(publishers, consumers)
     print(sum(len(p.confirmed) for p in publishers), "confirmed in", CYCLES, "cycles")
@@ -98,12 +99,13 @@ def test_stopped_leader(cluster: Cluster) -> None:
         publisher.goes_on()
     for publisher, _ in pairs:
         publisher.stop()
-    eventually(lambda: ready(leader, QUEUE) == 0, WAIT_S)
+    publishers, consumers = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    eventually(lambda: all_taken(publishers, consumers), WAIT_S)
     for publisher, consumer in pairs:
         publisher.check()
         consumer.check()
         consumer.stop()
-    check_books([pair[0] for pair in pairs], [pair[1] for pair in pairs])
+    check_books(publishers, consumers)
 
 
 def test_restarts_in_any_order(cluster: Cluster) -> None:

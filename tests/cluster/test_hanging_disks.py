@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.clients.support import eventually
-from tests.cluster.nodes import WAIT_S, Cluster, Node, declare, ready, seen_by
-from tests.cluster.traffic import Consumer, Publisher, check_books
+from tests.cluster.nodes import WAIT_S, Cluster, Node, declare, seen_by
+from tests.cluster.traffic import Consumer, Publisher, all_taken, check_books
 from tests.support.hanging import can_hang
 
 QUEUE = "orders"
@@ -57,7 +57,7 @@ def test_a_leader_whose_disk_hangs(cluster: Cluster) -> None:
     publishers[2].goes_on()
     for publisher in publishers:
         publisher.stop()
-    eventually(lambda: ready(leader, QUEUE) == 0, WAIT_S)
+    eventually(lambda: all_taken(publishers, consumers), WAIT_S)
     for consumer in consumers:
         consumer.check()
         consumer.stop()

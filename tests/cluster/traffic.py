@@ -153,6 +153,16 @@ class Consumer(threading.Thread):
         assert not self.broken and self.surprise is None, self.surprise
 
 
+def all_taken(publishers: list[Publisher], consumers: list[Consumer]) -> bool:
+    """Whether all that was confirmed has come: what is handed out may be on its way yet."""
+    came = {body for consumer in consumers for body, _ in list(consumer.got)}
+    return all(
+        b"%s:%d" % (publisher.name.encode(), number) in came
+        for publisher in publishers
+        for number in publisher.confirmed
+    )
+
+
 def check_books(publishers: list[Publisher], consumers: list[Consumer]) -> None:
     """Nothing confirmed was lost, nothing invented, and nothing doubled without a mark."""
     first: Counter[bytes] = Counter()
