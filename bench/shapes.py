@@ -44,6 +44,7 @@ WARMUP_SECONDS = 1.0
 MARGIN_SECONDS = 0.3
 """At either end of a run nothing is counted."""
 START_SECONDS_MAX = 60.0
+"""A start under valgrind takes many times longer than another one."""
 
 
 class Target:

@@ -155,12 +155,16 @@ class Consumer(threading.Thread):
 
 def all_taken(publishers: list[Publisher], consumers: list[Consumer]) -> bool:
     """Whether all that was confirmed has come: what is handed out may be on its way yet."""
-    came = {body for consumer in consumers for body, _ in list(consumer.got)}
-    return all(
-        b"%s:%d" % (publisher.name.encode(), number) in came
+    return promised(publishers) <= {body for each in consumers for body, _ in list(each.got)}
+
+
+def promised(publishers: list[Publisher]) -> set[bytes]:
+    """The bodies of all messages that were confirmed."""
+    return {
+        b"%s:%d" % (publisher.name.encode(), number)
         for publisher in publishers
         for number in publisher.confirmed
-    )
+    }
 
 
 def check_books(publishers: list[Publisher], consumers: list[Consumer]) -> None:
@@ -193,13 +197,8 @@ def check_books(publishers: list[Publisher], consumers: list[Consumer]) -> None:
         for publisher in publishers
         for number in range(1, publisher.sent + 1)
     }
-    promised = {
-        b"%s:%d" % (publisher.name.encode(), number)
-        for publisher in publishers
-        for number in publisher.confirmed
-    }
     assert not every - sent, "invented"
-    lost = promised - every
+    lost = promised(publishers) - every
     assert not lost, f"{len(lost)} confirmed messages were lost, such as {sorted(lost)[:5]}"
     doubled = [body for body, count in first.items() if count > 1]
     assert not doubled, f"delivered twice without a mark: {doubled[:5]}"

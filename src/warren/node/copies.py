@@ -230,7 +230,7 @@ class Copies:
                 self._queue_members.ask_to_leave(record, member)
 
     def may_leave(self, group_id: int, incarnation: i64) -> None:
-        """Another member has counted out a copy here, which the metadata names no more."""
+        """The leader has counted out a copy here, which the metadata names no more."""
         record = self._queues.record_of(group_id)
         member = self._cluster.members.get(group_id)
         if record is None or member is None or not self._is_to_go(record):
