@@ -103,7 +103,7 @@ class FakeHost(MemberHost):
         member: Its member.
         log, executor: Its log, and what writes it when the test says so.
         full, over, backlog, written, pinned, size, sent: What it says when the member asks.
-        later, damage, to_send, to_accept, given_up: What the member asked for.
+        later, applies, damage, to_send, to_accept, given_up: What the member asked for.
     """
 
     def __init__(self, world: World, name: str) -> None:
@@ -125,6 +125,7 @@ class FakeHost(MemberHost):
         self.given_up = 0
         self.led = 0
         self.dirty = False
+        self.applies = False
         self.own_load = Load(Throttled(), 1 << 30)
         self.own_throttle = Throttle(0)
         self.disk = SimDisk(1)
@@ -173,7 +174,7 @@ class FakeHost(MemberHost):
         self.dirty = True
 
     def apply_later(self, member: Member) -> None:
-        raise AssertionError("the machine is given all at once")
+        self.applies = True
 
     def session_over(self, session: int) -> bool:
         return session in self.over
@@ -237,11 +238,21 @@ class FakeHost(MemberHost):
         """Whether all that was appended is durable, and nothing is read."""
         return self.log.idle and self.executor.idle
 
+    def under_way(self) -> bool:
+        """Whether there is something to do without a further message."""
+        return self.dirty or self.applies or not self.idle()
+
     def write(self) -> None:
         """Make all durable that was appended, and have the member act on it."""
         self.log.flush()
         self.executor.drain()
         self.member.work()
+
+    def turn(self) -> None:
+        """Let the member go on with what it left for another turn."""
+        if self.applies:
+            self.applies = False
+            self.member.apply_more()
 
     def entries(self) -> list[tuple[int, int, bytes]]:
         """Session, sequence and payload of the commands that are in memory, in their order."""
@@ -314,8 +325,9 @@ class World:
 
     def settle(self) -> None:
         """Write and deliver until nothing is under way."""
-        while self.frames or any(host.dirty or not host.idle() for host in self.hosts.values()):
+        while self.frames or any(host.under_way() for host in self.hosts.values()):
             for host in self.hosts.values():
+                host.turn()
                 host.dirty = False
                 host.write()
             for frame in self.taken():
