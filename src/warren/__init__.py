@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import ModuleType
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 
 class _SourceFinder:
