@@ -165,3 +165,14 @@ HAND_OVER_PAUSE_MS_MAX: Final = 32_000
 #: An orderly stop waits so long, in seconds, for a disk that ends nothing of what is under way, and
 #: then ends without: a read is given up after as long, and service managers wait longer.
 STOP_STALL_SECONDS_MAX: Final = 10.0
+
+# --- access -------------------------------------------------------------------------------------
+
+#: Tags of one user or vhost. RabbitMQ's bound for users.
+TAGS_MAX: Final = 32
+
+#: Bytes of a pattern in permissions, for each is matched against names: RabbitMQ's bound.
+PATTERN_BYTES_MAX: Final = 1_024
+
+#: Bytes of a vhost's description: it stands in each snapshot of the tables.
+DESCRIPTION_BYTES_MAX: Final = 4_096

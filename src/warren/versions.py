@@ -13,7 +13,7 @@ from typing import Final
 
 OLDEST: Final = 1
 """The first release that others can be mixed with, 0.1.0, knows it."""
-NEWEST: Final = 3
+NEWEST: Final = 4
 
 POLICY_DELIVERY_LIMIT: Final = 2
 """Policies may set `delivery-limit`, which a queue's leader logs for a queue that exists."""
@@ -21,7 +21,15 @@ POLICY_DELIVERY_LIMIT: Final = 2
 NODE_LABELS: Final = 3
 """Nodes have labels, their host and zone, by which members of queues are spread."""
 
-FEATURES: Final = {"policy_delivery_limit": POLICY_DELIVERY_LIMIT, "node_labels": NODE_LABELS}
+ACCESS: Final = 4
+"""Passwords, tags and limits of users change one by one; vhosts have properties and limits; topic
+permissions."""
+
+FEATURES: Final = {
+    "policy_delivery_limit": POLICY_DELIVERY_LIMIT,
+    "node_labels": NODE_LABELS,
+    "access": ACCESS,
+}
 """What each version after the oldest brings, by name."""
 
 

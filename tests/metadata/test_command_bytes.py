@@ -74,6 +74,19 @@ WRITTEN: list[tuple[Command, str]] = [
     ),
     (commands.RaiseVersion(2), "93021a02"),
     (commands.NodeLabelled("a", "host", "züri"), "95021ba161a4686f7374a57ac3bc7269"),
+    (commands.SetPassword("u", b"\x01", "sha"), "95021ca175c40101a3736861"),
+    (commands.SetUserTags("u", ["t"]), "94021da17591a174"),
+    (
+        commands.SetUserLimits("u", {"max-channels": 3}, ["x"]),
+        "95021ea17581ac6d61782d6368616e6e656c730391a178",
+    ),
+    (
+        commands.SetVhost("v", True, {"tags": ["t"]}),
+        "95021fa176c381a47461677391a174",
+    ),
+    (commands.SetVhostLimits("v", {"max-queues": -1}), "940220a17681aa6d61782d717565756573ff"),
+    (commands.SetTopicPermissions("u", "v", "e", "w", "r"), "970221a175a176a165a177a172"),
+    (commands.ClearTopicPermissions("u", "v", ""), "950222a175a176a0"),
 ]
 """Commands, and what the release that was the first one wrote for them, but for later fields."""
 

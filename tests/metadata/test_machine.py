@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 
 import msgspec
 import pytest
@@ -10,10 +11,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from warren.errors import Refusal, StorageError
+from warren.limits import QUEUES_AT_ONCE_MAX
 from warren.metadata import commands
 from warren.metadata.commands import Command
 from warren.metadata.machine import MetadataMachine, Outcome
-from warren.metadata.passwords import SHA256, SHA512, hash_password, password_matches
+from warren.metadata.passwords import MD5, SHA256, SHA512, hash_password, password_matches
 from warren.metadata.permissions import Authority, first_commands
 from warren.metadata.rows import (
     LOT_ROWS,
@@ -41,6 +43,17 @@ MEMBERS = st.lists(
     max_size=3,
     unique_by=lambda member: member.node,
 )
+LIMITS = st.dictionaries(NAMES, st.integers(-1, 3), max_size=2)
+PROPERTIES: st.SearchStrategy[dict[str, object]] = st.sampled_from(
+    [
+        {},
+        {"description": "d"},
+        {"description": ""},
+        {"tags": ["x", "y"], "default_queue_type": "quorum"},
+        {"protected_from_deletion": True},
+        {"protected_from_deletion": False, "tags": []},
+    ]
+)
 COMMANDS: st.SearchStrategy[Command] = st.one_of(
     st.builds(
         commands.DeclareQueue,
@@ -67,6 +80,13 @@ COMMANDS: st.SearchStrategy[Command] = st.one_of(
     st.builds(commands.DeleteUser, NAMES),
     st.builds(commands.SetPermissions, NAMES, VHOSTS, KEYS, KEYS, KEYS),
     st.builds(commands.ClearPermissions, NAMES, VHOSTS),
+    st.builds(commands.SetPassword, NAMES, st.binary(max_size=3), st.just("s")),
+    st.builds(commands.SetUserTags, NAMES, st.just(["t"])),
+    st.builds(commands.SetUserLimits, NAMES, LIMITS, st.lists(NAMES, max_size=2)),
+    st.builds(commands.SetVhost, VHOSTS, BOOLS, PROPERTIES),
+    st.builds(commands.SetVhostLimits, VHOSTS, LIMITS),
+    st.builds(commands.SetTopicPermissions, NAMES, VHOSTS, NAMES, KEYS, KEYS),
+    st.builds(commands.ClearTopicPermissions, NAMES, VHOSTS, st.sampled_from(["", "a", "b"])),
     st.builds(commands.BeginCluster, st.binary(max_size=2)),
     st.builds(commands.AddNode, NODES, UIDS, KEYS, st.integers(1, 3), st.integers(1, 3)),
     st.builds(commands.RemoveNode, NODES, BOOLS),
@@ -393,6 +413,11 @@ def test_password_hashes_have_the_format_of_rabbitmq() -> None:
     assert not password_matches(b"test13", documented, SHA256)
     assert not password_matches(b"test12", documented, SHA512)
     assert not password_matches(b"test12", documented, "unknown")
+    for scheme, digest in ((SHA512, hashlib.sha512), (MD5, hashlib.md5)):
+        hashed = b"salt" + digest(b"salttest12").digest()
+        assert password_matches(b"test12", hashed, scheme)
+        assert not password_matches(b"test13", hashed, scheme)
+        assert not password_matches(b"test12", hashed, SHA256)
     assert not password_matches(b"", b"", SHA256)
 
 
@@ -474,3 +499,27 @@ def test_few_of_many_rows_are_joined_anew_for_a_snapshot() -> None:
     for name in range(LOT_ROWS):
         rows.drop(name)
     assert len(rows.lots) == 10
+
+
+def test_a_vhost_with_many_queues_is_deleted_in_parts() -> None:
+    count = 2 * QUEUES_AT_ONCE_MAX + 10
+    history: list[Command] = [commands.DeclareVhost("/"), commands.DeclareVhost("v")]
+    for number in range(count):
+        name = f"{number}"
+        history.append(commands.DeclareQueue("v", name, "classic", True, False, 0, {}, number + 1))
+        history.append(commands.Bind("v", "amq.topic", name, False, name, {}, True))
+    machine = replay(history)
+    outcome = machine.begin(machine.applied_index + 1, commands.DeleteVhost("v"))
+    assert outcome.changed and outcome.deleted_vhost == "v" and not outcome.vhosts_changed
+    with pytest.raises(Refusal):
+        Authority(machine).check_vhost("u", "v")
+    gone = [len(outcome.deleted_queues)]
+    while machine.unfinished():
+        assert not outcome.vhosts_changed and "v" in machine.vhosts
+        outcome = machine.go_on()
+        gone.append(len(outcome.deleted_queues))
+        assert outcome.deleted_vhost is None
+    assert outcome.vhosts_changed and list(machine.vhosts) == ["/"]
+    assert sum(gone) == count and max(gone) <= QUEUES_AT_ONCE_MAX
+    at_once = replay([*history, commands.DeleteVhost("v")])
+    assert at_once.snapshot() == machine.snapshot()

@@ -117,11 +117,20 @@ class Station:
         self.kill()
         self.start()
 
-    def client(self, heartbeat_s: int = 0) -> Client:
+    def client(
+        self, heartbeat_s: int = 0, user: str = "guest", password: str = "", vhost: str = "/"
+    ) -> Client:
         """Connect a client, with a channel."""
-        client = Client(self, heartbeat_s)
-        self.clients.append(client)
+        client = self.caller(heartbeat_s, user, password, vhost)
         self.pair.until(lambda: client.opened)
+        return client
+
+    def caller(
+        self, heartbeat_s: int = 0, user: str = "guest", password: str = "", vhost: str = "/"
+    ) -> Client:
+        """A client that may not be let in; the empty password is the user's name."""
+        client = Client(self, heartbeat_s, user, password, vhost)
+        self.clients.append(client)
         return client
 
     def queue(self, name: str) -> Any:
@@ -401,8 +410,18 @@ class Client:
         blocked: Reasons of `connection.blocked`, and "" for each `connection.unblocked`.
     """
 
-    def __init__(self, station: Station, heartbeat_s: int = 0) -> None:
+    def __init__(
+        self,
+        station: Station,
+        heartbeat_s: int = 0,
+        user: str = "guest",
+        password: str = "",
+        vhost: str = "/",
+    ) -> None:
+        """Begin to open a connection; an empty password is the user's name."""
         self.station = station
+        self.login = f"\0{user}\0{password or user}".encode()
+        self.vhost = vhost
         self.pair = station.pair
         self.heartbeat_s = heartbeat_s
         self.opened = False
@@ -574,12 +593,12 @@ class Client:
                 "basic.nack": True,
                 "connection.blocked": True,
             }
-            ok = spec.ConnectionStartOk({"capabilities": capabilities}, "PLAIN", b"\0guest\0guest")
+            ok = spec.ConnectionStartOk({"capabilities": capabilities}, "PLAIN", self.login)
             self.outbox += method_frame(0, ok.encode())
         elif isinstance(method, spec.ConnectionTune):
             tune = spec.ConnectionTuneOk(method.channel_max, 131_072, self.heartbeat_s)
             self.outbox += method_frame(0, tune.encode())
-            self.outbox += method_frame(0, spec.ConnectionOpen("/").encode())
+            self.outbox += method_frame(0, spec.ConnectionOpen(self.vhost).encode())
         elif isinstance(method, spec.ConnectionOpenOk):
             self.send(spec.ChannelOpen())
         elif isinstance(method, spec.ConnectionBlocked):

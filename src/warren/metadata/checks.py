@@ -22,7 +22,9 @@ from warren.errors import (
     RESOURCE_LOCKED,
     Refusal,
 )
+from warren.metadata.access import MAX_QUEUES, has_room
 from warren.metadata.arguments import (
+    QUEUE_TYPE,
     check_equivalent,
     check_queue_arguments,
     check_same_flag,
@@ -104,6 +106,47 @@ def _locked(queue: QueueRecord) -> Refusal:
     )
 
 
+def with_queue_type(
+    machine: MetadataMachine,
+    vhost: str,
+    durable: bool,
+    exclusive: bool,
+    auto_delete: bool,
+    arguments: Table,
+) -> Table:
+    """The arguments of a declare, with the vhost's type of queues where they name none.
+
+    A type that has no such queues is left out, as RabbitMQ does.
+    """
+    tables = machine.vhosts.get(vhost)
+    if tables is None or not tables.default_queue_type or QUEUE_TYPE in arguments:
+        return arguments
+    kind = find(tables.default_queue_type)
+    if (
+        kind is None
+        or (not durable and not kind.transient)
+        or (exclusive and not kind.exclusive)
+        or (auto_delete and not kind.auto_delete)
+    ):
+        return arguments
+    return {**arguments, QUEUE_TYPE: kind.name}
+
+
+def check_queue_limit(machine: MetadataMachine, vhost: str, name: str) -> None:
+    """Refuse one more queue where the vhost has as many as it may.
+
+    Raises:
+        Refusal: `PRECONDITION_FAILED`.
+    """
+    tables = machine.vhosts.get(vhost)
+    if tables is not None and not has_room(tables):
+        raise Refusal(
+            PRECONDITION_FAILED,
+            f"cannot declare queue '{name}': queue limit in vhost '{vhost}' "
+            f"({tables.limits[MAX_QUEUES]}) is reached",
+        )
+
+
 def server_named(arguments: Table) -> None:
     """Refuse to make up a name for a type that is not for queues without one, or that is none.
 
@@ -175,6 +218,7 @@ def declare_queue(
         raise Refusal(PRECONDITION_FAILED, f"invalid property 'exclusive-owner' for {title}")
     if not durable and not kind.transient:
         raise Refusal(PRECONDITION_FAILED, f"invalid property 'non-durable' for {title}")
+    check_queue_limit(machine, vhost, name)
     return DeclareQueue(vhost, name, kind.name, durable, auto_delete, owner, stored, group_id, node)
 
 
@@ -226,6 +270,18 @@ def _check_not_default(name: str) -> None:
         raise Refusal(ACCESS_REFUSED, "operation not permitted on the default exchange")
 
 
+def check_exchange_type(kind: str) -> None:
+    """Refuse a type of exchanges that there is not.
+
+    Raises:
+        Refusal: `PRECONDITION_FAILED`.
+    """
+    if kind not in EXCHANGE_TYPES:
+        raise Refusal(
+            PRECONDITION_FAILED, f"{'unknown' if kind else 'invalid'} exchange type '{kind}'"
+        )
+
+
 def use_exchange(machine: MetadataMachine, vhost: str, name: str) -> ExchangeRecord:
     """`exchange.declare`, passive.
 
@@ -254,10 +310,7 @@ def declare_exchange(
     Raises:
         Refusal: `ACCESS_REFUSED` or `PRECONDITION_FAILED`.
     """
-    if kind not in EXCHANGE_TYPES:
-        raise Refusal(
-            PRECONDITION_FAILED, f"{'unknown' if kind else 'invalid'} exchange type '{kind}'"
-        )
+    check_exchange_type(kind)
     _check_not_default(name)
     title = exchange_title(vhost, name)
     current = machine.exchange(vhost, name)

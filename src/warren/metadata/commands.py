@@ -16,7 +16,7 @@ from mypy_extensions import i64
 
 from warren.errors import CorruptRecord, ProtocolError, StorageError
 from warren.metadata.tables import MemberRecord
-from warren.versions import NODE_LABELS, OLDEST, POLICY_DELIVERY_LIMIT
+from warren.versions import ACCESS, NODE_LABELS, OLDEST, POLICY_DELIVERY_LIMIT
 from warren.wire.amqp091.table import Table, decode_table, encode_table
 
 VERSION: Final = 2
@@ -108,6 +108,107 @@ class ClearPermissions(Command):
         super().__init__(True)
         self.user: str = user
         self.vhost: str = vhost
+
+
+class AccessCommand(Command):
+    """A change of who may do what, or how much, as later releases have it."""
+
+    def __init__(self) -> None:
+        super().__init__(True)
+
+    def cluster_version(self) -> int:
+        """All of these came at once."""
+        return ACCESS
+
+
+@final
+class SetPassword(AccessCommand):
+    """Give a user another password. See `UserRecord`."""
+
+    def __init__(self, name: str, password_hash: bytes, hash_scheme: str) -> None:
+        super().__init__()
+        self.name: str = name
+        self.password_hash: bytes = password_hash
+        self.hash_scheme: str = hash_scheme
+
+
+@final
+class SetUserTags(AccessCommand):
+    """Give a user other tags."""
+
+    def __init__(self, name: str, tags: list[str]) -> None:
+        super().__init__()
+        self.name: str = name
+        self.tags: list[str] = tags
+
+
+@final
+class SetUserLimits(AccessCommand):
+    """Set limits of a user, and leave the others as they are.
+
+    Attributes:
+        cleared: Limits that there are to be no more.
+    """
+
+    def __init__(self, name: str, limits: dict[str, int], cleared: list[str]) -> None:
+        super().__init__()
+        self.name: str = name
+        self.limits: dict[str, int] = limits
+        self.cleared: list[str] = cleared
+
+
+@final
+class SetVhost(AccessCommand):
+    """Create a vhost with properties, or change properties of one that there is.
+
+    Attributes:
+        create: Whether to create it; one that is there already stays as it is then.
+        properties: By the names that `VhostRecord` has; others stay as they are.
+    """
+
+    def __init__(self, name: str, create: bool, properties: dict[str, Any]) -> None:
+        super().__init__()
+        self.name: str = name
+        self.create: bool = create
+        self.properties: dict[str, Any] = properties
+
+
+@final
+class SetVhostLimits(AccessCommand):
+    """Replace all limits of a vhost."""
+
+    def __init__(self, vhost: str, limits: dict[str, int]) -> None:
+        super().__init__()
+        self.vhost: str = vhost
+        self.limits: dict[str, int] = limits
+
+
+@final
+class SetTopicPermissions(AccessCommand):
+    """Bound the routing keys that a user may use with a topic exchange."""
+
+    def __init__(self, user: str, vhost: str, exchange: str, write: str, read: str) -> None:
+        super().__init__()
+        self.user: str = user
+        self.vhost: str = vhost
+        self.exchange: str = exchange
+        self.write: str = write
+        self.read: str = read
+
+
+@final
+class ClearTopicPermissions(AccessCommand):
+    """Let a user use any routing key again.
+
+    Attributes:
+        exchange: With this topic exchange; empty for all of them.
+    """
+
+    def __init__(self, user: str, vhost: str, exchange: str) -> None:
+        super().__init__()
+        self.user: str = user
+        self.vhost: str = vhost
+        self.exchange: str = exchange
 
 
 @final
@@ -611,6 +712,13 @@ FORMS: Final = [
     ),
     Form(26, RaiseVersion, "version", [I64]),
     Form(27, NodeLabelled, "name host_label zone", [str, str, str]),
+    Form(28, SetPassword, "name password_hash hash_scheme", [str, bytes, str]),
+    Form(29, SetUserTags, "name tags", [str, list[str]]),
+    Form(30, SetUserLimits, "name limits cleared", [str, dict[str, I64], list[str]]),
+    Form(31, SetVhost, "name create properties", [str, bool, dict[str, Any]]),
+    Form(32, SetVhostLimits, "vhost limits", [str, dict[str, I64]]),
+    Form(33, SetTopicPermissions, "user vhost exchange write read", [str, str, str, str, str]),
+    Form(34, ClearTopicPermissions, "user vhost exchange", [str, str, str]),
 ]
 """Every command, once. Tag 13 is free."""
 

@@ -12,6 +12,13 @@ from typing import Final
 from warren.errors import CorruptRecord, Refusal, StorageError
 from warren.ids import life_of
 from warren.limits import SHORTSTR_BYTES_MAX
+from warren.metadata.access_checks import (
+    USER_LIMITS,
+    VHOST_LIMITS,
+    check_limits,
+    check_pattern,
+    check_properties,
+)
 from warren.metadata.arguments import check_queue_arguments
 from warren.metadata.commands import (
     AddNode,
@@ -19,12 +26,19 @@ from warren.metadata.commands import (
     Command,
     DeclareExchange,
     DeclareQueue,
+    DeclareVhost,
     DeleteExchange,
     NodeLabelled,
     NodeMoved,
     ReplaceNode,
     SetMembers,
+    SetPermissions,
     SetPolicy,
+    SetTopicPermissions,
+    SetUser,
+    SetUserLimits,
+    SetVhost,
+    SetVhostLimits,
     decode,
 )
 from warren.metadata.policies import APPLY_TO
@@ -98,6 +112,26 @@ def _problem_of(command: Command) -> str:
         for key, value in command.definition.items():
             check_setting(command.operator, key, value)
         return "" if command.apply_to in APPLY_TO else "a policy for what there is not"
+    return _problem_of_access(command)
+
+
+def _problem_of_access(command: Command) -> str:
+    if isinstance(command, (SetPermissions, SetTopicPermissions)):
+        patterns = [command.write, command.read]
+        if isinstance(command, SetPermissions):
+            patterns.append(command.configure)
+        for pattern in patterns:
+            check_pattern(pattern)
+        return _problem_of_name(command.user) or _problem_of_name(command.vhost)
+    if isinstance(command, SetUserLimits):
+        check_limits("user-limits", USER_LIMITS, command.limits)
+    elif isinstance(command, SetVhostLimits):
+        check_limits("vhost-limits", VHOST_LIMITS, command.limits)
+    elif isinstance(command, SetVhost):
+        check_properties(command.properties)
+        return _problem_of_name(command.name)
+    elif isinstance(command, (SetUser, DeclareVhost)):
+        return _problem_of_name(command.name)
     return ""
 
 

@@ -21,6 +21,7 @@ from mypy_extensions import i64
 
 from warren.errors import StorageError
 from warren.limits import QUEUES_AT_ONCE_MAX
+from warren.metadata.access import apply_access, has_room
 from warren.metadata.changes import (
     add_binding,
     add_exchange,
@@ -35,7 +36,6 @@ from warren.metadata.commands import (
     Barrier,
     BeginCluster,
     Bind,
-    ClearPermissions,
     ClearPolicy,
     Command,
     DeclareExchange,
@@ -43,7 +43,6 @@ from warren.metadata.commands import (
     DeclareVhost,
     DeleteExchange,
     DeleteQueue,
-    DeleteUser,
     DeleteVhost,
     MoreSessions,
     NodeLabelled,
@@ -54,9 +53,8 @@ from warren.metadata.commands import (
     RemoveNode,
     ReplaceNode,
     SetMembers,
-    SetPermissions,
     SetPolicy,
-    SetUser,
+    SetVhost,
     Unbind,
 )
 from warren.metadata.membership import (
@@ -76,6 +74,7 @@ from warren.metadata.membership import (
     replace_node,
 )
 from warren.metadata.outcome import Outcome as Outcome
+from warren.metadata.parts import Parts
 from warren.metadata.policies import clear_policy, set_policy
 from warren.metadata.rows import Lot, array_head
 from warren.metadata.snapshots import (
@@ -90,27 +89,16 @@ from warren.metadata.tables import (
     ExchangeRecord,
     MemberRecord,
     NodeRecord,
-    PermissionRecord,
     QueueRecord,
     UserRecord,
     VhostRecord,
 )
+from warren.metadata.vhosts import VhostRemoval, declare_vhost, set_vhost
 from warren.queue_types import type_of
 from warren.routing.bindings import Binding
 from warren.versions import OLDEST
 
 SNAPSHOT_VERSION: Final = 2
-
-#: Exchanges of every vhost: name, type, whether internal. The default one has no name.
-PREDECLARED_EXCHANGES: Final = (
-    ("", "direct", False),
-    ("amq.direct", "direct", False),
-    ("amq.fanout", "fanout", False),
-    ("amq.headers", "headers", False),
-    ("amq.match", "headers", False),
-    ("amq.rabbitmq.trace", "topic", True),
-    ("amq.topic", "topic", False),
-)
 
 
 @final
@@ -134,7 +122,7 @@ class MetadataMachine:
         self.vhosts: dict[str, VhostRecord] = {}
         self.users: dict[str, UserRecord] = {}
         self.applied_index: i64 = 0
-        self._round: Round | None = None
+        self._round: Parts | None = None
         """What the last command has yet to do."""
 
     # --- reading --------------------------------------------------------------------------------
@@ -260,52 +248,20 @@ class MetadataMachine:
 
     def _apply_administration(self, command: Command, outcome: Outcome) -> None:
         if isinstance(command, DeclareVhost):
-            self._declare_vhost(command.name, outcome)
+            declare_vhost(self.vhosts, command.name, outcome)
+        elif isinstance(command, SetVhost):
+            set_vhost(self.vhosts, command, outcome)
         elif isinstance(command, DeleteVhost):
-            tables = self.vhosts.pop(command.name, None)
+            tables = self.vhosts.get(command.name)
             if tables is not None:
-                outcome.changed = True
-                outcome.deleted_queues.extend(tables.queues.values())
-                outcome.deleted_exchanges.extend(tables.exchanges.values())
-        elif isinstance(command, SetUser):
-            self.users[command.name] = UserRecord(
-                command.name,
-                command.password_hash,
-                command.hash_scheme,
-                command.tags,
-                command.loopback_only,
-            )
-            outcome.changed = True
-        elif isinstance(command, DeleteUser):
-            if self.users.pop(command.name, None) is not None:
-                outcome.changed = True
-            for tables in self.vhosts.values():
-                tables.permissions.pop(command.name, None)
-        elif isinstance(command, SetPermissions):
-            granted = self.vhosts.get(command.vhost)
-            if granted is not None and command.user in self.users:
-                granted.permissions[command.user] = PermissionRecord(
-                    command.user, command.vhost, command.configure, command.write, command.read
-                )
-                outcome.changed = True
+                self._round = VhostRemoval(self.vhosts, tables, outcome)
         elif isinstance(command, SetPolicy):
             set_policy(self.vhosts, command, outcome)
         elif isinstance(command, ClearPolicy):
             clear_policy(self.vhosts, command, outcome)
         else:
-            assert isinstance(command, ClearPermissions), command
-            cleared = self.vhosts.get(command.vhost)
-            if cleared is not None and cleared.permissions.pop(command.user, None) is not None:
-                outcome.changed = True
-
-    def _declare_vhost(self, name: str, outcome: Outcome) -> None:
-        if name in self.vhosts:
-            return
-        tables = VhostRecord(name)
-        for exchange, kind, internal in PREDECLARED_EXCHANGES:
-            add_exchange(tables, ExchangeRecord(name, exchange, kind, True, False, internal, {}))
-        self.vhosts[name] = tables
-        outcome.changed = True
+            known = apply_access(self.users, self.vhosts, command, outcome)
+            assert known, command
 
     def _declare_exchange(self, command: DeclareExchange, outcome: Outcome) -> None:
         tables = self.vhosts.get(command.vhost)
@@ -338,6 +294,9 @@ class MetadataMachine:
     def _declare_queue(self, command: DeclareQueue, outcome: Outcome) -> None:
         tables = self.vhosts.get(command.vhost)
         if tables is None or command.name in tables.queues or is_late(self.nodes, command):
+            return
+        if not has_room(tables):
+            # Others came first; who wanted it checks once more, and is told.
             return
         node = command.node
         members: list[MemberRecord] = []

@@ -21,6 +21,7 @@ from warren.metadata.commands import (
     ReplaceNode,
 )
 from warren.metadata.outcome import Outcome
+from warren.metadata.parts import Parts
 from warren.metadata.rows import queue_row
 from warren.metadata.tables import (
     NO_OWNER,
@@ -73,21 +74,17 @@ class Passage:
 
 
 @final
-class Round:
-    """A passage through all queues there were when it began, in the order of the tables.
-
-    Attributes:
-        over: Whether it is through.
-    """
+class Round(Parts):
+    """A passage through all queues there were when it began, in the order of the tables."""
 
     def __init__(self, vhosts: dict[str, VhostRecord], passage: Passage) -> None:
+        super().__init__()
         self._passage: Passage = passage
         self._vhosts: list[VhostRecord] = list(vhosts.values())
         self._vhosts.reverse()
         self._queues: list[QueueRecord] = []
         """Those of the last vhost, in reverse order."""
         self._tables: VhostRecord | None = None
-        self.over: bool = False
 
     def go_on(self, outcome: Outcome, count: i64) -> None:
         """Treat so many more queues."""

@@ -23,6 +23,9 @@ class Outcome(Result):
         more_sessions: The node that got further sessions for its present life.
         members_changed: Queues whose members are others than before.
         policies_changed: What policies say of queues may be something else than before.
+        vhosts_changed: A vhost came, or all that it had is gone.
+        deleted_vhost: The vhost whose deletion has begun; None if none has.
+        deleted_user: The user that is no more; None if none went.
     """
 
     def __init__(self) -> None:
@@ -35,3 +38,6 @@ class Outcome(Result):
         self.more_sessions: NodeRecord | None = None
         self.members_changed: list[QueueRecord] = []
         self.policies_changed: bool = False
+        self.vhosts_changed: bool = False
+        self.deleted_vhost: str | None = None
+        self.deleted_user: str | None = None

@@ -8,6 +8,9 @@ from typing import Final
 
 SHA256: Final = "rabbit_password_hashing_sha256"
 SHA512: Final = "rabbit_password_hashing_sha512"
+MD5: Final = "rabbit_password_hashing_md5"
+SCHEMES: Final = (SHA256, SHA512, MD5)
+"""Those of which passwords are accepted; new ones are made with `SHA256`, as RabbitMQ does."""
 SALT_BYTES: Final = 4
 
 
@@ -23,10 +26,16 @@ def hash_password(password: bytes, salt: bytes) -> bytes:
 
 def password_matches(password: bytes, password_hash: bytes, scheme: str) -> bool:
     """Whether a password has this hash. An unknown scheme or an empty hash matches nothing."""
+    if scheme not in SCHEMES:
+        return False
     salt = password_hash[:SALT_BYTES]
-    digest = password_hash[SALT_BYTES:]
-    if scheme == SHA256:
-        return hmac.compare_digest(hashlib.sha256(salt + password).digest(), digest)
+    return hmac.compare_digest(_digest(salt + password, scheme), password_hash[SALT_BYTES:])
+
+
+def _digest(salted: bytes, scheme: str) -> bytes:
     if scheme == SHA512:
-        return hmac.compare_digest(hashlib.sha512(salt + password).digest(), digest)
-    return False
+        return hashlib.sha512(salted).digest()
+    if scheme == MD5:
+        # Of users that came from a RabbitMQ of long ago.
+        return hashlib.md5(salted, usedforsecurity=False).digest()
+    return hashlib.sha256(salted).digest()

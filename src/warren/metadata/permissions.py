@@ -9,10 +9,22 @@ from warren.errors import ACCESS_REFUSED, NOT_ALLOWED, Refusal
 from warren.metadata.commands import Command, DeclareVhost, SetPermissions, SetUser
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.passwords import SHA256, hash_password, password_matches
-from warren.metadata.tables import UserRecord
+from warren.metadata.tables import TopicPermissionRecord, UserRecord
+
+CONFIGURE: Final = "configure"
+WRITE: Final = "write"
+READ: Final = "read"
+
+#: The tag of users whose messages may say that they are another user's.
+IMPERSONATOR: Final = "impersonator"
 
 #: What the default exchange, which has no name, is called where patterns look at it.
 DEFAULT_EXCHANGE_ALIAS: Final = "amq.default"
+
+NO_TOPICS: Final[dict[str, TopicPermissionRecord]] = {}
+
+NO_PASSWORD: Final = bytes(36)
+"""A hash that no password has."""
 
 COMPILED_PATTERNS_MAX: Final = 1_024
 """Patterns kept compiled; there are as many as administrators made."""
@@ -50,7 +62,11 @@ class Authority:
             loopback: Whether the connection comes from this machine.
         """
         record = self._machine.users.get(user)
-        if record is None or (record.loopback_only and not loopback):
+        if record is None:
+            # Who guesses names is not to know by the time that it took.
+            password_matches(password, NO_PASSWORD, SHA256)
+            return None
+        if record.loopback_only and not loopback:
             return None
         if not password or not password_matches(password, record.password_hash, record.hash_scheme):
             return None
@@ -63,7 +79,7 @@ class Authority:
             Refusal: `NOT_ALLOWED`.
         """
         tables = self._machine.vhosts.get(vhost)
-        if tables is None:
+        if tables is None or tables.going:
             raise Refusal(NOT_ALLOWED, f"vhost {vhost} not found")
         if user not in tables.permissions:
             raise Refusal(NOT_ALLOWED, f"access to vhost '{vhost}' refused for user '{user}'")
@@ -87,6 +103,52 @@ class Authority:
                 f"refused for user '{user}'",
             )
 
+    def check_seen(self, user: str, vhost: str, what: str, name: str) -> None:
+        """Refuse to say whether an exchange or a queue is there: any permission for it will do.
+
+        Raises:
+            Refusal: `ACCESS_REFUSED`.
+        """
+        if not self._permits(user, vhost, READ, name) and not self._permits(
+            user, vhost, WRITE, name
+        ):
+            self.check_resource(user, vhost, CONFIGURE, what, name)
+
+    def check_topic(
+        self, user: str, vhost: str, permission: str, exchange: str, routing_key: str
+    ) -> None:
+        """Refuse a routing key of a topic exchange; where no topic permission is set, any will do.
+
+        Args:
+            permission: `write` to publish with it, `read` to bind with it.
+
+        Raises:
+            Refusal: `ACCESS_REFUSED`.
+        """
+        if not self.bounds_topics(user, vhost, exchange):
+            return
+        bounds = self._machine.vhosts[vhost].topic_permissions[user][exchange]
+        pattern = bounds.write if permission == WRITE else bounds.read
+        for name, value in (("{username}", user), ("{vhost}", vhost)):
+            if name in pattern:
+                pattern = pattern.replace(name, re.escape(value))
+        if not self._matches(pattern, routing_key):
+            raise Refusal(
+                ACCESS_REFUSED,
+                f"{permission} access to topic '{routing_key}' in exchange '{exchange}' "
+                f"in vhost '{vhost}' refused for user '{user}'",
+            )
+
+    def bounds_topics(self, user: str, vhost: str, exchange: str) -> bool:
+        """Whether topic permissions are set for a user and a topic exchange."""
+        tables = self._machine.vhosts.get(vhost)
+        if tables is None or not tables.topic_permissions:
+            return False
+        if exchange not in tables.topic_permissions.get(user, NO_TOPICS):
+            return False
+        record = tables.exchanges.get(exchange)
+        return record is not None and record.kind == "topic"
+
     def _permits(self, user: str, vhost: str, permission: str, name: str) -> bool:
         tables = self._machine.vhosts.get(vhost)
         if tables is None:
@@ -94,13 +156,17 @@ class Authority:
         record = tables.permissions.get(user)
         if record is None:
             return False
-        if permission == "configure":
+        if permission == CONFIGURE:
             pattern = record.configure
-        elif permission == "write":
+        elif permission == WRITE:
             pattern = record.write
         else:
-            assert permission == "read", permission
+            assert permission == READ, permission
             pattern = record.read
+        return self._matches(pattern, name)
+
+    def _matches(self, pattern: str, name: str) -> bool:
+        """Whether a pattern is found in a name; one that is none matches nothing."""
         if pattern == ".*":
             return True
         compiled = self._compiled(pattern)

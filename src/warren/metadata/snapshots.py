@@ -16,9 +16,11 @@ from warren.metadata.tables import (
     PermissionRecord,
     PolicyRecord,
     QueueRecord,
+    TopicPermissionRecord,
     UserRecord,
     VhostRecord,
 )
+from warren.metadata.vhosts import properties_of, set_properties
 from warren.routing.bindings import Binding
 from warren.routing.router import Router
 from warren.wire.amqp091.table import Table, decode_table
@@ -65,18 +67,36 @@ def read_node(row: list[Any]) -> NodeRecord:
 
 
 def user_row(user: UserRecord) -> list[Any]:
-    """A user as a snapshot has it."""
-    return [user.name, user.password_hash, user.hash_scheme, user.tags, user.loopback_only]
+    """A user as a snapshot has it; limits only where it has some, which older releases know not."""
+    row: list[Any] = [
+        user.name,
+        user.password_hash,
+        user.hash_scheme,
+        user.tags,
+        user.loopback_only,
+    ]
+    if user.limits:
+        row.append(user.limits)
+    return row
 
 
 def read_user(row: list[Any]) -> UserRecord:
     """The user of a row that `user_row` made."""
-    return UserRecord(row[0], row[1], row[2], row[3], row[4])
+    user = UserRecord(row[0], row[1], row[2], row[3], row[4])
+    if len(row) > 5:
+        user.limits = row[5]
+    return user
 
 
 def add_vhost_row(parts: list[bytes], tables: VhostRecord) -> None:
     """A vhost with all that is in it, encoded, after what there is already."""
-    parts.append(array_head(VHOST_VALUES))
+    topics = _topic_rows(tables)
+    properties = properties_of(tables)
+    added: list[Any] = []
+    if topics or properties or tables.limits:
+        # Only where there are some: older releases know none.
+        added = [properties, tables.limits, topics]
+    parts.append(array_head(VHOST_VALUES + len(added)))
     parts.append(msgspec.msgpack.encode(tables.name))
     parts.append(array_head(len(tables.exchange_rows)))
     parts.extend(tables.exchange_rows.joined())
@@ -95,6 +115,7 @@ def add_vhost_row(parts: list[bytes], tables: VhostRecord) -> None:
     parts.append(msgspec.msgpack.encode(permissions))
     parts.append(msgspec.msgpack.encode(_policy_rows(tables.policies)))
     parts.append(msgspec.msgpack.encode(_policy_rows(tables.operator_policies)))
+    parts.extend(msgspec.msgpack.encode(value) for value in added)
 
 
 def read_vhost(row: list[Any], router: Router | None) -> VhostRecord:
@@ -124,7 +145,23 @@ def read_vhost(row: list[Any], router: Router | None) -> VhostRecord:
         # Older snapshots have no policies.
         _read_policies(tables.policies, row[5])
         _read_policies(tables.operator_policies, row[6])
+    if len(row) > 7:
+        set_properties(tables, row[7])
+        tables.limits = row[8]
+        for t in row[9]:
+            bounds = tables.topic_permissions.get(t[0])
+            if bounds is None:
+                bounds = tables.topic_permissions[t[0]] = {}
+            bounds[t[1]] = TopicPermissionRecord(t[0], t[1], t[2], t[3])
     return tables
+
+
+def _topic_rows(tables: VhostRecord) -> list[Any]:
+    return [
+        [row.user, row.exchange, row.write, row.read]
+        for bounds in tables.topic_permissions.values()
+        for row in bounds.values()
+    ]
 
 
 def _policy_rows(policies: dict[str, PolicyRecord]) -> list[Any]:

@@ -184,6 +184,7 @@ class UserRecord:
         hash_scheme: RabbitMQ's name of the algorithm, see `passwords`.
         tags: What it may administer, such as `administrator`.
         loopback_only: Whether it may only log in from this machine.
+        limits: By RabbitMQ's names, such as `max-connections`; a negative one is none.
     """
 
     def __init__(
@@ -199,6 +200,18 @@ class UserRecord:
         self.hash_scheme: str = hash_scheme
         self.tags: list[str] = tags
         self.loopback_only: bool = loopback_only
+        self.limits: dict[str, int] = {}
+
+
+@final
+class TopicPermissionRecord:
+    """Which routing keys a user may publish with to a topic exchange, and bind to it."""
+
+    def __init__(self, user: str, exchange: str, write: str, read: str) -> None:
+        self.user: str = user
+        self.exchange: str = exchange
+        self.write: str = write
+        self.read: str = read
 
 
 @final
@@ -249,11 +262,23 @@ class VhostRecord:
         owned: Exclusive queues by the connection they belong to.
         in_memory: Queues that end with the process of their node.
         permissions: By user.
+        topic_permissions: By user and exchange; only of users that have some.
         policies, operator_policies: By name.
+        description, tags: What operators say of it.
+        default_queue_type: The type of queues that are declared without one; empty for the node's.
+        protected: Whether it cannot be deleted.
+        limits: By RabbitMQ's names, such as `max-queues`; a negative one is none.
+        going: Whether it is being deleted: no client comes in any more.
     """
 
     def __init__(self, name: str) -> None:
         self.name: str = name
+        self.description: str = ""
+        self.tags: list[str] = []
+        self.default_queue_type: str = ""
+        self.protected: bool = False
+        self.limits: dict[str, int] = {}
+        self.going: bool = False
         self.exchanges: dict[str, ExchangeRecord] = {}
         self.exchange_rows: EncodedRows = EncodedRows()
         self.queue_rows: EncodedRows = EncodedRows()
@@ -261,6 +286,7 @@ class VhostRecord:
         self.owned: dict[int, dict[QueueRecord, None]] = {}
         self.in_memory: dict[QueueRecord, None] = {}
         self.permissions: dict[str, PermissionRecord] = {}
+        self.topic_permissions: dict[str, dict[str, TopicPermissionRecord]] = {}
         self.policies: dict[str, PolicyRecord] = {}
         self.operator_policies: dict[str, PolicyRecord] = {}
         self.router: Router = Router(name)

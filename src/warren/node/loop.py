@@ -7,6 +7,7 @@ from abc import abstractmethod
 from mypy_extensions import i64
 
 from warren.protocols.broker import Broker
+from warren.protocols.client import ClientConnection
 
 
 class Loop(Broker):
@@ -14,9 +15,11 @@ class Loop(Broker):
 
     Attributes:
         needs_turn: Whether something waits for the next turn.
+        connections: Those of clients, each under its identity in this process.
     """
 
     needs_turn: bool
+    connections: dict[int, ClientConnection]
 
     @abstractmethod
     def own_alarms(self) -> i64:

@@ -31,6 +31,7 @@ from warren.log.listener import LogListener
 from warren.log.log import Log
 from warren.log.runlist import LiveRuns
 from warren.metadata.machine import MetadataMachine
+from warren.metadata.permissions import IMPERSONATOR
 from warren.node.announcing import Announcer
 from warren.node.cluster.dispatch import Cluster, NoPeers, Parts
 from warren.node.cluster.membership import Membership
@@ -38,6 +39,7 @@ from warren.node.cluster.observers import Observers
 from warren.node.cluster.queue_members import QueueMembers
 from warren.node.cluster.reconcile import Reconciler
 from warren.node.copies import Copies
+from warren.node.evictions import Evictions
 from warren.node.hosting import QueueHosting
 from warren.node.identities import Counter
 from warren.node.loop import Loop
@@ -240,9 +242,10 @@ class Node(Loop):
                 self.membership,
                 self.reconciler,
                 self.announcer,
+                Evictions(self, self.metadata),
             )
         )
-        self.connections: dict[int, ClientConnection] = {}
+        self.connections = {}
         self._pulses: list[tuple[int, int]] = []
         """When which connection has something to see to, a heap."""
         self._pulses_due: bool = False
@@ -569,6 +572,8 @@ class Node(Loop):
             text = f"connection refused: node connection limit ({most}) is reached"
             raise Refusal(NOT_ALLOWED, text)
         self.store.authority.check_vhost(login.user, vhost)
+        user = self.metadata.users.get(login.user)
+        impersonates = user is not None and IMPERSONATOR in user.tags
         identity = self._identities.take(self.cluster.session)
         return VhostHandle(
             self.vhosts,
@@ -577,6 +582,7 @@ class Node(Loop):
             self.queues.vhosts[vhost].queues,
             login.user,
             identity,
+            impersonates,
         )
 
     def pulse_later(self, connection: ClientConnection, at_ms: int) -> None:

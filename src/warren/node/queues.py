@@ -44,6 +44,18 @@ class LocalQueues:
             self.vhosts[name] = found
         return found
 
+    def keep_vhosts(self, in_use: set[str]) -> None:
+        """Have the vhosts that the metadata names, and of others those that clients still use.
+
+        Args:
+            in_use: Vhosts of this node's connections.
+        """
+        for name in self._metadata.vhosts:
+            self.vhost(name)
+        for name in list(self.vhosts):
+            if name not in self._metadata.vhosts and name not in in_use:
+                del self.vhosts[name]
+
     def has(self, record: QueueRecord) -> bool:
         """Whether this very queue is here already, when the metadata's log is applied anew."""
         vhost = self.vhosts.get(record.vhost)

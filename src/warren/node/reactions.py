@@ -13,6 +13,7 @@ from warren.metadata.outcome import Outcome
 from warren.metadata.passwords import SALT_BYTES
 from warren.metadata.permissions import first_commands
 from warren.node.announcing import Announcer
+from warren.node.evictions import Evictions
 from warren.node.hosting import QueueHosting
 from warren.node.loop import Loop
 from warren.node.policies import QueuePolicies
@@ -44,6 +45,7 @@ class Reactions:
         membership: Membership,
         reconciler: Reconciler,
         announcer: Announcer,
+        evictions: Evictions,
     ) -> None:
         self._loop: Loop = loop
         self._random: Random = random
@@ -58,6 +60,7 @@ class Reactions:
         self._membership: Membership = membership
         self._reconciler: Reconciler = reconciler
         self._announcer: Announcer = announcer
+        self._evictions: Evictions = evictions
 
     def note_pending(self, command: commands.Command) -> None:
         """Heed what an entry says of a node, though it is not known to be committed.
@@ -77,8 +80,12 @@ class Reactions:
                 self._reconciler.trigger()
         for record in outcome.deleted_queues:
             self._hosting.deleted(record)
-        for name in self._metadata.vhosts:
-            self._queues.vhost(name)
+        if outcome.vhosts_changed:
+            self._queues.keep_vhosts(self._evictions.vhosts_in_use())
+        if outcome.deleted_vhost is not None:
+            self._evictions.vhost_deleted(outcome.deleted_vhost)
+        if outcome.deleted_user is not None:
+            self._evictions.user_deleted(outcome.deleted_user)
         if outcome.nodes_changed:
             self._cluster.watch_nodes()
             self._membership.nodes_changed()
@@ -107,6 +114,7 @@ class Reactions:
     def take_over(self) -> None:
         """Metadata came as a whole from another node: act on all that may differ."""
         self._hosting.take_over()
+        self._evictions.take_over()
         self._cluster.tables_anew()
         self._cluster.watch_nodes()
         own = self._metadata.nodes.get(self._node_name)
@@ -134,7 +142,7 @@ class Reactions:
                 "directories"
             )
         self._hosting.begin_life()
-        if not self._metadata.vhosts:
+        if not self._metadata.vhosts and not self._metadata.users:
             settings = self._loop.settings
             for command in first_commands(
                 self._random.bytes(SALT_BYTES),

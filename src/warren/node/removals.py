@@ -148,7 +148,11 @@ class QueueRemovals:
 
     def going_with(self, vhost: str, exchange: str) -> Going | None:
         """A queue about to go whose last binding may take an auto-delete exchange along."""
-        exchanges = self._metadata.vhosts[vhost].exchanges
+        tables = self._metadata.vhosts.get(vhost)
+        if tables is None:
+            # It was deleted, and its clients have not all been told.
+            return None
+        exchanges = tables.exchanges
         wanted = exchanges.get(exchange)
         if wanted is None or not wanted.bound:
             return None

@@ -172,7 +172,9 @@ class MetadataStore(Machine):
     @property
     def in_force(self) -> bool:
         """Whether all that this node wanted changed is in force."""
-        return len(self._metadata.vhosts) > 0 and len(self.member().proposals) == 0
+        metadata = self._metadata
+        begun = len(metadata.vhosts) > 0 or len(metadata.users) > 0
+        return begun and len(self.member().proposals) == 0
 
     def has_majority_without(self, name: str) -> bool:
         """Whether the cluster works, as far as this node sees, and goes on doing so without one."""

@@ -15,9 +15,13 @@ class ClientConnection:
 
     Attributes:
         assembled_bytes: What is here of messages that are not whole.
+        user: Who logged in, empty before.
+        vhost: The vhost that it was opened for, empty before.
     """
 
     assembled_bytes: i64
+    user: str
+    vhost: str
 
     @abstractmethod
     def shut_down(self, text: str) -> None:

@@ -18,8 +18,15 @@ from warren.message.properties import parse_expiration
 from warren.metadata import checks
 from warren.metadata.commands import Command
 from warren.metadata.machine import MetadataMachine
-from warren.metadata.names import SERVER_NAME_RANDOM_BYTES, clean_name, server_name
+from warren.metadata.names import (
+    RESERVED_PREFIX,
+    SERVER_NAME_RANDOM_BYTES,
+    check_reserved,
+    clean_name,
+    server_name,
+)
 from warren.metadata.outcome import Outcome
+from warren.metadata.permissions import CONFIGURE, READ, WRITE
 from warren.pending import DONE, PendingResult, Result
 from warren.queues.fifo.effects import Reply
 from warren.queues.queue import Queue
@@ -43,6 +50,7 @@ from warren.vhost.timeouts import overdue, timed_out
 from warren.wire.amqp091.table import Table
 
 NAME_RANDOM_BYTES: Final = 16
+DEAD_LETTER_EXCHANGE: Final = "x-dead-letter-exchange"
 
 BindingCheck = Callable[[MetadataMachine, str, str, str, bool, str, Table, i64], Command | None]
 """`checks.bind` or `checks.unbind`: the command to log, None if nothing is to be done."""
@@ -170,10 +178,12 @@ class VhostHandle:
         queues: dict[str, Queue],
         user: str,
         identity: i64,
+        impersonates: bool = False,
     ) -> None:
         """Let a user in, who was found to be allowed to.
 
         Args:
+            impersonates: Whether messages may say that they are another user's.
             router: The vhost's.
             queues: Those of the vhost on this node, by name; it follows as they come and go.
         """
@@ -186,6 +196,7 @@ class VhostHandle:
         self._router: Router = router
         self._user: str = user
         self._user_bytes: bytes = user.encode("utf-8", "surrogateescape")
+        self._impersonates: bool = impersonates
         self._over: bool = False
 
     # Publishing.
@@ -200,9 +211,10 @@ class VhostHandle:
         Raises:
             Refusal: This user may not publish there, or there is no such exchange.
         """
+        self._permit(WRITE, "exchange", exchange)
         self._router.check_publish(exchange)
-        self._permit("write", "exchange", exchange)
         route = Route(exchange, routing_key, mandatory, self._router.generation)
+        route.bounded = self._host.authority.bounds_topics(self._user, self.name, exchange)
         if exchange == "" and routing_key.startswith(REPLY_PREFIX):
             route.reply = self._host.replies.get(routing_key)
             return route
@@ -220,6 +232,9 @@ class VhostHandle:
         result = Route(route.exchange, route.routing_key, route.mandatory, route.generation)
         if facts.copies:
             keys = routing_keys(route.routing_key, headers)
+            if route.bounded:
+                for key in keys:
+                    self._check_topic(WRITE, route.exchange, key)
             names = self._router.route_keys(route.exchange, keys, headers)
         else:
             names = self._router.route(route.exchange, route.routing_key, headers)
@@ -228,14 +243,16 @@ class VhostHandle:
         return result
 
     def check_properties(self, facts: MessageFacts, route: Route) -> None:
-        """Refuse what this user may not claim and what is not supported.
+        """Refuse what this user may not claim or name, and what is not supported.
 
         Raises:
-            Refusal: `PRECONDITION_FAILED`.
+            Refusal: `PRECONDITION_FAILED`; or `ACCESS_REFUSED`, for the routing key.
         """
         if facts.has_expiration:
             parse_expiration(readable(facts.expiration))
-        if facts.has_user_id and facts.user_id != self._user_bytes:
+        if route.bounded:
+            self._check_topic(WRITE, route.exchange, route.routing_key)
+        if facts.has_user_id and facts.user_id != self._user_bytes and not self._impersonates:
             claimed = readable(facts.user_id)
             raise Refusal(
                 PRECONDITION_FAILED,
@@ -268,16 +285,19 @@ class VhostHandle:
         """
         name = request.name
         if request.passive:
+            if name:
+                self._see("exchange", name)
             checks.use_exchange(self._tables, self.name, name)
             pending.succeeded(DONE)
             return
+        checks.check_exchange_type(request.kind)
         if name:
-            self._permit("configure", "exchange", name)
+            self._permit(CONFIGURE, "exchange", name)
         command = self._exchange_command(request)
         alternate = request.arguments.get(checks.ALTERNATE_EXCHANGE)
-        if isinstance(alternate, str):
-            self._permit("read", "exchange", name)
-            self._permit("write", "exchange", alternate)
+        if command is not None and isinstance(alternate, str):
+            self._permit(READ, "exchange", name)
+            self._permit(WRITE, "exchange", alternate)
         self._submit(command, request, pending)
 
     def check_exchange(self, request: DeclareExchangeRequest) -> None:
@@ -295,8 +315,8 @@ class VhostHandle:
             Refusal: It may not go, or not by this user.
         """
         name = request.name
-        if name:
-            self._permit("configure", "exchange", name)
+        if name and not name.startswith(RESERVED_PREFIX):
+            self._permit(CONFIGURE, "exchange", name)
         command = checks.delete_exchange(self._tables, self.name, name, request.if_unused)
         self._submit(command, request, pending)
 
@@ -327,11 +347,25 @@ class VhostHandle:
         if request.passive or request.name.startswith(REPLY_PREFIX):
             self._declare_passively(request, pending)
             return
+        request.arguments = checks.with_queue_type(
+            self._tables,
+            self.name,
+            request.durable,
+            request.exclusive,
+            request.auto_delete,
+            request.arguments,
+        )
         named_by_server = request.name == ""
         if named_by_server:
             checks.server_named(request.arguments)
             request.name = server_name(self._host.random_bytes(SERVER_NAME_RANDOM_BYTES))
-        self._permit("configure", "queue", request.name)
+        else:
+            check_reserved("queue", request.name)
+        self._permit(CONFIGURE, "queue", request.name)
+        dead_letters = request.arguments.get(DEAD_LETTER_EXCHANGE)
+        if isinstance(dead_letters, str) and self._tables.queue(self.name, request.name) is None:
+            self._permit(READ, "queue", request.name)
+            self._permit(WRITE, "exchange", dead_letters)
         command = self._queue_command(request, named_by_server)
         if command is None:
             self._declared(request.name, pending)
@@ -351,6 +385,8 @@ class VhostHandle:
             self._host.delete_owned(self.name, self.identity)
             return
         if not created:
+            # Its rights may have gone meanwhile, with the whole vhost even.
+            self._permit(CONFIGURE, "queue", request.name)
             command = self._queue_command(request, True)
             if command is not None:
                 # It was deleted again before this node heard of it, all in one snapshot, or the
@@ -366,7 +402,7 @@ class VhostHandle:
             Refusal: It may not go, or not by this user, or it cannot be reached.
         """
         name = request.name
-        self._permit("configure", "queue", name)
+        self._permit(CONFIGURE, "queue", name)
         command = checks.delete_queue(
             self._tables, self.name, name, request.if_unused, request.if_empty, self.identity
         )
@@ -480,16 +516,20 @@ class VhostHandle:
     def _permit(self, permission: str, what: str, name: str) -> None:
         self._host.authority.check_resource(self._user, self.name, permission, what, name)
 
+    def _see(self, what: str, name: str) -> None:
+        self._host.authority.check_seen(self._user, self.name, what, name)
+
+    def _check_topic(self, permission: str, exchange: str, routing_key: str) -> None:
+        self._host.authority.check_topic(self._user, self.name, permission, exchange, routing_key)
+
     def _change_binding(
         self, check: BindingCheck, request: BindingRequest, pending: PendingResult
     ) -> None:
         destination = request.destination
-        if not request.to_exchange:
-            self._permit("write", "queue", destination)
-        elif destination:
-            self._permit("write", "exchange", destination)
-        if request.source:
-            self._permit("read", "exchange", request.source)
+        self._permit(WRITE, "exchange" if request.to_exchange else "queue", destination)
+        if request.source and (destination or not request.to_exchange):
+            self._permit(READ, "exchange", request.source)
+            self._check_topic(READ, request.source, request.routing_key)
         command = check(
             self._tables,
             self.name,
@@ -560,6 +600,7 @@ class VhostHandle:
                 raise Refusal(NOT_FOUND, f"no queue '{name}' in vhost '{self.name}'")
             pending.succeeded(QueueDeclared(name, 0, 1))
             return
+        self._see("queue", name)
         checks.use_queue(self._tables, self.name, name, self.identity)
         self._declared(name, pending)
 

@@ -32,6 +32,7 @@ class Route:
         queues: The destinations, each once.
         by_headers: Whether the exchange routes by each message's headers.
         reply: Set where the message is a direct reply.
+        bounded: Whether topic permissions say which routing keys the user may publish with.
     """
 
     def __init__(self, exchange: str, routing_key: str, mandatory: bool, generation: i64) -> None:
@@ -42,3 +43,4 @@ class Route:
         self.queues: list[Queue] = []
         self.by_headers: bool = False
         self.reply: ReplyTarget | None = None
+        self.bounded: bool = False

@@ -1,0 +1,109 @@
+"""Vhosts that come, change and go: what commands about them do to the tables."""
+
+from __future__ import annotations
+
+from typing import Any, Final, final
+
+from mypy_extensions import i64
+
+from warren.metadata.changes import add_exchange, remove_queue
+from warren.metadata.commands import SetVhost
+from warren.metadata.outcome import Outcome
+from warren.metadata.parts import Parts
+from warren.metadata.tables import ExchangeRecord, QueueRecord, VhostRecord
+
+#: Exchanges of every vhost: name, type, whether internal. The default one has no name.
+PREDECLARED_EXCHANGES: Final = (
+    ("", "direct", False),
+    ("amq.direct", "direct", False),
+    ("amq.fanout", "fanout", False),
+    ("amq.headers", "headers", False),
+    ("amq.match", "headers", False),
+    ("amq.rabbitmq.trace", "topic", True),
+    ("amq.topic", "topic", False),
+)
+
+DESCRIPTION: Final = "description"
+TAGS: Final = "tags"
+DEFAULT_QUEUE_TYPE: Final = "default_queue_type"
+PROTECTED: Final = "protected_from_deletion"
+
+
+def declare_vhost(vhosts: dict[str, VhostRecord], name: str, outcome: Outcome) -> None:
+    """Apply `DeclareVhost`: a vhost with the predeclared exchanges, if there is none yet."""
+    if name in vhosts:
+        return
+    tables = VhostRecord(name)
+    for exchange, kind, internal in PREDECLARED_EXCHANGES:
+        add_exchange(tables, ExchangeRecord(name, exchange, kind, True, False, internal, {}))
+    vhosts[name] = tables
+    outcome.changed = True
+    outcome.vhosts_changed = True
+
+
+def set_vhost(vhosts: dict[str, VhostRecord], command: SetVhost, outcome: Outcome) -> None:
+    """Apply `SetVhost`: create a vhost with properties, or change some of them."""
+    if command.create == (command.name in vhosts):
+        return
+    if command.create:
+        declare_vhost(vhosts, command.name, outcome)
+    set_properties(vhosts[command.name], command.properties)
+    outcome.changed = True
+
+
+def set_properties(tables: VhostRecord, properties: dict[str, Any]) -> None:
+    """Change those properties of a vhost that are given."""
+    if DESCRIPTION in properties:
+        tables.description = properties[DESCRIPTION]
+    if TAGS in properties:
+        tables.tags = properties[TAGS]
+    if DEFAULT_QUEUE_TYPE in properties:
+        tables.default_queue_type = properties[DEFAULT_QUEUE_TYPE]
+    if PROTECTED in properties:
+        tables.protected = properties[PROTECTED]
+
+
+def properties_of(tables: VhostRecord) -> dict[str, Any]:
+    """Those properties of a vhost that are not what each begins with."""
+    properties: dict[str, Any] = {}
+    if tables.description:
+        properties[DESCRIPTION] = tables.description
+    if tables.tags:
+        properties[TAGS] = tables.tags
+    if tables.default_queue_type:
+        properties[DEFAULT_QUEUE_TYPE] = tables.default_queue_type
+    if tables.protected:
+        properties[PROTECTED] = True
+    return properties
+
+
+@final
+class VhostRemoval(Parts):
+    """Takes the queues out of a vhost, then the vhost out of the tables."""
+
+    def __init__(
+        self, vhosts: dict[str, VhostRecord], tables: VhostRecord, outcome: Outcome
+    ) -> None:
+        """Begin: from here on no client comes in."""
+        super().__init__()
+        self._vhosts: dict[str, VhostRecord] = vhosts
+        self._tables: VhostRecord = tables
+        self._queues: list[QueueRecord] = list(tables.queues.values())
+        self._queues.reverse()
+        tables.going = True
+        outcome.changed = True
+        outcome.deleted_vhost = tables.name
+
+    def go_on(self, outcome: Outcome, count: i64) -> None:
+        """Delete so many queues, and with the last one everything else."""
+        tables = self._tables
+        queues = self._queues
+        while queues and count > 0:
+            remove_queue(tables, queues.pop(), outcome)
+            count -= 1
+        if not queues:
+            del self._vhosts[tables.name]
+            # Clients that are on their way out may ask for routes yet.
+            tables.router.clear()
+            outcome.vhosts_changed = True
+            self.over = True

@@ -1,0 +1,86 @@
+"""Connections of users and vhosts that are gone: they are closed, and their clients told why."""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from warren.metadata.machine import MetadataMachine
+from warren.node.loop import Loop
+from warren.ports import Work
+from warren.protocols.client import ClientConnection
+
+CLOSED_AT_ONCE: Final = 64
+"""Connections closed in one turn: each costs some ten microseconds for each of its consumers."""
+
+
+@final
+class Evictions:
+    """Of one node."""
+
+    def __init__(self, loop: Loop, metadata: MetadataMachine) -> None:
+        self._loop: Loop = loop
+        self._metadata: MetadataMachine = metadata
+
+    def user_deleted(self, user: str) -> None:
+        """Close the connections of a user that is no more."""
+        self._close(
+            [each for each in self._loop.connections.values() if each.user == user],
+            user_gone(user),
+        )
+
+    def vhost_deleted(self, vhost: str) -> None:
+        """Close the connections to a vhost that is no more."""
+        self._close(
+            [each for each in self._loop.connections.values() if each.vhost == vhost],
+            vhost_gone(vhost),
+        )
+
+    def take_over(self) -> None:
+        """Metadata came as a whole from another node: close what it has no user or vhost for."""
+        metadata = self._metadata
+        gone: dict[str, list[ClientConnection]] = {}
+        for each in self._loop.connections.values():
+            if each.vhost and each.vhost not in metadata.vhosts:
+                gone.setdefault(vhost_gone(each.vhost), []).append(each)
+            elif each.user and each.user not in metadata.users:
+                gone.setdefault(user_gone(each.user), []).append(each)
+        for text, connections in gone.items():
+            self._close(connections, text)
+
+    def vhosts_in_use(self) -> set[str]:
+        """Vhosts of which a connection is left."""
+        return {each.vhost for each in self._loop.connections.values()}
+
+    def _close(self, connections: list[ClientConnection], text: str) -> None:
+        if connections:
+            self._loop.do_in_parts(Eviction(connections, text))
+
+
+@final
+class Eviction(Work):
+    """Closes some connections."""
+
+    def __init__(self, connections: list[ClientConnection], text: str) -> None:
+        self._connections: list[ClientConnection] = connections
+        self._text: str = text
+
+    def go_on(self) -> bool:
+        """Close some more; whether these were the last."""
+        connections = self._connections
+        left: i64 = CLOSED_AT_ONCE
+        while connections and left > 0:
+            connections.pop().shut_down(self._text)
+            left -= 1
+        return not connections
+
+
+def user_gone(user: str) -> str:
+    """What clients of a user that was deleted are told; RabbitMQ's words."""
+    return f"user '{user}' is deleted"
+
+
+def vhost_gone(vhost: str) -> str:
+    """What clients of a vhost that was deleted are told; RabbitMQ's words."""
+    return f"vhost '{vhost}' is deleted"
