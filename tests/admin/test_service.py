@@ -44,6 +44,8 @@ QUEUE = {"vhost": "/", "queue": "orders"}
 POLICY = {"vhost": "/", "name": "five"}
 FIVE = '{"target-group-size": 5}'
 
+RIGHTS = {"vhost": "v", "user": "new"}
+
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "status": {},
     "list_queues": {},
@@ -61,6 +63,31 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "set_operator_policy": {**POLICY, "pattern": "^orders", "definition": FIVE},
     "list_operator_policies": {"vhost": "/"},
     "clear_operator_policy": POLICY,
+    "add_user": {"name": "new", "password": "secret"},
+    "change_password": {"name": "new", "password": "other"},
+    "authenticate_user": {"name": "new", "password": "other"},
+    "clear_password": {"name": "new"},
+    "set_user_tags": {"name": "new", "tags": ["monitoring"]},
+    "list_users": {},
+    "add_vhost": {"name": "v", "tags": ["t"]},
+    "update_vhost_metadata": {"name": "v", "description": "for tests"},
+    "list_vhosts": {},
+    "set_permissions": {**RIGHTS, "configure": "^c", "write": "^w", "read": "^r"},
+    "list_permissions": {"vhost": "v"},
+    "list_user_permissions": {"user": "new"},
+    "set_topic_permissions": {**RIGHTS, "exchange": "amq.topic", "write": "^w", "read": "^r"},
+    "list_topic_permissions": {"vhost": "v"},
+    "list_user_topic_permissions": {"user": "new"},
+    "clear_topic_permissions": RIGHTS,
+    "clear_permissions": RIGHTS,
+    "set_user_limits": {"user": "new", "definition": '{"max-connections": 5}'},
+    "list_user_limits": {"user": "new"},
+    "clear_user_limits": {"user": "new", "limit": "all"},
+    "set_vhost_limits": {"vhost": "v", "definition": '{"max-queues": 5}'},
+    "list_vhost_limits": {},
+    "clear_vhost_limits": {"vhost": "v"},
+    "delete_user": {"name": "new"},
+    "delete_vhost": {"name": "v"},
     "forget_node": {"node": "c"},
     "leave": {},
 }
@@ -191,6 +218,22 @@ def test_an_administrator_may_do_everything_without_a_socket(
     for name in ("list_policies", "list_operator_policies"):
         (row,) = given[name]
         assert (row.name, row.definition, row.apply_to) == ("five", {"target-group-size": 5}, "all")
+    (new,) = [row for row in given["list_users"] if row.user != "guest"]
+    assert (new.user, new.tags) == ("new", ["monitoring"])
+    (made,) = [row for row in given["list_vhosts"] if row.name != "/"]
+    assert (made.description, made.tags, made.default_queue_type) == ("for tests", ["t"], "")
+    patterns = {"configure": "^c", "write": "^w", "read": "^r"}
+    topics = {"exchange": "amq.topic", "write": "^w", "read": "^r"}
+    for name, row in (
+        ("list_permissions", {"user": "new", **patterns}),
+        ("list_user_permissions", {"vhost": "v", **patterns}),
+        ("list_topic_permissions", {"user": "new", **topics}),
+        ("list_user_topic_permissions", {"vhost": "v", **topics}),
+        ("list_user_limits", {"user": "new", "limits": {"max-connections": 5}}),
+        ("list_vhost_limits", {"vhost": "v", "limits": {"max-queues": 5}}),
+    ):
+        assert [found.cells() for found in given[name]] == [row]
+    assert list(service.machine.users) == ["guest"] and list(service.machine.vhosts) == ["/"]
     assert list(service.machine.nodes) == ["a"]
     assert pair.a.record("orders").members[0].node == "a"
 

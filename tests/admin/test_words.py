@@ -100,10 +100,16 @@ def test_examples_are_right() -> None:
     """Every example of the help can be parsed as it stands."""
     import shlex
 
-    from warren.admin.cli import client, cluster, policies, queues, status
+    from warren.admin.cli import access, client, cluster, policies, queues, status
 
     texts = [cli.EXAMPLES, cli.SERVER_EXAMPLES]
     texts += [module.EXAMPLES for module in (cluster, policies, queues, status)]
+    texts += [
+        access.USER_EXAMPLES,
+        access.VHOST_EXAMPLES,
+        access.PERMISSION_EXAMPLES,
+        access.LIMIT_EXAMPLES,
+    ]
     texts += [
         "  warren declare log --type classic",
         "  warren publish --exchange amq.topic orders.new - < order.json",

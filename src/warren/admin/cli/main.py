@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from warren import __version__
-from warren.admin.cli import client, cluster, dev, policies, queues, status
+from warren.admin.cli import access, client, cluster, dev, policies, queues, status
 from warren.admin.cli.words import Parser, Shared, checked, examples, wrapped
 from warren.config import config
 from warren.errors import ConfigError
@@ -90,6 +90,23 @@ def parser() -> Parser:
         policies.EXAMPLES,
         policies.add_actions,
     )
+    for name, text, ending, add_actions in (
+        ("users", "users", access.USER_EXAMPLES, access.add_user_actions),
+        ("vhosts", "vhosts", access.VHOST_EXAMPLES, access.add_vhost_actions),
+        (
+            "permissions",
+            "what users may do in vhosts",
+            access.PERMISSION_EXAMPLES,
+            access.add_permission_actions,
+        ),
+        (
+            "limits",
+            "how much users and vhosts may have",
+            access.LIMIT_EXAMPLES,
+            access.add_limit_actions,
+        ),
+    ):
+        _asking(commands, name, f"show {text}, or change that", ending, add_actions)
     client.add_commands(commands)
     dev.add_command(commands)
     return command
@@ -255,6 +272,10 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "queues": queues.run,
     "cluster": cluster.run,
     "policies": policies.run,
+    "users": access.run,
+    "vhosts": access.run,
+    "permissions": access.run,
+    "limits": access.run,
     "declare": client.run,
     "publish": client.run,
     "get": client.run,

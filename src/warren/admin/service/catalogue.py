@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from warren.admin.service import cluster, leaders, members, policies, queues, status
+from warren.admin.service import (
+    cluster,
+    leaders,
+    limits,
+    members,
+    permissions,
+    policies,
+    queues,
+    status,
+    users,
+    vhosts,
+)
 from warren.admin.service.operation import Operation
 
 OPERATIONS: dict[str, Operation[Any, Any]] = {
@@ -28,5 +39,30 @@ OPERATIONS: dict[str, Operation[Any, Any]] = {
         policies.set_operator_policy,
         policies.clear_operator_policy,
         policies.list_operator_policies,
+        users.add_user,
+        users.delete_user,
+        users.change_password,
+        users.clear_password,
+        users.set_user_tags,
+        users.list_users,
+        users.authenticate_user,
+        vhosts.add_vhost,
+        vhosts.update_vhost_metadata,
+        vhosts.delete_vhost,
+        vhosts.list_vhosts,
+        permissions.set_permissions,
+        permissions.clear_permissions,
+        permissions.list_permissions,
+        permissions.list_user_permissions,
+        permissions.set_topic_permissions,
+        permissions.clear_topic_permissions,
+        permissions.list_topic_permissions,
+        permissions.list_user_topic_permissions,
+        limits.set_user_limits,
+        limits.clear_user_limits,
+        limits.list_user_limits,
+        limits.set_vhost_limits,
+        limits.clear_vhost_limits,
+        limits.list_vhost_limits,
     )
 }

@@ -158,6 +158,84 @@ class NodeRow(Row):
     zone: Annotated[str, Meta(description="its label `zone`, by the metadata; empty for none")]
 
 
+UserName = Annotated[str, Meta(description="the user's name")]
+Configure = Annotated[str, Meta(description="names that the user may declare and delete")]
+Write = Annotated[str, Meta(description="names that the user may publish to, and bind")]
+Read = Annotated[str, Meta(description="names that the user may consume from, and bind to")]
+WriteTopic = Annotated[str, Meta(description="routing keys that the user may publish with")]
+ReadTopic = Annotated[str, Meta(description="routing keys that the user may bind with")]
+Limits = Annotated[dict[str, int], Meta(description="limits by name; a negative one is none")]
+
+
+class UserRow(Row):
+    """One user, as `list_users` lists it."""
+
+    user: UserName
+    tags: Annotated[list[str], Meta(description="what the user may administer")]
+
+
+class VhostRow(Row):
+    """One vhost, as `list_vhosts` lists it."""
+
+    name: Annotated[str, Meta(description="the vhost's name")]
+    description: Annotated[str, Meta(description="what operators say of it")]
+    tags: Annotated[list[str], Meta(description="the same in single words")]
+    default_queue_type: Annotated[
+        str, Meta(description="the type of queues declared without one; empty for the node's")
+    ]
+    protected_from_deletion: Annotated[bool, Meta(description="whether it cannot be deleted")]
+
+
+class PermissionRow(Row):
+    """One user of a vhost, as `list_permissions` lists it."""
+
+    user: UserName
+    configure: Configure
+    write: Write
+    read: Read
+
+
+class UserPermissionRow(Row):
+    """One vhost of a user, as `list_user_permissions` lists it."""
+
+    vhost: Annotated[str, Meta(description="the vhost")]
+    configure: Configure
+    write: Write
+    read: Read
+
+
+class TopicPermissionRow(Row):
+    """Routing keys of one user and one topic exchange, as `list_topic_permissions` lists them."""
+
+    user: UserName
+    exchange: Annotated[str, Meta(description="the exchange's name")]
+    write: WriteTopic
+    read: ReadTopic
+
+
+class UserTopicPermissionRow(Row):
+    """The same of one user, as `list_user_topic_permissions` lists it."""
+
+    vhost: Annotated[str, Meta(description="the vhost that the exchange is in")]
+    exchange: Annotated[str, Meta(description="the exchange's name")]
+    write: WriteTopic
+    read: ReadTopic
+
+
+class UserLimitsRow(Row):
+    """What one user may have at most, as `list_user_limits` lists it."""
+
+    user: UserName
+    limits: Limits
+
+
+class VhostLimitsRow(Row):
+    """What one vhost may have at most, as `list_vhost_limits` lists it."""
+
+    vhost: Annotated[str, Meta(description="the vhost's name")]
+    limits: Limits
+
+
 class MemberState(msgspec.Struct, kw_only=True):
     """What one queue has on one node after its member there was to change.
 

@@ -1,0 +1,141 @@
+"""Users: who may log in, by which password, and what they may administer.
+
+What changes them is done when the change is in force on this node.
+"""
+
+from __future__ import annotations
+
+from warren.admin.service.caller import Caller
+from warren.admin.service.operation import operation
+from warren.admin.service.rows import UserRow
+from warren.admin.service.service import AdminService
+from warren.admin.service.slices import Slices
+from warren.errors import ACCESS_REFUSED, Refusal
+from warren.metadata.access_checks import (
+    check_add_user,
+    check_delete_user,
+    check_password,
+    check_user_tags,
+    decoded_hash,
+)
+from warren.metadata.passwords import SALT_BYTES, SHA256, hash_password
+
+
+@operation()
+async def add_user(
+    service: AdminService,
+    caller: Caller,
+    *,
+    name: str,
+    password: str = "",
+    password_hash: str = "",
+    hashing_algorithm: str = SHA256,
+) -> None:
+    """Create a user, who has no tags and no permissions yet.
+
+    Args:
+        password: With an empty one the user cannot log in by a password.
+        password_hash: In place of a password its salted hash, in Base64.
+        hashing_algorithm: How that was made, one of `passwords.SCHEMES`.
+
+    Raises:
+        Refusal: There is one of that name, something is wrong, or there is no majority.
+    """
+    hashed, scheme = _hashed(service, password, password_hash, hashing_algorithm)
+    await service.catch_up()
+    await service.change(check_add_user(service.machine, name, hashed, scheme))
+
+
+@operation()
+async def delete_user(service: AdminService, caller: Caller, *, name: str) -> None:
+    """Delete a user with its permissions, and close its connections.
+
+    Raises:
+        Refusal: There is none of that name, or no majority.
+    """
+    await service.catch_up()
+    await service.change(check_delete_user(service.machine, name))
+
+
+@operation()
+async def change_password(
+    service: AdminService,
+    caller: Caller,
+    *,
+    name: str,
+    password: str = "",
+    password_hash: str = "",
+    hashing_algorithm: str = SHA256,
+) -> None:
+    """Give a user another password; connections stay. The arguments are those of `add_user`.
+
+    Raises:
+        Refusal: There is no such user, something is wrong, or there is no majority.
+    """
+    hashed, scheme = _hashed(service, password, password_hash, hashing_algorithm)
+    await service.catch_up()
+    await service.change(check_password(service.machine, name, hashed, scheme))
+
+
+@operation()
+async def clear_password(service: AdminService, caller: Caller, *, name: str) -> None:
+    """Let a user log in by no password any more.
+
+    Raises:
+        Refusal: There is no such user, or no majority.
+    """
+    await service.catch_up()
+    await service.change(check_password(service.machine, name, b"", SHA256))
+
+
+@operation()
+async def set_user_tags(
+    service: AdminService, caller: Caller, *, name: str, tags: list[str]
+) -> None:
+    """Give a user these tags, and no others.
+
+    Raises:
+        Refusal: There is no such user, these are no tags, or there is no majority.
+    """
+    await service.catch_up()
+    await service.change(check_user_tags(service.machine, name, tags))
+
+
+@operation()
+async def list_users(service: AdminService, caller: Caller) -> list[UserRow]:
+    """List all users, by name."""
+    slices = Slices()
+    rows: list[UserRow] = []
+    for name in sorted(service.machine.users):
+        user = service.machine.users.get(name)
+        if user is not None:
+            rows.append(UserRow(user=name, tags=list(user.tags)))
+        await slices.breathe()
+    return rows
+
+
+@operation()
+async def authenticate_user(
+    service: AdminService, caller: Caller, *, name: str, password: str
+) -> None:
+    """See whether a user would be let in by a password.
+
+    Raises:
+        Refusal: `ACCESS_REFUSED`, it would not.
+    """
+    secret = password.encode("utf-8", "surrogateescape")
+    if service.node.store.authority.authenticate(name, secret, True) is None:
+        raise Refusal(
+            ACCESS_REFUSED,
+            f"failed to authenticate user \"{name}\"\nuser '{name}' - invalid credentials",
+        )
+
+
+def _hashed(
+    service: AdminService, password: str, password_hash: str, scheme: str
+) -> tuple[bytes, str]:
+    """The hash of a password, or the one that was given, and how it was made."""
+    if password_hash:
+        return decoded_hash(password_hash), scheme
+    secret = password.encode("utf-8", "surrogateescape")
+    return hash_password(secret, service.node.random.bytes(SALT_BYTES)), SHA256
