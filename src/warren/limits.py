@@ -90,6 +90,13 @@ GROUPS_ASKED_MAX: Final = 1_024
 #: belonged to a connection: about as many are applied in one turn.
 CHANGES_AT_ONCE_MAX: Final = 256
 
+#: Users and vhosts whose counts one message between nodes has: some 30 KB.
+USED_AT_ONCE_MAX: Final = 1_024
+
+#: Users, and vhosts, whose counts are kept of one other node: some 40 MB. That node says them of
+#: those that have limits and clients there.
+USED_NAMES_MAX: Final = 131_072
+
 # --- values -------------------------------------------------------------------------------------
 
 #: Bytes of a short string: its length is one octet.

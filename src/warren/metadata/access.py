@@ -72,11 +72,13 @@ def apply_access(
         if user is not None:
             _change_user(user, command)
             outcome.changed = True
+            outcome.limits_changed = isinstance(command, SetUserLimits)
     elif isinstance(command, SetVhostLimits):
         tables = vhosts.get(command.vhost)
         if tables is not None:
             tables.limits = command.limits
             outcome.changed = True
+            outcome.limits_changed = True
     else:
         return _apply_permissions(users, vhosts, command, outcome)
     return True

@@ -25,6 +25,7 @@ class Outcome(Result):
         policies_changed: What policies say of queues may be something else than before.
         vhosts_changed: A vhost came, or all that it had is gone.
         deleted_vhost: The vhost whose deletion has begun; None if none has.
+        limits_changed: A user or a vhost has other limits than before.
         deleted_user: The user that is no more; None if none went.
     """
 
@@ -39,5 +40,6 @@ class Outcome(Result):
         self.members_changed: list[QueueRecord] = []
         self.policies_changed: bool = False
         self.vhosts_changed: bool = False
+        self.limits_changed: bool = False
         self.deleted_vhost: str | None = None
         self.deleted_user: str | None = None

@@ -9,7 +9,7 @@ from warren.errors import ACCESS_REFUSED, NOT_ALLOWED, Refusal
 from warren.metadata.commands import Command, DeclareVhost, SetPermissions, SetUser
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.passwords import SHA256, hash_password, password_matches
-from warren.metadata.tables import TopicPermissionRecord, UserRecord
+from warren.metadata.tables import TopicPermissionRecord, UserRecord, VhostRecord
 
 CONFIGURE: Final = "configure"
 WRITE: Final = "write"
@@ -72,16 +72,24 @@ class Authority:
             return None
         return record
 
+    def vhost(self, name: str) -> VhostRecord:
+        """A vhost that clients may enter, as far as it depends on the vhost.
+
+        Raises:
+            Refusal: `NOT_ALLOWED`.
+        """
+        tables = self._machine.vhosts.get(name)
+        if tables is None or tables.going:
+            raise Refusal(NOT_ALLOWED, f"vhost {name} not found")
+        return tables
+
     def check_vhost(self, user: str, vhost: str) -> None:
         """Refuse a connection to a vhost.
 
         Raises:
             Refusal: `NOT_ALLOWED`.
         """
-        tables = self._machine.vhosts.get(vhost)
-        if tables is None or tables.going:
-            raise Refusal(NOT_ALLOWED, f"vhost {vhost} not found")
-        if user not in tables.permissions:
+        if user not in self.vhost(vhost).permissions:
             raise Refusal(NOT_ALLOWED, f"access to vhost '{vhost}' refused for user '{user}'")
 
     def check_resource(self, user: str, vhost: str, permission: str, what: str, name: str) -> None:

@@ -52,6 +52,7 @@ from warren.node.removals import QueueRemovals
 from warren.node.repairs import Repairs
 from warren.node.replay import NodeReplayer
 from warren.node.store import METADATA_GROUP, MetadataStore
+from warren.node.usage import Usage
 from warren.node.vhosts import NodeVhosts
 from warren.ports import Clock, Disk, Executor, Peers, Random, Work
 from warren.protocols.broker import (
@@ -199,6 +200,7 @@ class Node(Loop):
             self.repairs,
             self.remotes,
         )
+        self.usage: Usage = Usage(self.metadata, self.cluster)
         self.vhosts: NodeVhosts = NodeVhosts(
             self.metadata,
             self.store,
@@ -208,6 +210,7 @@ class Node(Loop):
             self.observers,
             self.queue_members,
             self.repairs,
+            self.usage,
             random,
             settings.node_name,
             settings.max_message_bytes,
@@ -224,6 +227,7 @@ class Node(Loop):
                 self.membership,
                 self.queue_members,
                 self.reconciler,
+                self.usage,
             )
         )
         self.queue_members.wire(self.copies, self.repairs)
@@ -243,6 +247,7 @@ class Node(Loop):
                 self.reconciler,
                 self.announcer,
                 Evictions(self, self.metadata),
+                self.usage,
             )
         )
         self.connections = {}
@@ -358,6 +363,8 @@ class Node(Loop):
             for output in outputs:
                 output.end_turn()
         self.remotes.work()
+        if self.usage.untold:
+            self.usage.tell()
         self.cluster.peers.flush()
         # What is left came up behind its place in this turn.
         self.needs_turn = (
@@ -571,10 +578,14 @@ class Node(Loop):
         if 0 <= most < len(self.connections):
             text = f"connection refused: node connection limit ({most}) is reached"
             raise Refusal(NOT_ALLOWED, text)
-        self.store.authority.check_vhost(login.user, vhost)
+        authority = self.store.authority
+        authority.vhost(vhost)
+        self.usage.check_connection(login.user, vhost)
+        authority.check_vhost(login.user, vhost)
         user = self.metadata.users.get(login.user)
         impersonates = user is not None and IMPERSONATOR in user.tags
         identity = self._identities.take(self.cluster.session)
+        self.usage.connected(login.user, vhost, 1)
         return VhostHandle(
             self.vhosts,
             vhost,

@@ -19,6 +19,7 @@ from warren.node.loop import Loop
 from warren.node.policies import QueuePolicies
 from warren.node.queues import LocalQueues
 from warren.node.store import MetadataStore
+from warren.node.usage import Usage
 from warren.ports import Random
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class Reactions:
         reconciler: Reconciler,
         announcer: Announcer,
         evictions: Evictions,
+        usage: Usage,
     ) -> None:
         self._loop: Loop = loop
         self._random: Random = random
@@ -61,6 +63,7 @@ class Reactions:
         self._reconciler: Reconciler = reconciler
         self._announcer: Announcer = announcer
         self._evictions: Evictions = evictions
+        self._usage: Usage = usage
 
     def note_pending(self, command: commands.Command) -> None:
         """Heed what an entry says of a node, though it is not known to be committed.
@@ -86,6 +89,8 @@ class Reactions:
             self._evictions.vhost_deleted(outcome.deleted_vhost)
         if outcome.deleted_user is not None:
             self._evictions.user_deleted(outcome.deleted_user)
+        if outcome.limits_changed:
+            self._usage.limits_changed()
         if outcome.nodes_changed:
             self._cluster.watch_nodes()
             self._membership.nodes_changed()
@@ -115,6 +120,7 @@ class Reactions:
         """Metadata came as a whole from another node: act on all that may differ."""
         self._hosting.take_over()
         self._evictions.take_over()
+        self._usage.limits_changed()
         self._cluster.tables_anew()
         self._cluster.watch_nodes()
         own = self._metadata.nodes.get(self._node_name)

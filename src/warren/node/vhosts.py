@@ -16,6 +16,7 @@ from warren.node.queues import LocalQueues
 from warren.node.removals import Going, QueueRemovals
 from warren.node.repairs import Repairs
 from warren.node.store import MetadataStore
+from warren.node.usage import Usage
 from warren.pending import PendingResult
 from warren.ports import Random
 from warren.queues.queue import Queue
@@ -38,6 +39,7 @@ class NodeVhosts(VhostHost):
         observers: Observers,
         queue_members: QueueMembers,
         repairs: Repairs,
+        usage: Usage,
         random: Random,
         node_name: str,
         max_message_bytes: i64,
@@ -50,11 +52,25 @@ class NodeVhosts(VhostHost):
         self._observers: Observers = observers
         self._queue_members: QueueMembers = queue_members
         self._repairs: Repairs = repairs
+        self._usage: Usage = usage
         self._random: Random = random
 
     def random_bytes(self, count: int) -> bytes:
         """Bytes that cannot be guessed."""
         return self._random.bytes(count)
+
+    def channel_opened(self, user: str) -> None:
+        """Count one more channel, unless there are as many as there may be."""
+        self._usage.check_channel(user)
+        self._usage.channel(user, 1)
+
+    def channel_closed(self, user: str) -> None:
+        """Count one channel less."""
+        self._usage.channel(user, -1)
+
+    def left(self, user: str, vhost: str) -> None:
+        """Count one connection less."""
+        self._usage.connected(user, vhost, -1)
 
     def submit(self, command: Command, change: PendingResult) -> None:
         """Have a change logged; `change` is told when it is in force here."""

@@ -25,6 +25,7 @@ LEAVE: Final = 11
 LEFT: Final = 12
 WHO_LEADS: Final = 13
 THEY_LEAD: Final = 14
+USED: Final = 15
 
 FIRST_OF_GROUP: Final = 16
 RAFT: Final = 16
@@ -69,6 +70,7 @@ FROM_HOME: Final = "a queue's node to its proxy"
 DISKS: Final = "node/cluster/disks.py"
 MEMBERSHIP: Final = "node/cluster/membership.py"
 QUEUE_MEMBERS: Final = "node/cluster/queue_members.py"
+USAGE: Final = "node/usage.py"
 FRAMES: Final = "replication/frames.py"
 TRANSFERS: Final = "node/cluster/transfer.py"
 OBSERVING_FRAMES: Final = "replication/observing_frames.py"
@@ -108,6 +110,7 @@ KINDS: Final = [
     Kind(LEFT, "LEFT", ANSWERS, QUEUE_MEMBERS),
     Kind(WHO_LEADS, "WHO_LEADS", ASKS, QUEUE_MEMBERS),
     Kind(THEY_LEAD, "THEY_LEAD", ANSWERS, QUEUE_MEMBERS),
+    Kind(USED, "USED", ALL, USAGE),
     Kind(RAFT, "RAFT", MEMBERS, FRAMES),
     Kind(PROPOSE, "PROPOSE", TO_LEADER, FRAMES),
     Kind(EXPECT, "EXPECT", FROM_LEADER, FRAMES),

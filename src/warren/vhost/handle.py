@@ -508,9 +508,22 @@ class VhostHandle:
         """Whether such a queue may take an exchange along; if so, `waiting` goes on then."""
         return self._host.after_unbinding(self.name, clean_name(exchange), waiting)
 
+    def open_channel(self) -> None:
+        """Count one more channel of the user, which is to be said again when it is closed.
+
+        Raises:
+            Refusal: `NOT_ALLOWED`, the user has as many as it may.
+        """
+        self._host.channel_opened(self._user)
+
+    def close_channel(self) -> None:
+        """Count one channel of the user less."""
+        self._host.channel_closed(self._user)
+
     def closed(self) -> None:
         """Let the exclusive queues go with their connection, which is over (DUR-12)."""
         self._over = True
+        self._host.left(self._user, self.name)
         self._host.delete_owned(self.name, self.identity)
 
     def _permit(self, permission: str, what: str, name: str) -> None:

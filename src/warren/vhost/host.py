@@ -46,6 +46,24 @@ class VhostHost:
     def random_bytes(self, count: int) -> bytes:
         """Bytes that cannot be guessed."""
 
+    # Limits.
+
+    @abstractmethod
+    def channel_opened(self, user: str) -> None:
+        """Count one more channel of a user.
+
+        Raises:
+            Refusal: `NOT_ALLOWED`, there are as many as there may be.
+        """
+
+    @abstractmethod
+    def channel_closed(self, user: str) -> None:
+        """Count one channel of a user less."""
+
+    @abstractmethod
+    def left(self, user: str, vhost: str) -> None:
+        """Count one connection less of a user and of a vhost."""
+
     # Changes of the tables.
 
     @abstractmethod

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from warren.node.remote.proxying import Remotes
     from warren.node.removals import QueueRemovals
     from warren.node.repairs import Repairs
+    from warren.node.usage import Usage
 
 
 EARLY_MS: Final = 5_000
@@ -118,6 +119,7 @@ class Parts:
         membership: Membership,
         queue_members: QueueMembers,
         reconciler: Reconciler,
+        usage: Usage,
     ) -> None:
         self.queues: LocalQueues = queues
         self.copies: Copies = copies
@@ -129,6 +131,7 @@ class Parts:
         self.membership: Membership = membership
         self.queue_members: QueueMembers = queue_members
         self.reconciler: Reconciler = reconciler
+        self.usage: Usage = usage
 
 
 @final
@@ -575,6 +578,7 @@ class Cluster(MemberHost):
         self._parts().membership.linked(peer, hello)
         self._parts().observers.linked(peer)
         self._parts().remotes.linked(peer)
+        self._parts().usage.linked(peer)
         self._offer_again(peer)
 
     def _offer_again(self, leader: str) -> None:
@@ -584,6 +588,7 @@ class Cluster(MemberHost):
     def greeted(self, peer: str, hello: PeerHello) -> None:
         """A node has a link to this one."""
         self._hellos[peer] = hello
+        self._parts().usage.cut_off(peer)
         self._parts().membership.met(peer, hello)
         self.transfers.greeted(peer)
         self._parts().remotes.greeted(peer)
@@ -598,6 +603,7 @@ class Cluster(MemberHost):
         """
         self._early.drop(peer, 0)
         self._hellos.pop(peer, None)
+        self._parts().usage.cut_off(peer)
         self.broken(peer)
 
     def broken(self, peer: str) -> None:
@@ -636,6 +642,8 @@ class Cluster(MemberHost):
                 self.disks.heard(peer, message)
             elif kind == kinds.PONG:
                 pass
+            elif kind == kinds.USED:
+                self._parts().usage.heard(peer, message)
             elif kind >= kinds.TRANSFER and kind != kinds.DURABLE:
                 self._parts().queue_members.received(peer, message)
             else:

@@ -294,6 +294,7 @@ class Channel(PublishOwner, LinkOwner, EndOfTurn):
         if self._ended:
             return
         self._ended = True
+        self.vhost.close_channel()
         self.publishing.let_go()
         self._pending = None
         self._drop_deferred()

@@ -651,6 +651,10 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable):
         self.agreement.check_channels(len(self.channels))
         handle = self.handle
         assert handle is not None
+        try:
+            handle.open_channel()
+        except Refusal as refusal:
+            raise amqp_error(refusal, 0, 0) from None
         self._cut_off.pop(int(number), None)
         self.channels[int(number)] = Channel(self, handle, number)
         self._forget_last()
