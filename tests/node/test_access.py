@@ -378,6 +378,21 @@ def test_vhosts_have_names_of_their_own(world: World) -> None:
     world.change(commands.DeleteVhost("v"))
 
 
+def test_a_reply_does_not_leave_its_vhost(world: World) -> None:
+    world.change(commands.DeclareVhost("v"), commands.SetPermissions("u", "v", ALL, ALL, ALL))
+    asking, near, far = world.client(), world.client(), world.client(vhost="v")
+    name = "amq.rabbitmq.reply-to"
+    asking.call(spec.BasicConsume(0, name, "", False, True, False, False, {}))
+    ((_, address),) = world.node.vhosts.replies
+    published(far, "", address)
+    unknown = far.declare(address, passive=True)
+    assert isinstance(unknown, spec.ChannelClose) and unknown.reply_code == 404
+    assert not asking.messages
+    published(near, "", address)
+    assert [got.method.routing_key for got in asking.messages] == [address]
+    world.change(commands.DeleteVhost("v"))
+
+
 def test_a_deleted_vhost_takes_its_clients_and_queues_along(world: World) -> None:
     def make() -> None:
         world.change(

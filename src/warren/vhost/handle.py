@@ -216,7 +216,7 @@ class VhostHandle:
         route = Route(exchange, routing_key, mandatory, self._router.generation)
         route.bounded = self._host.authority.bounds_topics(self._user, self.name, exchange)
         if exchange == "" and routing_key.startswith(REPLY_PREFIX):
-            route.reply = self._host.replies.get(routing_key)
+            route.reply = self._host.replies.get((self.name, routing_key))
             return route
         route.by_headers = self._router.needs_headers(exchange)
         if not route.by_headers:
@@ -462,11 +462,11 @@ class VhostHandle:
 
     def register_reply(self, address: str, target: ReplyTarget) -> None:
         """Have direct replies to an address go to a channel."""
-        self._host.replies[address] = target
+        self._host.replies[(self.name, address)] = target
 
     def forget_reply(self, address: str) -> None:
         """Drop a reply address, and the routes that remember it."""
-        self._host.replies.pop(address, None)
+        self._host.replies.pop((self.name, address), None)
         self._router.generation += 1
 
     # Waiting.
@@ -609,7 +609,7 @@ class VhostHandle:
     def _declare_passively(self, request: DeclareQueueRequest, pending: PendingResult) -> None:
         name = request.name
         if name.startswith(REPLY_PREFIX):
-            if name != REPLY_PREFIX and name not in self._host.replies:
+            if name != REPLY_PREFIX and (self.name, name) not in self._host.replies:
                 raise Refusal(NOT_FOUND, f"no queue '{name}' in vhost '{self.name}'")
             pending.succeeded(QueueDeclared(name, 0, 1))
             return

@@ -25,7 +25,7 @@ class VhostHost:
         node_name: As in `warren@host`.
         max_message_bytes: Largest body that may be published.
         disk_full: Whether nothing more may go to the disk of this node.
-        replies: What takes direct replies on this node, by address.
+        replies: What takes direct replies on this node, by vhost and address.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class VhostHost:
         self.node_name: str = node_name
         self.max_message_bytes: i64 = max_message_bytes
         self.disk_full: bool = False
-        self.replies: dict[str, ReplyTarget] = {}
+        self.replies: dict[tuple[str, str], ReplyTarget] = {}
 
     @abstractmethod
     def random_bytes(self, count: int) -> bytes:
