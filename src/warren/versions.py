@@ -24,11 +24,14 @@ NODE_LABELS: Final = 3
 ACCESS: Final = 4
 """Passwords, tags and limits of users change one by one; vhosts have properties and limits; topic
 permissions."""
+SPREADING_EXCHANGES: Final = 4
+"""Exchanges of types that spread messages by a hash or at random."""
 
 FEATURES: Final = {
     "policy_delivery_limit": POLICY_DELIVERY_LIMIT,
     "node_labels": NODE_LABELS,
     "access": ACCESS,
+    "spreading_exchanges": SPREADING_EXCHANGES,
 }
 """What each version after the oldest brings, by name."""
 

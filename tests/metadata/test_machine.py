@@ -30,11 +30,13 @@ from warren.wire.amqp091.table import Decimal, SignedInt, Table, Timestamp
 
 VHOSTS = st.sampled_from(["/", "v"])
 NAMES = st.sampled_from(["a", "b", "c"])
-KEYS = st.sampled_from(["", "k", "#", "*.k"])
+KEYS = st.sampled_from(["", "k", "#", "*.k", "2"])
 TABLES: st.SearchStrategy[Table] = st.sampled_from(
     [{}, {"x": 1}, {"x": SignedInt(1), "y": ["z", None]}, {"t": Timestamp(5)}, {"d": Decimal(1, 2)}]
 )
-KINDS = st.sampled_from(["direct", "fanout", "topic", "headers"])
+KINDS = st.sampled_from(
+    ["direct", "fanout", "topic", "headers", "x-consistent-hash", "x-modulus-hash"]
+)
 BOOLS = st.booleans()
 NODES = st.sampled_from(["", "n1", "n2", "n3"])
 UIDS = st.sampled_from([b"1", b"2", b"3"])

@@ -14,7 +14,8 @@ from warren.metadata.machine import MetadataMachine
 from warren.metadata.version_checks import check_version
 from warren.protocols.broker import Settings
 from warren.protocols.peer import refusal as codes
-from warren.versions import NEWEST, OLDEST
+from warren.versions import NEWEST, OLDEST, SPREADING_EXCHANGES
+from warren.wire.amqp091 import spec
 
 QUEUE = "orders"
 
@@ -116,6 +117,32 @@ def test_a_change_that_some_node_would_not_understand_is_refused_by_name() -> No
     machine = older.a.node.metadata
     with pytest.raises(Refusal, match=r"let cluster\.version_max be 2, on b$"):
         check_version(machine, limit_of({"delivery-limit": 3}))
+
+
+def exchange_of(kind: str) -> commands.DeclareExchange:
+    return commands.DeclareExchange("/", "x", kind, True, False, False, {})
+
+
+@pytest.mark.parametrize("kind", ["x-consistent-hash", "x-modulus-hash", "x-random"])
+def test_types_of_exchanges_wait_until_all_nodes_know_them(kind: str) -> None:
+    machine = MetadataMachine()
+    for index, version in enumerate((SPREADING_EXCHANGES - 1, SPREADING_EXCHANGES), 1):
+        machine.apply(index, commands.BeginCluster(b"c" * 16, version))
+        machine.version = version
+        check_version(machine, exchange_of("topic"))
+        if version < SPREADING_EXCHANGES:
+            with pytest.raises(Refusal, match=f"needs cluster version {SPREADING_EXCHANGES}"):
+                check_version(machine, exchange_of(kind))
+        else:
+            check_version(machine, exchange_of(kind))
+
+
+def test_a_client_is_told_that_a_type_is_too_new() -> None:
+    pair, _ = three(SPREADING_EXCHANGES - 1)
+    declare = spec.ExchangeDeclare(0, "x", "x-random", False, True, False, False, False, {})
+    answer = pair.a.client().call(declare)
+    assert isinstance(answer, spec.ChannelClose) and answer.reply_code == 406
+    assert f"needs cluster version {SPREADING_EXCHANGES}" in answer.reply_text
 
 
 def labels(station: Station) -> list[tuple[str, str]]:

@@ -124,14 +124,14 @@ def test_key_matters_behind_a_fanout() -> None:
 
 def test_headers_matter_behind_a_fanout_and_an_alternate() -> None:
     router = make_router({"d": "f"})
-    assert not router.needs_headers("d")
+    assert not router.by_message("d")
     bind(router, "f", "h")
     bind(router, "h", "q1", "", {"a": 1})
-    assert router.needs_headers("h")
-    assert router.needs_headers("f")
-    assert router.needs_headers("d")
-    assert not router.needs_headers("t")
-    assert not router.needs_headers("")
+    assert router.by_message("h")
+    assert router.by_message("f")
+    assert router.by_message("d")
+    assert not router.by_message("t")
+    assert not router.by_message("")
     assert router.route("d", "k", {"a": 1}) == ["q1"]
     assert router.route("d", "k", {"a": 2}) == []
 
@@ -224,6 +224,6 @@ def test_lookups_of_unknown_exchanges_are_not_kept() -> None:
     router = make_router()
     for number in range(100):
         assert router.route(f"none.{number}", "k") == []
-        assert not router.needs_headers(f"none.{number}")
+        assert not router.by_message(f"none.{number}")
     assert not router._newer
     assert not any(name.startswith("none") for name in router._reaches)

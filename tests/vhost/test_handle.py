@@ -229,17 +229,17 @@ def test_routes_by_headers(way: Way) -> None:
     way.exchange("h", "headers")
     way.ask(way.handle.bind, BindRequest("h", "q", False, "", {"x-match": "all", "a": 1}))
     route = way.handle.resolve("h", "", False)
-    assert route.by_headers and not route.queues
+    assert route.by_message and not route.queues
     facts = MessageFacts()
     for value, names in ((1, ["q"]), (2, [])):
-        found = way.handle.route_by_headers(route, facts, {"a": value})
+        found = way.handle.route_message(route, facts, {"a": value})
         assert [queue.name for queue in found.queues] == names
     facts.copies = True
     plain = way.handle.resolve("", "q", False)
-    found = way.handle.route_by_headers(plain, facts, {"CC": ["r"]})
+    found = way.handle.route_message(plain, facts, {"CC": ["r"]})
     assert [queue.name for queue in found.queues] == ["q", "r"]
     with pytest.raises(Refusal):
-        way.handle.route_by_headers(plain, facts, {"CC": "r"})
+        way.handle.route_message(plain, facts, {"CC": "r"})
 
 
 def test_a_request_without_a_majority_is_given_up() -> None:

@@ -14,7 +14,7 @@ from typing import Final
 
 from warren.errors import PRECONDITION_FAILED, Refusal
 from warren.queue_types import DEFAULT, TARGET_SIZE, TYPES, find
-from warren.routing.terms import is_integer_type, quoted, term, text_term, type_name
+from warren.routing.terms import atom_term, is_integer_type, quoted, term, text_term, type_name
 from warren.wire.amqp091.table import Decimal, Table, Value
 
 QUEUE_TYPE: Final = "x-queue-type"
@@ -168,7 +168,7 @@ def check_same_flag(current: bool, given: bool, name: str, entity: str) -> None:
 def check_same_type(current: str, given: str, entity: str) -> None:
     """Refuse a declaration of another exchange type. Errors as for `check_equivalent`."""
     if current != given:
-        _inequivalent("type", entity, f"'{given}'", f"'{current}'")
+        _inequivalent("type", entity, f"'{atom_term(given)}'", f"'{atom_term(current)}'")
 
 
 def same_value(first: Value, second: Value) -> bool:

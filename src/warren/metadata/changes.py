@@ -34,7 +34,11 @@ def add_exchange(tables: VhostRecord, exchange: ExchangeRecord) -> None:
     tables.exchanges[exchange.name] = exchange
     if exchange.name:
         tables.router.add_exchange(
-            exchange.name, exchange.kind, exchange.internal, exchange.alternate()
+            exchange.name,
+            exchange.kind,
+            exchange.internal,
+            exchange.alternate(),
+            exchange.arguments,
         )
 
 

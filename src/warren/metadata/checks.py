@@ -41,21 +41,16 @@ from warren.metadata.commands import (
     DeleteQueue,
     Unbind,
 )
+from warren.metadata.exchange_checks import check_binding, check_exchange_arguments
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.names import RESERVED_PREFIX, check_reserved
 from warren.metadata.tables import NO_OWNER, ExchangeRecord, QueueRecord
 from warren.queue_types import find, type_of
 from warren.routing.exchange_types import EXCHANGE_TYPES
-from warren.routing.terms import binary_term, term, type_name
-from warren.routing.topic import split_words
+from warren.routing.terms import type_name
 from warren.wire.amqp091.table import Table
 
 ALTERNATE_EXCHANGE: Final = "alternate-exchange"
-HEADER_MATCHES: Final = ("all", "any", "all-with-x", "any-with-x")
-
-ANY_WORDS_MAX: Final = 2
-"""`#` in one topic pattern, RabbitMQ's bound. Matching here does not need it; patterns that
-RabbitMQ refuses are refused so that an application does not find out later."""
 
 
 def queue_title(vhost: str, name: str) -> str:
@@ -328,6 +323,7 @@ def declare_exchange(
             PRECONDITION_FAILED,
             f"invalid type '{type_name(alternate)}' for arg '{ALTERNATE_EXCHANGE}' in {title}",
         )
+    check_exchange_arguments(kind, arguments, title)
     return DeclareExchange(vhost, name, kind, durable, auto_delete, internal, arguments)
 
 
@@ -377,13 +373,13 @@ def bind(
         target = machine.exchange(vhost, destination)
         if target is None:
             raise _no_exchange(vhost, destination)
-        _check_binding(exchange.kind, routing_key, arguments)
+        check_binding(exchange.kind, routing_key, arguments)
         durable = exchange.durable and target.durable
     else:
         queue = machine.queue(vhost, destination)
         if queue is None:
             raise _no_queue(vhost, destination)
-        _check_binding(exchange.kind, routing_key, arguments)
+        check_binding(exchange.kind, routing_key, arguments)
         _check_owner(queue, connection)
         durable = exchange.durable and queue.durable
     if binding_key(destination, to_exchange, routing_key, arguments) in exchange.bound:
@@ -427,29 +423,3 @@ def _check_ends(source: str, destination: str, to_exchange: bool) -> None:
     if to_exchange:
         _check_not_default(destination)
     _check_not_default(source)
-
-
-def _check_binding(kind: str, routing_key: str, arguments: Table) -> None:
-    """Refuse a binding that its exchange's type cannot take."""
-    if kind == "headers" and "x-match" in arguments:
-        match = arguments["x-match"]
-        if not isinstance(match, str):
-            raise Refusal(
-                PRECONDITION_FAILED,
-                f"Invalid x-match field type {type_name(match)} (value {term(match)}); "
-                "expected longstr",
-            )
-        if match not in HEADER_MATCHES:
-            raise Refusal(
-                PRECONDITION_FAILED,
-                f"Invalid x-match field value {binary_term(match)}; "
-                "expected all, any, all-with-x, or any-with-x",
-            )
-    elif kind == "topic":
-        count = split_words(routing_key).count("#")
-        if count > ANY_WORDS_MAX:
-            raise Refusal(
-                PRECONDITION_FAILED,
-                f"Topic binding key '{routing_key}' uses {count} '#' wildcards, "
-                f"at most {ANY_WORDS_MAX} are allowed",
-            )

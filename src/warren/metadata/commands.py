@@ -16,7 +16,14 @@ from mypy_extensions import i64
 
 from warren.errors import CorruptRecord, ProtocolError, StorageError
 from warren.metadata.tables import MemberRecord
-from warren.versions import ACCESS, NODE_LABELS, OLDEST, POLICY_DELIVERY_LIMIT
+from warren.routing.exchange_types import EXCHANGE_TYPES, OLDEST_TYPES
+from warren.versions import (
+    ACCESS,
+    NODE_LABELS,
+    OLDEST,
+    POLICY_DELIVERY_LIMIT,
+    SPREADING_EXCHANGES,
+)
 from warren.wire.amqp091.table import Table, decode_table, encode_table
 
 VERSION: Final = 2
@@ -232,6 +239,10 @@ class DeclareExchange(Command):
         self.auto_delete: bool = auto_delete
         self.internal: bool = internal
         self.arguments: Table = arguments
+
+    def cluster_version(self) -> int:
+        """The first one whose nodes know the type."""
+        return OLDEST if self.kind in OLDEST_TYPES else SPREADING_EXCHANGES
 
 
 @final
@@ -581,7 +592,7 @@ def read_members(rows: list[Any]) -> list[MemberRecord]:
 
 TABLE: Final[Any] = Annotated[bytes, "the entries of a table"]
 MEMBERS: Final[Any] = list[tuple[str, I64, bool]]
-EXCHANGE: Final[Any] = Literal["direct", "fanout", "topic", "headers"]
+EXCHANGE: Final[Any] = Literal[EXCHANGE_TYPES]
 QUEUE: Final[Any] = Literal["classic", "quorum"]
 
 

@@ -1,50 +1,32 @@
 """Exchange types as indexes over bindings: which of an exchange's bindings does a message pass?
 
-An index finds bindings, it does not follow them: exchanges bound to exchanges, alternate exchanges
-and the removal of duplicate destinations are the router's part.
+Those that choose one binding for a message are in `spreading`.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import Final, final
 
+from warren.routing.binding_index import BindingIndex
 from warren.routing.bindings import Binding
 from warren.routing.headers import HeaderMatch, match_values
+from warren.routing.spreading import HashIndex, ModulusIndex, RandomIndex
 from warren.routing.topic import TopicTrie
 from warren.wire.amqp091.table import Table
 
 #: Names clients may declare an exchange with.
-EXCHANGE_TYPES: Final = ("direct", "fanout", "topic", "headers")
+EXCHANGE_TYPES: Final = (
+    "direct",
+    "fanout",
+    "topic",
+    "headers",
+    "x-consistent-hash",
+    "x-modulus-hash",
+    "x-random",
+)
 
-
-class BindingIndex:
-    """The bindings of one exchange, arranged for one type's way to match.
-
-    Attributes:
-        by_key: Whether the routing key matters.
-        by_headers: Whether the message's headers matter.
-    """
-
-    def __init__(self, by_key: bool, by_headers: bool) -> None:
-        self.by_key: bool = by_key
-        self.by_headers: bool = by_headers
-
-    @abstractmethod
-    def add(self, binding: Binding) -> None:
-        """Take in a binding that is not there yet."""
-
-    @abstractmethod
-    def remove(self, binding: Binding) -> None:
-        """Drop a binding that was added: the same object."""
-
-    @abstractmethod
-    def match(self, routing_key: str, headers: Table | None, found: list[Binding]) -> None:
-        """Append the bindings that a message passes; an index may give one twice.
-
-        Args:
-            headers: The message's headers, None where it has none.
-        """
+OLDEST_TYPES: Final = ("direct", "fanout", "topic", "headers")
+"""Those that every release knows."""
 
 
 @final
@@ -144,13 +126,23 @@ class HeadersIndex(BindingIndex):
                 found.append(binding)
 
 
-def new_index(kind: str) -> BindingIndex:
-    """An empty index for an exchange type, one of `EXCHANGE_TYPES`."""
+def new_index(kind: str, arguments: Table) -> BindingIndex:
+    """An empty index for an exchange of a type, one of `EXCHANGE_TYPES`.
+
+    Args:
+        arguments: The exchange's, which were checked when it was declared.
+    """
     if kind == "direct":
         return DirectIndex()
     if kind == "fanout":
         return FanoutIndex()
     if kind == "topic":
         return TopicIndex()
+    if kind == "x-consistent-hash":
+        return HashIndex(arguments)
+    if kind == "x-modulus-hash":
+        return ModulusIndex()
+    if kind == "x-random":
+        return RandomIndex()
     assert kind == "headers", kind
     return HeadersIndex()

@@ -16,8 +16,10 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from warren.errors import ACCESS_REFUSED, NOT_FOUND, PRECONDITION_FAILED, Refusal
+from warren.message.properties import MessageProperties
+from warren.routing.binding_index import BindingIndex
 from warren.routing.bindings import Binding
-from warren.routing.exchange_types import BindingIndex, new_index
+from warren.routing.exchange_types import new_index
 from warren.routing.terms import readable, text_term, type_name
 from warren.wire.amqp091.table import Table
 
@@ -33,11 +35,13 @@ CACHED_DESTINATIONS_MAX: Final = 262_144
 class ExchangeNode:
     """One exchange as the router sees it."""
 
-    def __init__(self, name: str, kind: str, internal: bool, alternate: str) -> None:
+    def __init__(
+        self, name: str, kind: str, internal: bool, alternate: str, arguments: Table
+    ) -> None:
         self.name: str = name
         self.internal: bool = internal
         self.alternate: str = alternate
-        self.index: BindingIndex = new_index(kind)
+        self.index: BindingIndex = new_index(kind, arguments)
         self.to_exchanges: dict[Binding, None] = {}
 
 
@@ -48,6 +52,12 @@ class Reach:
     def __init__(self) -> None:
         self.by_key: bool = False
         self.by_headers: bool = False
+        self.by_properties: bool = False
+        self.at_random: bool = False
+
+    def by_message(self) -> bool:
+        """Whether each message has a route of its own, by more than its routing key."""
+        return self.by_headers or self.by_properties or self.at_random
 
 
 @final
@@ -96,15 +106,24 @@ class Router:
         del self._queues[name]
         self.generation += 1
 
-    def add_exchange(self, name: str, kind: str, internal: bool, alternate: str) -> None:
+    def add_exchange(
+        self,
+        name: str,
+        kind: str,
+        internal: bool,
+        alternate: str,
+        arguments: Table | None = None,
+    ) -> None:
         """Take in an exchange that was declared.
 
         Args:
             kind: One of `EXCHANGE_TYPES`.
             alternate: Where to send what it cannot route; empty for nowhere.
+            arguments: What it was declared with.
         """
         assert name not in self._exchanges
-        self._exchanges[name] = ExchangeNode(name, kind, internal, alternate)
+        given: Table = {} if arguments is None else arguments
+        self._exchanges[name] = ExchangeNode(name, kind, internal, alternate, given)
         self._changed()
 
     def remove_exchange(self, name: str) -> None:
@@ -158,16 +177,27 @@ class Router:
                 f"cannot publish to internal exchange '{exchange}' in vhost '{self._vhost}'",
             )
 
-    def needs_headers(self, exchange: str) -> bool:
-        """Whether a route from this exchange may depend on the message's headers."""
-        return self._reach(exchange).by_headers
+    def by_message(self, exchange: str) -> bool:
+        """Whether messages with one routing key may have different routes from this exchange."""
+        return self._reach(exchange).by_message()
 
-    def route(self, exchange: str, routing_key: str, headers: Table | None = None) -> list[str]:
+    def needs_properties(self, exchange: str) -> bool:
+        """Whether a route from this exchange may depend on properties that are no headers."""
+        return self._reach(exchange).by_properties
+
+    def route(
+        self,
+        exchange: str,
+        routing_key: str,
+        headers: Table | None = None,
+        properties: MessageProperties | None = None,
+    ) -> list[str]:
         """The queues that a message goes to, each once, in an order that is stable.
 
         Args:
             exchange: One that `check_publish` let pass; an unknown one leads nowhere.
-            headers: The message's headers; only looked at where `needs_headers`.
+            headers: The message's headers; only looked at where `by_message`.
+            properties: All of its properties; only looked at where `needs_properties`.
 
         Returns:
             Names of existing queues. The list is shared: do not change it.
@@ -180,28 +210,38 @@ class Router:
             found = routes.get(routing_key)
             if found is not None:
                 return found
-        return self._find(exchange, routing_key, headers)
+        return self._find(exchange, routing_key, headers, properties)
 
     def route_keys(
-        self, exchange: str, routing_keys: list[str], headers: Table | None = None
+        self,
+        exchange: str,
+        routing_keys: list[str],
+        headers: Table | None = None,
+        properties: MessageProperties | None = None,
     ) -> list[str]:
         """`route` for a message with several routing keys, as `CC` and `BCC` headers give it.
 
         The keys go together: an alternate exchange only gets what no key of them could route.
         """
         if exchange:
-            return self._search(exchange, routing_keys, headers)
+            return self._search(exchange, routing_keys, headers, properties)
         names: dict[str, None] = {}
         for routing_key in routing_keys:
             if routing_key in self._queues:
                 names[routing_key] = None
         return list(names)
 
-    def _find(self, exchange: str, routing_key: str, headers: Table | None) -> list[str]:
+    def _find(
+        self,
+        exchange: str,
+        routing_key: str,
+        headers: Table | None,
+        properties: MessageProperties | None,
+    ) -> list[str]:
         """`route` where the newer half of the cache has no answer."""
         reach = self._reach(exchange)
-        if reach.by_headers:
-            return self._search(exchange, [routing_key], headers)
+        if reach.by_message():
+            return self._search(exchange, [routing_key], headers, properties)
         if not reach.by_key:
             # One entry serves all keys. It is found at the cost of one more look.
             routing_key = ""
@@ -213,7 +253,7 @@ class Router:
         if older is not None:
             found = older.get(routing_key)
         if found is None:
-            found = self._search(exchange, [routing_key], None)
+            found = self._search(exchange, [routing_key], None, None)
         self._remember(exchange, routing_key, found)
         return found
 
@@ -236,7 +276,13 @@ class Router:
         self._newer_routes += 1
         self._newer_destinations += len(found)
 
-    def _search(self, exchange: str, routing_keys: list[str], headers: Table | None) -> list[str]:
+    def _search(
+        self,
+        exchange: str,
+        routing_keys: list[str],
+        headers: Table | None,
+        properties: MessageProperties | None,
+    ) -> list[str]:
         """Follow bindings from an exchange, breadth first."""
         names: dict[str, None] = {}
         seen: dict[str, None] = {exchange: None}
@@ -246,11 +292,7 @@ class Router:
             if node is None:
                 continue
             found: list[Binding] = []
-            if node.index.by_key:
-                for routing_key in routing_keys:
-                    node.index.match(routing_key, headers, found)
-            else:
-                node.index.match("", headers, found)
+            node.index.select(routing_keys, headers, properties, found)
             for binding in found:
                 if not binding.to_exchange:
                     names[binding.destination] = None
@@ -277,6 +319,10 @@ class Router:
                 reach.by_key = True
             if node.index.by_headers:
                 reach.by_headers = True
+            if node.index.by_properties:
+                reach.by_properties = True
+            if node.index.at_random:
+                reach.at_random = True
             for binding in node.to_exchanges:
                 if binding.destination not in seen:
                     seen[binding.destination] = None

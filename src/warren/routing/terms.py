@@ -92,8 +92,15 @@ def readable(data: bytes) -> str:
         return data.decode("latin-1")
 
 
+def atom_term(text: str) -> str:
+    """An Erlang atom, in quotes where it needs them."""
+    return text if text.isalnum() and text[0].islower() else f"'{text}'"
+
+
 def binary_term(text: str) -> str:
     """An Erlang binary that is text."""
+    if not text:
+        return "<<>>"
     return f"<<{text_term(text)}{'' if text.isascii() else '/utf8'}>>"
 
 

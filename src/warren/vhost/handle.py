@@ -14,7 +14,7 @@ from mypy_extensions import i64
 
 from warren.errors import NOT_FOUND, PRECONDITION_FAILED, Refusal
 from warren.message.facts import MessageFacts
-from warren.message.properties import parse_expiration
+from warren.message.properties import MessageProperties, parse_expiration
 from warren.metadata import checks
 from warren.metadata.commands import Command
 from warren.metadata.machine import MetadataMachine
@@ -27,6 +27,7 @@ from warren.metadata.names import (
 )
 from warren.metadata.outcome import Outcome
 from warren.metadata.permissions import CONFIGURE, READ, WRITE
+from warren.metadata.version_checks import check_version
 from warren.pending import DONE, PendingResult, Result
 from warren.queues.fifo.effects import Reply
 from warren.queues.queue import Queue
@@ -218,13 +219,23 @@ class VhostHandle:
         if exchange == "" and routing_key.startswith(REPLY_PREFIX):
             route.reply = self._host.replies.get((self.name, routing_key))
             return route
-        route.by_headers = self._router.needs_headers(exchange)
-        if not route.by_headers:
+        route.by_message = self._router.by_message(exchange)
+        route.by_properties = self._router.needs_properties(exchange)
+        if not route.by_message:
             route.queues = self._named(self._router.route(exchange, routing_key))
         return route
 
-    def route_by_headers(self, route: Route, facts: MessageFacts, headers: Table) -> Route:
-        """The route of one message by its headers, CC and BCC among them.
+    def route_message(
+        self,
+        route: Route,
+        facts: MessageFacts,
+        headers: Table,
+        properties: MessageProperties | None = None,
+    ) -> Route:
+        """The route of one message by itself: by its headers, CC and BCC among them, or at random.
+
+        Args:
+            properties: All of its properties, where the route is `by_properties`.
 
         Raises:
             Refusal: They are wrong, or a queue would not treat the message as it asks.
@@ -235,9 +246,9 @@ class VhostHandle:
             if route.bounded:
                 for key in keys:
                     self._check_topic(WRITE, route.exchange, key)
-            names = self._router.route_keys(route.exchange, keys, headers)
+            names = self._router.route_keys(route.exchange, keys, headers, properties)
         else:
-            names = self._router.route(route.exchange, route.routing_key, headers)
+            names = self._router.route(route.exchange, route.routing_key, headers, properties)
         result.queues = self._named(names)
         check_targets(facts, result.queues)
         return result
@@ -575,7 +586,7 @@ class VhostHandle:
         return queue
 
     def _exchange_command(self, request: DeclareExchangeRequest) -> Command | None:
-        return checks.declare_exchange(
+        command = checks.declare_exchange(
             self._tables,
             self.name,
             request.name,
@@ -585,6 +596,9 @@ class VhostHandle:
             request.internal,
             request.arguments,
         )
+        if command is not None:
+            check_version(self._tables, command)
+        return command
 
     def _queue_command(self, request: DeclareQueueRequest, named_by_server: bool) -> Command | None:
         command = checks.declare_queue(

@@ -30,7 +30,9 @@ class Route:
         exchange, routing_key, mandatory: As published.
         generation: Routing state this was computed from; stale when the vhost's differs.
         queues: The destinations, each once.
-        by_headers: Whether the exchange routes by each message's headers.
+        by_message: Whether each message has a route of its own: by its headers or other properties,
+            or at random.
+        by_properties: Whether properties that are no headers decide.
         reply: Set where the message is a direct reply.
         bounded: Whether topic permissions say which routing keys the user may publish with.
     """
@@ -41,6 +43,7 @@ class Route:
         self.mandatory: bool = mandatory
         self.generation: i64 = generation
         self.queues: list[Queue] = []
-        self.by_headers: bool = False
+        self.by_message: bool = False
+        self.by_properties: bool = False
         self.reply: ReplyTarget | None = None
         self.bounded: bool = False

@@ -31,6 +31,7 @@ from warren.limits import (
     CONTENT_BYTES_MAX,
     EMPTY_FRAMES_MAX,
 )
+from warren.message.amqp091.conversion import neutral_properties
 from warren.message.amqp091.edits import without_bcc
 from warren.message.amqp091.record import properties_of
 from warren.message.amqp091.scan import PropertyScan, scan_properties
@@ -214,7 +215,7 @@ class Shape:
     """What the messages of one run have in common; whether a message is of a run is decided here.
 
     Messages share a run if their method frames and properties are the same bytes, routing has not
-    changed between them, and nothing is done to each by itself: no route by its headers, CC or BCC,
+    changed between them, and nothing is done to each by itself: no route of its own, CC or BCC,
     no reply address to be put in.
 
     Attributes:
@@ -279,7 +280,7 @@ class Shape:
         assert route is not None
         self._vhost.check_properties(scan, route)
         self.properties = properties
-        self.alone = scan.direct_reply or scan.copies or route.by_headers
+        self.alone = scan.direct_reply or scan.copies or route.by_message
 
 
 @final
@@ -557,9 +558,10 @@ class PublishPath:
         assert route is not None
         if scan.direct_reply:
             record = self._owner.reply_to(record, scan, head)
-        if scan.copies or route.by_headers:
+        if scan.copies or route.by_message:
             headers = decode_table(shape.properties, scan.headers_at, scan.headers_end)
-            route = self._vhost.route_by_headers(route, scan, headers)
+            properties = neutral_properties(shape.properties) if route.by_properties else None
+            route = self._vhost.route_message(route, scan, headers, properties)
             if scan.copies:
                 record = without_bcc(record, head)
         lengths = BytesWriter()
