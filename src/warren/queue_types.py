@@ -18,6 +18,9 @@ TARGET_GROUP_SIZE: Final = "target-group-size"
 QUEUE_LEADER_LOCATOR: Final = "queue-leader-locator"
 """Keys of policies."""
 
+OF_STREAMS: Final = ("max-age", "stream-max-segment-size-bytes", "initial-cluster-size")
+"""Keys of policies that mean something to streams alone."""
+
 TARGET_SIZE: Final = "x-quorum-target-group-size"
 """RabbitMQ does not count it among a queue's arguments: a type that does not honour it may have it
 all the same, to no effect, and two declares of one queue may differ in it."""
@@ -48,7 +51,8 @@ class QueueType:
         arguments: Those that it has a meaning for, in the order in which RabbitMQ compares them.
         further_arguments: Honoured, but no part of what makes two declares the same.
         consumer_arguments: Of a consumer's arguments, those that other types do not have.
-        policy_keys: Settings of policies that have a meaning for it.
+        policy_keys: Settings of policies that this version honours for it.
+        foreign_policy_keys: Settings of other types, which keep a whole policy from it.
     """
 
     def __init__(
@@ -73,6 +77,7 @@ class QueueType:
         further_arguments: tuple[str, ...],
         consumer_arguments: tuple[str, ...],
         policy_keys: tuple[str, ...],
+        foreign_policy_keys: tuple[str, ...],
     ) -> None:
         self.name: str = name
         self.module: str = module
@@ -93,6 +98,7 @@ class QueueType:
         self.further_arguments: tuple[str, ...] = further_arguments
         self.consumer_arguments: tuple[str, ...] = consumer_arguments
         self.policy_keys: tuple[str, ...] = policy_keys
+        self.foreign_policy_keys: tuple[str, ...] = foreign_policy_keys
 
 
 CLASSIC: Final = QueueType(
@@ -130,6 +136,14 @@ CLASSIC: Final = QueueType(
     further_arguments=(),
     consumer_arguments=(),
     policy_keys=(QUEUE_LEADER_LOCATOR,),
+    foreign_policy_keys=(
+        *OF_STREAMS,
+        DELIVERY_LIMIT,
+        "dead-letter-strategy",
+        "max-in-memory-length",
+        "max-in-memory-bytes",
+        TARGET_GROUP_SIZE,
+    ),
 )
 
 QUORUM: Final = QueueType(
@@ -174,6 +188,7 @@ QUORUM: Final = QueueType(
     further_arguments=(TARGET_SIZE,),
     consumer_arguments=("x-consumer-timeout",),
     policy_keys=(DELIVERY_LIMIT, TARGET_GROUP_SIZE, QUEUE_LEADER_LOCATOR),
+    foreign_policy_keys=(*OF_STREAMS, "queue-mode"),
 )
 
 STREAM: Final = QueueType(
@@ -204,6 +219,20 @@ STREAM: Final = QueueType(
     further_arguments=(),
     consumer_arguments=("x-stream-offset", "x-stream-filter", "x-stream-match-unfiltered"),
     policy_keys=(),
+    foreign_policy_keys=(
+        "expires",
+        "message-ttl",
+        "dead-letter-exchange",
+        "dead-letter-routing-key",
+        "dead-letter-strategy",
+        "max-length",
+        "max-in-memory-length",
+        "max-in-memory-bytes",
+        "overflow",
+        "queue-mode",
+        DELIVERY_LIMIT,
+        TARGET_GROUP_SIZE,
+    ),
 )
 """Known, so that what RabbitMQ knows is told from what nobody does; not there yet."""
 

@@ -27,11 +27,15 @@ permissions."""
 SPREADING_EXCHANGES: Final = 4
 """Exchanges of types that spread messages by a hash or at random."""
 
+POLICY_KEYS: Final = 4
+"""Policies may set all that they can set today, for exchanges, too."""
+
 FEATURES: Final = {
     "policy_delivery_limit": POLICY_DELIVERY_LIMIT,
     "node_labels": NODE_LABELS,
     "access": ACCESS,
     "spreading_exchanges": SPREADING_EXCHANGES,
+    "policy_keys": POLICY_KEYS,
 }
 """What each version after the oldest brings, by name."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -9,10 +10,20 @@ import pytest
 from tests.metadata.cluster import Cluster
 from warren.errors import Refusal
 from warren.metadata import policies
-from warren.metadata.commands import DeleteVhost
+from warren.metadata.commands import (
+    Bind,
+    DeclareExchange,
+    DeclareQueue,
+    DeleteVhost,
+    SetPolicy,
+)
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.policy_checks import NOT_YET, check_clear_policy, check_set_policy
+from warren.metadata.policy_keys import BY_NAME
+from warren.metadata.tables import PolicyRecord
 from warren.queue_types import TYPES
+from warren.versions import POLICY_KEYS
+from warren.wire.amqp091.table import Table
 
 TARGET = "target-group-size"
 LOCATOR = "queue-leader-locator"
@@ -155,19 +166,30 @@ def test_one_that_came_too_late_changes_nothing() -> None:
     [
         ("{", "could not parse JSON document: "),
         ("[3]", "definition must be a JSON object: [3]"),
-        ("{}", "no policy provided: the definition is empty"),
-        ('{"ha-mood": "all"}', "'ha-mood' is not a recognised policy setting"),
+        ("{}", "no policy provided"),
+        (
+            '{"ha-mood": "all", "x": [null, 1.5, {"y": true}]}',
+            '[{<<"ha-mood">>,<<"all">>},{<<"x">>,[null,1.5,#{<<"y">> => true}]}] '
+            "are not recognised policy settings",
+        ),
+        (
+            '{"ha-mood": "all", "max-length": -1, "message-ttl": -2}',
+            "-1 is not a valid maximum length",
+        ),
         ('{"message-ttl": 1}', "policy key 'message-ttl' is not supported yet"),
-        (target(0), "0 is not a valid qq target count value: "),
-        ('{"target-group-size": true}', "true is not a valid qq target count value: "),
-        ('{"target-group-size": "3"}', '"3" is not a valid qq target count value: '),
-        ('{"queue-leader-locator": "near"}', '"near" is not a valid queue leader locator value: '),
+        (target(0), "0 is not a valid qq target count value"),
+        ('{"target-group-size": true}', "true is not a valid qq target count value"),
+        ('{"target-group-size": "3"}', '<<"3">> is not a valid qq target count value'),
+        (
+            '{"queue-leader-locator": "near"}',
+            '<<"near">> is not a valid queue leader locator value',
+        ),
         (
             '{"queue-leader-locator": "min-masters"}',
-            '"min-masters" is not a valid queue leader locator value: ',
+            '<<"min-masters">> is not a valid queue leader locator value',
         ),
-        ('{"queue-leader-locator": 3}', "3 is not a valid queue leader locator value: "),
-        ('{"queue-leader-locator": ["x"]}', '["x"] is not a valid queue leader locator value: '),
+        ('{"queue-leader-locator": 3}', "3 is not a valid queue leader locator value"),
+        ('{"queue-leader-locator": ["x"]}', '[<<"x">>] is not a valid queue leader locator value'),
     ],
 )
 def test_a_definition_that_is_not_taken(definition: str, complaint: str) -> None:
@@ -200,14 +222,15 @@ def test_what_else_is_not_taken() -> None:
     assert refusal(pattern="*").startswith(
         "pattern should be regular expression but is invalid: '*': "
     )
+    assert refusal(pattern="x" * 1_025) == "pattern must not exceed 1024 bytes"
     assert refusal(apply_to="topics") == (
         "apply-to 'topics' unrecognised; should be one of: 'queues', 'classic_queues', "
-        "'quorum_queues', 'streams', 'exchanges', or 'all'"
+        " 'quorum_queues', 'streams', 'exchanges', or 'all'"
     )
     assert refusal(priority=2**70) == f"priority {2**70} is beyond 2147483647"
     locator = f'{{"{LOCATOR}": "balanced"}}'
     assert refusal(operator=True, definition=locator) == (
-        "'queue-leader-locator' is not a recognised setting of operator policies"
+        '[{<<"queue-leader-locator">>,<<"balanced">>}] are not recognised policy settings'
     )
     for operator, what in ((False, "policy"), (True, "operator policy")):
         with pytest.raises(Refusal, match=f"there is no {what} 'p' in vhost '/'"):
@@ -217,3 +240,218 @@ def test_what_else_is_not_taken() -> None:
 def test_nothing_is_both_honoured_and_refused() -> None:
     for each in TYPES.values():
         assert not set(each.policy_keys) & set(NOT_YET)
+        assert not set(each.policy_keys) & set(each.foreign_policy_keys)
+        assert {*each.policy_keys, *each.foreign_policy_keys} <= set(BY_NAME)
+
+
+WRONG: dict[str, list[tuple[Any, str]]] = {
+    "alternate-exchange": [(5, "5 is not a valid alternate exchange name")],
+    "consumer-timeout": [(-1, "-1 is not a valid consumer timeout")],
+    "dead-letter-exchange": [(["x"], '[<<"x">>] is not a valid dead letter exchange name')],
+    "dead-letter-routing-key": [(True, "true is not a valid dead letter routing key")],
+    "dead-letter-strategy": [("x", '<<"x">> is not a valid dead letter strategy')],
+    "delayed-retry-min": [
+        (0, "0 is not a valid delayed retry minimum delay. Must be a positive integer")
+    ],
+    "delayed-retry-type": [
+        (
+            "some",
+            '<<"some">> is not a valid delayed retry type. Must be one of: all, failed, returned, '
+            "disabled",
+        )
+    ],
+    "delivery-limit": [(1.5, "1.5 is not a valid delivery limit")],
+    "expires": [(0, "0 is not a valid queue expiry"), (2**70, f"{2**70} is not a valid queue")],
+    "max-age": [("7", '<<"7">> is not a valid max age'), (7, "7 is not a valid max age")],
+    "max-in-memory-length": [(-1, "-1 is not a valid maximum memory in bytes")],
+    "max-length": [("5", '<<"5">> is not a valid maximum length')],
+    "max-length-bytes": [({"a": 1}, '#{<<"a">> => 1} is not a valid maximum length in bytes')],
+    "message-ttl": [(None, "null is not a valid message TTL")],
+    "overflow": [("", "<<>> is not a valid overflow value")],
+    "queue-mode": [("\u00e9", '<<"\u00e9"/utf8>> is not a valid queue-mode value')],
+    "queue-version": [(3, "3 is not a valid queue-version value")],
+    "stream-filter-size-bytes": [
+        (15, "15 is not a valid filter size. Valid range is 16-255"),
+    ],
+}
+
+
+@pytest.mark.parametrize("key", sorted(WRONG))
+def test_what_a_key_cannot_be_is_said_in_words_of_rabbitmq(key: str) -> None:
+    machine = Cluster("a").machine
+    for wrong, text in WRONG[key]:
+        with pytest.raises(Refusal) as refused:
+            definition = json.dumps({key: wrong})
+            check_set_policy(machine, False, "/", "p", ".*", definition, 0, "all")
+        assert refused.value.text.startswith(text)
+
+
+LIMITS = ("expires", "max-length", "max-length-bytes", "message-ttl")
+MERGED: list[tuple[str, Any, Any, Any]] = [
+    *((key, 5, 7, 5) for key in LIMITS),
+    *((key, 7, 5, 5) for key in LIMITS),
+    ("delivery-limit", 5, 7, 5),
+    ("delivery-limit", -1, 7, 7),
+    ("delivery-limit", 5, -1, 5),
+    ("delayed-retry-max", 5, 7, 5),
+    ("delayed-retry-min", 5, 7, 7),
+    ("delayed-retry-type", "all", "failed", "failed"),
+    ("overflow", "drop-head", "reject-publish", "reject-publish"),
+    ("queue-version", 2, 1, 1),
+    (TARGET, 3, 5, 5),
+    (TARGET, 5, 3, 5),
+]
+
+
+@pytest.mark.parametrize(("key", "user", "operator", "counts"), MERGED)
+def test_of_two_policies_each_key_says_which_counts(
+    key: str, user: Any, operator: Any, counts: Any
+) -> None:
+    assert BY_NAME[key].merged(user, operator) == counts
+    assert BY_NAME[key].merged(user, None) == user
+    assert BY_NAME[key].merged(None, operator) == operator
+
+
+OWN: list[tuple[str, Any, Any, Any]] = [
+    *((key, 5, 7, 5) for key in (*LIMITS, "consumer-timeout")),
+    *((key, 7, 5, 5) for key in (*LIMITS, "consumer-timeout")),
+    ("dead-letter-exchange", "policy", "own", "own"),
+    ("dead-letter-routing-key", "policy", "own", "own"),
+    ("dead-letter-strategy", "at-most-once", "at-least-once", "at-least-once"),
+    ("delayed-retry-type", "all", "failed", "all"),
+    ("delivery-limit", -1, 7, 7),
+    ("delivery-limit", 9, 7, 7),
+    ("overflow", "drop-head", "reject-publish", "drop-head"),
+    (LOCATOR, "balanced", "client-local", "balanced"),
+    (TARGET, 3, 5, 5),
+]
+
+
+@pytest.mark.parametrize(("key", "policy", "own", "counts"), OWN)
+def test_of_a_policy_and_an_argument_each_key_says_which_counts(
+    key: str, policy: Any, own: Any, counts: Any
+) -> None:
+    cluster = Cluster("a")
+    tables = cluster.machine.vhosts["/"]
+    arguments = {BY_NAME[key].argument: own}
+    for kind in ("classic", "quorum"):
+        assert policies.EffectiveSettings(tables, "q", kind, arguments).value(key) == own
+    tables.policies["p"] = PolicyRecord("p", ".*", "quorum_queues", 0, {key: policy})
+    effective = policies.EffectiveSettings(tables, "q", "quorum", arguments)
+    assert effective.value(key) == counts and effective.by_policy(key) == policy
+    if isinstance(counts, str):
+        assert effective.text(key) == counts
+    else:
+        assert effective.number(key, 0) == counts
+    assert policies.EffectiveSettings(tables, "q", "classic", arguments).value(key) == own
+    nothing = policies.EffectiveSettings(tables, "q", "classic")
+    assert (nothing.value(key), nothing.number(key, -7), nothing.text(key)) == (None, -7, "")
+
+
+@pytest.mark.parametrize(
+    ("key", "kinds"),
+    [
+        ("message-ttl", {"classic", "quorum"}),
+        ("queue-mode", {"classic"}),
+        ("delivery-limit", {"quorum"}),
+        ("dead-letter-strategy", {"quorum"}),
+        ("max-in-memory-bytes", {"quorum"}),
+        ("max-age", {"stream"}),
+        ("max-length-bytes", {"classic", "quorum", "stream"}),
+        ("alternate-exchange", {"classic", "quorum", "stream"}),
+    ],
+)
+def test_a_policy_with_a_key_of_other_types_is_not_for_a_type(key: str, kinds: set[str]) -> None:
+    tables = Cluster("a").machine.vhosts["/"]
+    tables.policies["p"] = PolicyRecord("p", ".*", "all", 0, {key: 1, LOCATOR: "balanced"})
+    for kind in TYPES:
+        assert (policies.policy_of(tables, "q", kind) is not None) == (kind in kinds)
+
+
+def exchange(cluster: Cluster, name: str, alternate: str | None = None) -> None:
+    arguments: Table = {} if alternate is None else {"alternate-exchange": alternate}
+    cluster.apply(DeclareExchange("/", name, "fanout", True, False, False, arguments))
+
+
+def alternate(name: str) -> str:
+    return f'{{"alternate-exchange": "{name}"}}'
+
+
+def catch_all(cluster: Cluster, *names: str) -> None:
+    """Exchanges of these names, each with a queue of the same name."""
+    for number, name in enumerate(names, 1):
+        exchange(cluster, name)
+        cluster.apply(DeclareQueue("/", name, "classic", True, False, 0, {}, number))
+        cluster.apply(Bind("/", name, name, False, "", {}, True))
+
+
+def leads_to(cluster: Cluster, name: str) -> list[str]:
+    return cluster.machine.vhosts["/"].router.route(name, "k")
+
+
+@pytest.mark.rule("ARG-10")
+def test_a_policy_gives_exchanges_an_alternate_at_once() -> None:
+    cluster = Cluster("a")
+    catch_all(cluster, "rest", "other")
+    exchange(cluster, "x.one")
+    exchange(cluster, "y")
+    assert leads_to(cluster, "x.one") == []
+    put(cluster, "low", alternate("other"), "^x", 1)
+    assert (leads_to(cluster, "x.one"), leads_to(cluster, "y")) == (["other"], [])
+    put(cluster, "high", alternate("rest"), "^x", 2, "exchanges")
+    assert leads_to(cluster, "x.one") == ["rest"]
+    exchange(cluster, "x.new")
+    assert leads_to(cluster, "x.new") == ["rest"]
+    put(cluster, "high", alternate("rest"), "^y", 2, "exchanges")
+    assert (leads_to(cluster, "x.one"), leads_to(cluster, "y")) == (["other"], ["rest"])
+    put(cluster, "low", alternate("other"), "^x", 1, "queues")
+    assert leads_to(cluster, "x.one") == []
+    clear(cluster, "high")
+    assert leads_to(cluster, "y") == []
+
+
+def test_what_an_exchange_was_declared_with_counts_before_its_policy() -> None:
+    cluster = Cluster("a")
+    catch_all(cluster, "rest", "other")
+    exchange(cluster, "declared", "other")
+    exchange(cluster, "nowhere", "")
+    put(cluster, "p", alternate("rest"))
+    assert (leads_to(cluster, "declared"), leads_to(cluster, "nowhere")) == (["other"], [])
+
+
+def test_an_alternate_by_policy_may_lead_on_and_back() -> None:
+    cluster = Cluster("a")
+    catch_all(cluster, "rest")
+    for name in ("a", "b", "c"):
+        exchange(cluster, name)
+    put(cluster, "a", alternate("b"), "^a$")
+    put(cluster, "b", alternate("c"), "^b$")
+    put(cluster, "c", alternate("a"), "^c$")
+    assert leads_to(cluster, "a") == []
+    put(cluster, "c", alternate("rest"), "^c$")
+    assert leads_to(cluster, "a") == ["rest"]
+
+
+def test_a_node_that_restores_a_snapshot_knows_alternates_by_policy() -> None:
+    cluster = Cluster("a")
+    catch_all(cluster, "rest")
+    exchange(cluster, "x")
+    put(cluster, "p", alternate("rest"), "^x")
+    restored = MetadataMachine()
+    for _ in range(2):
+        # The second time routers are in use already.
+        restored.restore(cluster.machine.snapshot())
+        assert restored.vhosts["/"].router.route("x", "k") == ["rest"]
+        clear(cluster, "p")
+        restored.restore(cluster.machine.snapshot())
+        assert restored.vhosts["/"].router.route("x", "k") == []
+        put(cluster, "p", alternate("rest"), "^x")
+
+
+def test_new_keys_wait_until_all_nodes_know_them() -> None:
+    machine = Cluster("a").machine
+    for keys, version in (([TARGET, LOCATOR], 1), ([TARGET, "delivery-limit"], 2)):
+        earlier = SetPolicy("/", "p", False, "", "all", 0, dict.fromkeys(keys, 1))
+        assert earlier.cluster_version() == version
+    command = check_set_policy(machine, False, "/", "p", "", alternate("x"), 0, "all")
+    assert command.cluster_version() == POLICY_KEYS

@@ -10,7 +10,7 @@ from tests.node.pair import Pair
 from warren import errors
 from warren.errors import Refusal
 from warren.message.facts import MessageFacts
-from warren.metadata.commands import SetPermissions
+from warren.metadata.commands import ClearPolicy, SetPermissions, SetPolicy
 from warren.pending import PendingResult, Result
 from warren.protocols.broker import Login
 from warren.vhost.handle import VhostHandle
@@ -260,3 +260,25 @@ def test_a_request_without_a_majority_is_given_up() -> None:
     pair.until(lambda: bool(pair.a.node.store.member().raft.leader))
     pair.settle()
     assert not asked.results
+
+
+def test_a_policy_changes_where_an_exchange_leads_at_once_and_on_every_node() -> None:
+    pair = Pair()
+    ways = [
+        Way(pair, station.node.open_vhost(Login("guest", ""), "/")) for station in (pair.a, pair.b)
+    ]
+    way = ways[0]
+    assert not isinstance(way.exchange("x", "direct"), Refusal)
+    assert not isinstance(way.exchange("rest", "fanout"), Refusal)
+    assert isinstance(way.declare("q"), QueueDeclared)
+    bound = BindRequest("rest", "q", False, "", {})
+    assert not isinstance(way.ask(way.handle.bind, bound), Refusal)
+    assert way.leads_to("x", "k") == []
+    before = way.handle.generation()
+    definition = {"alternate-exchange": "rest"}
+    policy = SetPolicy("/", "p", False, "^x$", "exchanges", 0, definition)
+    pair.b.node.store.submit(policy, None)
+    pair.until(lambda: all(each.leads_to("x", "k") == ["q"] for each in ways))
+    assert way.handle.generation() != before
+    pair.b.node.store.submit(ClearPolicy("/", "p", False), None)
+    pair.until(lambda: all(each.leads_to("x", "k") == [] for each in ways))

@@ -10,8 +10,6 @@ of RabbitMQ 4.3.
 
 from __future__ import annotations
 
-from typing import Final
-
 from mypy_extensions import i64
 
 from warren.errors import (
@@ -46,11 +44,10 @@ from warren.metadata.machine import MetadataMachine
 from warren.metadata.names import RESERVED_PREFIX, check_reserved
 from warren.metadata.tables import NO_OWNER, ExchangeRecord, QueueRecord
 from warren.queue_types import find, type_of
+from warren.routing.alternates import ALTERNATE_EXCHANGE
 from warren.routing.exchange_types import EXCHANGE_TYPES
 from warren.routing.terms import type_name
 from warren.wire.amqp091.table import Table
-
-ALTERNATE_EXCHANGE: Final = "alternate-exchange"
 
 
 def queue_title(vhost: str, name: str) -> str:

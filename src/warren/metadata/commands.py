@@ -22,11 +22,15 @@ from warren.versions import (
     NODE_LABELS,
     OLDEST,
     POLICY_DELIVERY_LIMIT,
+    POLICY_KEYS,
     SPREADING_EXCHANGES,
 )
 from warren.wire.amqp091.table import Table, decode_table, encode_table
 
 VERSION: Final = 2
+
+OLDEST_POLICY_KEYS: Final = ("target-group-size", "queue-leader-locator")
+"""What policies may set in every cluster."""
 
 I64: TypeAlias = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 
@@ -544,7 +548,10 @@ class SetPolicy(Command):
         self.definition: dict[str, Any] = definition
 
     def cluster_version(self) -> int:
-        """Later ones may set `delivery-limit`."""
+        """Later ones may set more."""
+        for key in self.definition:
+            if key not in OLDEST_POLICY_KEYS and key != "delivery-limit":
+                return POLICY_KEYS
         return POLICY_DELIVERY_LIMIT if "delivery-limit" in self.definition else OLDEST
 
 

@@ -42,7 +42,7 @@ from warren.metadata.commands import (
     decode,
 )
 from warren.metadata.policies import APPLY_TO
-from warren.metadata.policy_checks import check_setting
+from warren.metadata.policy_checks import check_settings
 from warren.metadata.tables import MemberRecord
 
 PORT_MAX: Final = 65_535
@@ -109,8 +109,7 @@ def _problem_of(command: Command) -> str:
         )
     if isinstance(command, SetPolicy):
         re.compile(command.pattern)
-        for key, value in command.definition.items():
-            check_setting(command.operator, key, value)
+        check_settings(command.operator, command.definition)
         return "" if command.apply_to in APPLY_TO else "a policy for what there is not"
     return _problem_of_access(command)
 

@@ -75,7 +75,7 @@ from warren.metadata.membership import (
 )
 from warren.metadata.outcome import Outcome as Outcome
 from warren.metadata.parts import Parts
-from warren.metadata.policies import clear_policy, set_policy
+from warren.metadata.policies import PolicyAlternates, clear_policy, set_policy
 from warren.metadata.rows import Lot, array_head
 from warren.metadata.snapshots import (
     add_vhost_row,
@@ -450,6 +450,8 @@ class MetadataMachine:
         for row in state[6]:
             known = before.get(row[0])
             tables = read_vhost(row, None if known is None else known.router)
+            tables.router.alternates = PolicyAlternates(tables)
+            tables.router.policies_changed()
             self.vhosts[tables.name] = tables
 
     def state_hash(self) -> str:

@@ -18,10 +18,10 @@ from mypy_extensions import i64
 
 from warren.metadata.commands import DeclareQueue
 from warren.metadata.machine import MetadataMachine
-from warren.metadata.policies import policy_value
+from warren.metadata.policies import EffectiveSettings
 from warren.metadata.spread import Spread
 from warren.metadata.tables import MemberRecord, QueueRecord, VhostRecord
-from warren.queue_types import QUEUE_LEADER_LOCATOR, TARGET_GROUP_SIZE, TARGET_SIZE, type_of
+from warren.queue_types import QUEUE_LEADER_LOCATOR, TARGET_GROUP_SIZE, type_of
 from warren.wire.amqp091.table import Table
 
 GROUP_SIZE: Final = "x-quorum-initial-group-size"
@@ -112,14 +112,8 @@ def target_size(tables: VhostRecord, queue: QueueRecord, configured: int) -> int
         queue: A quorum queue.
         configured: What the node's configuration says, 0 for nothing.
     """
-    figures = [configured]
-    for value in (
-        queue.arguments.get(TARGET_SIZE),
-        policy_value(tables, queue.name, queue.kind, TARGET_GROUP_SIZE),
-    ):
-        if isinstance(value, int):
-            figures.append(int(value))
-    return max(figures)
+    effective = EffectiveSettings(tables, queue.name, queue.kind, queue.arguments)
+    return max(configured, int(effective.number(TARGET_GROUP_SIZE, 0)))
 
 
 def leader_locator(tables: VhostRecord, command: DeclareQueue, default: str) -> str:
@@ -132,8 +126,8 @@ def leader_locator(tables: VhostRecord, command: DeclareQueue, default: str) -> 
         command: As `checks.declare_queue` let it through.
         default: What the node's configuration says.
     """
-    policy = policy_value(tables, command.name, command.kind, QUEUE_LEADER_LOCATOR)
-    value = policy or command.arguments.get(LEADER_LOCATOR) or default
+    effective = EffectiveSettings(tables, command.name, command.kind, command.arguments)
+    value = effective.text(QUEUE_LEADER_LOCATOR) or default
     return CLIENT_LOCAL if value == CLIENT_LOCAL else BALANCED
 
 

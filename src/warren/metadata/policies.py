@@ -1,25 +1,70 @@
-"""Policies: settings for all queues whose names match a pattern, which may change at any time.
+"""Policies: settings for all queues and exchanges whose names match a pattern, at any time.
 
 One user policy and one operator policy count for a queue: of those that fit it, the one with the
-highest priority, and of equals the first by name. A policy with a setting that means nothing to a
-type of queue fits no queue of that type.
+highest priority, and of equals the first by name. A policy with a setting that belongs to other
+types of queues alone fits no queue of that type. What the two say, and the queue's arguments, is
+put together key by key (`policy_keys`).
 
-Source: ARG-09 to ARG-11, B-06; `rabbit_policy` and `rabbit_policies` of RabbitMQ 4.3.
+Source: ARG-05 to ARG-07, ARG-09 to ARG-11, B-06; `rabbit_policy` of RabbitMQ 4.3.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, final
+
+from mypy_extensions import i64
 
 from warren.metadata.commands import ClearPolicy, SetPolicy
 from warren.metadata.outcome import Outcome
+from warren.metadata.policy_keys import BY_NAME
 from warren.metadata.tables import PolicyRecord, QueueRecord, VhostRecord
-from warren.queue_types import DELIVERY_LIMIT, TARGET_GROUP_SIZE, type_of
-
-OPERATOR_KEYS: Final = (DELIVERY_LIMIT, TARGET_GROUP_SIZE)
-"""What operator policies may set."""
+from warren.queue_types import type_of
+from warren.routing.alternates import ALTERNATE_EXCHANGE, Alternates
+from warren.wire.amqp091.table import Table
 
 APPLY_TO: Final = ("queues", "classic_queues", "quorum_queues", "streams", "exchanges", "all")
+
+NO_ARGUMENTS: Final[Table] = {}
+
+
+@final
+class EffectiveSettings:
+    """What counts for one queue, whether it exists yet or not.
+
+    Policies are matched once, when this is made: it is for one look at several keys.
+    """
+
+    def __init__(
+        self, tables: VhostRecord, name: str, kind: str, arguments: Table = NO_ARGUMENTS
+    ) -> None:
+        """
+        Args:
+            tables: The queue's vhost.
+            kind: The name of its type.
+            arguments: As it was declared with.
+        """
+        self._user: PolicyRecord | None = policy_of(tables, name, kind)
+        self._operator: PolicyRecord | None = operator_policy_of(tables, name, kind)
+        self._arguments: Table = arguments
+
+    def by_policy(self, key: str) -> Any:
+        """What the policies say, one of `policy_keys.KEYS`; None if they say nothing."""
+        return BY_NAME[key].merged(_setting(self._user, key), _setting(self._operator, key))
+
+    def value(self, key: str) -> Any:
+        """What policies and arguments say together; None if neither says anything."""
+        known = BY_NAME[key]
+        return known.with_own(self.by_policy(key), self._arguments.get(known.argument))
+
+    def number(self, key: str, default: i64) -> i64:
+        """The same, of a key that has numbers."""
+        found = self.value(key)
+        return i64(int(found)) if isinstance(found, int) else default
+
+    def text(self, key: str) -> str:
+        """The same, of a key that has texts; empty if nobody says anything."""
+        found = self.value(key)
+        return found if isinstance(found, str) else ""
 
 
 def policy_of(tables: VhostRecord, name: str, kind: str) -> PolicyRecord | None:
@@ -32,20 +77,41 @@ def operator_policy_of(tables: VhostRecord, name: str, kind: str) -> PolicyRecor
     return _first_fitting(tables.operator_policies, name, kind)
 
 
+def exchange_policy_of(tables: VhostRecord, name: str) -> PolicyRecord | None:
+    """The user policy of an exchange; None if none fits."""
+    found: PolicyRecord | None = None
+    for policy in tables.policies.values():
+        if (
+            policy.apply_to in ("all", "exchanges")
+            and (found is None or _before(policy, found))
+            and policy.matches(name)
+        ):
+            found = policy
+    return found
+
+
 def policy_value(tables: VhostRecord, name: str, kind: str, key: str) -> Any:
     """What the policies of a queue set a key to; None if they do not.
 
     Args:
-        key: One of the policy keys of a type (`queue_types`).
+        key: One of `policy_keys.KEYS`.
     """
-    user = _setting(policy_of(tables, name, kind), key)
-    operator = _setting(operator_policy_of(tables, name, kind), key)
-    if user is None or operator is None:
-        return operator if user is None else user
-    if key == DELIVERY_LIMIT and user >= 0 and operator >= 0:
-        return min(user, operator)
-    # Of limits a negative one is none, so that the larger one is the stricter.
-    return max(user, operator)
+    return EffectiveSettings(tables, name, kind).by_policy(key)
+
+
+@final
+class PolicyAlternates(Alternates):
+    """The alternate exchanges of a vhost by its policies."""
+
+    def __init__(self, tables: VhostRecord) -> None:
+        self._tables: VhostRecord = tables
+
+    def alternate(self, exchange: str) -> str:
+        """What the policy of an exchange says; empty if it says nothing."""
+        if not self._tables.policies:
+            return ""
+        found = _setting(exchange_policy_of(self._tables, exchange), ALTERNATE_EXCHANGE)
+        return found if isinstance(found, str) else ""
 
 
 def set_policy(vhosts: dict[str, VhostRecord], command: SetPolicy, outcome: Outcome) -> None:
@@ -59,6 +125,7 @@ def set_policy(vhosts: dict[str, VhostRecord], command: SetPolicy, outcome: Outc
             command.priority,
             command.definition,
         )
+        tables.router.policies_changed()
         outcome.changed = True
         outcome.policies_changed = True
 
@@ -69,6 +136,7 @@ def clear_policy(vhosts: dict[str, VhostRecord], command: ClearPolicy, outcome: 
     if tables is not None:
         policies = tables.policies_of(command.operator)
         if policies.pop(command.name, None) is not None:
+            tables.router.policies_changed()
             outcome.changed = True
             outcome.policies_changed = True
 
@@ -83,7 +151,7 @@ def names_of(tables: VhostRecord, queue: QueueRecord) -> tuple[str, str]:
 def _first_fitting(policies: dict[str, PolicyRecord], name: str, kind: str) -> PolicyRecord | None:
     found: PolicyRecord | None = None
     for policy in policies.values():
-        if _fits(policy, name, kind) and (found is None or _before(policy, found)):
+        if (found is None or _before(policy, found)) and _fits(policy, name, kind):
             found = policy
     return found
 
@@ -92,7 +160,7 @@ def _fits(policy: PolicyRecord, name: str, kind: str) -> bool:
     queue_type = type_of(kind)
     return (
         policy.apply_to in ("all", "queues", queue_type.policies)
-        and all(key in queue_type.policy_keys for key in policy.definition)
+        and not any(key in queue_type.foreign_policy_keys for key in policy.definition)
         and policy.matches(name)
     )
 

@@ -17,15 +17,14 @@ from mypy_extensions import i64
 from warren.errors import NOT_FOUND, PRECONDITION_FAILED, Refusal
 from warren.metadata.commands import ClearPolicy, SetPolicy
 from warren.metadata.machine import MetadataMachine
-from warren.metadata.policies import APPLY_TO, OPERATOR_KEYS
-from warren.queue_types import DELIVERY_LIMIT, QUEUE_LEADER_LOCATOR, TARGET_GROUP_SIZE
+from warren.metadata.policies import APPLY_TO
+from warren.metadata.policy_keys import BY_NAME, json_term
 
 PRIORITY_MAX: Final = 2**31 - 1
-DELIVERY_LIMIT_MAX: Final = 1 << 62
-LOCATORS: Final = ("client-local", "balanced", "random", "least-leaders")
-"""Other than in arguments, `min-masters` is none of them."""
+PATTERN_BYTES_MAX: Final = 1_024
+"""RabbitMQ's bound."""
+
 NOT_YET: Final = (
-    "alternate-exchange",
     "consumer-disconnected-timeout",
     "consumer-timeout",
     "dead-letter-exchange",
@@ -37,15 +36,11 @@ NOT_YET: Final = (
     "expires",
     "initial-cluster-size",
     "max-age",
-    "max-in-memory-bytes",
-    "max-in-memory-length",
     "max-length",
     "max-length-bytes",
     "member-placement-tag",
     "message-ttl",
     "overflow",
-    "queue-mode",
-    "queue-version",
     "stream-filter-size-bytes",
     "stream-max-segment-size-bytes",
 )
@@ -74,6 +69,8 @@ def check_set_policy(
     _check_vhost(machine, vhost)
     if not name:
         raise Refusal(PRECONDITION_FAILED, "a policy has a name")
+    if len(pattern.encode()) > PATTERN_BYTES_MAX:
+        raise Refusal(PRECONDITION_FAILED, f"pattern must not exceed {PATTERN_BYTES_MAX} bytes")
     try:
         re.compile(pattern)
     except re.error as error:
@@ -82,16 +79,15 @@ def check_set_policy(
             f"pattern should be regular expression but is invalid: '{pattern}': {error}",
         ) from None
     if apply_to not in APPLY_TO:
-        allowed = ", ".join(f"'{word}'" for word in APPLY_TO[:-1])
         raise Refusal(
             PRECONDITION_FAILED,
-            f"apply-to '{apply_to}' unrecognised; should be one of: {allowed}, or '{APPLY_TO[-1]}'",
+            f"apply-to '{apply_to}' unrecognised; should be one of: 'queues', 'classic_queues', "
+            " 'quorum_queues', 'streams', 'exchanges', or 'all'",
         )
     if abs(priority) > PRIORITY_MAX:
         raise Refusal(PRECONDITION_FAILED, f"priority {priority} is beyond {PRIORITY_MAX}")
     settings = _parsed(definition)
-    for key, value in settings.items():
-        check_setting(operator, key, value)
+    check_settings(operator, settings)
     return SetPolicy(vhost, name, operator, pattern, apply_to, i64(priority), settings)
 
 
@@ -125,40 +121,31 @@ def _parsed(definition: str) -> dict[str, Any]:
     if not isinstance(settings, dict):
         raise Refusal(PRECONDITION_FAILED, f"definition must be a JSON object: {definition}")
     if not settings:
-        raise Refusal(PRECONDITION_FAILED, "no policy provided: the definition is empty")
+        raise Refusal(PRECONDITION_FAILED, "no policy provided")
     return settings
 
 
-def check_setting(operator: bool, key: str, value: Any) -> None:
-    """Refuse a setting of a policy that this version does not honour as it stands.
+def check_settings(operator: bool, settings: dict[str, Any]) -> None:
+    """Refuse settings of a policy that are wrong, or that this version does not honour.
 
     Raises:
-        Refusal: It does not.
+        Refusal: Some are.
     """
-    if key in NOT_YET:
-        raise Refusal(
-            PRECONDITION_FAILED,
-            f"policy key '{key}' is not supported yet by this version of Warren",
-        )
-    if key not in (DELIVERY_LIMIT, TARGET_GROUP_SIZE, QUEUE_LEADER_LOCATOR):
-        raise Refusal(PRECONDITION_FAILED, f"'{key}' is not a recognised policy setting")
-    if operator and key not in OPERATOR_KEYS:
-        raise Refusal(
-            PRECONDITION_FAILED, f"'{key}' is not a recognised setting of operator policies"
-        )
-    shown = msgspec.json.encode(value).decode()
-    if key == DELIVERY_LIMIT:
-        if not isinstance(value, int) or isinstance(value, bool) or abs(value) > DELIVERY_LIMIT_MAX:
-            raise Refusal(PRECONDITION_FAILED, f"{shown} is not a valid delivery limit")
-    elif key == TARGET_GROUP_SIZE:
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+    unknown: list[str] = []
+    for name in sorted(settings):
+        key = BY_NAME.get(name)
+        if key is None or (operator and not key.operator):
+            unknown.append(name)
+            continue
+        problem = key.problem(settings[name])
+        if problem:
+            raise Refusal(PRECONDITION_FAILED, problem)
+    if unknown:
+        shown = ",".join([f"{{{json_term(name)},{json_term(settings[name])}}}" for name in unknown])
+        raise Refusal(PRECONDITION_FAILED, f"[{shown}] are not recognised policy settings")
+    for name in settings:
+        if name in NOT_YET:
             raise Refusal(
                 PRECONDITION_FAILED,
-                f"{shown} is not a valid qq target count value: {key} is a number above zero",
+                f"policy key '{name}' is not supported yet by this version of Warren",
             )
-    elif value not in LOCATORS:
-        raise Refusal(
-            PRECONDITION_FAILED,
-            f"{shown} is not a valid queue leader locator value: it is one of "
-            f"{', '.join(LOCATORS)}",
-        )

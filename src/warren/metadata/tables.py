@@ -12,6 +12,7 @@ from mypy_extensions import i64
 
 from warren.metadata.rows import EncodedRows
 from warren.queue_types import QueueType, type_of
+from warren.routing.alternates import ALTERNATE_EXCHANGE
 from warren.routing.bindings import Binding
 from warren.routing.router import Router
 from warren.versions import OLDEST
@@ -114,7 +115,7 @@ class ExchangeRecord:
 
     def alternate(self) -> str:
         """The exchange that takes what this one cannot route; empty for none."""
-        name = self.arguments.get("alternate-exchange")
+        name = self.arguments.get(ALTERNATE_EXCHANGE)
         return name if isinstance(name, str) else ""
 
 

@@ -10,6 +10,7 @@ from warren.metadata.changes import add_exchange, remove_queue
 from warren.metadata.commands import SetVhost
 from warren.metadata.outcome import Outcome
 from warren.metadata.parts import Parts
+from warren.metadata.policies import PolicyAlternates
 from warren.metadata.tables import ExchangeRecord, QueueRecord, VhostRecord
 
 #: Exchanges of every vhost: name, type, whether internal. The default one has no name.
@@ -36,6 +37,7 @@ def declare_vhost(vhosts: dict[str, VhostRecord], name: str, outcome: Outcome) -
     tables = VhostRecord(name)
     for exchange, kind, internal in PREDECLARED_EXCHANGES:
         add_exchange(tables, ExchangeRecord(name, exchange, kind, True, False, internal, {}))
+    tables.router.alternates = PolicyAlternates(tables)
     vhosts[name] = tables
     outcome.changed = True
     outcome.vhosts_changed = True

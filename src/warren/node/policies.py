@@ -11,7 +11,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from warren.metadata.machine import MetadataMachine
-from warren.metadata.policies import policy_value
+from warren.metadata.policies import EffectiveSettings
 from warren.node.loop import Loop
 from warren.node.queues import LocalQueues
 from warren.ports import Work
@@ -36,8 +36,10 @@ class QueuePolicies(Work):
     def delivery_limit(self, vhost: str, name: str, kind: str) -> i64:
         """The delivery limit of a queue, whether it is here yet or not (POI-03)."""
         tables = self._metadata.vhosts.get(vhost)
-        found = None if tables is None else policy_value(tables, name, kind, DELIVERY_LIMIT)
-        return self._loop.settings.delivery_limit if found is None else i64(int(found))
+        default = self._loop.settings.delivery_limit
+        if tables is None:
+            return default
+        return EffectiveSettings(tables, name, kind).number(DELIVERY_LIMIT, default)
 
     def changed(self, queues: LocalQueues) -> None:
         """What policies say of queues may be something else now: tell them all, in later turns."""

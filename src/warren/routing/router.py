@@ -17,6 +17,7 @@ from mypy_extensions import i64
 
 from warren.errors import ACCESS_REFUSED, NOT_FOUND, PRECONDITION_FAILED, Refusal
 from warren.message.properties import MessageProperties
+from warren.routing.alternates import ALTERNATE_EXCHANGE, Alternates
 from warren.routing.binding_index import BindingIndex
 from warren.routing.bindings import Binding
 from warren.routing.exchange_types import new_index
@@ -41,6 +42,9 @@ class ExchangeNode:
         self.name: str = name
         self.internal: bool = internal
         self.alternate: str = alternate
+        self.declared_alternate: bool = alternate != "" or ALTERNATE_EXCHANGE in arguments
+        self.asked: i64 = 0
+        """As of which change of policies `alternate` is known, if it was not declared."""
         self.index: BindingIndex = new_index(kind, arguments)
         self.to_exchanges: dict[Binding, None] = {}
 
@@ -67,6 +71,7 @@ class Router:
     Attributes:
         generation: Grows with every change of the topology; what was computed from an older one
             may be wrong.
+        alternates: Knows the alternates of exchanges that were declared without.
     """
 
     def __init__(
@@ -76,6 +81,9 @@ class Router:
         destinations_max: i64 = CACHED_DESTINATIONS_MAX,
     ) -> None:
         self.generation: i64 = 1
+        self.alternates: Alternates = Alternates()
+        self._policies: i64 = 1
+        """Grows whenever `alternates` may say something else."""
         self._routes_max: i64 = routes_max
         self._destinations_max: i64 = destinations_max
         self._vhost: str = vhost
@@ -146,6 +154,18 @@ class Router:
         if binding.to_exchange:
             del node.to_exchanges[binding]
         self._changed()
+
+    def policies_changed(self) -> None:
+        """What `alternates` says may be something else now."""
+        self._policies += 1
+        self._changed()
+
+    def _alternate(self, node: ExchangeNode) -> str:
+        """The alternate exchange of one; what it was declared with counts before policies."""
+        if not node.declared_alternate and node.asked != self._policies:
+            node.asked = self._policies
+            node.alternate = self.alternates.alternate(node.name)
+        return node.alternate
 
     def _changed(self) -> None:
         self.generation += 1
@@ -299,9 +319,11 @@ class Router:
                 elif binding.destination not in seen:
                     seen[binding.destination] = None
                     waiting.append(binding.destination)
-            if not found and node.alternate and node.alternate not in seen:
-                seen[node.alternate] = None
-                waiting.append(node.alternate)
+            if not found:
+                alternate = self._alternate(node)
+                if alternate and alternate not in seen:
+                    seen[alternate] = None
+                    waiting.append(alternate)
         return list(names) if names else self._none
 
     def _reach(self, exchange: str) -> Reach:
@@ -327,9 +349,10 @@ class Router:
                 if binding.destination not in seen:
                     seen[binding.destination] = None
                     waiting.append(binding.destination)
-            if node.alternate and node.alternate not in seen:
-                seen[node.alternate] = None
-                waiting.append(node.alternate)
+            alternate = self._alternate(node)
+            if alternate and alternate not in seen:
+                seen[alternate] = None
+                waiting.append(alternate)
         if exchange in self._exchanges:
             self._reaches[exchange] = reach
         return reach

@@ -31,6 +31,7 @@ from warren.metadata.version_checks import check_version
 from warren.pending import DONE, PendingResult, Result
 from warren.queues.fifo.effects import Reply
 from warren.queues.queue import Queue
+from warren.routing.alternates import ALTERNATE_EXCHANGE
 from warren.routing.router import Router, routing_keys
 from warren.routing.terms import readable
 from warren.vhost.host import VhostHost
@@ -305,7 +306,7 @@ class VhostHandle:
         if name:
             self._permit(CONFIGURE, "exchange", name)
         command = self._exchange_command(request)
-        alternate = request.arguments.get(checks.ALTERNATE_EXCHANGE)
+        alternate = request.arguments.get(ALTERNATE_EXCHANGE)
         if command is not None and isinstance(alternate, str):
             self._permit(READ, "exchange", name)
             self._permit(WRITE, "exchange", alternate)
