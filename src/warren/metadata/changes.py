@@ -112,7 +112,7 @@ def remove_exchange(tables: VhostRecord, exchange: ExchangeRecord, outcome: Outc
         tables.exchange_rows.drop(row)
         outcome.deleted_exchanges.append(row)
         for binding in row.bound.values():
-            tables.router.remove_binding(binding)
+            # The router drops them with the exchange, all at once.
             forget_incoming(tables, binding)
         row.bound = {}
         row.binding_rows = EncodedRows()

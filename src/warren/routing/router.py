@@ -135,7 +135,7 @@ class Router:
         self._changed()
 
     def remove_exchange(self, name: str) -> None:
-        """An exchange was deleted; its bindings are removed before."""
+        """An exchange was deleted: bindings from it go with it, those to it are removed before."""
         del self._exchanges[name]
         self._changed()
 
