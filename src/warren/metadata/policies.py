@@ -62,7 +62,7 @@ class EffectiveSettings:
         return i64(int(found)) if isinstance(found, int) else default
 
     def text(self, key: str) -> str:
-        """The same, of a key that has texts; empty if nobody says anything."""
+        """The same, of a key that has texts; empty if neither says anything."""
         found = self.value(key)
         return found if isinstance(found, str) else ""
 
