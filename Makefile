@@ -108,7 +108,7 @@ demo:
 	@tools/prepare spark
 	.venv/bin/python -m demo.run
 
-ORACLE_PLUGINS = rabbitmq_consistent_hash_exchange,rabbitmq_random_exchange
+ORACLE_PLUGINS = rabbitmq_consistent_hash_exchange,rabbitmq_random_exchange,rabbitmq_recent_history_exchange
 
 # RECORD=1 stores what RabbitMQ answers; else it is said where the stored answers are stale.
 oracle:

@@ -183,3 +183,17 @@ PATTERN_BYTES_MAX: Final = 1_024
 
 #: Bytes of a vhost's description: it stands in each snapshot of the tables.
 DESCRIPTION_BYTES_MAX: Final = 4_096
+
+# --- exchanges ----------------------------------------------------------------------------------
+
+RECENT_COUNT: Final = 20
+"""Messages that an exchange of type `x-recent-history` keeps where it does not say: RabbitMQ's."""
+
+RECENT_COUNT_MAX: Final = 1_024
+"""Messages that one may keep: who binds a queue to it has them routed in one turn."""
+
+RECENT_MESSAGE_BYTES_MAX: Final = 262_144
+RECENT_BYTES_MAX: Final = 1_048_576
+RECENT_TOTAL_BYTES_MAX: Final = 16_777_216
+"""Bytes of a message that is kept, of all that one exchange keeps, and of all that the tables of a
+cluster do: every node has them in memory, and in each snapshot of the tables."""

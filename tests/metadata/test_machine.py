@@ -26,6 +26,7 @@ from warren.metadata.rows import (
     queue_row,
 )
 from warren.metadata.tables import MemberRecord
+from warren.routing.exchange_types import OLDEST_TYPES, RECENT_HISTORY
 from warren.wire.amqp091.table import Decimal, SignedInt, Table, Timestamp
 
 VHOSTS = st.sampled_from(["/", "v"])
@@ -34,9 +35,7 @@ KEYS = st.sampled_from(["", "k", "#", "*.k", "2"])
 TABLES: st.SearchStrategy[Table] = st.sampled_from(
     [{}, {"x": 1}, {"x": SignedInt(1), "y": ["z", None]}, {"t": Timestamp(5)}, {"d": Decimal(1, 2)}]
 )
-KINDS = st.sampled_from(
-    ["direct", "fanout", "topic", "headers", "x-consistent-hash", "x-modulus-hash"]
-)
+KINDS = st.sampled_from([*OLDEST_TYPES, "x-consistent-hash", "x-modulus-hash", RECENT_HISTORY])
 BOOLS = st.booleans()
 NODES = st.sampled_from(["", "n1", "n2", "n3"])
 UIDS = st.sampled_from([b"1", b"2", b"3"])
@@ -73,6 +72,13 @@ COMMANDS: st.SearchStrategy[Command] = st.one_of(
     st.builds(commands.DeleteQueue, VHOSTS, NAMES, st.integers(1, 5), BOOLS),
     st.builds(commands.DeclareExchange, VHOSTS, NAMES, KINDS, BOOLS, BOOLS, BOOLS, TABLES),
     st.builds(commands.DeleteExchange, VHOSTS, NAMES, BOOLS, BOOLS),
+    st.builds(
+        commands.KeepRecent,
+        VHOSTS,
+        NAMES,
+        st.lists(st.binary(max_size=3), max_size=30),
+        st.just(0),
+    ),
     st.builds(commands.Bind, VHOSTS, NAMES, NAMES, BOOLS, KEYS, TABLES, BOOLS),
     st.builds(commands.Bind, VHOSTS, NAMES, NAMES, BOOLS, KEYS, TABLES, BOOLS),
     st.builds(commands.Unbind, VHOSTS, NAMES, NAMES, BOOLS, KEYS, TABLES, BOOLS),
@@ -130,7 +136,11 @@ def check_invariants(machine: MetadataMachine) -> None:
         assert b"".join(tables.exchange_rows.joined()) == b"".join(exchange_rows)
         queue_rows = list(map(queue_row, tables.queues.values()))
         assert b"".join(tables.queue_rows.joined()) == b"".join(queue_rows)
+        keepers = [row for row in tables.exchanges.values() if row.kind == RECENT_HISTORY]
+        assert list(tables.keepers.values()) == keepers
         for row in tables.exchanges.values():
+            assert len(row.recent) <= (20 if row in keepers else 0)
+            assert row.recent_bytes == sum(len(record) for _, record in row.recent)
             binding_rows = list(map(binding_row, row.bound.values()))
             assert b"".join(row.binding_rows.joined()) == b"".join(binding_rows)
         for queue in tables.queues.values():

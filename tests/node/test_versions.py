@@ -14,6 +14,7 @@ from warren.metadata.machine import MetadataMachine
 from warren.metadata.version_checks import check_version
 from warren.protocols.broker import Settings
 from warren.protocols.peer import refusal as codes
+from warren.routing.exchange_types import EXCHANGE_TYPES, OLDEST_TYPES
 from warren.versions import NEWEST, OLDEST, SPREADING_EXCHANGES
 from warren.wire.amqp091 import spec
 
@@ -123,7 +124,7 @@ def exchange_of(kind: str) -> commands.DeclareExchange:
     return commands.DeclareExchange("/", "x", kind, True, False, False, {})
 
 
-@pytest.mark.parametrize("kind", ["x-consistent-hash", "x-modulus-hash", "x-random"])
+@pytest.mark.parametrize("kind", sorted({*EXCHANGE_TYPES} - {*OLDEST_TYPES}))
 def test_types_of_exchanges_wait_until_all_nodes_know_them(kind: str) -> None:
     machine = MetadataMachine()
     for index, version in enumerate((SPREADING_EXCHANGES - 1, SPREADING_EXCHANGES), 1):

@@ -396,6 +396,20 @@ DEVIATIONS: dict[str, Deviation] = {
     "tune_channel_max_too_large": _told_why(
         "negotiated channel_max = 60000 is higher than the maximum allowed value (2047)"
     ),
+    "recent_to_exchange[direct that takes none]": Deviation(
+        "the oracle's channel fails where an exchange passes none of the messages on",
+        [
+            Rest("a/0", 0, []),
+            Rest(
+                "a/1",
+                11,
+                [
+                    {"method": "exchange.bind-ok"},
+                    {"method": "basic.get-empty", "cluster_id": ""},
+                ],
+            ),
+        ],
+    ),
     "handshake_start": Deviation(
         "no anonymous login is offered",
         [Field("a/0", 1, ("mechanisms",), "b'AMQPLAIN PLAIN'")],

@@ -18,7 +18,7 @@ HASH = "x-consistent-hash"
 KINDS = ("direct", "fanout", "topic", "headers", HASH, "x-modulus-hash", "x-random")
 
 
-def _where(s: Session, *queues: str) -> None:
+def where(s: Session, *queues: str) -> None:
     """Note which messages came to which queue."""
     client = s.clients["a"]
     found: dict[str, list[str]] = {}
@@ -143,7 +143,7 @@ def hash_spread(s: Session, arguments: dict[str, Any]) -> None:
             "timestamp": 1_800_000_000 + number,
         }  # fmt: skip
         s.publish(1, "o.x", text, text.encode(), properties, mandatory=True)
-    _where(s, "o.q1", "o.q2", "o.q3", "o.q4")
+    where(s, "o.q1", "o.q2", "o.q3", "o.q4")
 
 
 VALUES: dict[str, Any] = {
@@ -168,7 +168,7 @@ def hash_header_values(s: Session) -> None:
         for number in (1, 2, 3):
             s.call(1, "queue.bind", queue=f"o.q{number}", exchange=f"o.{name}", routing_key="10")
         s.publish(1, f"o.{name}", "k", f"no {name}".encode())
-    _where(s, "o.q1", "o.q2", "o.q3")
+    where(s, "o.q1", "o.q2", "o.q3")
 
 
 @scenario
@@ -178,7 +178,7 @@ def hash_carbon_copies(s: Session) -> None:
     for number in range(12):
         copies = {"headers": {"CC": ["a", f"b{number}"], "BCC": ["c"]}}
         s.publish(1, "o.x", f"k{number}", b"%d" % number, copies)
-    _where(s, "o.q1", "o.q2", "o.q3", "o.q4")
+    where(s, "o.q1", "o.q2", "o.q3", "o.q4")
 
 
 @scenario
@@ -195,7 +195,7 @@ def hash_bindings_change(s: Session) -> None:
             s.queue("o.q1")
         for number in range(30):
             s.publish(1, "o.x", f"k{number}", b"%d" % number, mandatory=True)
-        _where(s, "o.q1", "o.q2", "o.q3", "o.q4")
+        where(s, "o.q1", "o.q2", "o.q3", "o.q4")
 
 
 @scenario
@@ -205,7 +205,7 @@ def hash_bound_twice(s: Session) -> None:
     s.call(1, "queue.bind", queue="o.q1", exchange="o.x", routing_key="100")
     for number in range(30):
         s.publish(1, "o.x", f"k{number}", b"%d" % number)
-    _where(s, "o.q1", "o.q2")
+    where(s, "o.q1", "o.q2")
 
 
 @scenario(cases=["one", "another", "one with CC"])
@@ -224,7 +224,7 @@ def modulus_spread(s: Session, case: str) -> None:
     for number in range(40):
         copies = {"headers": {"CC": ["c", f"d{number}"], "BCC": ["b"]}} if "CC" in case else {}
         s.publish(1, "o.x", f"k{number}", b"%d" % number, copies)
-    _where(s, "o.q1", "o.q2", "o.q3", "o.q4")
+    where(s, "o.q1", "o.q2", "o.q3", "o.q4")
 
 
 @scenario

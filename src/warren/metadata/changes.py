@@ -12,6 +12,7 @@ from warren.metadata.tables import (
     VhostRecord,
 )
 from warren.routing.bindings import Binding
+from warren.routing.exchange_types import RECENT_HISTORY
 from warren.wire.amqp091.table import Table, encode_table
 
 
@@ -32,6 +33,8 @@ def add_exchange(tables: VhostRecord, exchange: ExchangeRecord) -> None:
     """Enter a new exchange, whose name is free, in a vhost."""
     tables.exchange_rows.put(exchange, exchange_row(exchange))
     tables.exchanges[exchange.name] = exchange
+    if exchange.kind == RECENT_HISTORY:
+        tables.keepers[exchange.name] = exchange
     if exchange.name:
         tables.router.add_exchange(
             exchange.name,
@@ -109,6 +112,7 @@ def remove_exchange(tables: VhostRecord, exchange: ExchangeRecord, outcome: Outc
     for row in waiting:
         if tables.exchanges.pop(row.name, None) is None:
             continue
+        tables.keepers.pop(row.name, None)
         tables.exchange_rows.drop(row)
         outcome.deleted_exchanges.append(row)
         for binding in row.bound.values():

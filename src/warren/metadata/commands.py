@@ -265,6 +265,27 @@ class DeleteExchange(Command):
 
 
 @final
+class KeepRecent(Command):
+    """Have an exchange of type `x-recent-history` keep messages, for what is bound to it later.
+
+    Attributes:
+        records: Messages as they were published, the newest last; all of one flavour.
+        flavour: As what they are stored; see `message.flavours`.
+    """
+
+    def __init__(self, vhost: str, name: str, records: list[bytes], flavour: int) -> None:
+        super().__init__(False)
+        self.vhost: str = vhost
+        self.name: str = name
+        self.records: list[bytes] = records
+        self.flavour: int = flavour
+
+    def cluster_version(self) -> int:
+        """The first one whose nodes read it."""
+        return SPREADING_EXCHANGES
+
+
+@final
 class DeclareQueue(Command):
     """Create a queue. See `QueueRecord`.
 
@@ -737,6 +758,7 @@ FORMS: Final = [
     Form(32, SetVhostLimits, "vhost limits", [str, dict[str, I64]]),
     Form(33, SetTopicPermissions, "user vhost exchange write read", [str, str, str, str, str]),
     Form(34, ClearTopicPermissions, "user vhost exchange", [str, str, str]),
+    Form(40, KeepRecent, "vhost name records flavour", [str, str, list[bytes], I64]),
 ]
 """Every command, once. Tag 13 is free."""
 

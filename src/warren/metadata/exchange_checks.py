@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 from warren.errors import PRECONDITION_FAILED, Refusal
+from warren.metadata.recent import RECENT_LENGTH
+from warren.routing.exchange_types import RECENT_HISTORY
 from warren.routing.spreading import (
     HASH_HEADER,
     HASH_PROPERTIES,
@@ -19,6 +21,7 @@ from warren.routing.terms import binary_term, quoted, term, type_name
 from warren.routing.topic import split_words
 from warren.wire.amqp091.table import Table, Value
 
+LENGTH_TYPES: Final = ("byte", "short", "signedint", "long")
 HEADER_MATCHES: Final = ("all", "any", "all-with-x", "any-with-x")
 
 ANY_WORDS_MAX: Final = 2
@@ -35,6 +38,12 @@ def check_exchange_arguments(kind: str, arguments: Table, title: str) -> None:
     Raises:
         Refusal: `PRECONDITION_FAILED`.
     """
+    if kind == RECENT_HISTORY and RECENT_LENGTH in arguments:
+        length = arguments[RECENT_LENGTH]
+        if type_name(length) not in LENGTH_TYPES or not isinstance(length, int) or length < 1:
+            raise _refused(
+                f"Invalid argument {term(length)}, '{RECENT_LENGTH}' must be a positive integer"
+            )
     if kind != "x-consistent-hash":
         return
     for name in (HASH_HEADER, HASH_PROPERTY):

@@ -11,7 +11,8 @@ from typing import Final
 
 from warren.errors import CorruptRecord, Refusal, StorageError
 from warren.ids import life_of
-from warren.limits import SHORTSTR_BYTES_MAX
+from warren.limits import RECENT_COUNT_MAX, SHORTSTR_BYTES_MAX
+from warren.message.flavours import check_of, is_known
 from warren.metadata.access_checks import (
     USER_LIMITS,
     VHOST_LIMITS,
@@ -28,6 +29,7 @@ from warren.metadata.commands import (
     DeclareQueue,
     DeclareVhost,
     DeleteExchange,
+    KeepRecent,
     NodeLabelled,
     NodeMoved,
     ReplaceNode,
@@ -99,6 +101,8 @@ def _problem_of(command: Command) -> str:
         if not command.name:
             return "a change of the default exchange"
         return _problem_of_name(command.name)
+    if isinstance(command, KeepRecent):
+        return _problem_of_name(command.name) or _problem_of_records(command)
     if isinstance(command, (AddNode, ReplaceNode, NodeMoved)):
         return _problem_of_address(command.name, command.host, command.port)
     if isinstance(command, NodeLabelled):
@@ -136,6 +140,18 @@ def _problem_of_access(command: Command) -> str:
 
 def _problem_of_name(name: str) -> str:
     return "a name is too long" if len(name.encode()) > SHORTSTR_BYTES_MAX else ""
+
+
+def _problem_of_records(command: KeepRecent) -> str:
+    if len(command.records) > RECENT_COUNT_MAX:
+        return "more messages than an exchange keeps"
+    if not is_known(command.flavour):
+        return f"messages of flavour {command.flavour}"
+    check = check_of(command.flavour)
+    for record in command.records:
+        if not check.passes(record, 0, len(record)):
+            return "a message that is none"
+    return ""
 
 
 def _problem_of_members(members: list[MemberRecord]) -> str:

@@ -44,6 +44,7 @@ from warren.metadata.commands import (
     DeleteExchange,
     DeleteQueue,
     DeleteVhost,
+    KeepRecent,
     MoreSessions,
     NodeLabelled,
     NodeMoved,
@@ -76,6 +77,7 @@ from warren.metadata.membership import (
 from warren.metadata.outcome import Outcome as Outcome
 from warren.metadata.parts import Parts
 from warren.metadata.policies import PolicyAlternates, clear_policy, set_policy
+from warren.metadata.recent import keep_recent
 from warren.metadata.rows import Lot, array_head
 from warren.metadata.snapshots import (
     add_vhost_row,
@@ -184,6 +186,8 @@ class MetadataMachine:
             self._declare_exchange(command, outcome)
         elif isinstance(command, DeleteExchange):
             self._delete_exchange(command, outcome)
+        elif isinstance(command, KeepRecent):
+            keep_recent(self.vhosts, command, outcome)
         elif not self._apply_about_nodes(index, command, outcome):
             self._apply_administration(command, outcome)
         self.applied_index = index

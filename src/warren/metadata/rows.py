@@ -94,17 +94,18 @@ class EncodedRows:
 
 
 def exchange_row(exchange: ExchangeRecord) -> bytes:
-    """An exchange as one row of a snapshot, encoded."""
-    return msgspec.msgpack.encode(
-        [
-            exchange.name,
-            exchange.kind,
-            exchange.durable,
-            exchange.auto_delete,
-            exchange.internal,
-            encode_table(exchange.arguments),
-        ]
-    )
+    """An exchange as one row of a snapshot, encoded; what it keeps only if there is something."""
+    row: list[object] = [
+        exchange.name,
+        exchange.kind,
+        exchange.durable,
+        exchange.auto_delete,
+        exchange.internal,
+        encode_table(exchange.arguments),
+    ]
+    if exchange.recent:
+        row.append(exchange.recent)
+    return msgspec.msgpack.encode(row)
 
 
 def queue_row(queue: QueueRecord) -> bytes:

@@ -9,6 +9,7 @@ from mypy_extensions import i64
 
 from warren.metadata.changes import add_binding, add_exchange, add_queue, binding_key
 from warren.metadata.commands import read_members
+from warren.metadata.recent import restore_recent
 from warren.metadata.rows import array_head
 from warren.metadata.tables import (
     ExchangeRecord,
@@ -126,7 +127,10 @@ def read_vhost(row: list[Any], router: Router | None) -> VhostRecord:
         router.clear()
         tables.router = router
     for e in row[1]:
-        add_exchange(tables, ExchangeRecord(name, e[0], e[1], e[2], e[3], e[4], _table(e[5])))
+        exchange = ExchangeRecord(name, e[0], e[1], e[2], e[3], e[4], _table(e[5]))
+        if len(e) > 6:
+            restore_recent(exchange, e[6])
+        add_exchange(tables, exchange)
     for q in row[2]:
         queue = QueueRecord(
             name, q[0], q[1], q[2], q[3], q[4], _table(q[5]), q[6], q[7], read_members(q[8])

@@ -90,6 +90,8 @@ class ExchangeRecord:
         bound: The bindings that lead from it.
         binding_rows: The same as snapshots hold them.
         incoming: The bindings that lead to it.
+        recent: The messages that it keeps, the oldest first: flavour and record.
+        recent_bytes: Of their records together.
     """
 
     def __init__(
@@ -112,6 +114,8 @@ class ExchangeRecord:
         self.bound: dict[BindingKey, Binding] = {}
         self.binding_rows: EncodedRows = EncodedRows()
         self.incoming: dict[Binding, None] = {}
+        self.recent: list[tuple[int, bytes]] = []
+        self.recent_bytes: i64 = 0
 
     def alternate(self) -> str:
         """The exchange that takes what this one cannot route; empty for none."""
@@ -258,6 +262,7 @@ class VhostRecord:
     """One vhost and what is in it.
 
     Attributes:
+        keepers: Exchanges that keep recent messages.
         exchange_rows, queue_rows: As snapshots hold them.
         router: Its routes, kept up to date by the machine.
         owned: Exclusive queues by the connection they belong to.
@@ -281,6 +286,7 @@ class VhostRecord:
         self.limits: dict[str, int] = {}
         self.going: bool = False
         self.exchanges: dict[str, ExchangeRecord] = {}
+        self.keepers: dict[str, ExchangeRecord] = {}
         self.exchange_rows: EncodedRows = EncodedRows()
         self.queue_rows: EncodedRows = EncodedRows()
         self.queues: dict[str, QueueRecord] = {}

@@ -40,6 +40,7 @@ from warren.node.cluster.queue_members import QueueMembers
 from warren.node.cluster.reconcile import Reconciler
 from warren.node.copies import Copies
 from warren.node.evictions import Evictions
+from warren.node.histories import Histories
 from warren.node.hosting import QueueHosting
 from warren.node.identities import Counter
 from warren.node.loop import Loop
@@ -211,6 +212,7 @@ class Node(Loop):
             self.queue_members,
             self.repairs,
             self.usage,
+            Histories(self, self.metadata, self.store),
             random,
             settings.node_name,
             settings.max_message_bytes,

@@ -11,6 +11,7 @@ from warren.metadata.machine import MetadataMachine
 from warren.metadata.tables import QueueRecord
 from warren.node.cluster.observers import Observers
 from warren.node.cluster.queue_members import QueueMembers
+from warren.node.histories import Histories
 from warren.node.placing import Placing
 from warren.node.queues import LocalQueues
 from warren.node.removals import Going, QueueRemovals
@@ -40,6 +41,7 @@ class NodeVhosts(VhostHost):
         queue_members: QueueMembers,
         repairs: Repairs,
         usage: Usage,
+        histories: Histories,
         random: Random,
         node_name: str,
         max_message_bytes: i64,
@@ -53,6 +55,7 @@ class NodeVhosts(VhostHost):
         self._queue_members: QueueMembers = queue_members
         self._repairs: Repairs = repairs
         self._usage: Usage = usage
+        self._histories: Histories = histories
         self._random: Random = random
 
     def random_bytes(self, count: int) -> bytes:
@@ -82,6 +85,14 @@ class NodeVhosts(VhostHost):
             change = submitted.change
             if isinstance(change, TopologyChange) and change.pending is pending:
                 self._store.withdraw(submitted)
+
+    def keep_recent(self, vhost: str, exchange: str, records: list[bytes]) -> None:
+        """Have an exchange keep messages that were published to it."""
+        self._histories.keep(vhost, exchange, records)
+
+    def flush_recent(self, vhost: str, exchange: str) -> None:
+        """Have all such messages logged before what is submitted from now on."""
+        self._histories.flush(vhost, exchange)
 
     def new_group(self) -> i64:
         """The incarnation of a queue that is about to be declared."""

@@ -14,6 +14,9 @@ from warren.routing.spreading import HashIndex, ModulusIndex, RandomIndex
 from warren.routing.topic import TopicTrie
 from warren.wire.amqp091.table import Table
 
+RECENT_HISTORY: Final = "x-recent-history"
+"""Routes as a fanout exchange does, and keeps what it routed for those that are bound later."""
+
 #: Names clients may declare an exchange with.
 EXCHANGE_TYPES: Final = (
     "direct",
@@ -23,6 +26,7 @@ EXCHANGE_TYPES: Final = (
     "x-consistent-hash",
     "x-modulus-hash",
     "x-random",
+    RECENT_HISTORY,
 )
 
 OLDEST_TYPES: Final = ("direct", "fanout", "topic", "headers")
@@ -134,7 +138,7 @@ def new_index(kind: str, arguments: Table) -> BindingIndex:
     """
     if kind == "direct":
         return DirectIndex()
-    if kind == "fanout":
+    if kind in ("fanout", RECENT_HISTORY):
         return FanoutIndex()
     if kind == "topic":
         return TopicIndex()

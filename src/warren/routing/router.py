@@ -20,7 +20,7 @@ from warren.message.properties import MessageProperties
 from warren.routing.alternates import ALTERNATE_EXCHANGE, Alternates
 from warren.routing.binding_index import BindingIndex
 from warren.routing.bindings import Binding
-from warren.routing.exchange_types import new_index
+from warren.routing.exchange_types import RECENT_HISTORY, new_index
 from warren.routing.terms import readable, text_term, type_name
 from warren.wire.amqp091.table import Table
 
@@ -45,6 +45,7 @@ class ExchangeNode:
         self.declared_alternate: bool = alternate != "" or ALTERNATE_EXCHANGE in arguments
         self.asked: i64 = 0
         """As of which change of policies `alternate` is known, if it was not declared."""
+        self.keeps: bool = kind == RECENT_HISTORY
         self.index: BindingIndex = new_index(kind, arguments)
         self.to_exchanges: dict[Binding, None] = {}
 
@@ -58,6 +59,7 @@ class Reach:
         self.by_headers: bool = False
         self.by_properties: bool = False
         self.at_random: bool = False
+        self.keeps: bool = False
 
     def by_message(self) -> bool:
         """Whether each message has a route of its own, by more than its routing key."""
@@ -251,6 +253,25 @@ class Router:
                 names[routing_key] = None
         return list(names)
 
+    def keeps(self, exchange: str) -> bool:
+        """Whether a message may come from this exchange to one that keeps recent messages."""
+        return self._reach(exchange).keeps
+
+    def route_kept(
+        self,
+        exchange: str,
+        routing_keys: list[str],
+        headers: Table | None,
+        properties: MessageProperties | None,
+        keepers: list[str],
+    ) -> list[str]:
+        """`route_keys` from an exchange that `keeps`, and which exchanges keep the message.
+
+        Args:
+            keepers: The names of those are appended, each once.
+        """
+        return self._search(exchange, routing_keys, headers, properties, keepers)
+
     def _find(
         self,
         exchange: str,
@@ -302,8 +323,9 @@ class Router:
         routing_keys: list[str],
         headers: Table | None,
         properties: MessageProperties | None,
+        keepers: list[str] | None = None,
     ) -> list[str]:
-        """Follow bindings from an exchange, breadth first."""
+        """Follow bindings from an exchange, breadth first; note exchanges that keep messages."""
         names: dict[str, None] = {}
         seen: dict[str, None] = {exchange: None}
         waiting = [exchange]
@@ -311,6 +333,8 @@ class Router:
             node = self._exchanges.get(name)
             if node is None:
                 continue
+            if node.keeps and keepers is not None:
+                keepers.append(name)
             found: list[Binding] = []
             node.index.select(routing_keys, headers, properties, found)
             for binding in found:
@@ -345,6 +369,8 @@ class Router:
                 reach.by_properties = True
             if node.index.at_random:
                 reach.at_random = True
+            if node.keeps:
+                reach.keeps = True
             for binding in node.to_exchanges:
                 if binding.destination not in seen:
                     seen[binding.destination] = None

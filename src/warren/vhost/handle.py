@@ -14,6 +14,7 @@ from mypy_extensions import i64
 
 from warren.errors import NOT_FOUND, PRECONDITION_FAILED, Refusal
 from warren.message.facts import MessageFacts
+from warren.message.flavours import AMQP091, envelope_of
 from warren.message.properties import MessageProperties, parse_expiration
 from warren.metadata import checks
 from warren.metadata.commands import Command
@@ -27,6 +28,7 @@ from warren.metadata.names import (
 )
 from warren.metadata.outcome import Outcome
 from warren.metadata.permissions import CONFIGURE, READ, WRITE
+from warren.metadata.recent import NO_STORE
 from warren.metadata.version_checks import check_version
 from warren.pending import DONE, PendingResult, Result
 from warren.queues.fifo.effects import Reply
@@ -52,6 +54,7 @@ from warren.vhost.timeouts import overdue, timed_out
 from warren.wire.amqp091.table import Table
 
 NAME_RANDOM_BYTES: Final = 16
+NO_STORE_BYTES: Final = NO_STORE.encode()
 DEAD_LETTER_EXCHANGE: Final = "x-dead-letter-exchange"
 
 BindingCheck = Callable[[MetadataMachine, str, str, str, bool, str, Table, i64], Command | None]
@@ -85,6 +88,8 @@ class TopologyChange(PendingResult):
         except Refusal as refusal:
             self.pending.refused(refusal)
             return
+        if isinstance(request, BindRequest) and result.changed:
+            self._vhost.give_recent(request)
         if isinstance(request, DeleteQueueRequest):
             self.pending.succeeded(QueueDeleted(self.messages))
         else:
@@ -223,7 +228,11 @@ class VhostHandle:
         route.by_message = self._router.by_message(exchange)
         route.by_properties = self._router.needs_properties(exchange)
         if not route.by_message:
-            route.queues = self._named(self._router.route(exchange, routing_key))
+            if self._router.keeps(exchange):
+                names = self._router.route_kept(exchange, [routing_key], None, None, route.keepers)
+            else:
+                names = self._router.route(exchange, routing_key)
+            route.queues = self._named(names)
         return route
 
     def route_message(
@@ -242,14 +251,19 @@ class VhostHandle:
             Refusal: They are wrong, or a queue would not treat the message as it asks.
         """
         result = Route(route.exchange, route.routing_key, route.mandatory, route.generation)
+        keys = [route.routing_key]
         if facts.copies:
             keys = routing_keys(route.routing_key, headers)
             if route.bounded:
                 for key in keys:
                     self._check_topic(WRITE, route.exchange, key)
-            names = self._router.route_keys(route.exchange, keys, headers, properties)
+        router = self._router
+        if router.keeps(route.exchange):
+            names = router.route_kept(route.exchange, keys, headers, properties, result.keepers)
+        elif facts.copies:
+            names = router.route_keys(route.exchange, keys, headers, properties)
         else:
-            names = self._router.route(route.exchange, route.routing_key, headers, properties)
+            names = router.route(route.exchange, route.routing_key, headers, properties)
         result.queues = self._named(names)
         check_targets(facts, result.queues)
         return result
@@ -286,6 +300,39 @@ class VhostHandle:
             if host.stores(queue.group_id):
                 return True
         return False
+
+    def keep(self, route: Route, records: list[bytes]) -> None:
+        """Have the exchanges on a route that keep messages keep these."""
+        kept = [record for record in records if not _not_to_keep(record)]
+        if kept:
+            for exchange in route.keepers:
+                self._host.keep_recent(self.name, exchange, kept)
+
+    def give_recent(self, request: BindRequest) -> None:
+        """Something was bound to an exchange: give it what that keeps, if it keeps anything.
+
+        A queue gets the oldest first. An exchange gets the newest first, as RabbitMQ has it, and
+        passes on what it can; RabbitMQ closes the connection where that is nothing.
+        """
+        source = self._tables.exchange(self.name, request.source)
+        if source is None or not source.recent:
+            return
+        recent = list(source.recent)
+        if request.to_exchange:
+            recent.reverse()
+        for flavour, record in recent:
+            message = envelope_of(flavour, record, 0, len(record))
+            properties = message.properties()
+            names = [request.destination]
+            if request.to_exchange:
+                headers = {} if properties.headers is None else properties.headers
+                keys = routing_keys(message.routing_key(), headers)
+                names = self._router.route_keys(request.destination, keys, headers, properties)
+            for name in names:
+                queue = self._find(name)
+                if queue is not None:
+                    lengths = len(record).to_bytes(4, "little")
+                    queue.publish(record, lengths, 1, bool(properties.persistent), None, flavour)
 
     # Exchanges and bindings.
 
@@ -338,6 +385,7 @@ class VhostHandle:
         Raises:
             Refusal: It cannot be, or this user may not have it.
         """
+        self._host.flush_recent(self.name, request.source)
         self._change_binding(checks.bind, request, pending)
 
     def unbind(self, request: UnbindRequest, pending: PendingResult) -> None:
@@ -644,3 +692,11 @@ class VhostHandle:
             pending.succeeded(DONE)
         else:
             self._host.submit(command, TopologyChange(self, request, pending))
+
+
+def _not_to_keep(record: bytes) -> bool:
+    """Whether a message's headers say that no exchange is to keep it."""
+    if NO_STORE_BYTES not in record:
+        return False
+    headers = envelope_of(AMQP091, record, 0, len(record)).properties().headers
+    return headers is not None and headers.get(NO_STORE) is True

@@ -90,6 +90,14 @@ class VhostHost:
     def majority_missing(self, queue: QueueRecord | None) -> str:
         """Why a queue, or for None the tables, can do nothing now; empty if that is not known."""
 
+    @abstractmethod
+    def keep_recent(self, vhost: str, exchange: str, records: list[bytes]) -> None:
+        """Have an exchange keep messages that were published to it."""
+
+    @abstractmethod
+    def flush_recent(self, vhost: str, exchange: str) -> None:
+        """Have all such messages logged before what is submitted from now on."""
+
     # Queues.
 
     @abstractmethod

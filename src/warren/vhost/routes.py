@@ -33,6 +33,7 @@ class Route:
         by_message: Whether each message has a route of its own: by its headers or other properties,
             or at random.
         by_properties: Whether properties that are no headers decide.
+        keepers: Exchanges that keep these messages, for what is bound to them later.
         reply: Set where the message is a direct reply.
         bounded: Whether topic permissions say which routing keys the user may publish with.
     """
@@ -45,5 +46,6 @@ class Route:
         self.queues: list[Queue] = []
         self.by_message: bool = False
         self.by_properties: bool = False
+        self.keepers: list[str] = []
         self.reply: ReplyTarget | None = None
         self.bounded: bool = False

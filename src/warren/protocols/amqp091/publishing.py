@@ -594,6 +594,8 @@ class PublishPath:
     ) -> None:
         """Put messages into the queues of a route, or return them."""
         queues = route.queues
+        if route.keepers:
+            self._vhost.keep(route, split_records(records, lengths))
         if route.reply is not None:
             for record in split_records(records, lengths):
                 route.reply.replied(record)

@@ -1,0 +1,105 @@
+"""Exchanges that keep recent messages, on nodes that start again, and in clusters."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.node.pair import Client, Pair
+from warren.errors import CorruptRecord
+from warren.log.batch import KIND_COMMAND
+from warren.metadata.commands import KeepRecent, encode
+from warren.wire.amqp091 import spec
+from warren.wire.amqp091.frame import content_frames
+
+
+def declare(client: Client, name: str = "x", kind: str = "x-recent-history") -> None:
+    declared = spec.ExchangeDeclare(0, name, kind, False, True, False, False, False, {})
+    assert isinstance(client.call(declared), spec.ExchangeDeclareOk)
+
+
+def publish(client: Client, *bodies: bytes, exchange: str = "x") -> None:
+    """Publish, and wait for the confirms."""
+    if not client.published:
+        client.call(spec.ConfirmSelect(False))
+    method = spec.BasicPublish(0, exchange, "k", False, False)
+    for body in bodies:
+        client.published += 1
+        client.outbox += content_frames(1, method, b"\x10\x00\x02", body, 131_072)
+    client.pair.until(lambda: len(client.acked) == client.published)
+
+
+def bound(client: Client, name: str, exchange: str = "x", kind: str = "classic") -> list[bytes]:
+    """Bind a new queue, and empty it."""
+    client.declare(name, kind=kind)
+    assert isinstance(
+        client.call(spec.QueueBind(0, name, exchange, "", False, {})), spec.QueueBindOk
+    )
+    client.pair.settle(20)
+    bodies = []
+    while got := client.get(name):
+        bodies.append(got.body)
+        client.ack(got.tag)
+    return bodies
+
+
+@pytest.mark.parametrize("kind", ["classic", "quorum"])
+def test_a_queue_on_any_node_gets_what_any_node_was_sent(kind: str) -> None:
+    pair = Pair()
+    first, second = pair.a.client(), pair.b.client()
+    declare(first)
+    pair.settle(20)
+    publish(first, b"1", b"2")
+    publish(second, b"3")
+    pair.settle(20)
+    assert bound(first, "q", kind=kind) == [b"1", b"2", b"3"]
+    assert bound(second, "r", kind=kind) == [b"1", b"2", b"3"]
+    publish(second, b"4")
+    assert bound(second, "s", kind=kind) == [b"1", b"2", b"3", b"4"]
+
+
+def test_they_survive_the_nodes_that_had_them() -> None:
+    pair = Pair()
+    client = pair.a.client()
+    declare(client)
+    publish(client, b"1", b"2")
+    pair.settle(20)
+    for station in (pair.a, pair.b):
+        station.kill()
+    for station in (pair.a, pair.b):
+        station.start()
+    pair.until(lambda: pair.a.node.ready and pair.b.node.ready)
+    assert bound(pair.b.client(), "q") == [b"1", b"2"]
+
+
+def test_what_one_exchange_gave_another_may_keep() -> None:
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    declare(client)
+    declare(client, "y")
+    declare(client, "source", "fanout")
+    for target in ("x", "y"):
+        bind = spec.ExchangeBind(0, target, "source", "", False, {})
+        assert isinstance(client.call(bind), spec.ExchangeBindOk)
+    publish(client, b"1", exchange="source")
+    assert bound(client, "q", "x") == bound(client, "r", "y") == [b"1"]
+
+
+def test_a_transaction_is_kept_when_it_is_committed() -> None:
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    declare(client)
+    client.call(spec.TxSelect())
+    method = spec.BasicPublish(0, "x", "k", False, False)
+    for body, end in ((b"undone", spec.TxRollback()), (b"done", spec.TxCommit())):
+        client.outbox += content_frames(1, method, b"\x00\x00", body, 131_072)
+        client.call(end)
+    assert bound(client, "q") == [b"done"]
+
+
+def test_a_leader_takes_no_messages_that_are_none() -> None:
+    pair = Pair()
+    declare(pair.a.client())
+    pair.settle(20)
+    forged = encode(KeepRecent("/", "x", [b"no record"], 0))
+    with pytest.raises(CorruptRecord, match="a message that is none"):
+        pair.a.node.store.check_proposal(KIND_COMMAND, forged)
