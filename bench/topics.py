@@ -25,6 +25,7 @@ from warren.metadata.commands import (
     Unbind,
 )
 from warren.metadata.machine import MetadataMachine
+from warren.metadata.outcome import Outcome
 
 QUEUES = 100
 KEYS = 2_000
@@ -59,8 +60,8 @@ def measure(make: Callable[[random.Random, int], tuple[str, str]], count: int) -
     """All figures for one kind of pattern and one number of bindings."""
     draw, machine = random.Random(7), MetadataMachine()
 
-    def apply(command: Command) -> None:
-        machine.apply(machine.applied_index + 1, command)
+    def apply(command: Command) -> Outcome:
+        return machine.apply(machine.applied_index + 1, command)
 
     apply(DeclareVhost("/"))
     apply(DeclareExchange("/", "t", "topic", True, False, False, {}))
