@@ -108,12 +108,13 @@ demo:
 	@tools/prepare spark
 	.venv/bin/python -m demo.run
 
-ORACLE_PLUGINS = rabbitmq_consistent_hash_exchange,rabbitmq_random_exchange,rabbitmq_recent_history_exchange
+EXCHANGES = rabbitmq_consistent_hash_exchange,rabbitmq_random_exchange
+EXCHANGES := $(EXCHANGES),rabbitmq_recent_history_exchange
 
 # RECORD=1 stores what RabbitMQ answers; else it is said where the stored answers are stale.
 oracle:
 	@tools/prepare process
-	@PLUGINS=$(ORACLE_PLUGINS) BASE=5780 bench/peer rabbit start
+	@PLUGINS=$(EXCHANGES) BASE=5780 bench/peer rabbit start
 	@.venv/bin/python tools/oracle.py $(if $(RECORD),record,stale) 127.0.0.1:5781 $(ONLY); \
 	status=$$?; BASE=5780 bench/peer rabbit stop; exit $$status
 	@.venv/bin/python tools/oracle.py warren $(ONLY)
