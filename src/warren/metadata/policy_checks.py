@@ -15,15 +15,13 @@ import msgspec
 from mypy_extensions import i64
 
 from warren.errors import NOT_FOUND, PRECONDITION_FAILED, Refusal
+from warren.limits import PATTERN_BYTES_MAX
 from warren.metadata.commands import ClearPolicy, SetPolicy
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.policies import APPLY_TO
 from warren.metadata.policy_keys import BY_NAME, json_term
 
 PRIORITY_MAX: Final = 2**31 - 1
-PATTERN_BYTES_MAX: Final = 1_024
-"""RabbitMQ's bound."""
-
 NOT_YET: Final = (
     "consumer-disconnected-timeout",
     "consumer-timeout",
