@@ -87,6 +87,7 @@ WRITTEN: list[tuple[Command, str]] = [
     (commands.SetVhostLimits("v", {"max-queues": -1}), "940220a17681aa6d61782d717565756573ff"),
     (commands.SetTopicPermissions("u", "v", "e", "w", "r"), "970221a175a176a165a177a172"),
     (commands.ClearTopicPermissions("u", "v", ""), "950222a175a176a0"),
+    (commands.KeepRecent("v", "x", [b"ab", b""], 0), "960223a176a17892c4026162c40000"),
 ]
 """Commands, and what the release that was the first one wrote for them, but for later fields."""
 

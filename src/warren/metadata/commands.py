@@ -758,7 +758,7 @@ FORMS: Final = [
     Form(32, SetVhostLimits, "vhost limits", [str, dict[str, I64]]),
     Form(33, SetTopicPermissions, "user vhost exchange write read", [str, str, str, str, str]),
     Form(34, ClearTopicPermissions, "user vhost exchange", [str, str, str]),
-    Form(40, KeepRecent, "vhost name records flavour", [str, str, list[bytes], I64]),
+    Form(35, KeepRecent, "vhost name records flavour", [str, str, list[bytes], I64]),
 ]
 """Every command, once. Tag 13 is free."""
 
