@@ -18,6 +18,7 @@ from warren.config.config import (
     SETTINGS,
     ServerConfig,
     build,
+    check_clients,
     parse_lines,
 )
 from warren.errors import ConfigError
@@ -215,3 +216,54 @@ def test_reconciliation_of_members() -> None:
     ):
         with pytest.raises(ConfigError, match=f"{key}.{name} = {value}: allowed is"):
             config(f"{key}.{name} = {value}")
+
+
+TLS = """
+listeners.ssl.default = 5671
+listeners.ssl.other = 127.0.0.1:5673
+ssl_options.certfile = c.pem
+ssl_options.keyfile = k.pem
+"""
+
+
+def test_listeners_for_tls_stand_beside_the_others_or_alone() -> None:
+    got = config(TLS)
+    check_clients(got)
+    assert got.listeners == (("", 5672),)
+    assert got.tls_listeners == (("", 5671), ("127.0.0.1", 5673))
+    assert got.auth_mechanisms == ("PLAIN", "AMQPLAIN")
+    alone = config(TLS + "listeners.tcp = none\nssl_options.versions.1 = tlsv1.3\n")
+    check_clients(alone)
+    assert (alone.listeners, alone.ssl_versions) == ((), ("tlsv1.3",))
+    named = config("auth_mechanisms.2 = EXTERNAL\nauth_mechanisms.1 = PLAIN\n")
+    assert settings_from(named).mechanisms == ["PLAIN", "EXTERNAL"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("listeners.tcp = none", "leaves no listener"),
+        ("listeners.ssl.default = 5671", "needs ssl_options.certfile"),
+        ("ssl_options.verify = verify_peer", "needs ssl_options.cacertfile"),
+        ("ssl_options.fail_if_no_peer_cert = true", "needs ssl_options.verify = verify_peer"),
+    ],
+)
+def test_settings_of_tls_that_do_not_fit_together_are_refused(text: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        check_clients(config(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "listeners.tcp = some",
+        "listeners.ssl.default = 0",
+        "ssl_options.verify = maybe",
+        "ssl_options.versions.1 = sslv3",
+        "auth_mechanisms.1 = ANONYMOUS",
+        "ssl_cert_login_from = serial",
+    ],
+)
+def test_wrong_values_of_tls_say_what_is_allowed(text: str) -> None:
+    with pytest.raises(ConfigError, match="allowed is"):
+        config(text)

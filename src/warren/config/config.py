@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from warren.config.client_tls import VERSIONS
 from warren.errors import ConfigError
 from warren.limits import (
     CHANNELS_MAX,
@@ -31,6 +32,7 @@ from warren.versions import NEWEST, OLDEST
 
 Value = int | float | str | bool
 
+MECHANISMS: Final = ("PLAIN", "AMQPLAIN", "EXTERNAL")
 LOG_LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 PORT_DEFAULT: Final = 5672
 CLUSTER_PORT_DEFAULT: Final = 25_672
@@ -73,6 +75,13 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
         cluster_ssl_cacertfile, cluster_ssl_certfile, cluster_ssl_keyfile: In PEM format, for links
             between nodes; all three or none.
         cluster_ssl_verify_names: Whether a node's certificate has to hold its name.
+        tls_listeners: Pairs of address and port for AMQP 0-9-1 over TLS.
+        ssl_cacertfile, ssl_certfile, ssl_keyfile, ssl_password: For those, in PEM format.
+        ssl_verify: `verify_peer` where clients are asked for a certificate, else `verify_none`.
+        ssl_fail_if_no_peer_cert: Whether clients without one are refused.
+        ssl_versions: Versions of TLS that may be spoken.
+        ssl_cert_login_from: Which part of a certificate is the name of a user.
+        auth_mechanisms: How clients may log in.
         quorum_cluster_size: How many members of a new quorum queue vote.
         queue_leader_locator: Where the leader of a new quorum queue begins.
         label_host, label_zone: Where this node is: a machine that it shares with nodes of the same
@@ -117,6 +126,16 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     cluster_ssl_certfile: str = ""
     cluster_ssl_keyfile: str = ""
     cluster_ssl_verify_names: bool = False
+    tls_listeners: tuple[tuple[str, int], ...] = ()
+    ssl_cacertfile: str = ""
+    ssl_certfile: str = ""
+    ssl_keyfile: str = ""
+    ssl_password: str = ""
+    ssl_verify: str = "verify_none"
+    ssl_fail_if_no_peer_cert: bool = False
+    ssl_versions: tuple[str, ...] = ("tlsv1.3", "tlsv1.2")
+    ssl_cert_login_from: str = "distinguished_name"
+    auth_mechanisms: tuple[str, ...] = ("PLAIN", "AMQPLAIN")
     quorum_cluster_size: int = 3
     queue_leader_locator: str = "client-local"
     label_host: str = ""
@@ -223,6 +242,17 @@ def _truth(text: str) -> bool:
     if text not in ("true", "false"):
         raise _Refused("true or false")
     return text == "true"
+
+
+def _one_of(*allowed: str) -> Callable[[str], str]:
+    """A parser of words."""
+
+    def parse(text: str) -> str:
+        if text not in allowed:
+            raise _Refused(" or ".join(allowed))
+        return text
+
+    return parse
 
 
 def _secret(text: str) -> str:
@@ -344,6 +374,18 @@ SETTINGS: Final = (
     Setting("cluster.ssl.keyfile", "cluster_ssl_keyfile", _word, "this node's key, PEM"),
     Setting("cluster.ssl.verify_names", "cluster_ssl_verify_names", _truth,
             "true: a node's certificate has to hold its name"),
+    Setting("ssl_options.cacertfile", "ssl_cacertfile", _word,
+            "authorities of clients' certificates, PEM"),
+    Setting("ssl_options.certfile", "ssl_certfile", _word, "the certificate clients see, PEM"),
+    Setting("ssl_options.keyfile", "ssl_keyfile", _word, "its key, PEM"),
+    Setting("ssl_options.password", "ssl_password", _word, "the password of that file"),
+    Setting("ssl_options.verify", "ssl_verify", _one_of("verify_peer", "verify_none"),
+            "verify_peer: clients are asked for a certificate"),
+    Setting("ssl_options.fail_if_no_peer_cert", "ssl_fail_if_no_peer_cert", _truth,
+            "true: clients without one are refused"),
+    Setting("ssl_cert_login_from", "ssl_cert_login_from",
+            _one_of("distinguished_name", "common_name"),
+            "what of a certificate is the name of the user, for EXTERNAL"),
     Setting("cluster.labels.host", "label_host", _label,
             "the machine this node is on, where several may share one"),
     Setting("cluster.labels.zone", "label_zone", _label, "the availability zone this node is in"),
@@ -373,6 +415,11 @@ SETTINGS: Final = (
 PATTERNS: Final = (
     ("listeners.tcp.default", "port for AMQP 0-9-1 on every interface"),
     ("listeners.tcp.NAME", "a port, address:port or [IPv6 address]:port; as many as you like"),
+    ("listeners.tcp", "none: only those that speak TLS"),
+    ("listeners.ssl.default", "port for AMQP 0-9-1 over TLS on every interface"),
+    ("listeners.ssl.NAME", "a port, address:port or [IPv6 address]:port; as many as you like"),
+    ("ssl_options.versions.N", "tlsv1.2 or tlsv1.3; all that may be spoken (default: both)"),
+    ("auth_mechanisms.N", "PLAIN, AMQPLAIN or EXTERNAL; all there are (default: the first two)"),
     ("loopback_users.NAME", "true: this user may connect from this machine only"),
     ("loopback_users", "none: no user is bound to this machine"),
     ("cluster_formation.classic_config.nodes.N", "name@host:port, the same list on all nodes"),
@@ -479,6 +526,10 @@ def build(
     """
     fields: dict[str, Value] = {}
     listeners: dict[str, tuple[str, int]] = {}
+    tls_listeners: dict[str, tuple[str, int]] = {}
+    without_tls = True
+    versions: dict[str, str] = {}
+    mechanisms: dict[str, str] = {}
     loopback = {"guest": True}
     nodes: dict[str, tuple[str, str, int]] = {}
     for entry in entries:
@@ -489,6 +540,14 @@ def build(
                 fields[setting.field] = setting.parse(entry.value)
             elif head == "listeners.tcp":
                 listeners[name] = _address(entry.value)
+            elif entry.key == "listeners.tcp":
+                without_tls = _one_of("none")(entry.value) != "none"
+            elif head == "listeners.ssl":
+                tls_listeners[name] = _address(entry.value)
+            elif head == "ssl_options.versions":
+                versions[name] = _one_of(*VERSIONS)(entry.value)
+            elif head == "auth_mechanisms":
+                mechanisms[name] = _one_of(*MECHANISMS)(entry.value)
             elif head == "cluster_formation.classic_config.nodes":
                 nodes[name] = _cluster_node(entry.value)
             elif entry.key == "cluster_formation.peer_discovery_backend":
@@ -527,10 +586,39 @@ def build(
         "salvage": salvage,
         "node_name": name,
         "data_dir": os.path.abspath(data_dir or default_data_dir(name)),
-        "listeners": tuple(listeners.values()) or ((ALL_INTERFACES, PORT_DEFAULT),),
+        "listeners": tuple(listeners.values()) or ((ALL_INTERFACES, PORT_DEFAULT),) * without_tls,
+        "tls_listeners": tuple(tls_listeners.values()),
         "loopback_users": tuple(user for user, bound in loopback.items() if bound),
     }
+    if versions:
+        values["ssl_versions"] = tuple({versions[key]: None for key in sorted(versions)})
+    if mechanisms:
+        values["auth_mechanisms"] = tuple({mechanisms[key]: None for key in sorted(mechanisms)})
     return msgspec.convert(values, ServerConfig)
+
+
+def check_clients(built: ServerConfig) -> None:
+    """Refuse settings of listeners for clients that do not fit together.
+
+    Raises:
+        ConfigError: Says which.
+    """
+    if not built.listeners and not built.tls_listeners:
+        raise ConfigError("listeners.tcp = none leaves no listener: name one with listeners.ssl")
+    if built.tls_listeners and not (built.ssl_certfile and built.ssl_keyfile):
+        raise ConfigError(
+            "listeners.ssl needs ssl_options.certfile and ssl_options.keyfile, the certificate "
+            "that clients see"
+        )
+    if built.ssl_verify == "verify_peer" and not built.ssl_cacertfile:
+        raise ConfigError(
+            "ssl_options.verify = verify_peer needs ssl_options.cacertfile, by which certificates "
+            "are verified"
+        )
+    if built.ssl_fail_if_no_peer_cert and built.ssl_verify != "verify_peer":
+        raise ConfigError(
+            "ssl_options.fail_if_no_peer_cert = true needs ssl_options.verify = verify_peer"
+        )
 
 
 def check_cluster(built: ServerConfig) -> None:

@@ -564,15 +564,26 @@ class Node(Loop):
     def login(self, user: str, password: str, host: str) -> Login | None:
         """Check name and password, and from where a loopback-only user comes."""
         secret = password.encode("utf-8", "surrogateescape")
-        if user in self.settings.loopback_users and not is_loopback(host):
-            self._warn(
-                f"user '{user}' may connect from this machine only, not from {host}, unless "
-                f"loopback_users.{user} = false is set"
-            )
-            return None
         # The setting of today counts, and not the one with which the user was made.
+        if not self._may_come_from(user, host):
+            return None
         record = self.store.authority.authenticate(user, secret, True)
         return None if record is None else Login(user, host)
+
+    def login_certified(self, user: str, host: str) -> Login | None:
+        """Check that there is a user, whom a certificate names, and from where it comes."""
+        if not self._may_come_from(user, host) or user not in self.metadata.users:
+            return None
+        return Login(user, host)
+
+    def _may_come_from(self, user: str, host: str) -> bool:
+        if user not in self.settings.loopback_users or is_loopback(host):
+            return True
+        self._warn(
+            f"user '{user}' may connect from this machine only, not from {host}, unless "
+            f"loopback_users.{user} = false is set"
+        )
+        return False
 
     def open_vhost(self, login: Login, vhost: str) -> VhostHandle:
         """Give a logged-in client its vhost."""

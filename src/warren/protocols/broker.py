@@ -56,6 +56,7 @@ class Settings:
         memory_limit_bytes: More memory than this raises the memory alarm; 0 for never.
         default_vhost, default_user, default_password: Made where the data directory is empty.
         loopback_users: Users that may connect from this machine only.
+        mechanisms: SASL mechanisms by which clients may log in.
         quorum_size: How many members of a quorum queue vote where its declare says nothing.
         delivery_limit: Returns that a message of a quorum queue survives (POI-03).
         majority_wait_ms: How long a client's method may wait for a majority before it is refused.
@@ -95,6 +96,7 @@ class Settings:
         self.default_user: str = "guest"
         self.default_password: str = "guest"
         self.loopback_users: list[str] = ["guest"]
+        self.mechanisms: list[str] = ["PLAIN", "AMQPLAIN"]
         self.quorum_size: int = 3
         self.delivery_limit: int = 20
         self.majority_wait_ms: int = 30_000
@@ -135,6 +137,11 @@ class Broker(Host, OutputHost):
     @abstractmethod
     def login(self, user: str, password: str, host: str) -> Login | None:
         """Check who a client says it is; None if it may not come in."""
+
+    @abstractmethod
+    def login_certified(self, user: str, host: str) -> Login | None:
+        """The login of a client whose certificate was verified and names a user; None if there is
+        no such user, or it may not come from there."""
 
     @abstractmethod
     def open_vhost(self, login: Login, vhost: str) -> VhostHandle:

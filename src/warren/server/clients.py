@@ -12,6 +12,7 @@ import struct
 import time
 from typing import TYPE_CHECKING, cast
 
+from warren.config.client_tls import login_name
 from warren.protocols.amqp091.connection import CLOSED, CLOSING, Connection
 from warren.wire.amqp091.frame import HEARTBEAT_FRAME
 
@@ -58,6 +59,7 @@ class ClientProtocol(asyncio.Protocol):
         self._server = server
         self._connection: Connection | None = None
         self._stream: asyncio.Transport | None = None
+        self._encrypted = False
         self._beat_ms = 0
         self._stage = SILENT
         self._since = 0.0
@@ -70,7 +72,10 @@ class ClientProtocol(asyncio.Protocol):
         self._server.clients.add(self)
         host, port = (stream.get_extra_info("peername") or ("", 0))[:2]
         node = self._server.node
-        self._connection = Connection(node, ClientTransport(stream), host, port)
+        certificate = stream.get_extra_info("peercert")
+        certified = login_name(certificate, self._server.config.ssl_cert_login_from)
+        self._encrypted = stream.get_extra_info("ssl_object") is not None
+        self._connection = Connection(node, ClientTransport(stream), host, port, certified)
         node.accept(self._connection)
         self._server.doorkeeper.came(self)
 
@@ -145,7 +150,8 @@ class ClientProtocol(asyncio.Protocol):
         """
         connection = self._connection
         stream = self._stream
-        if connection is None or stream is None or stream.is_closing():
+        if connection is None or stream is None or stream.is_closing() or self._encrypted:
+            # What is encrypted, only the loop can write.
             return
         beats_ms = connection.beats_ms()
         if not beats_ms or now_ms - self._beat_ms < beats_ms // 2:

@@ -45,9 +45,10 @@ from warren.server.formation import dial_contacts, has_to_join
 from warren.server.garbage import Garbage
 from warren.server.peers import Deaf, PeerNetwork
 from warren.server.pulse import Pulse
-from warren.server.settings import bind_host, settings_from, tls_from
+from warren.server.settings import bind_host, client_tls_from, settings_from, tls_from
 from warren.server.stopping import Signals, StopWatch
 from warren.server.system import SystemClock, SystemRandom, resident_bytes
+from warren.server.tls_listener import TlsListener
 from warren.server.waiting import waits_for
 
 log = logging.getLogger("warren")
@@ -191,7 +192,9 @@ class Server(OperatorHost):
             lambda: self._executor.ended, STOP_STALL_SECONDS_MAX, self._stop_hung
         )
         self._pulse = Pulse(self._executor, self.clients)
-        self._listeners: list[asyncio.Server] = []
+        self._listeners: list[asyncio.Server | TlsListener] = []
+        client_tls = client_tls_from(config)
+        self._client_tls = None if client_tls is None else client_tls.context()
         descriptors = shares(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
         self.doorkeeper = Doorkeeper(descriptors.connections)
         settings = settings_from(config)
@@ -406,6 +409,23 @@ class Server(OperatorHost):
                     f"cannot listen on {host or '*'}:{port}: {why_not_listening(error)}"
                 ) from error
             self._listeners.append(listener)
+        if self._client_tls is None:
+            return
+        for host, port in self.config.tls_listeners:
+            encrypted = TlsListener(
+                self._loop,
+                self._client_tls,
+                self.config.handshake_timeout / 1_000,
+                lambda: ClientProtocol(self),
+                self.client_log.warn,
+            )
+            try:
+                await encrypted.listen(host, port)
+            except OSError as error:
+                raise ConfigError(
+                    f"cannot listen on {host or '*'}:{port}: {why_not_listening(error)}"
+                ) from error
+            self._listeners.append(encrypted)
 
     def after_event(self) -> None:
         """Plan the node's turn behind the events of this round."""
@@ -572,7 +592,9 @@ class Server(OperatorHost):
         )
 
     def _addresses(self) -> list[str]:
-        return [f"{host or '0.0.0.0'}:{port}" for host, port in self.config.listeners]
+        plain = [f"{host or '0.0.0.0'}:{port}" for host, port in self.config.listeners]
+        tls = [f"{host or '0.0.0.0'}:{port} (TLS)" for host, port in self.config.tls_listeners]
+        return plain + tls
 
     def _announce(self, seconds: float) -> None:
         log.info(
@@ -584,9 +606,10 @@ class Server(OperatorHost):
             seconds,
         )
         if sys.stderr.isatty():
-            host, port = self.config.listeners[0]
-            host = host or "localhost"
-            print(f"clients connect to amqp://{host}:{port}; Ctrl-C ends the broker", flush=True)
+            scheme = "amqp" if self.config.listeners else "amqps"
+            host, port = (*self.config.listeners, *self.config.tls_listeners)[0]
+            where = f"{scheme}://{host or 'localhost'}:{port}"
+            print(f"clients connect to {where}; Ctrl-C ends the broker", flush=True)
 
     def _told_to_stop(self) -> None:
         """A signal came; on its thread."""

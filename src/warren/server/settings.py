@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from warren.config.client_tls import ClientTls
 from warren.config.config import CLUSTER_PORT_DEFAULT, ServerConfig
 from warren.config.peer_tls import PeerTls, peer_tls
 from warren.log.config import LogConfig
@@ -21,7 +22,7 @@ READ_CACHE_BYTES = (8 * MEBIBYTE, 128 * MEBIBYTE)
 
 def bind_host(config: ServerConfig) -> str:
     """The address that all listeners for clients have in common; empty for every interface."""
-    hosts = {host for host, _ in config.listeners}
+    hosts = {host for host, _ in (*config.listeners, *config.tls_listeners)}
     host = hosts.pop() if len(hosts) == 1 else ""
     return "" if host in ("0.0.0.0", "::") else host
 
@@ -39,6 +40,21 @@ def tls_from(config: ServerConfig) -> PeerTls | None:
         config.cluster_ssl_certfile,
         config.cluster_ssl_keyfile,
         verify_names=config.cluster_ssl_verify_names,
+    )
+
+
+def client_tls_from(config: ServerConfig) -> ClientTls | None:
+    """How clients' connections are encrypted, where a listener is for that."""
+    if not config.tls_listeners:
+        return None
+    return ClientTls(
+        config.ssl_certfile,
+        config.ssl_keyfile,
+        config.ssl_password,
+        config.ssl_cacertfile,
+        config.ssl_verify == "verify_peer",
+        config.ssl_fail_if_no_peer_cert,
+        config.ssl_versions,
     )
 
 
@@ -64,6 +80,7 @@ def settings_from(config: ServerConfig) -> Settings:
     settings.default_user = config.default_user
     settings.default_password = config.default_pass
     settings.loopback_users = list(config.loopback_users)
+    settings.mechanisms = list(config.auth_mechanisms)
     name_host = config.node_name.partition("@")[2]
     settings.cluster_host = config.cluster_host or bind_host(config) or name_host
     settings.cluster_port = config.cluster_port or CLUSTER_PORT_DEFAULT

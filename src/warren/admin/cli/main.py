@@ -264,6 +264,7 @@ def server_config(words: argparse.Namespace) -> config.ServerConfig:
         salvage=words.salvage,
     )
     config.check_cluster(built)
+    config.check_clients(built)
     return built
 
 

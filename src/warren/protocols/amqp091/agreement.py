@@ -18,18 +18,25 @@ from warren.wire.amqp091.errors import ConnectionException
 from warren.wire.amqp091.frame import method_frame
 from warren.wire.amqp091.table import Table
 
-_GREETINGS: Final[dict[str, bytes]] = {}
-"""The frame of `connection.start` by the node's name: the same for all clients."""
+EXTERNAL: Final = "EXTERNAL"
+"""The mechanism of clients whose certificate says who they are."""
+
+_GREETINGS: Final[dict[tuple[str, str], bytes]] = {}
+"""The frame of `connection.start` by the node's name and the mechanisms that are offered."""
 
 
-def greeting(node_name: str) -> bytes:
-    """`connection.start` with product, version and capabilities, under RabbitMQ's keys."""
-    known = _GREETINGS.get(node_name)
+def greeting(node_name: str, mechanisms: str) -> bytes:
+    """`connection.start` with product, version and capabilities, under RabbitMQ's keys.
+
+    Args:
+        mechanisms: Those that are offered, with blanks between them.
+    """
+    known = _GREETINGS.get((node_name, mechanisms))
     if known is None:
         start = spec.ConnectionStart(
-            0, 9, server_properties(node_name), b"PLAIN AMQPLAIN", b"en_US"
+            0, 9, server_properties(node_name), mechanisms.encode(), b"en_US"
         )
-        known = _GREETINGS[node_name] = method_frame(0, start.encode())
+        known = _GREETINGS[(node_name, mechanisms)] = method_frame(0, start.encode())
     return known
 
 
@@ -69,13 +76,24 @@ class Agreement:
         heartbeat_ms: Its heartbeat time-out; 0 for none.
     """
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, certified: str) -> None:
+        """Begin with nothing agreed.
+
+        Args:
+            certified: The user whom the client's certificate names; empty for none.
+        """
         self.client_properties: Table = {}
         self.login: Login | None = None
         self.frame_max: i64 = INITIAL_FRAME_BYTES_MAX
         self.channel_max: i64 = broker.settings.channel_max
         self.heartbeat_ms: i64 = 0
         self._broker: Broker = broker
+        self._certified: str = certified
+
+    def mechanisms(self) -> list[str]:
+        """How this client may log in."""
+        known = self._broker.settings.mechanisms
+        return [name for name in known if name != EXTERNAL or self._certified]
 
     def authenticate(self, method: spec.ConnectionStartOk, peer: str, host: str) -> bool:
         """Check who the client says it is; False if it may not even be told that it is refused.
@@ -88,13 +106,17 @@ class Agreement:
             ConnectionException: 403, to a client that says that it understands that.
         """
         self.client_properties = method.client_properties
-        if method.mechanism not in ("PLAIN", "AMQPLAIN"):
+        if method.mechanism not in self.mechanisms():
             self._broker.log_warning(
                 f"{peer}: unknown authentication mechanism '{method.mechanism}'"
             )
             return False
-        user, password = credentials(method)
-        self.login = self._broker.login(user, password, host)
+        if method.mechanism == EXTERNAL:
+            user = self._certified
+            self.login = self._broker.login_certified(user, host)
+        else:
+            user, password = credentials(method)
+            self.login = self._broker.login(user, password, host)
         if self.login is not None:
             self.frame_max = FRAME_BYTES_MAX
             return True

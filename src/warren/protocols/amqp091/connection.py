@@ -104,7 +104,14 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable):
         assembled_bytes: What is here of messages that are not whole.
     """
 
-    def __init__(self, broker: Broker, transport: Transport, host: str, port: int) -> None:
+    def __init__(
+        self, broker: Broker, transport: Transport, host: str, port: int, certified: str = ""
+    ) -> None:
+        """Begin to wait for the client's header.
+
+        Args:
+            certified: The user whom its certificate names, which was verified; empty for none.
+        """
         self.broker: Broker = broker
         self.output: Output = Output(self, broker, transport)
         self.user: str = ""
@@ -112,7 +119,7 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable):
         self.peer: str = f"{host}:{port}"
         self.channels: dict[int, Channel] = {}
         self.handle: VhostHandle | None = None
-        self.agreement: Agreement = Agreement(broker)
+        self.agreement: Agreement = Agreement(broker, certified)
         self.state: i64 = AWAIT_HEADER
         self.assembled_bytes: i64 = 0
         self._transport: Transport = transport
@@ -606,7 +613,8 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable):
 
     def _start(self) -> None:
         self.state = AWAIT_START_OK
-        self.output.buffer.write(greeting(self.broker.settings.node_name))
+        mechanisms = " ".join(self.agreement.mechanisms())
+        self.output.buffer.write(greeting(self.broker.settings.node_name, mechanisms))
         self.output.touch()
 
     def _authenticate(self, method: spec.ConnectionStartOk) -> None:
