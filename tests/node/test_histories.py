@@ -6,8 +6,10 @@ import pytest
 
 from tests.node.pair import Client, Pair
 from warren.errors import CorruptRecord
+from warren.limits import RECENT_MESSAGE_BYTES_MAX, RECENT_TOTAL_BYTES_MAX
 from warren.log.batch import KIND_COMMAND
 from warren.metadata.commands import KeepRecent, encode
+from warren.node.histories import UNDER_WAY_MAX
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import content_frames
 
@@ -103,3 +105,30 @@ def test_a_leader_takes_no_messages_that_are_none() -> None:
     forged = encode(KeepRecent("/", "x", [b"no record"], 0))
     with pytest.raises(CorruptRecord, match="a message that is none"):
         pair.a.node.store.check_proposal(KIND_COMMAND, forged)
+
+
+def test_without_a_leader_no_more_waits_than_would_be_kept() -> None:
+    pair = Pair()
+    client = pair.a.client()
+    for number in range(20):
+        declare(client, f"x{number}")
+    pair.settle(20)
+    pair.b.kill()
+    histories = pair.a.node.vhosts._histories
+    record = bytes(RECENT_MESSAGE_BYTES_MAX)
+    for _ in range(2):
+        for number in range(20):
+            histories.keep("/", f"x{number}", [b"0", record, record, bytes(len(record) + 1)] * 3)
+            for _ in range(10):
+                histories.keep("/", f"x{number}", [b"1"])
+                histories.flush("/", f"x{number}")
+        pair.settle(2)
+    known = histories._known.values()
+    waiting = sum(history.waiting_bytes + sum(history.under_way) for history in known)
+    assert waiting == histories._bytes <= RECENT_TOTAL_BYTES_MAX
+    assert max(len(history.under_way) for history in known) == UNDER_WAY_MAX
+    pair.b.start()
+    pair.until(lambda: not histories._known)
+    assert histories._bytes == 0
+    tables = pair.b.node.metadata.vhosts["/"]
+    pair.until(lambda: tables.exchanges["x0"].recent_bytes > 0)

@@ -7,11 +7,16 @@ more than that. Before a binding of such an exchange is logged, all that waits g
 
 from __future__ import annotations
 
-from typing import final
+from collections import deque
+from typing import Final, final
 
 from mypy_extensions import i64
 
-from warren.limits import RECENT_BYTES_MAX, RECENT_MESSAGE_BYTES_MAX
+from warren.limits import (
+    RECENT_BYTES_MAX,
+    RECENT_MESSAGE_BYTES_MAX,
+    RECENT_TOTAL_BYTES_MAX,
+)
 from warren.message.flavours import AMQP091
 from warren.metadata.commands import KeepRecent
 from warren.metadata.machine import MetadataMachine
@@ -21,6 +26,9 @@ from warren.node.store import MetadataStore
 from warren.pending import PendingResult, Result
 from warren.ports import Work
 
+UNDER_WAY_MAX: Final = 8
+"""Commands for one exchange that are submitted and not in force."""
+
 
 @final
 class History(PendingResult):
@@ -29,7 +37,7 @@ class History(PendingResult):
     Attributes:
         waiting: Those that have not been submitted, the newest last.
         waiting_bytes: Of those together.
-        under_way: How many commands are submitted and not in force.
+        under_way: The bytes of each command that is submitted and not in force.
     """
 
     def __init__(self, histories: Histories, vhost: str, exchange: str) -> None:
@@ -37,13 +45,12 @@ class History(PendingResult):
         self.exchange: str = exchange
         self.waiting: list[bytes] = []
         self.waiting_bytes: i64 = 0
-        self.under_way: i64 = 0
+        self.under_way: deque[int] = deque()
         self._histories: Histories = histories
 
     def succeeded(self, result: Result) -> None:
         """A command is in force: what came meanwhile may follow."""
-        self.under_way -= 1
-        self._histories.go_on_with(self)
+        self._histories.in_force(self)
 
 
 @final
@@ -55,6 +62,8 @@ class Histories(Work):
         self._metadata: MetadataMachine = metadata
         self._store: MetadataStore = store
         self._known: dict[tuple[str, str], History] = {}
+        self._bytes: i64 = 0
+        """Of all that waits or is under way."""
         self._ready: dict[History, None] = {}
         """Those with messages to submit in the next turn."""
 
@@ -68,21 +77,31 @@ class Histories(Work):
         if history is None:
             history = History(self, vhost, exchange)
             self._known[(vhost, exchange)] = history
+        before = history.waiting_bytes
         for record in records:
             if len(record) <= RECENT_MESSAGE_BYTES_MAX:
                 history.waiting.append(record)
                 history.waiting_bytes += i64(len(record))
+        # What the tables would not keep does not wait either.
+        elsewhere = self._bytes - before
+        bound = min(RECENT_BYTES_MAX, max(0, RECENT_TOTAL_BYTES_MAX - elsewhere))
         gone: i64 = 0
-        while i64(len(history.waiting)) - gone > most or history.waiting_bytes > RECENT_BYTES_MAX:
+        while i64(len(history.waiting)) - gone > most or history.waiting_bytes > bound:
             history.waiting_bytes -= i64(len(history.waiting[gone]))
             gone += 1
         if gone > 0:
             history.waiting = history.waiting[gone:]
+        self._bytes += history.waiting_bytes - before
+        self.go_on_with(history)
+
+    def in_force(self, history: History) -> None:
+        """The first command of an exchange that was under way is in force."""
+        self._bytes -= i64(history.under_way.popleft())
         self.go_on_with(history)
 
     def go_on_with(self, history: History) -> None:
         """Have what an exchange has waiting submitted in the next turn, if it is its turn."""
-        if history.under_way > 0:
+        if history.under_way:
             return
         if not history.waiting:
             self._known.pop((history.vhost, history.exchange), None)
@@ -92,9 +111,12 @@ class Histories(Work):
             self._ready[history] = None
 
     def flush(self, vhost: str, exchange: str) -> None:
-        """Submit all that waits for an exchange: something is about to be bound to it."""
+        """Submit all that waits for an exchange: something is about to be bound to it.
+
+        Not while much is under way: the tables take nothing then.
+        """
         history = self._known.get((vhost, exchange))
-        if history is not None and history.waiting:
+        if history is not None and history.waiting and len(history.under_way) < UNDER_WAY_MAX:
             self._submit(history)
 
     def go_on(self) -> bool:
@@ -102,14 +124,14 @@ class Histories(Work):
         ready = list(self._ready)
         self._ready = {}
         for history in ready:
-            if history.waiting:
+            if history.waiting and not history.under_way:
                 self._submit(history)
         return True
 
     def _submit(self, history: History) -> None:
         records = history.waiting
+        history.under_way.append(int(history.waiting_bytes))
         history.waiting = []
         history.waiting_bytes = 0
-        history.under_way += 1
         command = KeepRecent(history.vhost, history.exchange, records, int(AMQP091))
         self._store.submit(command, history)
