@@ -16,7 +16,13 @@ from warren.errors import StorageError
 DELIVERY_LIMIT: Final = "delivery-limit"
 TARGET_GROUP_SIZE: Final = "target-group-size"
 QUEUE_LEADER_LOCATOR: Final = "queue-leader-locator"
+EXPIRES: Final = "expires"
+MESSAGE_TTL: Final = "message-ttl"
 """Keys of policies."""
+
+X_EXPIRES: Final = "x-expires"
+X_MESSAGE_TTL: Final = "x-message-ttl"
+"""The arguments of the same meaning as `EXPIRES` and `MESSAGE_TTL`."""
 
 OF_STREAMS: Final = ("max-age", "stream-max-segment-size-bytes", "initial-cluster-size")
 """Keys of policies that mean something to streams alone."""
@@ -135,7 +141,7 @@ CLASSIC: Final = QueueType(
     ),
     further_arguments=(),
     consumer_arguments=(),
-    policy_keys=(QUEUE_LEADER_LOCATOR,),
+    policy_keys=(QUEUE_LEADER_LOCATOR, EXPIRES, MESSAGE_TTL),
     foreign_policy_keys=(
         *OF_STREAMS,
         DELIVERY_LIMIT,
@@ -187,7 +193,7 @@ QUORUM: Final = QueueType(
     ),
     further_arguments=(TARGET_SIZE,),
     consumer_arguments=("x-consumer-timeout",),
-    policy_keys=(DELIVERY_LIMIT, TARGET_GROUP_SIZE, QUEUE_LEADER_LOCATOR),
+    policy_keys=(DELIVERY_LIMIT, TARGET_GROUP_SIZE, QUEUE_LEADER_LOCATOR, EXPIRES, MESSAGE_TTL),
     foreign_policy_keys=(*OF_STREAMS, "queue-mode"),
 )
 

@@ -30,12 +30,17 @@ SPREADING_EXCHANGES: Final = 4
 POLICY_KEYS: Final = 4
 """Policies may set all that they can set today, for exchanges, too."""
 
+EXPIRY: Final = 4
+"""Queues go when nobody uses them for long, and messages expire: as arguments of queues, policies
+and messages say."""
+
 FEATURES: Final = {
     "policy_delivery_limit": POLICY_DELIVERY_LIMIT,
     "node_labels": NODE_LABELS,
     "access": ACCESS,
     "spreading_exchanges": SPREADING_EXCHANGES,
     "policy_keys": POLICY_KEYS,
+    "expiry": EXPIRY,
 }
 """What each version after the oldest brings, by name."""
 

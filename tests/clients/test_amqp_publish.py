@@ -140,13 +140,7 @@ def test_every_property(channel: BlockingChannel, queue: str) -> None:
     assert get(channel, queue)[1] == sent
 
 
-def test_expiration_comes_back(channel: BlockingChannel, queue: str, is_warren: bool) -> None:
-    """Refused, not ignored, until it is honoured."""
-    if is_warren:
-        with refused(406, "property 'expiration' is not supported yet"):
-            channel.basic_publish("", queue, b"x", pika.BasicProperties(expiration="600000"))
-            channel.queue_declare(queue, passive=True)
-        return
+def test_expiration_comes_back(channel: BlockingChannel, queue: str) -> None:
     channel.basic_publish("", queue, b"x", pika.BasicProperties(expiration="600000"))
     assert get(channel, queue)[1].expiration == "600000"
 

@@ -19,8 +19,6 @@ def only_warren(is_warren: bool) -> None:
 
 
 ARGUMENTS: dict[str, Any] = {
-    "x-message-ttl": 1000,
-    "x-expires": 1000,
     "x-max-length": 10,
     "x-max-length-bytes": 1000,
     "x-overflow": "reject-publish",

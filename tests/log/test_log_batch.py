@@ -8,27 +8,41 @@ from hypothesis import strategies as st
 from tests.log.model import pack_lengths
 from warren.log.batch import HEADER_BYTES, KIND_MESSAGES, Batch, Header
 from warren.log.copying import narrowed
+from warren.message.properties import EXPIRATION_MS_MAX, parse_life
 
 NUMBERS = st.integers(0, 2**63 - 1)
 FLAVOURS = st.integers(0, 255)
 RECORDS = st.lists(st.binary(max_size=60), min_size=1, max_size=30)
 
 
+LIVES = st.one_of(
+    st.integers(-1, 3), st.integers(2**31 - 3, 2**31 + 3), st.integers(0, EXPIRATION_MS_MAX)
+)
+
+
 def build(
-    records: list[bytes], index: int, term: int, first: int, stamp_ms: int, flavour: int = 0
+    records: list[bytes],
+    index: int,
+    term: int,
+    first: int,
+    stamp_ms: int,
+    flavour: int = 0,
+    life_ms: int = -1,
 ) -> Batch:
     payload = b"".join(records)
     lengths = pack_lengths(records)
     count = len(records)
     batch = Batch(
         None, KIND_MESSAGES, index, term, first, count, stamp_ms, lengths, 0, payload, 0,
-        len(payload), None, 0, 0, flavour,
+        len(payload), None, 0, 0, flavour, life_ms,
     )  # fmt: skip
     batch.group_id = 9
     return batch
 
 
-@given(RECORDS, NUMBERS, NUMBERS, st.integers(0, 2**62), NUMBERS, FLAVOURS, st.integers(0, 40))
+@given(
+    RECORDS, NUMBERS, NUMBERS, st.integers(0, 2**62), NUMBERS, FLAVOURS, LIVES, st.integers(0, 40)
+)
 def test_round_trip(
     records: list[bytes],
     index: int,
@@ -36,15 +50,18 @@ def test_round_trip(
     first: int,
     stamp_ms: int,
     flavour: int,
+    life_ms: int,
     before: int,
 ) -> None:
-    batch = build(records, index, term, first, stamp_ms, flavour)
+    life_ms = life_ms if life_ms < 0 else parse_life(str(life_ms))
+    batch = build(records, index, term, first, stamp_ms, flavour, life_ms)
     data = bytes(before) + batch.encode_head() + batch.body()
     header = Header()
     assert header.load(data, before, len(data)) == ""
     assert header.checksum_holds(data, before)
     back = header.batch(None, data, before)
     assert (back.group_id, back.kind, back.index, back.term) == (9, KIND_MESSAGES, index, term)
+    assert back.life_ms == life_ms
     assert back.flavour == flavour and data[before + 13] == flavour
     assert (back.first, back.count, back.stamp_ms) == (first, len(records), stamp_ms)
     assert [back.record(at) for at in range(back.count)] == records
@@ -73,8 +90,8 @@ def test_any_bytes_are_told_or_decoded(data: bytes) -> None:
 def test_a_narrowed_batch_holds_its_part(records: list[bytes], data: st.DataObject) -> None:
     first = data.draw(st.integers(0, len(records) - 1))
     last = data.draw(st.integers(first, len(records) - 1))
-    part = narrowed(build(records, 1, 2, 100, 4, 3), 100 + first, 100 + last)
-    assert (part.first, part.index, part.flavour) == (100 + first, 1, 3)
+    part = narrowed(build(records, 1, 2, 100, 4, 3, 77), 100 + first, 100 + last)
+    assert (part.first, part.index, part.flavour, part.life_ms) == (100 + first, 1, 3, 77)
     assert [part.record(at) for at in range(part.count)] == records[first : last + 1]
     raw = part.encode_head() + part.body()
     header = Header()

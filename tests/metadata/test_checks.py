@@ -466,8 +466,6 @@ def test_wrong_type_of_a_dead_letter_exchange(tables: Tables) -> None:
 @pytest.mark.parametrize(
     ("arguments", "name"),
     [
-        ({"x-message-ttl": 5}, "x-message-ttl"),
-        ({"x-expires": 5}, "x-expires"),
         ({"x-max-priority": 5}, "x-max-priority"),
         ({"x-dead-letter-exchange": "x"}, "x-dead-letter-exchange"),
         ({"x-single-active-consumer": False}, "x-single-active-consumer"),

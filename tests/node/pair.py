@@ -518,9 +518,15 @@ class Client:
             spec.QueueDeclare(0, name, passive, durable, exclusive, auto_delete, False, arguments)
         )
 
-    def publish(self, name: str, body: bytes, persistent: bool = True) -> None:
+    def publish(
+        self, name: str, body: bytes, persistent: bool = True, expiration: str | None = None
+    ) -> None:
         self.published += 1
         properties = b"\x10\x00\x02" if persistent else b"\x00\x00"
+        if expiration is not None:
+            text = expiration.encode()
+            delivery_mode = b"\x11\x00\x02" if persistent else b"\x01\x00"
+            properties = delivery_mode + bytes([len(text)]) + text
         method = spec.BasicPublish(0, "", name, False, False)
         self.outbox += content_frames(1, method, properties, body, 131_072)
 

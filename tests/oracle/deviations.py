@@ -177,23 +177,16 @@ _FLAGS_DO_NOT_MATCH = "FRAME_ERROR - content properties do not match their flags
 _LOG_EXCHANGE = "exchange 'amq.rabbitmq.log' in vhost '/'"
 
 DEVIATIONS: dict[str, Deviation] = {
-    "publish_with_expiration": Deviation(
-        "messages with a time to live are refused until they are honoured",
-        [
-            Rest(
-                "a/1",
-                2,
-                [
-                    _channel_close(
-                        406,
-                        "PRECONDITION_FAILED - property 'expiration' is not supported yet by this"
-                        " version of Warren",
-                        60,
-                        40,
-                    )
-                ],
-            )
-        ],
+    **{
+        f"expiration_kept[{text}]": Deviation(
+            "a message's properties come back as they were sent, digit by digit",
+            [Field("a/1", event, ("properties", "expiration"), text) for event in (1, 3)],
+        )
+        for text in ("+1000000", "00100000")
+    },
+    "messages_expire[quorum]": Deviation(
+        "a declare behind an ack finds it done; the oracle counts as of a moment before",
+        [Field("a/1", 3, ("consumer_count",), 0)],
     ),
     "queue_locators": Deviation(
         "the oracle permits the old name by configuration only; ours is always an alias (D-15)",

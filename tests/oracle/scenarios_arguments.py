@@ -49,8 +49,8 @@ COUNTS: dict[str, tuple[int, ...]] = {
 """By argument: numbers that are a border to it."""
 
 CLASSIC = {
-    "x-expires": "DUR-08",
-    "x-message-ttl": "CQ-01",
+    "x-expires": "",
+    "x-message-ttl": "",
     "x-dead-letter-exchange": "DL-01",
     "x-dead-letter-routing-key": "DL-06",
     "x-max-length": "CQ-01",
@@ -67,8 +67,8 @@ CLASSIC = {
 """What classic queues have an argument for, and the rule that waits for it."""
 
 QUORUM = {
-    "x-expires": "QQ-12",
-    "x-message-ttl": "QQ-11",
+    "x-expires": "",
+    "x-message-ttl": "",
     "x-dead-letter-exchange": "DL-01",
     "x-dead-letter-routing-key": "DL-06",
     "x-dead-letter-strategy": "DL-04",

@@ -47,7 +47,7 @@ def dead_expired_in_queue(s: Session, arguments: dict[str, Any]) -> None:
     s.drain(f"{name}.dead")
 
 
-@scenario(cases=KINDS, lacking="QQ-11", waits=True)
+@scenario(cases=KINDS, lacking="DL-01", waits=True)
 def dead_expired_itself(s: Session, arguments: dict[str, Any]) -> None:
     """Messages that outlive their own; the expiration is gone from them, and told."""
     name = f"o.own.{'quorum' if arguments else 'classic'}"

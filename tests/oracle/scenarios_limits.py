@@ -14,7 +14,7 @@ QUORUM = {"x-queue-type": "quorum"}
 KINDS: dict[str, dict[str, Any]] = {"classic": {}, "quorum": QUORUM}
 
 
-@scenario(cases=KINDS, lacking="DUR-08", waits=True)
+@scenario(cases=KINDS, waits=True)
 def queue_expires(s: Session, arguments: dict[str, Any]) -> None:
     """A queue that nobody uses goes."""
     name = f"o.expires.{'quorum' if arguments else 'classic'}"
@@ -24,7 +24,7 @@ def queue_expires(s: Session, arguments: dict[str, Any]) -> None:
     s.queue(name, passive=True)
 
 
-@scenario(cases=KINDS, lacking="CQ-01", waits=True)
+@scenario(cases=KINDS, waits=True)
 def messages_expire(s: Session, arguments: dict[str, Any]) -> None:
     """Messages older than the queue's time to live go; those that are out stay out."""
     name = f"o.messages.{'quorum' if arguments else 'classic'}"
@@ -40,7 +40,7 @@ def messages_expire(s: Session, arguments: dict[str, Any]) -> None:
     s.queue(name, passive=True)
 
 
-@scenario(cases=KINDS, lacking="CQ-01")
+@scenario(cases=KINDS)
 def messages_expire_at_once(s: Session, arguments: dict[str, Any]) -> None:
     """Without any time to live, what a consumer waits for gets to it, and nothing else stays."""
     s.open("a", 1, 2)

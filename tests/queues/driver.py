@@ -47,13 +47,15 @@ class Driven:
         self.deliveries += effects.deliveries
         self.freed.add(effects.freed)
 
-    def enqueue(self, first: int, count: int, size: int = -1) -> None:
+    def enqueue(
+        self, first: int, count: int, size: int = -1, now_ms: int = NOW_MS, life_ms: int = -1
+    ) -> None:
         """Messages arrive in one batch, unless each is to have its own size."""
         if size < 0:
             for number in range(first, first + count):
-                self.enqueue(number, 1, size_of(number))
+                self.enqueue(number, 1, size_of(number), now_ms, life_ms)
             return
-        _, effects = self.fifo.apply(Meta(NOW_MS), Enqueue(first, count, size))
+        _, effects = self.fifo.apply(Meta(now_ms), Enqueue(first, count, size, life_ms))
         self._note(effects)
 
     def run(self, payload: bytes, now_ms: int = NOW_MS, session: int = 0) -> Reply:
@@ -82,7 +84,7 @@ class Driven:
 
     def down_all(self, consumer_ids: list[int]) -> None:
         """Sessions ended."""
-        self._note(self.fifo.down_all(consumer_ids))
+        self._note(self.fifo.down_all(consumer_ids, NOW_MS))
 
     def attach(self, consumer_id: int, credit: int, priority: int) -> None:
         """A consumer arrives."""

@@ -7,7 +7,7 @@ from librt.strings import BytesWriter
 
 from tests.queues.driver import Driven
 from warren.queues.fifo import commands
-from warren.queues.fifo.config import write_delivery_limit, write_keeps_place
+from warren.queues.fifo.config import write_delivery_limit, write_expires, write_keeps_place
 from warren.queues.fifo.effects import MALFORMED
 
 
@@ -97,7 +97,7 @@ def test_a_queue_does_not_begin_to_keep_places_when_it_has_had_messages() -> Non
 
 
 WRONG = {
-    "unknown": b"\x03\0\x01\0",
+    "unknown": b"\x05\0\x01\0",
     "zero": b"\0\0\0",
     "cut off": limit(1)[:-1],
     "a field begins": limit(1) + b"\x02",
@@ -130,6 +130,56 @@ def test_a_group_is_not_told_to_keep_places() -> None:
 def test_a_state_of_an_earlier_version_is_refused(version: int) -> None:
     state = Driven(20).encode()
     with pytest.raises(
-        ValueError, match=f"version {version}; this build reads versions 3 and 4 only"
+        ValueError, match=f"version {version}; this build reads versions 3 to 5 only"
     ):
         Driven().restore(bytes([version]) + state[1:])
+
+
+def expires(value: int) -> bytes:
+    """The fields of a CONFIG with the time that a queue may be unused only."""
+    out = BytesWriter()
+    write_expires(out, value)
+    return out.getvalue()
+
+
+def test_when_a_queue_was_used_counts_from_when_it_may_expire_and_is_in_its_state() -> None:
+    queue = configured(limit(20))
+    assert queue.encode()[0] == 3
+    queue.write(lambda out: commands.config(out, expires(500)), now_ms=2_000)
+    assert queue.unused_since() == 2_000
+    queue.write(lambda out: commands.config(out, expires(600)), now_ms=3_000)
+    assert queue.unused_since() == 2_000
+    for write, unused in (
+        (lambda out: commands.get(out, 7), True),
+        (lambda out: commands.attach(out, 7, 10, 0), False),
+        (lambda out: commands.down(out, 7), True),
+        (lambda out: commands.acquire(out, "g", 0), True),
+    ):
+        at = queue.used_ms + 1_000
+        queue.write(write, now_ms=at)
+        queue.dispatch()
+        assert queue.unused_since() == (at if unused else -1)
+    assert queue.encode()[0] == 5
+    restored = Driven(-2)
+    restored.restore(queue.encode())
+    assert restored.unused_since() == queue.unused_since()
+    assert restored.config.expires_ms == 600 and restored.encode() == queue.encode()
+
+
+def test_what_is_held_is_used_until_it_is_settled() -> None:
+    queue = configured(limit(20) + expires(500))
+    queue.enqueue(0, 2)
+    assert queue.get(7) is not None
+    queue.write(lambda out: commands.checkout(out, "g", 1, 0, 1, -1))
+    assert queue.unused_since() == -1
+    queue.write(lambda out: commands.settle(out, 7, 0, 0), now_ms=9_000)
+    assert queue.unused_since() == 9_000
+    queue.write(lambda out: commands.acquire(out, "g", 0), now_ms=9_000)
+    queue.write(lambda out: commands.checkout(out, "g", 1, 0, 1, -1), now_ms=9_000)
+    assert queue.unused_since() == -1
+    queue.write(lambda out: commands.group_release(out, "g", 1), now_ms=9_500)
+    assert queue.unused_since() == 9_500
+    queue.write(lambda out: commands.attach(out, 8, 1, 0), now_ms=9_600)
+    queue.dispatch()
+    queue.fifo.down_all([8], 9_700)
+    assert queue.unused_since() == 9_700

@@ -9,10 +9,12 @@ from librt.strings import BytesWriter
 
 from tests.node.pair import sealed
 from warren.errors import CorruptRecord
-from warren.log.batch import KIND_COMMAND
+from warren.log.batch import KIND_COMMAND, KIND_MESSAGES
 from warren.message.flavours import FLAVOUR_MAX
+from warren.message.properties import EXACT_MS_MAX
 from warren.replication.frames import (
     COUNT_BITS,
+    PROPOSE_BYTES,
     count_at,
     flavour_at,
     propose_frame,
@@ -20,6 +22,8 @@ from warren.replication.frames import (
     write_count,
 )
 from warren.replication.proposals import Proposal
+from warren.wire.amqp091.frame import content_frames
+from warren.wire.amqp091.spec import BasicPublish
 
 
 @given(st.integers(0, (1 << COUNT_BITS) - 1), st.integers(0, FLAVOUR_MAX), st.binary(max_size=9))
@@ -38,3 +42,29 @@ def test_a_command_has_no_flavour() -> None:
     proposal = Proposal(1, KIND_COMMAND, 0, b"", b"x", None, 1)
     with pytest.raises(CorruptRecord):
         read_proposal(sealed(b"".join(propose_frame(7, 1, proposal))))
+
+
+@pytest.mark.parametrize("life_ms", [-1, 0, 500, EXACT_MS_MAX, 315_360_000_000])
+def test_a_proposal_says_after_what_time_its_messages_expire(life_ms: int) -> None:
+    record = content_frames(1, BasicPublish(0, "", "q", False, False), b"\0\0", b"x", 99)
+    lengths = len(record).to_bytes(4, "little")
+    proposal = Proposal(1, KIND_MESSAGES, 1, lengths, record, None, 0, life_ms)
+    frame = b"".join(propose_frame(7, 5, proposal))
+    session, back = read_proposal(sealed(frame))
+    assert (session, back.kind, back.count, back.life_ms) == (5, KIND_MESSAGES, 1, life_ms)
+    assert (back.lengths, back.payload) == (lengths, record)
+    # Nothing more of those that do not expire.
+    assert len(frame) == PROPOSE_BYTES + 4 + len(record) + (0 if life_ms < 0 else 4)
+
+
+def test_a_command_does_not_expire_nor_does_a_time_say_never() -> None:
+    command = Proposal(1, KIND_COMMAND, 0, b"", b"x", None, 0, 5)
+    with pytest.raises(CorruptRecord):
+        read_proposal(sealed(b"".join(propose_frame(7, 1, command))))
+    frame = bytearray(b"".join(propose_frame(7, 1, command)))
+    frame[PROPOSE_BYTES - 4 : PROPOSE_BYTES] = bytes(4)
+    with pytest.raises(CorruptRecord, match="expire that do not"):
+        read_proposal(sealed(bytes(frame)))
+    for size in range(PROPOSE_BYTES - 4, PROPOSE_BYTES + 3):
+        with pytest.raises(CorruptRecord):
+            read_proposal(sealed(bytes(frame[:size])))

@@ -284,7 +284,7 @@ def unheard_restart() -> Undo:
 
 def replays_closed() -> Undo:
     """At a start, closed sessions keep their consumers."""
-    return replace(replay, "close_sessions", lambda machine, sessions: None)
+    return replace(replay, "close_sessions", lambda machine, sessions, now_ms: None)
 
 
 def waits_for_overtaken() -> Undo:

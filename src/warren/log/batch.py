@@ -9,7 +9,7 @@ records back to back:
      +--------+--------+--------+----+-----+-------+----------------+----------------+
      32               40               48       52        56               64
      +----------------+----------------+--------+---------+----------------+
-     | term           | first          | count  |reserved | stamp_ms       |
+     | term           | first          | count  | life    | stamp_ms       |
      +----------------+----------------+--------+---------+----------------+
      64               72
      +----------------+----------------+
@@ -26,7 +26,8 @@ record without touching one. `index` counts batches of a group, `first` is the n
 batch's first message in its group; control batches have `count` 0 and carry one opaque payload.
 `session` and `sequence` say which life of which node proposed an entry, and as the how manieth.
 `flav.` is the flavour of all records of the batch, as what protocol's bytes they lie there
-(`message.flavours`): the log keeps it, and asks no more. It is 0 where there are no records.
+(`message.flavours`): the log keeps it, and asks no more. It is 0 where there are no records. `life`
+says after what time all of its messages expire, from `stamp_ms` on, see `life_code`.
 
 A TRUNCATE makes every entry of its group from its `index` on void that lies before it in the log,
 and a RESET every entry and snapshot; `first` is the number the next message gets after it.
@@ -35,7 +36,7 @@ A round, the result of one gathered write, starts with a batch of kind ROUND at 
 bytes. It has no payload; its fields mean: `group` the offset at which it lies, `index` the round's
 number, `term` the identity of the file, which is the salt of the directory combined with the file's
 number, `first` the offset up to which the file was durable when the round was issued, `stamp_ms`
-the size of the whole round in bytes, and the reserved word a CRC-32 over the checksums of its
+the size of the whole round in bytes, and `life` a CRC-32 over the checksums of its
 batches. Zeros follow up to the next multiple of 512. Offset and identity keep bytes of an earlier
 use of the same blocks, and bytes a publisher chose, from passing for a round; the CRC keeps stale
 batches from passing for part of one.
@@ -100,6 +101,7 @@ class Batch:
         session: Which life of which node proposed the entry, 0 for none.
         sequence: Its number within that session and group.
         flavour: What its records are, for `message`; 0 where there are none.
+        life_ms: After what time its messages expire; negative for never.
         void: Whether it was truncated before it was written; it then counts for nothing.
         as_stored: Whether the whole encoded batch lies in `payload`, around the records.
         origin: What the appender gave along, handed back when the batch is persisted.
@@ -125,6 +127,7 @@ class Batch:
         session: i64 = 0,
         sequence: i64 = 0,
         flavour: i64 = 0,
+        life_ms: i64 = -1,
     ) -> None:
         self.group = group
         self.group_id: i64 = 0 if group is None else group.id
@@ -142,6 +145,7 @@ class Batch:
         self.session: i64 = session
         self.sequence: i64 = sequence
         self.flavour: i64 = flavour
+        self.life_ms: i64 = life_ms
         self.origin = origin
         self.void = False
         self.as_stored = False
@@ -192,7 +196,11 @@ class Batch:
         write_i64_le(writer, self.index)
         write_i64_le(writer, self.term)
         write_i64_le(writer, self.first)
-        write_i64_le(writer, self.count)
+        if self.life_ms < 0:
+            write_i64_le(writer, self.count)
+        else:
+            write_i32_le(writer, i32(self.count))
+            write_checksum(writer, life_code(self.life_ms))
         write_i64_le(writer, self.stamp_ms)
         write_i64_le(writer, self.session)
         write_i64_le(writer, self.sequence)
@@ -252,6 +260,22 @@ class Batch:
         self.payload = b""
         self.payload_at = 0
         self.as_stored = False
+
+
+LIFE_SECONDS: Final = 1 << 31
+"""Behind this bit a time to live is in seconds, rounded up."""
+
+
+def life_code(life_ms: i64) -> i64:
+    """A time to live in 32 bits: 0 for none, else milliseconds and one, or seconds."""
+    if life_ms < 0:
+        return 0
+    return life_ms + 1 if life_ms + 1 < LIFE_SECONDS else LIFE_SECONDS | (life_ms + 999) // 1_000
+
+
+def life_of(code: i64) -> i64:
+    """The time to live that 32 bits say, in milliseconds; -1 for none."""
+    return (code & ~LIFE_SECONDS) * 1_000 if code & LIFE_SECONDS else code - 1
 
 
 def write_checksum(writer: BytesWriter, checksum: i64) -> None:
@@ -364,6 +388,10 @@ class Header:
         stored = i64(read_i32_le(data, at + 8)) & 0xFFFF_FFFF
         return crc32(memoryview(data)[at + 12 : at + self.size]) == stored
 
+    def life_ms(self) -> i64:
+        """After what time the messages of the loaded batch expire; -1 for never."""
+        return life_of(self.digest) if KIND_MESSAGES <= self.kind <= KIND_TRANSIENT else -1
+
     def batch(self, group: GroupLog | None, data: bytes, at: i64) -> Batch:
         """The loaded batch, at the same place, as an object that shares the buffer."""
         payload_at = at + HEADER_BYTES + 4 * self.count
@@ -384,6 +412,7 @@ class Header:
             self.session,
             self.sequence,
             self.flavour,
+            self.life_ms(),
         )
         batch.group_id = self.group
         batch.as_stored = True

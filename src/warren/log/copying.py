@@ -271,6 +271,7 @@ def narrowed(whole: Batch, first: i64, last: i64) -> Batch:
         whole.session,
         whole.sequence,
         whole.flavour,
+        whole.life_ms,
     )
     part.group_id = whole.group_id
     return part

@@ -99,6 +99,7 @@ class GroupLog(MessageSource):
         session: i64 = 0,
         sequence: i64 = 0,
         flavour: i64 = 0,
+        life_ms: i64 = -1,
     ) -> Batch:
         """Add an entry; it is on its way to disk with the next `Log.flush`.
 
@@ -113,6 +114,7 @@ class GroupLog(MessageSource):
             session: Which life of which node proposed the entry, 0 for none.
             sequence: Its number within that session and group.
             flavour: What the records are; the log keeps it, and asks no more.
+            life_ms: After what time they expire; negative for never. Likewise.
 
         Returns:
             The batch, with its index and the number of its first message.
@@ -139,6 +141,7 @@ class GroupLog(MessageSource):
             session,
             sequence,
             flavour,
+            life_ms,
         )
         self._take(batch)
         return batch

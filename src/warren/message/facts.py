@@ -11,6 +11,7 @@ class MessageFacts:
     Attributes:
         persistent: Whether it asks to survive a restart.
         priority: 0 where none is set.
+        life_ms: After what time it expires, once its expiration was read; negative for never.
         expiration, user_id: As of the last message that had one; see `has_expiration`.
         copies: Whether its headers name further routing keys, in CC or BCC.
     """
@@ -18,6 +19,7 @@ class MessageFacts:
     def __init__(self) -> None:
         self.persistent: bool = False
         self.priority: i64 = 0
+        self.life_ms: i64 = -1
         self.expiration: bytes = b""
         self.user_id: bytes = b""
         self.has_expiration: bool = False

@@ -14,6 +14,8 @@ from warren.errors import PRECONDITION_FAILED, Refusal
 from warren.wire.amqp091.table import Table
 
 EXPIRATION_MS_MAX: Final = 10 * 365 * 86_400_000
+EXACT_MS_MAX: Final = (1 << 31) - 2
+"""What takes longer to expire is kept in seconds: docs/formats/record-batch.md."""
 
 
 @final
@@ -104,3 +106,22 @@ def parse_expiration(text: str) -> int:
     else:
         return int(text)
     raise Refusal(PRECONDITION_FAILED, f"invalid expiration '{text}': {reason}")
+
+
+def stored_life(expiration_ms: int | None) -> int:
+    """An expiration as queues keep it, -1 for none.
+
+    It is in whole seconds, rounded up, where that is 25 days or more.
+    """
+    if expiration_ms is None:
+        return -1
+    return expiration_ms if expiration_ms <= EXACT_MS_MAX else -(-expiration_ms // 1_000) * 1_000
+
+
+def parse_life(text: str) -> int:
+    """The same of an expiration given as text.
+
+    Raises:
+        Refusal: `PRECONDITION_FAILED`, it is no such number.
+    """
+    return stored_life(parse_expiration(text))

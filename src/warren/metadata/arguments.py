@@ -13,13 +13,15 @@ from __future__ import annotations
 from typing import Final
 
 from warren.errors import PRECONDITION_FAILED, Refusal
-from warren.queue_types import DEFAULT, TARGET_SIZE, TYPES, find
+from warren.queue_types import DEFAULT, TARGET_SIZE, TYPES, X_EXPIRES, X_MESSAGE_TTL, find
 from warren.routing.terms import atom_term, is_integer_type, quoted, term, text_term, type_name
 from warren.wire.amqp091.table import Decimal, Table, Value
 
 QUEUE_TYPE: Final = "x-queue-type"
 
 HONOURED_ARGUMENTS: Final = (
+    X_EXPIRES,
+    X_MESSAGE_TTL,
     "x-queue-type",
     "x-quorum-initial-group-size",
     "x-queue-leader-locator",
@@ -29,6 +31,8 @@ HONOURED_ARGUMENTS: Final = (
     "x-max-in-memory-length",
     "x-max-in-memory-bytes",
 )
+DURATION_MS_MAX: Final = 10 * 365 * 86_400_000
+"""Ten years: no time in an argument is longer."""
 LEADER_LOCATORS: Final = ("client-local", "balanced", "random", "least-leaders", "min-masters")
 
 
@@ -121,8 +125,11 @@ def _value_error(name: str, value: Value) -> str:
         return reason
     if name == "x-queue-version" and value != 2:
         return text_term(f"unsupported queue version '{term(value)}'")
-    if name in ("x-quorum-initial-group-size", TARGET_SIZE) and value == 0:
+    if name in ("x-quorum-initial-group-size", TARGET_SIZE, X_EXPIRES) and value == 0:
         return "{value_zero,0}"
+    lasts = name in (X_EXPIRES, X_MESSAGE_TTL)
+    if lasts and isinstance(value, int) and value > DURATION_MS_MAX:
+        return f"{{value_too_large,{int(value)}}}"
     return ""
 
 

@@ -16,9 +16,11 @@ from mypy_extensions import i64
 
 from warren.errors import CorruptRecord, ProtocolError, StorageError
 from warren.metadata.tables import MemberRecord
+from warren.queue_types import X_EXPIRES, X_MESSAGE_TTL
 from warren.routing.exchange_types import EXCHANGE_TYPES, OLDEST_TYPES
 from warren.versions import (
     ACCESS,
+    EXPIRY,
     NODE_LABELS,
     OLDEST,
     POLICY_DELIVERY_LIMIT,
@@ -316,6 +318,11 @@ class DeclareQueue(Command):
         self.group_id: i64 = group_id
         self.node: str = node
         self.members: list[MemberRecord] = [] if members is None else members
+
+    def cluster_version(self) -> int:
+        """Later ones may say that a queue goes when it is unused, or that its messages expire."""
+        expires = X_EXPIRES in self.arguments or X_MESSAGE_TTL in self.arguments
+        return EXPIRY if expires else OLDEST
 
 
 @final

@@ -13,7 +13,15 @@ def check_version(machine: MetadataMachine, command: Command) -> None:
     Raises:
         Refusal: `PRECONDITION_FAILED`, it needs a later cluster version; says who keeps it back.
     """
-    needed = command.cluster_version()
+    check_known(machine, command.cluster_version())
+
+
+def check_known(machine: MetadataMachine, needed: int) -> None:
+    """Refuse something that takes a cluster version which the cluster has not come to.
+
+    Raises:
+        Refusal: As above.
+    """
     if needed <= machine.version:
         return
     behind = [node.name for node in machine.nodes.values() if node.version < needed]

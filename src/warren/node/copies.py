@@ -135,6 +135,7 @@ class Copies:
         queue.auto_delete = record.auto_delete
         member = self._cluster.add(log, queue, recovered)
         queue.group = member
+        self._policies.tell(queue, record)
         self._queues.logged[group_id] = queue
         if used is not None:
             # What its clients submit goes by the observer, until this copy has caught up with that.

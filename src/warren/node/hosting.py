@@ -17,7 +17,9 @@ from warren.metadata.tables import QueueRecord
 from warren.node.beginnings import Beginning
 from warren.node.copies import Copies
 from warren.node.loop import Loop
+from warren.node.policies import QueuePolicies
 from warren.node.queues import LocalQueues, VirtualHost
+from warren.node.timers import QueueTimers
 from warren.queues.classic import ClassicQueue
 from warren.queues.fifo.machine import Fifo
 from warren.queues.logged import LoggedQueue
@@ -48,6 +50,8 @@ class QueueHosting:
         copies: Copies,
         repairs: Repairs,
         remotes: Remotes,
+        policies: QueuePolicies,
+        timers: QueueTimers,
     ) -> None:
         self._loop: Loop = loop
         self._log: Log = log
@@ -58,6 +62,8 @@ class QueueHosting:
         self._copies: Copies = copies
         self._repairs: Repairs = repairs
         self._remotes: Remotes = remotes
+        self._policies: QueuePolicies = policies
+        self._timers: QueueTimers = timers
         self._node_name: str = loop.settings.node_name
         self._begins_anew: bool = len(loop.settings.former_uid) > 0
         self._lacking: dict[int, None] = {}
@@ -259,6 +265,7 @@ class QueueHosting:
             self._metadata.vhosts[record.vhost].router.generation += 1
         vhost.queues[record.name] = queue
         if served:
+            self._policies.tell(queue, record)
             remotes.started(queue)
         elif halted and not record.type.replicated:
             remotes.halt(queue)
@@ -297,6 +304,7 @@ class QueueHosting:
         self._lacking.pop(group_id, None)
         queue.seal()
         queue.close()
+        self._timers.forget(queue)
         unfit = self._repairs.begun(group_id)
         self._remotes.stopped(queue)
         observer = self._observers.end(queue.group_id)

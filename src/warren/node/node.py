@@ -53,6 +53,7 @@ from warren.node.removals import QueueRemovals
 from warren.node.repairs import Repairs
 from warren.node.replay import NodeReplayer
 from warren.node.store import METADATA_GROUP, MetadataStore
+from warren.node.timers import QueueTimers
 from warren.node.usage import Usage
 from warren.node.vhosts import NodeVhosts
 from warren.ports import Clock, Disk, Executor, Peers, Random, Work
@@ -140,6 +141,7 @@ class Node(Loop):
             self, random, self.metadata, self.store, self.queues, self.cluster
         )
         self.removals: QueueRemovals = QueueRemovals(self.metadata, self.store)
+        self.timers: QueueTimers = QueueTimers()
         self.policies: QueuePolicies = QueuePolicies(self, self.metadata)
         self.remotes: Remotes = Remotes(self, self.metadata, self.queues, self.cluster)
         self.membership: Membership = Membership(
@@ -200,6 +202,8 @@ class Node(Loop):
             self.copies,
             self.repairs,
             self.remotes,
+            self.policies,
+            self.timers,
         )
         self.usage: Usage = Usage(self.metadata, self.cluster)
         self.vhosts: NodeVhosts = NodeVhosts(
@@ -423,6 +427,7 @@ class Node(Loop):
         """Let the log look after its files; called some times a second."""
         self._pulse()
         self.cluster.tick()
+        self.timers.tick(self.monotonic_ms())
         self.log.tick(self.monotonic_ms())
         self._flush_queues()
         self._flush_log()
@@ -510,8 +515,12 @@ class Node(Loop):
         """Mind the leases of readers."""
         self.queues.leased(queue)
 
+    def queue_later(self, queue: Queue, in_ms: i64) -> None:
+        """Call a queue's `due` a while later."""
+        self.timers.plan(queue, self.monotonic_ms() + in_ms)
+
     def queue_unused(self, queue: Queue) -> None:
-        """Delete an auto-delete queue that lost its last consumer (PROP-04)."""
+        """Delete an auto-delete queue that lost its last consumer (PROP-04), or an expired one."""
         self.removals.delete_unused(queue)
 
     def queue_damaged(self, queue: Queue, error: BaseException) -> None:

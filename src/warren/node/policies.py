@@ -12,11 +12,12 @@ from mypy_extensions import i64
 
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.policies import EffectiveSettings
+from warren.metadata.tables import QueueRecord
 from warren.node.loop import Loop
 from warren.node.queues import LocalQueues
 from warren.ports import Work
-from warren.queue_types import DELIVERY_LIMIT
-from warren.queues.logged import LoggedQueue
+from warren.queue_types import DELIVERY_LIMIT, EXPIRES, MESSAGE_TTL
+from warren.queues.queue import Queue
 
 MATCHES_MAX: Final = 4_096
 """So many patterns are tried on names of queues in one turn."""
@@ -29,7 +30,7 @@ class QueuePolicies(Work):
     def __init__(self, loop: Loop, metadata: MetadataMachine) -> None:
         self._loop: Loop = loop
         self._metadata: MetadataMachine = metadata
-        self._left: list[LoggedQueue] = []
+        self._left: list[Queue] = []
         """Queues that are yet to be told."""
         self._at_work: bool = False
 
@@ -41,9 +42,24 @@ class QueuePolicies(Work):
             return default
         return EffectiveSettings(tables, name, kind).number(DELIVERY_LIMIT, default)
 
+    def tell(self, queue: Queue, record: QueueRecord) -> None:
+        """Tell a queue what is said of it, but for the delivery limit.
+
+        That is when it and its messages expire: by its arguments and policies the shorter time.
+        """
+        tables = self._metadata.vhosts.get(record.vhost)
+        if tables is not None:
+            said = EffectiveSettings(tables, record.name, record.kind, record.arguments)
+            queue.set_expires(said.number(EXPIRES, -1))
+            queue.set_message_ttl(said.number(MESSAGE_TTL, -1))
+
     def changed(self, queues: LocalQueues) -> None:
         """What policies say of queues may be something else now: tell them all, in later turns."""
         self._left = list(queues.logged.values())
+        for vhost in queues.vhosts.values():
+            for queue in vhost.queues.values():
+                if int(queue.group_id) not in queues.logged:
+                    self._left.append(queue)
         if not self._at_work:
             self._at_work = True
             self._loop.do_in_parts(self)
@@ -58,8 +74,9 @@ class QueuePolicies(Work):
                 self._at_work = False
                 return True
             queue = self._left.pop()
-            if not queue.deleted:
-                queue.set_delivery_limit(
-                    self.delivery_limit(queue.vhost, queue.name, queue.type.name)
-                )
+            record = self._metadata.queue(queue.vhost, queue.name)
+            if queue.deleted or record is None or record.group_id != queue.group_id:
+                continue
+            queue.set_delivery_limit(self.delivery_limit(queue.vhost, queue.name, queue.type.name))
+            self.tell(queue, record)
         return False

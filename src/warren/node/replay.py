@@ -204,13 +204,13 @@ def replay(fifo: Fifo, batch: Batch) -> None:
     Its effects are dropped: they were for who was there then.
     """
     if batch.session == RAFT_SESSION:
-        close_sessions(fifo, closed_sessions(batch))
+        close_sessions(fifo, closed_sessions(batch), batch.stamp_ms)
     elif batch.kind == KIND_COMMAND:
         start = batch.payload_at
         command = Encoded(batch.payload, start, start + batch.payload_size)
         fifo.apply(Meta(batch.stamp_ms, batch.session), command)
     else:
-        messages = Enqueue(batch.first, batch.count, batch.payload_size)
+        messages = Enqueue(batch.first, batch.count, batch.payload_size, batch.life_ms)
         fifo.apply(Meta(batch.stamp_ms, batch.session), messages)
         if batch.kind == KIND_TRANSIENT:
             fifo.transient.push(batch.first, batch.first + batch.count - 1)

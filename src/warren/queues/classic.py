@@ -25,8 +25,9 @@ from warren.pending import PendingResult
 from warren.ports import Work
 from warren.queue_types import CLASSIC
 from warren.queues.fifo import commands
+from warren.queues.fifo.config import write_message_ttl
 from warren.queues.fifo.consumers import Limiter
-from warren.queues.fifo.entry import NO_META, Encoded, Enqueue
+from warren.queues.fifo.entry import NO_META, Encoded, Enqueue, Meta
 from warren.queues.fifo.live import Gathering
 from warren.queues.fifo.machine import Fifo
 from warren.queues.fifo.runs import merge_pairs
@@ -99,6 +100,8 @@ class ClassicQueue(LoggedQueue, GroupOwner):
     def hand_out(self) -> None:
         """Have those who wait get what is ready, but for what is too much for one turn."""
         fifo = self.fifo
+        if fifo.sizes.expiring > 0:
+            fifo.pass_time(self.host.now_ms())
         if len(self.deliveries) < fifo.hand_out_max and not fifo.returning():
             self.act(fifo.dispatch())
 
@@ -109,6 +112,8 @@ class ClassicQueue(LoggedQueue, GroupOwner):
         else:
             self.hand_out()
         super().dispatch()
+        if self.fifo.sizes.expiring > 0:
+            self._mind_expiry()
         if self.freed.lists:
             self._log_freed()
 
@@ -118,6 +123,16 @@ class ClassicQueue(LoggedQueue, GroupOwner):
         self.fifo.config.encode(fields)
         commands.config(self._commands, fields.getvalue())
         self._append_commands(self._take_commands(), True)
+
+    def set_message_ttl(self, ttl_ms: i64) -> None:
+        """Have messages expire after so long, and the log say so for another life."""
+        if ttl_ms != self.fifo.config.message_ttl_ms:
+            self.fifo.config.message_ttl_ms = ttl_ms
+            fields = BytesWriter()
+            write_message_ttl(fields, ttl_ms)
+            out = BytesWriter()
+            commands.config(out, fields.getvalue())
+            self._append_commands(out.getvalue(), True)
 
     def snapshot(self) -> i64:
         """Write what is live, behind everything appended; gives its size in bytes."""
@@ -214,9 +229,10 @@ class ClassicQueue(LoggedQueue, GroupOwner):
             gathered.payload,
             gathered.runs,
             flavour=gathered.flavour,
+            life_ms=gathered.life_ms,
         )
-        messages = Enqueue(batch.first, batch.count, batch.payload_size)
-        self.act(self.fifo.apply(NO_META, messages)[1])
+        messages = Enqueue(batch.first, batch.count, batch.payload_size, batch.life_ms)
+        self.act(self.fifo.apply(Meta(batch.stamp_ms), messages)[1])
         if batch.kind != KIND_MESSAGES:
             self.fifo.transient.push(batch.first, batch.first + batch.count - 1)
             for run in runs:

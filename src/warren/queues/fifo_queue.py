@@ -6,15 +6,21 @@ What differs between the types, when a message counts as enqueued and where its 
 
 from __future__ import annotations
 
+from typing import Final
+
 from mypy_extensions import i64
 
 from warren.pending import PendingResult
 from warren.queue_types import QueueType
 from warren.queues.fifo.effects import Delivery, Effects, Reply
 from warren.queues.fifo.machine import Fifo
+from warren.queues.fifo.sizes import NEVER
 from warren.queues.freed import Freed
 from warren.queues.gathering import GatheringQueue
 from warren.queues.queue import Counts, Host
+
+USE_MS: Final = 1_000
+"""A queue that expires is looked at again after this time at the earliest, while it is used."""
 
 
 class FifoQueue(GatheringQueue):
@@ -33,6 +39,48 @@ class FifoQueue(GatheringQueue):
         self.fifo: Fifo = fifo
         self.deliveries: list[Delivery] = []
         self.freed: Freed = Freed()
+        self._used_ms: i64 = 0
+        """When a queue that may expire was last used, in monotonic time."""
+
+    def set_expires(self, expires_ms: i64) -> None:
+        """Have the queue go when it is unused for so long; that counts from now on."""
+        if expires_ms == self.expires_ms:
+            return
+        self.expires_ms = expires_ms
+        if expires_ms >= 0:
+            self._use()
+            self.host.queue_later(self, expires_ms)
+
+    def due(self, now_ms: i64) -> None:
+        """Go if nobody has used the queue for long (DUR-08), and have messages expire."""
+        if self.fifo.sizes.expiring > 0:
+            self._mark()
+        if self.expires_ms < 0:
+            return
+        if self.links:
+            self.host.queue_later(self, max(self.expires_ms, USE_MS))
+            return
+        left = self._used_ms + self.expires_ms - now_ms
+        if left > 0:
+            self.host.queue_later(self, left)
+        else:
+            self.host.queue_unused(self)
+
+    def _mind_expiry(self) -> None:
+        """In a queue of this node, have the next messages expire when it is time."""
+        expires_ms = self.fifo.next_expiry()
+        if expires_ms != NEVER:
+            self.host.queue_later(self, max(1, expires_ms - self.host.now_ms()))
+
+    def _use(self) -> None:
+        """Somebody uses the queue, or has used it until now."""
+        if self.expires_ms >= 0:
+            self._used_ms = self.host.monotonic_ms()
+
+    def get(self, consumer_id: i64, waiter: PendingResult) -> None:
+        """Ask for one message; a `PollReply` has it, or none."""
+        self._use()
+        super().get(consumer_id, waiter)
 
     def act(self, effects: Effects) -> None:
         """Do what comes of an entry, in this turn or when it ends."""
@@ -45,7 +93,11 @@ class FifoQueue(GatheringQueue):
             self.freed.add(effects.freed)
 
     def count(self, waiter: PendingResult) -> None:
-        """Take in what was gathered, and have those who wait get what is ready."""
+        """Take in what was gathered, and have those who wait get what is ready.
+
+        A declare asks for that, so that it counts as a use.
+        """
+        self._use()
         self.seal()
         self.hand_out()
         waiter.succeeded(Reply())
@@ -99,6 +151,11 @@ class FifoQueue(GatheringQueue):
         if self.fifo.unfinished() and not self.deleted:
             # The next turn goes on: this one has cost enough.
             self._mark()
+
+    def _unlink(self, consumer_id: i64) -> None:
+        if consumer_id in self.links:
+            self._use()
+        super()._unlink(consumer_id)
 
     def live(self) -> list[tuple[int, int]]:
         """Message numbers whose bodies the log must keep."""

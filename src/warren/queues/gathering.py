@@ -47,6 +47,7 @@ class Gathered:
         payload: bytes,
         runs: list[PublishRun],
         flavour: i64,
+        life_ms: i64,
     ) -> None:
         self.kind: i64 = kind
         self.count: i64 = count
@@ -54,6 +55,7 @@ class Gathered:
         self.payload: bytes = payload
         self.runs: list[PublishRun] = runs
         self.flavour: i64 = flavour
+        self.life_ms: i64 = life_ms
 
 
 class GatheringQueue(Queue):
@@ -78,6 +80,7 @@ class GatheringQueue(Queue):
         self._pending_bytes: i64 = 0
         self._persistent: bool = True
         self._flavour: i64 = AMQP091
+        self._life_ms: i64 = -1
         self._commands: BytesWriter = BytesWriter()
         self._pending_commands: bool = False
         self._urgent: bool = False
@@ -98,6 +101,7 @@ class GatheringQueue(Queue):
         persistent: bool,
         run: PublishRun | None,
         flavour: i64 = AMQP091,
+        life_ms: i64 = -1,
     ) -> None:
         """Gather message records for the batch that the end of the turn makes."""
         if self.deleted:
@@ -107,11 +111,13 @@ class GatheringQueue(Queue):
         if self._pending > 0 and (
             persistent != self._persistent
             or flavour != self._flavour
+            or life_ms != self._life_ms
             or self._pending_bytes > SEAL_BYTES
         ):
             self._seal_messages()
         self._persistent = persistent
         self._flavour = flavour
+        self._life_ms = life_ms
         self._parts.append(records)
         self._lengths.append(lengths)
         self._pending += count
@@ -290,6 +296,7 @@ class GatheringQueue(Queue):
             self._parts[0] if len(self._parts) == 1 else b"".join(self._parts),
             self._runs,
             self._flavour,
+            self._life_ms,
         )
         self._forget_messages()
         return gathered

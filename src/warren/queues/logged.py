@@ -89,9 +89,6 @@ class LoggedQueue(FifoQueue):
         self._look: GapCheck | None = None
         """The look for messages that no file has, while it is not over."""
 
-    def set_delivery_limit(self, limit: i64) -> None:
-        """Policies set the queue's delivery limit; where none counts, that is of no meaning."""
-
     def batch_of(self, number: i64) -> Batch | None:
         """The batch that holds a message, if the log has it in memory and it can be read."""
         batch = self.messages.cached(number)

@@ -86,6 +86,7 @@ class Line:
         lengths: bytes,
         payload: bytes,
         flavour: i64 = 0,
+        life_ms: i64 = -1,
     ) -> None:
         """Messages for a queue; answered with `ProxyQueue.stored`."""
 
@@ -123,7 +124,7 @@ class Kept:
     Attributes:
         first: Whether the messages are persistent, or an answer to the commands is wanted.
         second: Whether the messages have confirms, or a consumer is to be the only one.
-        lengths, payload, flavour: As for `Line.send_messages` and `Line.send_commands`.
+        lengths, payload, flavour, life_ms: As for `Line.send_messages` and `Line.send_commands`.
     """
 
     def __init__(
@@ -135,6 +136,7 @@ class Kept:
         lengths: bytes,
         payload: bytes,
         flavour: i64 = 0,
+        life_ms: i64 = -1,
     ) -> None:
         self.sequence: i64 = sequence
         self.count: i64 = count
@@ -143,6 +145,7 @@ class Kept:
         self.lengths: bytes = lengths
         self.payload: bytes = payload
         self.flavour: i64 = flavour
+        self.life_ms: i64 = life_ms
 
 
 @final
@@ -281,6 +284,7 @@ class ProxyQueue(GatheringQueue):
             kept.lengths,
             kept.payload,
             kept.flavour,
+            kept.life_ms,
         )
 
     def _waits(self) -> bool:
@@ -350,6 +354,7 @@ class ProxyQueue(GatheringQueue):
         persistent: bool,
         run: PublishRun | None,
         flavour: i64 = AMQP091,
+        life_ms: i64 = -1,
     ) -> None:
         """Gather messages, or refuse them."""
         if self.line.number == 0 and not self.deleted and not self.line.coming():
@@ -359,7 +364,7 @@ class ProxyQueue(GatheringQueue):
                 run.refused = True
                 run.safe()
         else:
-            super().publish(records, lengths, count, persistent, run, flavour)
+            super().publish(records, lengths, count, persistent, run, flavour, life_ms)
 
     def new_consumer(self) -> i64:
         """An id that no other consumer in the cluster has."""
@@ -639,6 +644,7 @@ class ProxyQueue(GatheringQueue):
             gathered.lengths,
             gathered.payload,
             gathered.flavour,
+            gathered.life_ms,
         )
         if self._waits():
             self._keep(kept)

@@ -47,6 +47,11 @@ class Host(Throttled):
         raise AssertionError("a host defines now_ms")
 
     @abstractmethod
+    def monotonic_ms(self) -> int:
+        """Milliseconds from an arbitrary start; never goes back."""
+        raise AssertionError("a host defines monotonic_ms")
+
+    @abstractmethod
     def appended(self, urgent: bool) -> None:
         """The queue appended to the log; somebody waits for that to be durable, if urgent."""
         raise AssertionError("a host defines appended")
@@ -67,8 +72,13 @@ class Host(Throttled):
         raise AssertionError("a host defines queue_leased")
 
     @abstractmethod
+    def queue_later(self, queue: Queue, in_ms: i64) -> None:
+        """The queue has something to see to: call its `due` after so many milliseconds."""
+        raise AssertionError("a host defines queue_later")
+
+    @abstractmethod
     def queue_unused(self, queue: Queue) -> None:
-        """The last consumer of an auto-delete queue left."""
+        """The last consumer of an auto-delete queue left, or nobody uses the queue for long."""
         raise AssertionError("a host defines queue_unused")
 
     @abstractmethod
@@ -123,6 +133,7 @@ class Queue:
         published, delivered: Messages so far, for metrics.
         held_back: Publishers that wait until this queue is congested no more.
         deferring: Whether the node is going to call `flush`.
+        expires_ms: For how long it may be unused before it goes; negative for ever.
     """
 
     def __init__(self, host: Host, vhost: str, name: str, queue_type: QueueType) -> None:
@@ -139,6 +150,7 @@ class Queue:
         self.delivered: i64 = 0
         self.held_back: list[FlowControlled] = []
         self.deferring: bool = False
+        self.expires_ms: i64 = -1
 
     # For publishers.
 
@@ -151,6 +163,7 @@ class Queue:
         persistent: bool,
         run: PublishRun | None,
         flavour: i64 = AMQP091,
+        life_ms: i64 = -1,
     ) -> None:
         """Take `count` message records, back to back, with their sizes as u32 each.
 
@@ -161,6 +174,8 @@ class Queue:
             persistent: Whether the messages asked to survive a restart.
             run: Told when they are safe; None where nobody waits.
             flavour: As what they are stored, for `message`.
+            life_ms: After what time they expire, by themselves; negative for never. It can be
+                written down, see `message.properties.stored_life`.
 
         A deleted queue, to which a transaction may still hold a route, takes nothing.
         """
@@ -329,6 +344,28 @@ class Queue:
             now_ms: Monotonic time.
         """
         return False
+
+    def set_delivery_limit(self, limit: i64) -> None:
+        """Policies set the queue's delivery limit; where none counts, that is of no meaning."""
+
+    def set_expires(self, expires_ms: i64) -> None:
+        """Have the queue go when it is unused for so long; negative for never.
+
+        Who knows who uses a queue sees to it: where it only stands for one, nothing is to be done.
+        """
+
+    def set_message_ttl(self, ttl_ms: i64) -> None:
+        """Have messages expire that come from now on, after so long; negative for never.
+
+        As above, where the queue is.
+        """
+
+    def due(self, now_ms: i64) -> None:
+        """See to what the queue has asked to be called for (`queue_later`).
+
+        Args:
+            now_ms: Monotonic time.
+        """
 
     def retry(self) -> None:
         """Read again what could not be read, which the host was told of (`queue_stalled`)."""

@@ -30,12 +30,20 @@ from warren.pending import PendingResult, Result
 from warren.ports import Work
 from warren.queue_types import QUORUM
 from warren.queues.fifo import commands
-from warren.queues.fifo.config import NOT_SET_UP, Config, write_delivery_limit
+from warren.queues.fifo.config import (
+    NOT_SET_UP,
+    Config,
+    write_delivery_limit,
+    write_expires,
+    write_message_ttl,
+)
 from warren.queues.fifo.consumers import Limiter
 from warren.queues.fifo.effects import Delivery, Effects, Reply
 from warren.queues.fifo.entry import Encoded, Enqueue, Meta
 from warren.queues.fifo.machine import Fifo
 from warren.queues.fifo.pieces import Piece
+from warren.queues.fifo.sizes import NEVER
+from warren.queues.fifo_queue import USE_MS
 from warren.queues.gathering import Gathered
 from warren.queues.links import Link
 from warren.queues.numbers import Numbers
@@ -76,6 +84,7 @@ class QuorumQueue(TableQueue, Machine):
         """
         super().__init__(host, vhost, name, QUORUM, fifo, messages, group_id)
         self._delivery_limit: i64 = delivery_limit
+        self._message_ttl_ms: i64 = -1
         self.group: Proposer | None = None
         self._handed: dict[int, Handed] = {}
         """How far each consumer of this node is whose channel is there.
@@ -86,6 +95,8 @@ class QuorumQueue(TableQueue, Machine):
         self.going_on: bool = False
         self._unsaid: bool = False
         """Whether this node, which led, could not have the log say how the machine is set up."""
+        self._setting_up: bool = False
+        """Whether this node, which leads, has the log say so before all else."""
         self._renewed: dict[str, tuple[int, int]] = {}
         """By group of readers: its last call in the log's time, and when this node, which leads,
         came to know of it, in monotonic time."""
@@ -136,30 +147,132 @@ class QuorumQueue(TableQueue, Machine):
         """Whether what is not found in the log here is gone, and not only on its way."""
         return self._group().is_complete()
 
-    def elected(self) -> None:
-        """A leader sets the machine up, where none before it came to that."""
-        self.going_on = False
-        self._unsaid = False
+    def leading(self) -> None:
+        """A leader sets the machine up, where none before it came to that: messages go by it."""
+        self._setting_up = False
         if self.fifo.config.delivery_limit == NOT_SET_UP:
             fields = BytesWriter()
-            Config(self._delivery_limit, False).encode(fields)
+            config = Config(self._delivery_limit, False)
+            config.expires_ms = self.expires_ms
+            config.message_ttl_ms = self._message_ttl_ms
+            config.encode(fields)
             self._configure(fields)
-        elif self.fifo.config.delivery_limit != self._delivery_limit:
+            self._setting_up = not self._unsaid
+
+    def elected(self) -> None:
+        """A leader says what is to be otherwise than the machine was set up."""
+        self.going_on = False
+        self._unsaid = False
+        config = self.fifo.config
+        if config.delivery_limit == NOT_SET_UP:
+            if not self._setting_up:
+                self.leading()
+        else:
             # Policies changed while there was no leader, or the one before was gone too soon.
-            self._log_delivery_limit()
+            if config.delivery_limit != self._delivery_limit:
+                self._log_delivery_limit()
+            if config.expires_ms != self.expires_ms:
+                self._log_expires()
+            if config.message_ttl_ms != self._message_ttl_ms:
+                self._log_message_ttl()
+        if self.expires_ms >= 0 or self.fifo.sizes.expiring > 0:
+            self.host.queue_later(self, 0)
+
+    def _may_say(self) -> bool:
+        """Whether this node leads, and the log says how the machine is set up."""
+        known = self._setting_up or self.fifo.config.delivery_limit != NOT_SET_UP
+        return known and self._group().leads()
 
     def set_delivery_limit(self, limit: i64) -> None:
         """Have the log say what policies now have a message survive (POI-05)."""
         # What was asked for last counts, too: it may be on its way into the log.
         changes = limit != self._delivery_limit or limit != self.fifo.config.delivery_limit
         self._delivery_limit = limit
-        if changes and self.fifo.config.delivery_limit != NOT_SET_UP and self._group().leads():
+        if changes and self._may_say():
             self._log_delivery_limit()
 
     def _log_delivery_limit(self) -> None:
         fields = BytesWriter()
         write_delivery_limit(fields, self._delivery_limit)
         self._configure(fields)
+
+    def set_expires(self, expires_ms: i64) -> None:
+        """Have the log say for how long the queue may be unused, and the leader mind it."""
+        changes = expires_ms != self.expires_ms or expires_ms != self.fifo.config.expires_ms
+        self.expires_ms = expires_ms
+        if changes and self._may_say():
+            self._log_expires()
+            if expires_ms >= 0:
+                self.host.queue_later(self, expires_ms)
+
+    def _log_expires(self) -> None:
+        fields = BytesWriter()
+        write_expires(fields, self.expires_ms)
+        self._configure(fields)
+
+    def set_message_ttl(self, ttl_ms: i64) -> None:
+        """Have the log say after what time messages expire (QQ-11)."""
+        config = self.fifo.config
+        changes = ttl_ms != self._message_ttl_ms or ttl_ms != config.message_ttl_ms
+        self._message_ttl_ms = ttl_ms
+        if changes and self._may_say():
+            self._log_message_ttl()
+
+    def _log_message_ttl(self) -> None:
+        fields = BytesWriter()
+        write_message_ttl(fields, self._message_ttl_ms)
+        self._configure(fields)
+
+    def due(self, now_ms: i64) -> None:
+        """As leader, have the queue go if nobody has used it for long, and messages expire."""
+        if self._group().leads():
+            self._mind_use()
+            self._mind_expiry()
+
+    def _mind_expiry(self) -> None:
+        """As leader, have the next messages expire when it is time, by an entry of that time."""
+        expires_ms = self.fifo.next_expiry()
+        if expires_ms == NEVER or self.going_on:
+            return
+        left = expires_ms - self._group().stamp_ms()
+        if left > 0:
+            self.host.queue_later(self, left)
+        else:
+            self._go_on()
+            if not self.going_on:
+                # It is handing its lead over, and may go on leading all the same.
+                self.host.queue_later(self, USE_MS)
+
+    def _mind_use(self) -> None:
+        """As leader, have the queue go if nobody has used it for long (QQ-12).
+
+        That is by the time of the log, which every leader of the group goes by. One that leads no
+        more without knowing it learns so from an entry, before it deletes what others may use.
+        """
+        if self.expires_ms < 0:
+            return
+        left = self._left_ms()
+        if left >= 0:
+            self.host.queue_later(self, left + 1)
+            return
+        self.host.queue_later(self, max(self.expires_ms, USE_MS))
+        self.catch_up(Expiring(self))
+
+    def expire(self) -> None:
+        """Go, if that is still so behind an entry of this leader's."""
+        if not self.deleted and self._group().leads() and self._left_ms() < 0:
+            self.host.queue_unused(self)
+
+    def _left_ms(self) -> i64:
+        """For how long the queue may go on being unused; negative if it is to go."""
+        expires_ms = self.fifo.config.expires_ms
+        since_ms = self.fifo.unused_since()
+        if self.expires_ms < 0 or expires_ms < 0:
+            # The log does not say so yet, or is about to take it back.
+            return max(self.expires_ms, 0)
+        if since_ms < 0:
+            return max(expires_ms, USE_MS)
+        return since_ms + expires_ms - self._group().stamp_ms()
 
     def _configure(self, fields: BytesWriter) -> None:
         out = BytesWriter()
@@ -312,10 +425,17 @@ class QuorumQueue(TableQueue, Machine):
 
     def _keep_going(self) -> None:
         """The leader has the machine hand out more, if the last entry did not come to the end."""
-        if self.going_on or self.deleted or not self.fifo.unfinished():
+        if self.going_on or self.deleted:
             return
-        # Who leads may change before it is done.
-        self.mind_leases()
+        if self.fifo.unfinished():
+            # Who leads may change before it is done.
+            self.mind_leases()
+            self._go_on()
+        elif self.fifo.sizes.expiring > 0 and self._group().leads():
+            self._mind_expiry()
+
+    def _go_on(self) -> None:
+        """Log an entry that has the machine go on, if this node leads."""
         out = BytesWriter()
         commands.go_on(out)
         self.going_on = self._group().propose_plain(out.getvalue())
@@ -374,7 +494,7 @@ class QuorumQueue(TableQueue, Machine):
             self.act(effects)
             self.mind_leases()
         else:
-            messages = Enqueue(batch.first, batch.count, batch.payload_size)
+            messages = Enqueue(batch.first, batch.count, batch.payload_size, batch.life_ms)
             reply, effects = fifo.apply(meta, messages)
         self.act(fifo.dispatch())
         return reply
@@ -470,9 +590,9 @@ class QuorumQueue(TableQueue, Machine):
         fifo.restore(state)
         return fifo.live()
 
-    def sessions_closed(self, sessions: list[int]) -> None:
+    def sessions_closed(self, sessions: list[int], stamp_ms: i64) -> None:
         """What consumers of these sessions held returns, in order (R-27)."""
-        self.act(close_sessions(self.fifo, sessions))
+        self.act(close_sessions(self.fifo, sessions, stamp_ms))
         self.act(self.fifo.dispatch())
         self._mark()
 
@@ -545,6 +665,7 @@ class QuorumQueue(TableQueue, Machine):
             gathered.payload,
             gathered,
             gathered.flavour,
+            gathered.life_ms,
         )
 
     def _seal_commands(self, waiter: PendingResult | None) -> None:
@@ -568,6 +689,24 @@ class Handed:
 
 
 @final
+class Expiring(PendingResult):
+    """Waits until this node's own entry is applied, to look again whether a queue is to go."""
+
+    def __init__(self, queue: QuorumQueue) -> None:
+        self._queue: QuorumQueue = queue
+
+    def succeeded(self, result: Result) -> None:
+        """It is."""
+        self._queue.expire()
+
+    def abandoned(self) -> None:
+        """The queue is gone."""
+
+    def missed(self) -> None:
+        """It is, within a snapshot: another node leads."""
+
+
+@final
 class Renewed(PendingResult):
     """Waits until a consumer is attached anew, which nobody has to be told."""
 
@@ -581,10 +720,10 @@ class Renewed(PendingResult):
         """It is, within a snapshot."""
 
 
-def close_sessions(fifo: Fifo, sessions: list[int]) -> Effects:
-    """The consumers of these sessions are gone."""
+def close_sessions(fifo: Fifo, sessions: list[int], now_ms: i64) -> Effects:
+    """The consumers of these sessions are gone, says an entry of that time."""
     gone: list[int] = []
     for consumer_id in fifo.consumers:
         if session_of_consumer(consumer_id) in sessions:
             gone.append(consumer_id)
-    return fifo.down_all(gone)
+    return fifo.down_all(gone, now_ms)

@@ -11,7 +11,7 @@ from warren.log.batch import KIND_MESSAGES, Batch
 from warren.pending import PendingResult
 from warren.queue_types import CLASSIC
 from warren.queues.fifo.consumers import Limiter
-from warren.queues.fifo.entry import NO_META, Encoded, Enqueue
+from warren.queues.fifo.entry import NO_META, Encoded, Enqueue, Meta
 from warren.queues.fifo.machine import Fifo
 from warren.queues.fifo_queue import FifoQueue
 from warren.queues.links import Fetching
@@ -64,6 +64,8 @@ class TransientQueue(FifoQueue):
     def hand_out(self) -> None:
         """Have those who wait get what is ready, but for what is too much for one turn."""
         fifo = self.fifo
+        if fifo.sizes.expiring > 0:
+            fifo.pass_time(self.host.now_ms())
         if len(self.deliveries) < fifo.hand_out_max and not fifo.returning():
             self.act(fifo.dispatch())
 
@@ -75,9 +77,15 @@ class TransientQueue(FifoQueue):
             self.hand_out()
         before = self.delivered
         super().dispatch()
+        if self.fifo.sizes.expiring > 0:
+            self._mind_expiry()
         if self.delivered != before:
             self.draining = True
         self._let_go()
+
+    def set_message_ttl(self, ttl_ms: i64) -> None:
+        """Have messages expire after so long that come from now on."""
+        self.fifo.config.message_ttl_ms = ttl_ms
 
     def look_after(self) -> None:
         """Note whether messages leave; called about once a second."""
@@ -118,7 +126,9 @@ class TransientQueue(FifoQueue):
         )
         self._residents.append(ResidentBatch(batch))
         self.resident_bytes += batch.payload_size
-        self.act(fifo.apply(NO_META, Enqueue(first, count, batch.payload_size))[1])
+        meta = Meta(self.host.now_ms())
+        messages = Enqueue(first, count, batch.payload_size, gathered.life_ms)
+        self.act(fifo.apply(meta, messages)[1])
         self.hand_out()
         self.published += count
         for run in gathered.runs:

@@ -4,7 +4,8 @@
               message of `raft.wire`, then whole batches if it is an append; these have checksums of
               their own
     PROPOSE   session i64, sequence i64, kind u8, count u32, lengths count x u32, payload
-              the upper four bits of the count are the flavour of the records
+              the upper four bits of the count are the flavour of the records; with 64 added to
+              the kind a u32 stands before the count, after what time they expire (`life_code`)
     EXPECT    session i64, sequence i64
     SNAPSHOT  see `node/cluster/transfer.py`
 
@@ -25,7 +26,7 @@ from mypy_extensions import i32, i64, u8
 
 from warren.checksum import crc32
 from warren.errors import CorruptRecord, UnknownFlavour
-from warren.log.batch import KIND_COMMAND, KIND_MESSAGES, write_checksum
+from warren.log.batch import KIND_COMMAND, KIND_MESSAGES, life_code, life_of, write_checksum
 from warren.message.flavours import FLAVOUR_MAX, check_of
 from warren.replication.kinds import EXPECT, PROPOSE, RAFT
 from warren.replication.proposals import Proposal
@@ -33,6 +34,8 @@ from warren.replication.proposals import Proposal
 HEAD_BYTES: Final = 9
 RAFT_BYTES: Final = HEAD_BYTES + 8
 PROPOSE_BYTES: Final = HEAD_BYTES + 21
+EXPIRING: Final = 64
+"""Added to a proposal's kind where its messages expire."""
 COUNT_BITS: Final = 28
 """Of a count of records; above them is their flavour."""
 SEAL_BYTES: Final = 4
@@ -108,7 +111,11 @@ def propose_frame(group_id: i64, session: i64, proposal: Proposal) -> list[bytes
     writer = head(PROPOSE, group_id)
     write_i64_le(writer, session)
     write_i64_le(writer, proposal.sequence)
-    writer.append(u8(proposal.kind))
+    if proposal.life_ms < 0:
+        writer.append(u8(proposal.kind))
+    else:
+        writer.append(u8(proposal.kind | EXPIRING))
+        write_checksum(writer, life_code(proposal.life_ms))
     write_count(writer, proposal.count, proposal.flavour)
     return [writer.getvalue(), proposal.lengths, proposal.payload]
 
@@ -122,19 +129,38 @@ def read_proposal(frame: bytes) -> tuple[int, Proposal]:
     need(frame, PROPOSE_BYTES)
     session = read_i64_le(frame, HEAD_BYTES)
     kind: i64 = frame[HEAD_BYTES + 16]
-    count = count_at(frame, PROPOSE_BYTES - 4)
-    flavour = flavour_at(frame, PROPOSE_BYTES - 4)
-    at = records_at(frame, PROPOSE_BYTES - 4)
+    counted_at: i64 = PROPOSE_BYTES - 4
+    life_ms: i64 = -1
+    if kind & EXPIRING:
+        kind -= EXPIRING
+        life_ms = life_at(frame, counted_at)
+        counted_at += 4
+    at = records_at(frame, counted_at)
+    count = count_at(frame, counted_at)
+    flavour = flavour_at(frame, counted_at)
     if session < 1 or not KIND_MESSAGES <= kind <= KIND_COMMAND:
         raise CorruptRecord("a frame of a node", 0, "a proposal that no session makes")
-    if (count == 0) != (kind == KIND_COMMAND) or (count == 0 and flavour != 0):
+    if (count == 0) != (kind == KIND_COMMAND) or (count == 0 and (flavour != 0 or life_ms >= 0)):
         raise CorruptRecord("a frame of a node", 0, "kind and count contradict each other")
     if count > 0:
-        check_records(frame, PROPOSE_BYTES - 4, at)
+        check_records(frame, counted_at, at)
     sequence = read_i64_le(frame, HEAD_BYTES + 8)
-    return session, Proposal(
-        sequence, kind, count, frame[PROPOSE_BYTES:at], frame[at : end_of(frame)], None, flavour
-    )
+    lengths = frame[counted_at + 4 : at]
+    payload = frame[at : end_of(frame)]
+    return session, Proposal(sequence, kind, count, lengths, payload, None, flavour, life_ms)
+
+
+def life_at(frame: bytes, at: i64) -> i64:
+    """After what time the messages of a frame expire, in milliseconds.
+
+    Raises:
+        CorruptRecord: The frame is cut off, or says that they do not.
+    """
+    need(frame, at + 4)
+    life_ms = life_of(i64(read_i32_le(frame, at)) & 0xFFFF_FFFF)
+    if life_ms < 0:
+        raise CorruptRecord("a frame of a node", int(at), "messages expire that do not")
+    return life_ms
 
 
 def write_count(writer: BytesWriter, count: i64, flavour: i64) -> None:

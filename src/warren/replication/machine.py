@@ -92,8 +92,8 @@ class Machine:
         """The messages that live in a state: ascending pairs (first, last)."""
 
     @abstractmethod
-    def sessions_closed(self, sessions: list[int]) -> None:
-        """These sessions are over, in the order of the log."""
+    def sessions_closed(self, sessions: list[int], stamp_ms: i64) -> None:
+        """These sessions are over, in the order of the log, whose time is `stamp_ms` then."""
 
     def go_without(self, lost: list[tuple[int, int]]) -> list[tuple[int, int]]:
         """Drop messages that cannot be read here, on the only copy; gives those that were live."""
@@ -104,6 +104,9 @@ class Machine:
         not go on without that one.
         """
         return -1
+
+    def leading(self) -> None:
+        """This node begins to lead the group: what it logs now comes before what clients submit."""
 
     @abstractmethod
     def elected(self) -> None:
@@ -151,7 +154,7 @@ class NoMachine(Machine):
         """Nothing lives."""
         return []
 
-    def sessions_closed(self, sessions: list[int]) -> None:
+    def sessions_closed(self, sessions: list[int], stamp_ms: i64) -> None:
         """Nobody has consumers."""
 
     def elected(self) -> None:
@@ -182,11 +185,12 @@ class Proposer:
         payload: bytes,
         origin: object | None,
         flavour: i64 = 0,
+        life_ms: i64 = -1,
     ) -> None:
         """Have an entry appended by whoever leads; `origin` comes back when it is applied here.
 
         Args:
-            kind, count, lengths, payload, flavour: As for `GroupLog.append`.
+            kind, count, lengths, payload, flavour, life_ms: As for `GroupLog.append`.
             origin: Whoever waits.
         """
 

@@ -175,9 +175,10 @@ class Member(Proposer, GroupOwner):
         payload: bytes,
         origin: object | None,
         flavour: i64 = 0,
+        life_ms: i64 = -1,
     ) -> None:
         """Have an entry appended by whoever leads."""
-        self.proposals.add(kind, count, lengths, payload, origin, flavour)
+        self.proposals.add(kind, count, lengths, payload, origin, flavour, life_ms)
         self._offer()
 
     def busy(self) -> bool:
@@ -260,6 +261,7 @@ class Member(Proposer, GroupOwner):
             session,
             proposal.sequence,
             proposal.flavour,
+            proposal.life_ms,
         )
         self.client_sessions.took(session, proposal.sequence)
         self._entries.append(batch)
@@ -464,6 +466,7 @@ class Member(Proposer, GroupOwner):
         elif isinstance(effect, AppendNoop):
             batch = self.append_own(b"")
             self.raft.appended(batch.index, self.host.monotonic_ms())
+            self.machine.leading()
         elif isinstance(effect, AppendConfig):
             batch = self.append_own(bytes([MEMBERS]) + wire.encode_members(effect.members))
             self.log.keep_recent(self.host.recent_bytes)
@@ -626,7 +629,7 @@ class Member(Proposer, GroupOwner):
         closed = closed_sessions(batch)
         if closed:
             note_session(self.sessions, batch)
-            self.machine.sessions_closed(closed)
+            self.machine.sessions_closed(closed, batch.stamp_ms)
             own = self.proposals.session
             if own in closed:
                 self.proposals.next_epoch(self.host.session_closed(self))

@@ -188,9 +188,10 @@ class Observer(Proposer, MessageSource):
         payload: bytes,
         origin: object | None,
         flavour: i64 = 0,
+        life_ms: i64 = -1,
     ) -> None:
         """Have an entry appended by whoever leads."""
-        self.proposals.add(kind, count, lengths, payload, origin, flavour)
+        self.proposals.add(kind, count, lengths, payload, origin, flavour, life_ms)
         if self._resting:
             self._begin()
         self._offer()
@@ -498,7 +499,7 @@ class Observer(Proposer, MessageSource):
             return
         closed = closed_sessions(batch)
         if closed:
-            self.machine.sessions_closed(closed)
+            self.machine.sessions_closed(closed, batch.stamp_ms)
             if self.proposals.session in closed:
                 self._renew_session()
 

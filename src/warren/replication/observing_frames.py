@@ -182,6 +182,7 @@ def _entry(header: Header, frame: bytes, at: i64, end: i64, group_id: i64) -> Ba
             header.session,
             header.sequence,
             header.flavour,
+            header.life_ms(),
         )
         batch.group_id = group_id
         return batch

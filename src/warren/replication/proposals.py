@@ -62,7 +62,7 @@ class Proposal:
 
     Attributes:
         sequence: Its number within the session.
-        kind, count, lengths, payload, flavour: As for `GroupLog.append`.
+        kind, count, lengths, payload, flavour, life_ms: As for `GroupLog.append`.
         origin: Whoever waits; handed to the machine when it applies the entry here.
     """
 
@@ -75,6 +75,7 @@ class Proposal:
         payload: bytes,
         origin: object | None,
         flavour: i64 = 0,
+        life_ms: i64 = -1,
     ) -> None:
         self.sequence: i64 = sequence
         self.kind: i64 = kind
@@ -83,6 +84,7 @@ class Proposal:
         self.payload = payload
         self.origin = origin
         self.flavour: i64 = flavour
+        self.life_ms: i64 = life_ms
 
 
 @final
@@ -111,10 +113,13 @@ class Proposals:
         payload: bytes,
         origin: object | None,
         flavour: i64 = 0,
+        life_ms: i64 = -1,
     ) -> None:
         """Number one."""
         self._last += 1
-        self._waiting.append(Proposal(self._last, kind, count, lengths, payload, origin, flavour))
+        self._waiting.append(
+            Proposal(self._last, kind, count, lengths, payload, origin, flavour, life_ms)
+        )
         self._load.more(len(payload))
 
     def next_offer(self) -> Proposal | None:

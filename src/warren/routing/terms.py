@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal as Exact
 from typing import Final
 
 from warren.wire.amqp091.table import (
@@ -28,6 +29,9 @@ INTEGER_TYPES: Final = (
     "unsignedshort",
     "unsignedint",
 )
+
+BIG_FLOAT: Final = float(1 << 53)
+"""From here on not every integer is a float, and Erlang writes none without an exponent."""
 
 _ESCAPES: Final = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
@@ -115,7 +119,7 @@ def term(value: Value) -> str:
     if isinstance(value, int):
         return str(int(value))
     if isinstance(value, float):
-        return repr(float(value)).replace("e+", "e")
+        return _float_term(float(value))
     if isinstance(value, bytes):
         return _bytes_term(value)
     if isinstance(value, Decimal):
@@ -123,6 +127,25 @@ def term(value: Value) -> str:
     if isinstance(value, list):
         return "[" + ",".join([f"{{{type_name(item)},{term(item)}}}" for item in value]) + "]"
     return _table_term(value)
+
+
+def _float_term(value: float) -> str:
+    """The shortest digits that say it, in the shorter one of two ways: `100.0`, `6.0e4`, `0.01`."""
+    plain = format(Exact(repr(value)), "f")
+    sign = "-" if plain.startswith("-") else ""
+    whole, _, part = plain.lstrip("-").partition(".")
+    digits = (whole + part).strip("0")
+    if not digits:
+        return sign + "0.0"
+    # Where the point is, counted from the first digit.
+    point = len(whole.lstrip("0")) or len(part.lstrip("0")) - len(part)
+    if 0 < point < len(digits):
+        return f"{sign}{digits[:point]}.{digits[point:]}"
+    zeros = -point if point <= 0 else point - len(digits)
+    exponent = str(point - 1)
+    if abs(value) < BIG_FLOAT and zeros + 2 <= len(exponent) + (3 if len(digits) == 1 else 2):
+        return f"{sign}0.{'0' * zeros}{digits}" if point <= 0 else f"{sign}{digits}{'0' * zeros}.0"
+    return f"{sign}{digits[0]}.{digits[1:] or '0'}e{exponent}"
 
 
 def _bytes_term(value: bytes) -> str:

@@ -15,7 +15,7 @@ from mypy_extensions import i64
 from warren.errors import NOT_FOUND, PRECONDITION_FAILED, Refusal
 from warren.message.facts import MessageFacts
 from warren.message.flavours import AMQP091, envelope_of
-from warren.message.properties import MessageProperties, parse_expiration
+from warren.message.properties import MessageProperties, parse_life, stored_life
 from warren.metadata import checks
 from warren.metadata.commands import Command
 from warren.metadata.machine import MetadataMachine
@@ -29,13 +29,14 @@ from warren.metadata.names import (
 from warren.metadata.outcome import Outcome
 from warren.metadata.permissions import CONFIGURE, READ, WRITE
 from warren.metadata.recent import NO_STORE
-from warren.metadata.version_checks import check_version
+from warren.metadata.version_checks import check_known, check_version
 from warren.pending import DONE, PendingResult, Result
 from warren.queues.fifo.effects import Reply
 from warren.queues.queue import Queue
 from warren.routing.alternates import ALTERNATE_EXCHANGE
 from warren.routing.router import Router, routing_keys
 from warren.routing.terms import readable
+from warren.versions import EXPIRY
 from warren.vhost.host import VhostHost
 from warren.vhost.pending import QueueDeclared, QueueDeleted, Resumable
 from warren.vhost.properties import check_targets
@@ -275,7 +276,7 @@ class VhostHandle:
             Refusal: `PRECONDITION_FAILED`; or `ACCESS_REFUSED`, for the routing key.
         """
         if facts.has_expiration:
-            parse_expiration(readable(facts.expiration))
+            facts.life_ms = parse_life(readable(facts.expiration))
         if route.bounded:
             self._check_topic(WRITE, route.exchange, route.routing_key)
         if facts.has_user_id and facts.user_id != self._user_bytes and not self._impersonates:
@@ -285,10 +286,7 @@ class VhostHandle:
                 f"user_id property set to '{claimed}' but authenticated user was '{self._user}'",
             )
         if facts.has_expiration:
-            raise Refusal(
-                PRECONDITION_FAILED,
-                "property 'expiration' is not supported yet by this version of Warren",
-            )
+            check_known(self._tables, EXPIRY)
         check_targets(facts, route.queues)
 
     def refuses(self, route: Route) -> bool:
@@ -323,6 +321,7 @@ class VhostHandle:
         for flavour, record in recent:
             message = envelope_of(flavour, record, 0, len(record))
             properties = message.properties()
+            life_ms = stored_life(properties.expiration_ms)
             names = [request.destination]
             if request.to_exchange:
                 headers = {} if properties.headers is None else properties.headers
@@ -332,7 +331,9 @@ class VhostHandle:
                 queue = self._find(name)
                 if queue is not None:
                     lengths = len(record).to_bytes(4, "little")
-                    queue.publish(record, lengths, 1, bool(properties.persistent), None, flavour)
+                    queue.publish(
+                        record, lengths, 1, bool(properties.persistent), None, flavour, life_ms
+                    )
 
     # Exchanges and bindings.
 
@@ -665,6 +666,7 @@ class VhostHandle:
             self._host.node_name,
         )
         if command is not None:
+            check_version(self._tables, command)
             command.group_id = self._host.new_group()
             self._host.place(command)
         return command

@@ -68,6 +68,7 @@ def scan_properties(data: bytes, start: i64, end: i64, scan: PropertyScan) -> i6
     flags = property_flags(data, start, end)
     scan.persistent = False
     scan.priority = 0
+    scan.life_ms = -1
     scan.headers_at = 0
     scan.headers_end = 0
     scan.has_expiration = False

@@ -219,6 +219,7 @@ class Observers(ObserverHost):
         queue.set_delivery_limit(
             self._policies.delivery_limit(record.vhost, record.name, record.kind)
         )
+        self._policies.tell(queue, record)
         observer.leave()
 
     def end(self, group_id: i64) -> Observer | None:

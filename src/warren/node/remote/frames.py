@@ -13,7 +13,8 @@ Each begins as `replication.frames` says, and goes on with the number of the lin
     GRANT     consumer, messages, bytes: i64 each
     HOLD      held u8
 
-The upper four bits of a count are the flavour of the messages, as in a PROPOSE.
+The upper four bits of a count are the flavour of the messages, as in a PROPOSE. Behind the flags
+of MESSAGES with EXPIRING among them a u32 says after what time they expire, as there.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from warren.replication.frames import head
 
 PERSISTENT: Final = 1
 CONFIRMS: Final = 2
+EXPIRING: Final = 4
 WANTED: Final = 1
 EXCLUSIVE: Final = 2
 

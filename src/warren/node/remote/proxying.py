@@ -19,7 +19,7 @@ from librt.strings import (
 from mypy_extensions import i64
 
 from warren.errors import CorruptRecord
-from warren.log.batch import KIND_MESSAGES, Batch
+from warren.log.batch import KIND_MESSAGES, Batch, life_code, write_checksum
 from warren.metadata.machine import MetadataMachine
 from warren.node.identities import Counter
 from warren.node.loop import Loop
@@ -244,6 +244,7 @@ class Front(Line):
         lengths: bytes,
         payload: bytes,
         flavour: i64 = 0,
+        life_ms: i64 = -1,
     ) -> None:
         """Messages for a queue."""
         writer = line_frames.line_head(kinds.MESSAGES, group_id, self.number)
@@ -251,7 +252,11 @@ class Front(Line):
         flags = (line_frames.PERSISTENT if persistent else 0) | (
             line_frames.CONFIRMS if confirms else 0
         )
-        writer.append(flags)
+        if life_ms < 0:
+            writer.append(flags)
+        else:
+            writer.append(flags | line_frames.EXPIRING)
+            write_checksum(writer, life_code(life_ms))
         frames.write_count(writer, count, flavour)
         self._send([writer.getvalue(), lengths, payload])
 

@@ -237,6 +237,10 @@ class ServedQueue(Publisher, FlowControlled):
     # --- messages -------------------------------------------------------------------------------
 
     def _publish(self, frame: bytes, at: i64, sequence: i64, flags: i64) -> None:
+        life_ms: i64 = -1
+        if flags & line_frames.EXPIRING:
+            life_ms = frames.life_at(frame, at)
+            at += 4
         payload_at = frames.records_at(frame, at)
         count = frames.count_at(frame, at)
         if count < 1:
@@ -250,7 +254,8 @@ class ServedQueue(Publisher, FlowControlled):
         persistent = flags & line_frames.PERSISTENT != 0
         records = frame[payload_at : frames.end_of(frame)]
         flavour = frames.flavour_at(frame, at)
-        queue.publish(records, frame[at + 4 : payload_at], count, persistent, run, flavour)
+        lengths = frame[at + 4 : payload_at]
+        queue.publish(records, lengths, count, persistent, run, flavour, life_ms)
         if queue.congested() and not self._held and not self.closed:
             self._held = True
             self._hold(True)

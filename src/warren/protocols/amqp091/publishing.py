@@ -35,6 +35,7 @@ from warren.message.amqp091.conversion import neutral_properties
 from warren.message.amqp091.edits import without_bcc
 from warren.message.amqp091.record import properties_of
 from warren.message.amqp091.scan import PropertyScan, scan_properties
+from warren.message.flavours import AMQP091
 from warren.protocols.amqp091.confirms import Confirms
 from warren.queues.publishing import Publisher, PublishRun
 from warren.queues.queue import Queue
@@ -123,13 +124,20 @@ class Transacted:
     """Messages published inside a transaction, kept until its commit."""
 
     def __init__(
-        self, route: Route, records: bytes, lengths: bytes, count: i64, persistent: bool
+        self,
+        route: Route,
+        records: bytes,
+        lengths: bytes,
+        count: i64,
+        persistent: bool,
+        life_ms: i64,
     ) -> None:
         self.route: Route = route
         self.records: bytes = records
         self.lengths: bytes = lengths
         self.count: i64 = count
         self.persistent: bool = persistent
+        self.life_ms: i64 = life_ms
 
 
 @final
@@ -575,13 +583,15 @@ class PublishPath:
         self._hand_over(route, records, lengths.getvalue(), count)
 
     def _hand_over(self, route: Route, records: bytes, lengths: bytes, count: i64) -> None:
-        persistent = self._shape.scan.persistent
+        scan = self._shape.scan
+        persistent = scan.persistent
+        life_ms = scan.life_ms
         self.published += count
         if self.transactional:
-            self._owner.transact(Transacted(route, records, lengths, count, persistent))
+            self._owner.transact(Transacted(route, records, lengths, count, persistent, life_ms))
             return
         run = self._sequence(route, count) if self.confirms is not None else None
-        self.enqueue(route, records, lengths, count, persistent, run)
+        self.enqueue(route, records, lengths, count, persistent, run, life_ms)
 
     def enqueue(
         self,
@@ -591,6 +601,7 @@ class PublishPath:
         count: i64,
         persistent: bool,
         run: PublishRun | None,
+        life_ms: i64,
     ) -> None:
         """Put messages into the queues of a route, or return them."""
         queues = route.queues
@@ -609,7 +620,7 @@ class PublishPath:
             run.safe()
             return
         for queue in queues:
-            queue.publish(records, lengths, count, persistent, run)
+            queue.publish(records, lengths, count, persistent, run, AMQP091, life_ms)
             if queue.congested():
                 self._owner.congested(queue)
 

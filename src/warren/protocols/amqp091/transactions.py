@@ -195,7 +195,13 @@ class Transaction(Publisher):
             self._runs.append((run, record.route))
             self._wait_for(record.route)
             path.enqueue(
-                record.route, record.records, record.lengths, record.count, record.persistent, run
+                record.route,
+                record.records,
+                record.lengths,
+                record.count,
+                record.persistent,
+                run,
+                record.life_ms,
             )
         return done
 
@@ -319,6 +325,7 @@ class Ending(Work):
                         record.count,
                         record.persistent,
                         None,
+                        record.life_ms,
                     )
         for answers in self._answers:
             while answers:

@@ -7,6 +7,8 @@ however often it was delivered before.
 
     KEEPS_PLACE     1  u8   1: returned messages go back to where they were (classic queues)
     DELIVERY_LIMIT  2  i64  returns that a message survives; negative for no limit
+    EXPIRES         3  i64  milliseconds that the queue may be unused; negative for ever
+    MESSAGE_TTL     4  i64  milliseconds after which messages expire; negative for never
 
 A new setting is a key more. A node that does not know it would go on otherwise than those that do,
 so an unknown key ends an entry as any other damage does, and a node sends a new one only where all
@@ -24,8 +26,10 @@ from warren.queues.fifo.ready import AT_BACK, AT_HEAD, BY_NUMBER
 
 KEEPS_PLACE: Final = 1
 DELIVERY_LIMIT: Final = 2
+EXPIRES: Final = 3
+MESSAGE_TTL: Final = 4
 
-VALUE_BYTES: Final = bytes([0, 1, 8])
+VALUE_BYTES: Final = bytes([0, 1, 8, 8, 8])
 """The size of each key's value."""
 
 FIELD_HEAD_BYTES: Final = 3
@@ -42,11 +46,15 @@ class Config:
         keeps_place: Whether a returned message goes back to exactly where it was.
         delivery_limit: Returns that a message survives; negative for no limit (POI-03, POI-04), and
             `NOT_SET_UP` until CONFIG has come.
+        expires_ms: How long the queue may be unused before it goes; negative for ever (QQ-12).
+        message_ttl_ms: After what time messages expire that come from now on; negative for never.
     """
 
     def __init__(self, delivery_limit: i64, keeps_place: bool) -> None:
         self.delivery_limit: i64 = delivery_limit
         self.keeps_place: bool = keeps_place
+        self.expires_ms: i64 = -1
+        self.message_ttl_ms: i64 = -1
 
     def place(self) -> i64:
         """Where what returns now is put back (POI-11, POI-12)."""
@@ -55,9 +63,15 @@ class Config:
         return AT_BACK if self.delivery_limit < 0 else AT_HEAD
 
     def encode(self, out: BytesWriter) -> None:
-        """Append all settings as the fields of a CONFIG."""
+        """Append all settings as the fields of a CONFIG, but for those that earlier releases do
+        not know and that are not made use of.
+        """
         write_keeps_place(out, self.keeps_place)
         write_delivery_limit(out, self.delivery_limit)
+        if self.expires_ms >= 0:
+            write_expires(out, self.expires_ms)
+        if self.message_ttl_ms >= 0:
+            write_message_ttl(out, self.message_ttl_ms)
 
     def change(self, data: bytes, at: i64, end: i64, new: bool) -> None:
         """Apply the fields of a CONFIG, which are right (`fields_problem`).
@@ -71,9 +85,13 @@ class Config:
             value = at + FIELD_HEAD_BYTES
             if key == KEEPS_PLACE:
                 self.keeps_place = data[value] == 1 and (new or self.keeps_place)
-            else:
-                assert key == DELIVERY_LIMIT, key
+            elif key == DELIVERY_LIMIT:
                 self.delivery_limit = read_i64_be(data, value)
+            elif key == EXPIRES:
+                self.expires_ms = read_i64_be(data, value)
+            else:
+                assert key == MESSAGE_TTL, key
+                self.message_ttl_ms = read_i64_be(data, value)
             at = value + i64(VALUE_BYTES[key])
 
 
@@ -87,6 +105,18 @@ def write_delivery_limit(out: BytesWriter, delivery_limit: i64) -> None:
     """Append the field of this setting."""
     _write_head(out, DELIVERY_LIMIT)
     write_i64_be(out, delivery_limit)
+
+
+def write_expires(out: BytesWriter, expires_ms: i64) -> None:
+    """Append the field of this setting."""
+    _write_head(out, EXPIRES)
+    write_i64_be(out, expires_ms)
+
+
+def write_message_ttl(out: BytesWriter, message_ttl_ms: i64) -> None:
+    """Append the field of this setting."""
+    _write_head(out, MESSAGE_TTL)
+    write_i64_be(out, message_ttl_ms)
 
 
 def _write_head(out: BytesWriter, key: i64) -> None:

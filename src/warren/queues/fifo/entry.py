@@ -36,21 +36,22 @@ class Enqueue(Command):
     """Messages arrive that are alike, but for their bytes.
 
     All of it comes from the header of their record batch. What a machine has to know of messages
-    and does not yet is an attribute here, with a value for "none", once the header has it:
-    how long they live, from `Meta.stamp_ms` on, and which class of priority they have. A batch
-    then holds messages of one such kind, or is enqueued as several of these, in their order;
-    likewise where each message's own size counts.
+    and does not yet is an attribute here, with a value for "none", once the header has it, such as
+    which class of priority they have. A batch then holds messages of one such kind, or is enqueued
+    as several of these, in their order; likewise where each message's own size counts.
 
     Attributes:
         first: The number of the first; they ascend.
         count: How many, at least 1.
         bytes: What their records take together.
+        life_ms: After what time they expire, from `Meta.stamp_ms` on; negative for never.
     """
 
-    def __init__(self, first: i64, count: i64, size_bytes: i64) -> None:
+    def __init__(self, first: i64, count: i64, size_bytes: i64, life_ms: i64 = -1) -> None:
         self.first: i64 = first
         self.count: i64 = count
         self.bytes: i64 = size_bytes
+        self.life_ms: i64 = life_ms
 
 
 @final

@@ -51,7 +51,7 @@ from warren.queues.fifo.ready import Ready
 from warren.queues.fifo.returning import Leaving, Return, Returning, Strand
 from warren.queues.fifo.runs import Run, RunQueue, disjoint
 from warren.queues.fifo.service import ServiceQueue
-from warren.queues.fifo.sizes import Sizes
+from warren.queues.fifo.sizes import NEVER, Sizes
 
 UNLIMITED: Final = commands.CREDIT_MAX
 
@@ -78,8 +78,11 @@ class Fifo:
         config: The settings in force.
         reports_freed: Whether effects name the messages that left.
         next_message: Number of the next message to be enqueued.
+        used_ms: When a consumer or a reader last did something, in the log's time; where the queue
+            may expire, at least when that was said.
         dropped: Messages so far that left without a consumer having settled them: at the delivery
-            limit, or with a consumer whose acks are automatic and which may not have seen them.
+            limit, expired, or with a consumer whose acks are automatic and which may not have seen
+            them.
         sizes: The bytes of all messages here.
         ready: What waits for a consumer.
         held: Messages that consumers or groups hold.
@@ -98,6 +101,7 @@ class Fifo:
         self.reports_freed: bool = reports_freed
         self.next_message: i64 = 0
         self.dropped: i64 = 0
+        self.used_ms: i64 = 0
         self.hand_out_max: i64 = HAND_OUT_MAX
         self.return_max: i64 = RETURN_MAX
         self.part_runs: i64 = PART_RUNS
@@ -123,6 +127,12 @@ class Fifo:
         """Runs that were made ready again since the last `dispatch`."""
         self._forgotten_now: i64 = 0
         """Stretches of runs that were forgotten since then."""
+        self._now_ms: i64 = 0
+        """The time of the log, or of a queue of one node: that of the newest entry."""
+        self._expired_now: i64 = 0
+        """How many times expired messages were taken since the last `dispatch`."""
+        self._overdue: bool = False
+        """Whether there are more of them, so that nothing is handed out before they have gone."""
 
     # Entries. `dispatch` follows each batch of them.
 
@@ -136,6 +146,8 @@ class Fifo:
         What no node writes ends the batch for every member at the same place, and its reply is
         `MALFORMED`: such a thing is refused where it comes in, unless a leader lies.
         """
+        if meta.stamp_ms > self._now_ms:
+            self._now_ms = meta.stamp_ms
         if isinstance(command, Enqueue):
             self._enqueue(command)
             return DONE, NO_EFFECTS
@@ -159,12 +171,24 @@ class Fifo:
             steps = self.return_max - self._forgotten_now
             self.leaving.forget(self.sizes, steps)
         self._forgotten_now = 0
+        self._overdue = False
         self._hand_out()
+        self._expired_now = 0
         self.check()
         return self._effects()
 
-    def down_all(self, consumer_ids: list[int]) -> Effects:
-        """Several consumers are gone at once: what they held returns, in order."""
+    def pass_time(self, now_ms: i64) -> None:
+        """Mind that it is so late in a queue of one node, whose entries need not say."""
+        if now_ms > self._now_ms:
+            self._now_ms = now_ms
+
+    def down_all(self, consumer_ids: list[int], now_ms: i64) -> Effects:
+        """Several consumers are gone at once: what they held returns, in order.
+
+        Args:
+            now_ms: The log's time of the entry that says so.
+        """
+        self.pass_time(now_ms)
         strands: list[Strand] = []
         for consumer_id in consumer_ids:
             strand = self._take_back(consumer_id)
@@ -174,13 +198,15 @@ class Fifo:
         return self._effects()
 
     def unfinished(self) -> bool:
-        """Whether something is to come back or to be forgotten, or a consumer can have a message.
+        """Whether something is to come back, to go or to be forgotten, or a consumer can have a
+        message.
 
         Else `dispatch` has nothing to do.
         """
         return (
             self.coming.count > 0
             or self.leaving.count > 0
+            or self._overdue
             or (self.ready.count > 0 and self.service.any())
         )
 
@@ -274,7 +300,10 @@ class Fifo:
                 self.free(gone)
             elif opcode == commands.CONFIG:
                 new = self.next_message == 0
+                lasted = self.config.expires_ms < 0
                 self.config.change(payload, at + 4, behind, new)
+                if lasted:
+                    self.used_ms = self._now_ms
             else:
                 reply = self._apply_reader(opcode, payload, at, meta.stamp_ms)
             at = behind
@@ -287,7 +316,12 @@ class Fifo:
         first = messages.first
         count = messages.count
         assert first >= self.next_message and count > 0, "message numbers ascend"
-        self.sizes.add(first, count, messages.bytes)
+        life_ms = self.config.message_ttl_ms
+        if 0 <= messages.life_ms and (life_ms < 0 or messages.life_ms < life_ms):
+            life_ms = messages.life_ms
+        # Without any time to live they are there for those who wait at this very time.
+        expires_ms: i64 = NEVER if life_ms < 0 else self._now_ms + max(life_ms, 1)
+        self.sizes.add(first, count, messages.bytes, expires_ms)
         self.ready.push(first, count, messages.bytes)
         self.next_message = first + count
 
@@ -307,7 +341,7 @@ class Fifo:
             consumer.active = False
             self.service.leave(consumer)
             if consumer.held == 0:
-                del self.consumers[consumer_id]
+                self._forget_consumer(consumer_id)
 
     def _down(self, consumer_id: i64) -> None:
         """A consumer is gone: its messages return in order, as failed deliveries.
@@ -345,6 +379,9 @@ class Fifo:
 
         It does not wait for what is on its way back.
         """
+        self.used_ms = self._now_ms
+        if self.sizes.expiring > 0 and not self._expire():
+            return None
         if self.ready.count == 0:
             return None
         consumer = self.consumers.get(consumer_id)
@@ -387,6 +424,7 @@ class Fifo:
 
     def _apply_reader(self, opcode: i64, payload: bytes, at: i64, now_ms: i64) -> Reply:
         """The commands of analytical readers."""
+        self.used_ms = now_ms
         name_at = at + i64(commands.FIELD_BYTES[opcode])
         end = name_at + 4 + i64(read_i32_be(payload, name_at))
         name = payload[name_at + 4 : end].decode()
@@ -427,7 +465,8 @@ class Fifo:
         """
         checkout = group.first_open(after)
         if checkout is None:
-            checkout = group.take(self.ready, rows_max, up_to)
+            if self.sizes.expiring == 0 or self._expire():
+                checkout = group.take(self.ready, rows_max, up_to)
             if checkout is None:
                 return LeaseReply(after, 0, None)
             self.held += checkout.messages.count
@@ -438,6 +477,8 @@ class Fifo:
     def _hand_out(self) -> None:
         """Hand out what is ready, unless something has to come back first."""
         if self.coming.count > 0:
+            return
+        if self.sizes.expiring > 0 and not self._expire():
             return
         ready = self.ready
         service = self.service
@@ -457,6 +498,27 @@ class Fifo:
             assert consumer.credit >= 0, "a consumer was handed more than it has credit for"
             service.served(consumer)
 
+    def _expire(self) -> bool:
+        """Have expired messages leave that nothing stands before; whether these were all.
+
+        Those behind others stay, and count, until it is their turn (QQ-11).
+        """
+        while self.ready.count > 0:
+            if self._expired_now >= self.return_max:
+                self._overdue = NEVER < self.ready.next_expiry() <= self._now_ms
+                return not self._overdue
+            run = self.ready.take_expired(self._now_ms)
+            if run is None:
+                return True
+            self._expired_now += 1
+            self.dropped += run.count
+            self._leave([[run]], run.count)
+        return True
+
+    def next_expiry(self) -> i64:
+        """When messages expire next that nothing stands before; `NEVER` if none do."""
+        return NEVER if self.sizes.expiring == 0 else self.ready.next_expiry()
+
     def _hold(self, consumer: Consumer, count: i64) -> Delivery:
         """A consumer holds the next messages, at most those of the first run."""
         run = self.ready.head()
@@ -468,9 +530,10 @@ class Fifo:
 
     def _take_back(self, consumer_id: i64) -> Strand | None:
         """Forget a consumer; returns what it held and may be delivered again."""
-        consumer = self.consumers.pop(consumer_id, None)
+        consumer = self.consumers.get(consumer_id)
         if consumer is None:
             return None
+        self._forget_consumer(consumer_id)
         consumer.active = False
         self.service.leave(consumer)
         count = consumer.held
@@ -485,8 +548,13 @@ class Fifo:
     def _gave_up(self, consumer: Consumer, count: i64) -> None:
         """A consumer settled or returned so many messages, and may have more for them."""
         if not consumer.active and consumer.held == 0:
-            self.consumers.pop(consumer.id, None)
+            self._forget_consumer(consumer.id)
         self.service.gave_up(consumer, count)
+
+    def _forget_consumer(self, consumer_id: i64) -> None:
+        """A consumer uses the queue no more."""
+        self.consumers.pop(consumer_id, None)
+        self.used_ms = self._now_ms
 
     def _leave(self, lists: list[list[Piece]], count: i64) -> None:
         """Messages left the queue for good."""
@@ -552,6 +620,18 @@ class Fifo:
     def ready_count(self) -> i64:
         """Messages ready for delivery, or on their way back to be (MET-04)."""
         return self.ready.count + self.coming.count
+
+    def unused_since(self) -> i64:
+        """Since when nobody uses it, in the log's time; -1 if somebody does.
+
+        Whoever holds messages does, and a consumer whether it gets any or not.
+        """
+        if self.consumers:
+            return -1
+        for group in self.groups.values():
+            if group.open:
+                return -1
+        return self.used_ms
 
     def held_count(self) -> i64:
         """Messages delivered or checked out, and not settled."""

@@ -28,7 +28,7 @@ from mypy_extensions import i64
 
 from warren.queues.fifo.pieces import Piece
 from warren.queues.fifo.runs import Run, RunQueue, as_run
-from warren.queues.fifo.sizes import Sizes
+from warren.queues.fifo.sizes import NEVER, Sizes
 
 BY_NUMBER: Final = 0
 """A returned message goes to exactly where it was, as in a classic queue."""
@@ -83,6 +83,36 @@ class Ready:
         if self.count == 0:
             assert self.bytes == 0, "where nothing is ready that takes no bytes"
             self.doubted = 0
+
+    def take_expired(self, now_ms: i64) -> Run | None:
+        """Take some of the messages that have expired and that nothing stands before.
+
+        They stand at the head of what returned, or of what was never handed out; None if neither
+        has any.
+        """
+        for queue in (self._returned, self._fresh):
+            if queue.count > 0:
+                run = queue.head()
+                count = self._sizes.expired(run.first, run.count, now_ms)
+                if count > 0:
+                    expired = Run(run.first, run.first, count, run.acquired, run.failed)
+                    self.bytes -= self._sizes.of(run.first, count)
+                    self.count -= count
+                    queue.take(count)
+                    if self.count == 0:
+                        self.doubted = 0
+                    return expired
+        return None
+
+    def next_expiry(self) -> i64:
+        """When the next of those will have expired; `NEVER` if none does before it is a head."""
+        found: i64 = NEVER
+        for queue in (self._returned, self._fresh):
+            if queue.count > 0:
+                expires_ms = self._sizes.expiry(queue.head().first)
+                if found == NEVER or NEVER < expires_ms < found:
+                    found = expires_ms
+        return found
 
     def put_back(self, run: Run, place: i64) -> None:
         """Messages that are nobody else's any more are ready again.

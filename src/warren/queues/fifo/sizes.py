@@ -1,4 +1,4 @@
-"""How many bytes messages take, known by their numbers alone.
+"""How many bytes messages take and when they expire, known by their numbers alone.
 
 A machine never opens a record. It is told of each batch how many messages there are and how many
 bytes they take together, and counts each of them as an equal share: of 10 bytes for 3 messages the
@@ -6,7 +6,9 @@ first has 4, the others 3. So a batch counts exactly, and so does every message 
 all are of one size; a queue that has to know each message's size is told of them by stretches of
 one size (`entry.Enqueue`).
 
-Messages of one size that follow each other are one stretch, however many they are.
+Messages of one size that follow each other are one stretch, however many they are. When they expire
+is said of each batch, too: a stretch has times where any of its messages does, 8 bytes for each
+batch.
 """
 
 from __future__ import annotations
@@ -14,12 +16,83 @@ from __future__ import annotations
 from typing import Final, final
 
 from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i32_be, write_i64_be
+from librt.vecs import append, vec
 from mypy_extensions import i32, i64
 
 from warren.queues.fifo.pieces import Piece, Pieces
 
 STRETCH_BYTES: Final = 24
-"""What a snapshot has of a stretch."""
+"""What a snapshot has of a stretch without times."""
+
+NEVER: Final = 0
+"""When a message expires that does not."""
+
+TIMES_MAX: Final = 256
+"""Batches of which one stretch has the times: so much memory stays for one message of them."""
+
+TIME_MAX: Final = (1 << 31) - 2
+"""Milliseconds between the earliest time of a stretch and its others, either way: 24 days."""
+
+NEVER_TIME: Final = -(1 << 31)
+OFFSET_MAX: Final = (1 << 31) - 1
+
+
+@final
+class Times:
+    """When messages of a stretch expire, from some on up to the next ones of which it is said.
+
+    Attributes:
+        base_ms: The first time that is not `NEVER`.
+        offsets: Which messages, counted from the stretch's first; the first one is 0.
+        times: Their times, counted from `base_ms`; `NEVER_TIME` if they do not expire.
+    """
+
+    def __init__(self, base_ms: i64) -> None:
+        self.base_ms: i64 = base_ms
+        self.offsets: vec[i32] = vec[i32]()
+        self.times: vec[i32] = vec[i32]()
+
+    def takes(self, offset: i64, expires_ms: i64) -> bool:
+        """Whether it can have this time as one more."""
+        if len(self.offsets) >= TIMES_MAX or offset > OFFSET_MAX:
+            return False
+        return expires_ms == NEVER or -TIME_MAX <= expires_ms - self.base_ms <= TIME_MAX
+
+    def add(self, offset: i64, expires_ms: i64) -> None:
+        """From this message on they expire at a time."""
+        time: i64 = NEVER_TIME if expires_ms == NEVER else expires_ms - self.base_ms
+        known = len(self.times)
+        if known == 0 or i64(self.times[known - 1]) != time:
+            self.offsets = append(self.offsets, i32(offset))
+            self.times = append(self.times, i32(time))
+
+    def trim(self) -> None:
+        """Take no more memory than needed: nothing will be added."""
+        known = len(self.offsets)
+        offsets = vec[i32](capacity=known)
+        times = vec[i32](capacity=known)
+        for at in range(known):
+            offsets = append(offsets, self.offsets[at])
+            times = append(times, self.times[at])
+        self.offsets = offsets
+        self.times = times
+
+    def find(self, offset: i64) -> i64:
+        """Which of the times is a message's."""
+        low: i64 = 0
+        high: i64 = len(self.offsets)
+        while low < high:
+            middle = (low + high) // 2
+            if i64(self.offsets[middle]) <= offset:
+                low = middle + 1
+            else:
+                high = middle
+        return low - 1
+
+    def time(self, at: i64) -> i64:
+        """One of the times, or `NEVER`."""
+        time = i64(self.times[at])
+        return NEVER if time == NEVER_TIME else self.base_ms + time
 
 
 @final
@@ -29,6 +102,7 @@ class Stretch(Piece):
     Attributes:
         left: How many of them have not left the queue.
         position: Bytes of all that was added before its first message, since the queue began.
+        times: When its messages expire; None if none does.
     """
 
     def __init__(self, key: i64, count: i64, size: i64, longer: i64, position: i64) -> None:
@@ -37,6 +111,7 @@ class Stretch(Piece):
         self.longer: i64 = longer
         self.position: i64 = position
         self.left: i64 = 0
+        self.times: Times | None = None
 
     def part(self, offset: i64, count: i64) -> Piece:
         """Never asked for: a stretch goes as a whole, when nothing of it is left."""
@@ -59,11 +134,13 @@ class Sizes:
     Attributes:
         count: Messages that have not left.
         bytes: What they take.
+        expiring: Stretches of which messages expire.
     """
 
     def __init__(self) -> None:
         self.count: i64 = 0
         self.bytes: i64 = 0
+        self.expiring: i64 = 0
         self._stretches: Pieces = Pieces()
         self._position: i64 = 0
         self._near: Stretch | None = None
@@ -71,8 +148,12 @@ class Sizes:
         self._last: Stretch | None = None
         """The last stretch, which is kept when nothing of it is left: it may yet grow."""
 
-    def add(self, first: i64, count: i64, size_bytes: i64) -> None:
-        """Messages came, with higher numbers than all before, that take so much together."""
+    def add(self, first: i64, count: i64, size_bytes: i64, expires_ms: i64 = NEVER) -> None:
+        """Messages came, with higher numbers than all before, that take so much together.
+
+        Args:
+            expires_ms: When they expire.
+        """
         size = size_bytes // count
         longer = size_bytes - size * count
         last = self._last
@@ -82,12 +163,26 @@ class Sizes:
             and longer == 0
             and last.longer == 0
             and last.key + last.count == first
+            and (
+                expires_ms == NEVER
+                if last.times is None
+                else last.times.takes(last.count, expires_ms)
+            )
         ):
+            if last.times is not None:
+                last.times.add(last.count, expires_ms)
             self._stretches.extend_tail(count)
         else:
-            if last is not None and last.left == 0:
-                self._remove(last)
+            if last is not None:
+                if last.left == 0:
+                    self._remove(last)
+                elif last.times is not None:
+                    last.times.trim()
             last = Stretch(first, count, size, longer, self._position)
+            if expires_ms != NEVER:
+                last.times = Times(expires_ms)
+                last.times.add(0, expires_ms)
+                self.expiring += 1
             self._stretches.push(last)
             self._last = last
         last.left += count
@@ -103,6 +198,32 @@ class Sizes:
         if behind > stretch.key + stretch.count:
             stretch = self._at(behind - 1)
         return stretch.before(behind) - begin
+
+    def expiry(self, number: i64) -> i64:
+        """When a message expires, which has not left; or `NEVER`."""
+        stretch = self._at(number)
+        times = stretch.times
+        return NEVER if times is None else times.time(times.find(number - stretch.key))
+
+    def expired(self, first: i64, count: i64, now_ms: i64) -> i64:
+        """How many of the first of some messages have expired by a time.
+
+        Those are of the first one's stretch, so that there may be more behind them.
+        """
+        stretch = self._at(first)
+        times = stretch.times
+        if times is None:
+            return 0
+        offset = first - stretch.key
+        behind = min(offset + count, stretch.count)
+        at = times.find(offset)
+        while at < len(times.offsets):
+            time = times.time(at)
+            if time == NEVER or time > now_ms:
+                behind = min(behind, max(offset, i64(times.offsets[at])))
+                break
+            at += 1
+        return behind - offset
 
     def forget(self, first: i64, count: i64) -> i64:
         """Messages that follow each other left the queue; gives how many of them are forgotten.
@@ -136,10 +257,13 @@ class Sizes:
         """All stretches as they are now, in lists; but the last may yet grow."""
         return self._stretches.freeze()
 
-    def decode(self, data: bytes, at: i64) -> i64:
+    def decode(self, data: bytes, at: i64, timed: bool) -> i64:
         """Read the stretches of a snapshot; returns the offset behind them.
 
         What is left of them is said by `claim`.
+
+        Args:
+            timed: Whether it says of each when its messages expire.
         """
         count: i64 = i64(read_i32_be(data, at))
         at += 4
@@ -152,10 +276,28 @@ class Sizes:
             self._last = last
             self._position += messages * size + longer
             at += STRETCH_BYTES
+            if timed:
+                at = self._decode_times(last, data, at)
+        return at
+
+    def _decode_times(self, stretch: Stretch, data: bytes, at: i64) -> i64:
+        known: i64 = i64(read_i32_be(data, at))
+        at += 4
+        if known > 0:
+            times = Times(read_i64_be(data, at))
+            at += 8
+            for _ in range(known):
+                times.offsets = append(times.offsets, read_i32_be(data, at))
+                times.times = append(times.times, read_i32_be(data, at + 4))
+                at += 8
+            stretch.times = times
+            self.expiring += 1
         return at
 
     def _remove(self, stretch: Stretch) -> None:
         """Nothing is left of a stretch."""
+        if stretch.times is not None:
+            self.expiring -= 1
         stretches = self._stretches
         if stretches.head() is stretch:
             stretches.drop(stretch.count)
@@ -172,18 +314,31 @@ class Sizes:
         return found
 
 
-def encode_stretches(out: BytesWriter, pieces: list[Piece], behind: i64) -> None:
+def encode_stretches(out: BytesWriter, pieces: list[Piece], behind: i64, timed: bool) -> None:
     """Append stretches to a snapshot.
 
     Args:
         behind: The number behind the last message that counts.
+        timed: Whether it says when messages expire; else none does.
     """
     for piece in pieces:
         stretch = as_stretch(piece)
+        count = min(stretch.count, behind - stretch.key)
         write_i64_be(out, stretch.key)
-        write_i64_be(out, min(stretch.count, behind - stretch.key))
+        write_i64_be(out, count)
         write_i32_be(out, i32(stretch.size))
         write_i32_be(out, i32(stretch.longer))
+        if timed:
+            times = stretch.times
+            if times is None:
+                write_i32_be(out, 0)
+                continue
+            known = times.find(count - 1) + 1
+            write_i32_be(out, i32(known))
+            write_i64_be(out, times.base_ms)
+            for at in range(known):
+                write_i32_be(out, times.offsets[at])
+                write_i32_be(out, times.times[at])
 
 
 def as_stretch(piece: Piece) -> Stretch:

@@ -19,7 +19,7 @@ from warren.queues.fifo.live import Gathering
 from warren.queues.fifo.pieces import Piece, count_of
 from warren.queues.fifo.returning import decode_return
 from warren.queues.fifo.runs import RUN_BYTES, RunQueue, as_run, common, encode_runs, merge_pairs
-from warren.queues.fifo.sizes import STRETCH_BYTES, encode_stretches
+from warren.queues.fifo.sizes import encode_stretches
 
 if TYPE_CHECKING:
     from warren.queues.fifo.machine import Fifo
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 VERSION: Final = 3
 VERSION_DOUBTED: Final = 4
 """The same with a bound below which messages may have been delivered before: after a crash."""
+VERSION_EXPIRING: Final = 5
+"""The same with that bound, which may be 0, with when the queue was last used, and when messages
+expire."""
 ACTIVE: Final = 1
 AUTOMATIC: Final = 2
 
@@ -34,9 +37,14 @@ CONSUMER_BYTES: Final = 33
 """What a state has of a consumer before what it holds."""
 
 
-def write_head(fifo: Fifo, flags: i64, doubted: i64, out: BytesWriter) -> None:
-    """Append what comes before the runs."""
-    out.append(VERSION if doubted == 0 else VERSION_DOUBTED)
+def write_head(fifo: Fifo, flags: i64, doubted: i64, out: BytesWriter) -> bool:
+    """Append what comes before the runs; whether sizes are to say when messages expire."""
+    expires = fifo.config.expires_ms >= 0
+    timed = expires or fifo.sizes.expiring > 0
+    if timed:
+        out.append(VERSION_EXPIRING)
+    else:
+        out.append(VERSION if doubted == 0 else VERSION_DOUBTED)
     out.append(flags)
     settings = BytesWriter()
     fifo.config.encode(settings)
@@ -44,8 +52,11 @@ def write_head(fifo: Fifo, flags: i64, doubted: i64, out: BytesWriter) -> None:
     out.write(settings.getvalue())
     write_i64_be(out, fifo.next_message)
     write_i64_be(out, fifo.dropped)
-    if doubted > 0:
+    if doubted > 0 or timed:
         write_i64_be(out, doubted)
+    if timed:
+        write_i64_be(out, fifo.used_ms if expires else 0)
+    return timed
 
 
 @final
@@ -63,7 +74,7 @@ class StateWriter(Work):
         self._part_runs: i64 = fifo.part_runs
         self._done: i64 = 0
         """Runs written in this part."""
-        write_head(fifo, flags, fifo.ready.doubted, out)
+        self._timed: bool = write_head(fifo, flags, fifo.ready.doubted, out)
         self._next_message: i64 = fifo.next_message
         self._sizes: list[list[Piece]] = fifo.sizes.freeze()
         self._queues = [*fifo.ready.parts(), fifo.transient.freeze()]
@@ -176,7 +187,7 @@ class StateWriter(Work):
         """Write the next of the messages' sizes."""
         pieces = lists.pop()
         self._done += len(pieces)
-        encode_stretches(self._out, pieces, self._next_message)
+        encode_stretches(self._out, pieces, self._next_message, self._timed)
 
     def _holding(self, lists: list[list[Piece]]) -> None:
         """Write the next of what a consumer holds."""
@@ -213,7 +224,7 @@ class DurableWriter(Work):
         self._next_message: i64 = fifo.next_message
         self._sizes: list[list[Piece]] = fifo.sizes.freeze()
         self._transient: Gathering = Gathering(fifo.transient.take_all(), [], [], self._part_runs)
-        write_head(fifo, 0, 0, out)
+        self._timed: bool = write_head(fifo, 0, 0, out)
         self._parts: Iterator[None] | None = self._write()
 
     def go_on(self) -> bool:
@@ -234,6 +245,7 @@ class DurableWriter(Work):
         transient = self._transient.runs
         done: i64 = 0
         sizes = BytesWriter()
+        stretches: i64 = 0
         at: i64 = 0
         for pieces in self._sizes:
             needed: list[Piece] = []
@@ -245,13 +257,14 @@ class DurableWriter(Work):
                         at = live.find(piece.key)
                 if at < live.size and live.first(at) < piece.key + piece.count:
                     needed.append(piece)
-            encode_stretches(sizes, needed, self._next_message)
+            encode_stretches(sizes, needed, self._next_message, self._timed)
+            stretches += len(needed)
             done += len(pieces)
             if done >= self._part_runs:
                 done = 0
                 yield
         self._sizes = []
-        write_i32_be(out, i32(len(sizes) // STRETCH_BYTES))
+        write_i32_be(out, i32(stretches))
         out.write(sizes.getvalue())
         # Nothing that returned: all is ready, as if it had never been handed out.
         write_i32_be(out, 0)
@@ -321,20 +334,23 @@ def restore(fifo: Fifo, data: bytes) -> None:
         ValueError: A version this build does not know.
     """
     version = data[0]
-    if version not in (VERSION, VERSION_DOUBTED):
+    if not VERSION <= version <= VERSION_EXPIRING:
         raise ValueError(
-            f"queue snapshot of version {version}; this build reads versions {VERSION} and "
-            f"{VERSION_DOUBTED} only"
+            f"queue snapshot of version {version}; this build reads versions {VERSION} to "
+            f"{VERSION_EXPIRING} only"
         )
     at: i64 = 6 + i64(read_i32_be(data, 2))
     fifo.config.change(data, 6, at, True)
     fifo.next_message = read_i64_be(data, at)
     fifo.dropped = read_i64_be(data, at + 8)
     at += 16
-    if version == VERSION_DOUBTED:
+    if version >= VERSION_DOUBTED:
         fifo.ready.doubted = read_i64_be(data, at)
         at += 8
-    at = fifo.sizes.decode(data, at)
+    if version == VERSION_EXPIRING:
+        fifo.used_ms = read_i64_be(data, at)
+        at += 8
+    at = fifo.sizes.decode(data, at, version == VERSION_EXPIRING)
     at = fifo.ready.decode(data, at)
     at = fifo.transient.decode(data, at)
     consumers: i64 = i64(read_i32_be(data, at))

@@ -1,0 +1,78 @@
+"""Queues that have something to see to at a time: one heap, whose work follows what is due.
+
+A queue has one time at most, the earliest that it asked for. What moves that time back, such as a
+use of a queue that goes when it is unused, costs nothing here: the queue asks anew when it is
+called.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from warren.queues.queue import Queue
+
+DUE_MAX: Final = 1_024
+"""So many queues are called in one go: a millisecond or two."""
+
+STALE_MIN: Final = 1_024
+"""Fewer entries of queues that are gone, or of times that count no more, are not tidied away."""
+
+
+@final
+class QueueTimers:
+    """When which queue of this node has something to see to."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int]] = []
+        """Times and groups; those count that are in `_times`, too."""
+        self._times: dict[int, int] = {}
+        self._queues: dict[int, Queue] = {}
+
+    def plan(self, queue: Queue, at_ms: i64) -> None:
+        """Call a queue at a time, unless it is called before in any case.
+
+        Args:
+            at_ms: Monotonic time.
+        """
+        group_id = int(queue.group_id)
+        planned = self._times.get(group_id)
+        if planned is not None and planned <= at_ms and self._queues[group_id] is queue:
+            return
+        self._times[group_id] = int(at_ms)
+        self._queues[group_id] = queue
+        heappush(self._heap, (int(at_ms), group_id))
+        if len(self._heap) > STALE_MIN + 2 * len(self._times):
+            self._heap = [(at, group) for group, at in self._times.items()]
+            heapify(self._heap)
+
+    def forget(self, queue: Queue) -> None:
+        """A queue is no more."""
+        group_id = int(queue.group_id)
+        if self._queues.get(group_id) is queue:
+            del self._times[group_id]
+            del self._queues[group_id]
+
+    def waiting(self) -> int:
+        """Times that are kept, those that count no more among them."""
+        return len(self._heap)
+
+    def tick(self, now_ms: i64) -> None:
+        """Call the queues whose time has come, or so many of them that the next call goes on.
+
+        Args:
+            now_ms: Monotonic time.
+        """
+        heap = self._heap
+        left = DUE_MAX
+        while heap and heap[0][0] <= now_ms and left > 0:
+            at, group_id = heappop(heap)
+            if self._times.get(group_id) != at:
+                continue
+            left -= 1
+            del self._times[group_id]
+            queue = self._queues.pop(group_id)
+            if not queue.deleted:
+                queue.due(now_ms)
