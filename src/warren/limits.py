@@ -186,6 +186,10 @@ DESCRIPTION_BYTES_MAX: Final = 4_096
 
 # --- exchanges ----------------------------------------------------------------------------------
 
+BINDINGS_AT_ONCE_MAX: Final = 1_024
+"""Bindings that go with a queue or an exchange in one turn: 100,000 would take a tenth of a
+second."""
+
 RECENT_COUNT: Final = 20
 """Messages that an exchange of type `x-recent-history` keeps where it does not say: RabbitMQ's."""
 

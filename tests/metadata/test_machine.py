@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from warren.errors import Refusal, StorageError
-from warren.limits import QUEUES_AT_ONCE_MAX
+from warren.limits import BINDINGS_AT_ONCE_MAX, QUEUES_AT_ONCE_MAX
 from warren.metadata import commands
 from warren.metadata.commands import Command
 from warren.metadata.machine import MetadataMachine, Outcome
@@ -169,6 +169,55 @@ def test_snapshot_and_tail_equal_a_full_replay(history: list[Command], cut: int)
                 assert sorted(other.route(name, key, headers)) == sorted(
                     tables.router.route(name, key, headers)
                 )
+
+
+@given(HISTORIES, st.integers(0, 2))
+def test_bindings_that_go_in_parts_leave_the_same_state(history: list[Command], few: int) -> None:
+    whole, parts = MetadataMachine(), MetadataMachine()
+    parts.bindings_at_once = few
+    for index, command in enumerate(history, 1):
+        outcome = whole.apply(index, command)
+        first = parts.begin(index, command)
+        assert first.changed == outcome.changed
+        gone = [row.name for row in first.deleted_queues + first.deleted_exchanges]
+        while parts.unfinished():
+            check_invariants(parts)
+            parts.bindings_at_once = few + 1
+            more = parts.go_on()
+            gone += [row.name for row in more.deleted_queues + more.deleted_exchanges]
+        parts.bindings_at_once = few
+        names = [row.name for row in outcome.deleted_queues + outcome.deleted_exchanges]
+        assert sorted(gone) == sorted(names)
+        assert parts.snapshot() == whole.snapshot()
+
+
+@pytest.mark.parametrize("what", ["queue", "exchange", "target"])
+def test_very_many_bindings_go_in_several_parts(what: str) -> None:
+    queue = commands.DeclareQueue("/", "q", "classic", True, False, 0, {}, 1)
+    machine = replay([*BEGINNING, queue])
+    for name in ("x", "y"):
+        machine.apply(9, commands.DeclareExchange("/", name, "topic", True, False, False, {}))
+    end, to_exchange = ("y", True) if what == "target" else ("q", False)
+    for number in range(2 * BINDINGS_AT_ONCE_MAX + 1):
+        machine.apply(9, commands.Bind("/", "x", end, to_exchange, f"k.{number}", {}, True))
+    gone = {"queue": "q", "exchange": "x", "target": "y"}[what]
+    last = machine.begin(
+        10,
+        commands.DeleteQueue("/", gone, 1, True)
+        if what == "queue"
+        else commands.DeleteExchange("/", gone, False, True),
+    )
+    assert last.changed
+    turns = 1
+    while machine.unfinished():
+        assert not last.deleted_queues and not last.deleted_exchanges
+        last = machine.go_on()
+        turns += 1
+    assert turns == 3
+    assert [row.name for row in last.deleted_queues + last.deleted_exchanges] == [gone]
+    check_invariants(machine)
+    tables = machine.vhosts["/"]
+    assert not any(row.bound or row.incoming for row in tables.exchanges.values())
 
 
 @given(HISTORIES)

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import islice
+from typing import TypeVar, final
+
+from mypy_extensions import i64
+
 from warren.metadata.outcome import Outcome
+from warren.metadata.parts import Parts
 from warren.metadata.rows import EncodedRows, binding_row, exchange_row, queue_row
 from warren.metadata.tables import (
     NO_OWNER,
@@ -14,6 +21,9 @@ from warren.metadata.tables import (
 from warren.routing.bindings import Binding
 from warren.routing.exchange_types import RECENT_HISTORY
 from warren.wire.amqp091.table import Table, encode_table
+
+T = TypeVar("T")
+V = TypeVar("V")
 
 
 def binding_key(
@@ -127,7 +137,69 @@ def remove_exchange(tables: VhostRecord, exchange: ExchangeRecord, outcome: Outc
         tables.router.remove_exchange(row.name)
 
 
-def _drop_incoming(tables: VhostRecord, incoming: dict[Binding, None]) -> list[str]:
+@final
+class Unbinding(Parts):
+    """Takes very many bindings of a queue or an exchange out, then what they were of.
+
+    Meanwhile it is there with fewer and fewer of them, and no other command is applied.
+    """
+
+    def __init__(
+        self,
+        tables: VhostRecord,
+        queue: QueueRecord | None,
+        exchange: ExchangeRecord | None,
+        outcome: Outcome,
+    ) -> None:
+        """Begin with a queue, or else with an exchange."""
+        super().__init__()
+        self._tables: VhostRecord = tables
+        self._queue: QueueRecord | None = queue
+        self._exchange: ExchangeRecord | None = exchange
+        outcome.changed = True
+
+    def go_on(self, outcome: Outcome, count: i64) -> None:
+        """Take so many bindings out, and with the last ones what they are of."""
+        tables = self._tables
+        queue = self._queue
+        if queue is not None:
+            count = self._drop_some(queue.incoming, outcome, count)
+            if not queue.incoming or count > 0:
+                remove_queue(tables, queue, outcome)
+                self.over = True
+            return
+        exchange = self._exchange
+        assert exchange is not None, "it is of a queue or of an exchange"
+        keys = _first(exchange.bound, count)
+        for key in keys:
+            binding = exchange.bound.pop(key)
+            exchange.binding_rows.drop(binding)
+            tables.router.remove_binding(binding)
+            forget_incoming(tables, binding)
+        count = self._drop_some(exchange.incoming, outcome, count - i64(len(keys)))
+        if count > 0 or not (exchange.bound or exchange.incoming):
+            remove_exchange(tables, exchange, outcome)
+            self.over = True
+
+    def _drop_some(self, incoming: dict[Binding, None], outcome: Outcome, count: i64) -> i64:
+        """Take out so many bindings that lead to what goes; gives how many more could be."""
+        tables = self._tables
+        part = _first(incoming, count)
+        for binding in part:
+            del incoming[binding]
+        for name in _drop_incoming(tables, part):
+            unbound = tables.exchanges.get(name)
+            if unbound is not None:
+                remove_exchange(tables, unbound, outcome)
+        return count - i64(len(part))
+
+
+def _first(entries: dict[T, V], count: i64) -> list[T]:
+    """The first keys of a dict, at most so many."""
+    return list(islice(entries, int(count)))
+
+
+def _drop_incoming(tables: VhostRecord, incoming: Iterable[Binding]) -> list[str]:
     """Remove the bindings to a deleted row; names the auto-delete exchanges left unbound."""
     unbound: list[str] = []
     for binding in incoming:

@@ -20,9 +20,10 @@ import msgspec
 from mypy_extensions import i64
 
 from warren.errors import StorageError
-from warren.limits import QUEUES_AT_ONCE_MAX
+from warren.limits import BINDINGS_AT_ONCE_MAX, QUEUES_AT_ONCE_MAX
 from warren.metadata.access import apply_access, has_room
 from warren.metadata.changes import (
+    Unbinding,
     add_binding,
     add_exchange,
     add_queue,
@@ -115,6 +116,7 @@ class MetadataMachine:
         version: The cluster version in force; see `warren.versions`.
         nodes: In the order in which they joined.
         applied_index: Log index of the last command.
+        bindings_at_once: How many go in one part of a command that takes bindings out.
     """
 
     def __init__(self) -> None:
@@ -124,6 +126,7 @@ class MetadataMachine:
         self.vhosts: dict[str, VhostRecord] = {}
         self.users: dict[str, UserRecord] = {}
         self.applied_index: i64 = 0
+        self.bindings_at_once: i64 = BINDINGS_AT_ONCE_MAX
         self._round: Parts | None = None
         """What the last command has yet to do."""
 
@@ -208,7 +211,8 @@ class MetadataMachine:
     def _go_on(self, outcome: Outcome) -> None:
         going = self._round
         assert going is not None, "there is more to do"
-        going.go_on(outcome, QUEUES_AT_ONCE_MAX)
+        bindings = isinstance(going, Unbinding)
+        going.go_on(outcome, self.bindings_at_once if bindings else QUEUES_AT_ONCE_MAX)
         if going.over:
             self._round = None
 
@@ -292,6 +296,9 @@ class MetadataMachine:
         exchange = tables.exchanges.get(command.name)
         if exchange is None or (command.if_unused and exchange.bound):
             return
+        if i64(len(exchange.bound) + len(exchange.incoming)) > self.bindings_at_once:
+            self._round = Unbinding(tables, None, exchange, outcome)
+            return
         outcome.changed = True
         remove_exchange(tables, exchange, outcome)
 
@@ -334,6 +341,9 @@ class MetadataMachine:
             return
         queue = tables.queues.get(command.name)
         if queue is None or queue.group_id != command.group_id:
+            return
+        if i64(len(queue.incoming)) > self.bindings_at_once:
+            self._round = Unbinding(tables, queue, None, outcome)
             return
         outcome.changed = True
         remove_queue(tables, queue, outcome)

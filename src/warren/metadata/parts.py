@@ -1,4 +1,4 @@
-"""A command that is applied in parts, because it is about very many queues."""
+"""A command that is applied in parts, because it is about very many queues or bindings."""
 
 from __future__ import annotations
 
@@ -21,4 +21,4 @@ class Parts:
 
     @abstractmethod
     def go_on(self, outcome: Outcome, count: i64) -> None:
-        """Do the part of it that is about so many more queues."""
+        """Do the part of it that is about so many more queues, or bindings."""
