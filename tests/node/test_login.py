@@ -23,3 +23,15 @@ def test_guest_comes_from_this_machine_only_unless_told_otherwise() -> None:
     assert node.login("guest", "guest", AFAR) is not None
     assert node.login("guest", "wrong", AFAR) is None
     assert pair.a.warnings == []
+
+
+def test_a_certificate_lets_in_who_is_a_user_and_comes_from_where_it_may() -> None:
+    pair = Pair(1, alone=True)
+    node = pair.a.node
+    assert node.login_certified("guest", "127.0.0.1") is not None
+    assert node.login_certified("CN=app", "127.0.0.1") is None
+    assert node.login_certified("guest", AFAR) is None
+    assert "loopback_users.guest = false" in pair.a.warnings.pop()
+    node.settings.loopback_users = []
+    login = node.login_certified("guest", AFAR)
+    assert login is not None and (login.user, login.host) == ("guest", AFAR)

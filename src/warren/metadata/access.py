@@ -104,6 +104,7 @@ def _delete_user(
     outcome.deleted_user = name
     for tables in vhosts.values():
         tables.topic_permissions.pop(name, None)
+        note_bounds(tables)
         if tables.permissions.pop(name, None) is not None:
             tables.router.generation += 1
 
@@ -138,8 +139,14 @@ def _apply_permissions(
     elif not _clear_topics(tables, command):
         return True
     outcome.changed = True
+    note_bounds(tables)
     tables.router.generation += 1
     return True
+
+
+def note_bounds(tables: VhostRecord) -> None:
+    """Have a vhost's router know whether there are topic permissions; it is asked often."""
+    tables.router.bounds_keys = len(tables.topic_permissions) > 0
 
 
 def _clear_topics(tables: VhostRecord, command: ClearTopicPermissions) -> bool:

@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 from mypy_extensions import i64
 
+from warren.metadata.access import note_bounds
 from warren.metadata.changes import add_binding, add_exchange, add_queue, binding_key
 from warren.metadata.commands import read_members
 from warren.metadata.recent import restore_recent
@@ -157,6 +158,7 @@ def read_vhost(row: list[Any], router: Router | None) -> VhostRecord:
             if bounds is None:
                 bounds = tables.topic_permissions[t[0]] = {}
             bounds[t[1]] = TopicPermissionRecord(t[0], t[1], t[2], t[3])
+    note_bounds(tables)
     return tables
 
 

@@ -74,6 +74,8 @@ class Router:
         generation: Grows with every change of the topology; what was computed from an older one
             may be wrong.
         alternates: Knows the alternates of exchanges that were declared without.
+        bounds_keys: Whether there are users here who may not use any routing key; which, the
+            metadata says.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class Router:
         destinations_max: i64 = CACHED_DESTINATIONS_MAX,
     ) -> None:
         self.generation: i64 = 1
+        self.bounds_keys: bool = False
         self.alternates: Alternates = Alternates()
         self._policies: i64 = 1
         """Grows whenever `alternates` may say something else."""

@@ -222,7 +222,8 @@ class VhostHandle:
         self._permit(WRITE, "exchange", exchange)
         self._router.check_publish(exchange)
         route = Route(exchange, routing_key, mandatory, self._router.generation)
-        route.bounded = self._host.authority.bounds_topics(self._user, self.name, exchange)
+        if self._router.bounds_keys:
+            route.bounded = self._host.authority.bounds_topics(self._user, self.name, exchange)
         if exchange == "" and routing_key.startswith(REPLY_PREFIX):
             route.reply = self._host.replies.get((self.name, routing_key))
             return route
