@@ -18,11 +18,13 @@ TARGET_GROUP_SIZE: Final = "target-group-size"
 QUEUE_LEADER_LOCATOR: Final = "queue-leader-locator"
 EXPIRES: Final = "expires"
 MESSAGE_TTL: Final = "message-ttl"
+MAX_LENGTH: Final = "max-length"
 """Keys of policies."""
 
 X_EXPIRES: Final = "x-expires"
 X_MESSAGE_TTL: Final = "x-message-ttl"
-"""The arguments of the same meaning as `EXPIRES` and `MESSAGE_TTL`."""
+X_MAX_LENGTH: Final = "x-max-length"
+"""The arguments of the same meaning as the last three keys."""
 
 OF_STREAMS: Final = ("max-age", "stream-max-segment-size-bytes", "initial-cluster-size")
 """Keys of policies that mean something to streams alone."""
@@ -141,7 +143,7 @@ CLASSIC: Final = QueueType(
     ),
     further_arguments=(),
     consumer_arguments=(),
-    policy_keys=(QUEUE_LEADER_LOCATOR, EXPIRES, MESSAGE_TTL),
+    policy_keys=(QUEUE_LEADER_LOCATOR, EXPIRES, MESSAGE_TTL, MAX_LENGTH),
     foreign_policy_keys=(
         *OF_STREAMS,
         DELIVERY_LIMIT,
@@ -193,7 +195,14 @@ QUORUM: Final = QueueType(
     ),
     further_arguments=(TARGET_SIZE,),
     consumer_arguments=("x-consumer-timeout",),
-    policy_keys=(DELIVERY_LIMIT, TARGET_GROUP_SIZE, QUEUE_LEADER_LOCATOR, EXPIRES, MESSAGE_TTL),
+    policy_keys=(
+        DELIVERY_LIMIT,
+        TARGET_GROUP_SIZE,
+        QUEUE_LEADER_LOCATOR,
+        EXPIRES,
+        MESSAGE_TTL,
+        MAX_LENGTH,
+    ),
     foreign_policy_keys=(*OF_STREAMS, "queue-mode"),
 )
 

@@ -34,6 +34,9 @@ EXPIRY: Final = 4
 """Queues go when nobody uses them for long, and messages expire: as arguments of queues, policies
 and messages say."""
 
+LENGTH_LIMITS: Final = 4
+"""Queues drop their first messages where there are too many."""
+
 FEATURES: Final = {
     "policy_delivery_limit": POLICY_DELIVERY_LIMIT,
     "node_labels": NODE_LABELS,
@@ -41,6 +44,7 @@ FEATURES: Final = {
     "spreading_exchanges": SPREADING_EXCHANGES,
     "policy_keys": POLICY_KEYS,
     "expiry": EXPIRY,
+    "length_limits": LENGTH_LIMITS,
 }
 """What each version after the oldest brings, by name."""
 

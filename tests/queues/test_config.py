@@ -97,7 +97,7 @@ def test_a_queue_does_not_begin_to_keep_places_when_it_has_had_messages() -> Non
 
 
 WRONG = {
-    "unknown": b"\x05\0\x01\0",
+    "unknown": b"\x06\0\x01\0",
     "zero": b"\0\0\0",
     "cut off": limit(1)[:-1],
     "a field begins": limit(1) + b"\x02",

@@ -13,7 +13,15 @@ from __future__ import annotations
 from typing import Final
 
 from warren.errors import PRECONDITION_FAILED, Refusal
-from warren.queue_types import DEFAULT, TARGET_SIZE, TYPES, X_EXPIRES, X_MESSAGE_TTL, find
+from warren.queue_types import (
+    DEFAULT,
+    TARGET_SIZE,
+    TYPES,
+    X_EXPIRES,
+    X_MAX_LENGTH,
+    X_MESSAGE_TTL,
+    find,
+)
 from warren.routing.terms import atom_term, is_integer_type, quoted, term, text_term, type_name
 from warren.wire.amqp091.table import Decimal, Table, Value
 
@@ -22,6 +30,7 @@ QUEUE_TYPE: Final = "x-queue-type"
 HONOURED_ARGUMENTS: Final = (
     X_EXPIRES,
     X_MESSAGE_TTL,
+    X_MAX_LENGTH,
     "x-queue-type",
     "x-quorum-initial-group-size",
     "x-queue-leader-locator",
@@ -31,6 +40,7 @@ HONOURED_ARGUMENTS: Final = (
     "x-max-in-memory-length",
     "x-max-in-memory-bytes",
 )
+OVERFLOW: Final = "x-overflow"
 DURATION_MS_MAX: Final = 10 * 365 * 86_400_000
 """Ten years: no time in an argument is longer."""
 LEADER_LOCATORS: Final = ("client-local", "balanced", "random", "least-leaders", "min-masters")
@@ -98,7 +108,9 @@ def check_queue_arguments(arguments: Table, queue: str) -> None:
         _unsupported(QUEUE_TYPE, queue)
     for name in arguments:
         if name in known and name not in HONOURED_ARGUMENTS:
-            _unsupported(name, queue)
+            # What happens without it may be asked for.
+            if name != OVERFLOW or arguments[name] != "drop-head":
+                _unsupported(name, queue)
 
 
 def _invalid(name: str, queue: str, reason: str) -> Refusal:

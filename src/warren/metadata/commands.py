@@ -16,11 +16,12 @@ from mypy_extensions import i64
 
 from warren.errors import CorruptRecord, ProtocolError, StorageError
 from warren.metadata.tables import MemberRecord
-from warren.queue_types import X_EXPIRES, X_MESSAGE_TTL
+from warren.queue_types import X_EXPIRES, X_MAX_LENGTH, X_MESSAGE_TTL
 from warren.routing.exchange_types import EXCHANGE_TYPES, OLDEST_TYPES
 from warren.versions import (
     ACCESS,
     EXPIRY,
+    LENGTH_LIMITS,
     NODE_LABELS,
     OLDEST,
     POLICY_DELIVERY_LIMIT,
@@ -320,7 +321,9 @@ class DeclareQueue(Command):
         self.members: list[MemberRecord] = [] if members is None else members
 
     def cluster_version(self) -> int:
-        """Later ones may say that a queue goes when it is unused, or that its messages expire."""
+        """Later ones may say that a queue goes when it is unused, or when its messages do."""
+        if X_MAX_LENGTH in self.arguments:
+            return LENGTH_LIMITS
         expires = X_EXPIRES in self.arguments or X_MESSAGE_TTL in self.arguments
         return EXPIRY if expires else OLDEST
 

@@ -16,7 +16,7 @@ from warren.metadata.tables import QueueRecord
 from warren.node.loop import Loop
 from warren.node.queues import LocalQueues
 from warren.ports import Work
-from warren.queue_types import DELIVERY_LIMIT, EXPIRES, MESSAGE_TTL
+from warren.queue_types import DELIVERY_LIMIT, EXPIRES, MAX_LENGTH, MESSAGE_TTL
 from warren.queues.queue import Queue
 
 MATCHES_MAX: Final = 4_096
@@ -45,13 +45,15 @@ class QueuePolicies(Work):
     def tell(self, queue: Queue, record: QueueRecord) -> None:
         """Tell a queue what is said of it, but for the delivery limit.
 
-        That is when it and its messages expire: by its arguments and policies the shorter time.
+        That is when it and its messages expire, and how many there may be: of its arguments and
+        policies the smaller one counts.
         """
         tables = self._metadata.vhosts.get(record.vhost)
         if tables is not None:
             said = EffectiveSettings(tables, record.name, record.kind, record.arguments)
             queue.set_expires(said.number(EXPIRES, -1))
             queue.set_message_ttl(said.number(MESSAGE_TTL, -1))
+            queue.set_max_length(said.number(MAX_LENGTH, -1))
 
     def changed(self, queues: LocalQueues) -> None:
         """What policies say of queues may be something else now: tell them all, in later turns."""

@@ -25,7 +25,7 @@ from warren.pending import PendingResult
 from warren.ports import Work
 from warren.queue_types import CLASSIC
 from warren.queues.fifo import commands
-from warren.queues.fifo.config import write_message_ttl
+from warren.queues.fifo.config import write_max_length, write_message_ttl
 from warren.queues.fifo.consumers import Limiter
 from warren.queues.fifo.entry import NO_META, Encoded, Enqueue, Meta
 from warren.queues.fifo.live import Gathering
@@ -130,9 +130,22 @@ class ClassicQueue(LoggedQueue, GroupOwner):
             self.fifo.config.message_ttl_ms = ttl_ms
             fields = BytesWriter()
             write_message_ttl(fields, ttl_ms)
-            out = BytesWriter()
-            commands.config(out, fields.getvalue())
-            self._append_commands(out.getvalue(), True)
+            self._say(fields)
+
+    def set_max_length(self, max_length: i64) -> None:
+        """Have the first messages dropped where there are more, likewise."""
+        if max_length != self.fifo.config.max_length:
+            self.fifo.config.max_length = max_length
+            fields = BytesWriter()
+            write_max_length(fields, max_length)
+            self._say(fields)
+            self._mark()
+
+    def _say(self, fields: BytesWriter) -> None:
+        """Log settings that are in force."""
+        out = BytesWriter()
+        commands.config(out, fields.getvalue())
+        self._append_commands(out.getvalue(), True)
 
     def snapshot(self) -> i64:
         """Write what is live, behind everything appended; gives its size in bytes."""

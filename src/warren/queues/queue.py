@@ -360,6 +360,12 @@ class Queue:
         As above, where the queue is.
         """
 
+    def set_max_length(self, max_length: i64) -> None:
+        """Have the first ready messages dropped where there are more; negative for no limit.
+
+        As above.
+        """
+
     def due(self, now_ms: i64) -> None:
         """See to what the queue has asked to be called for (`queue_later`).
 

@@ -35,6 +35,7 @@ from warren.queues.fifo.config import (
     Config,
     write_delivery_limit,
     write_expires,
+    write_max_length,
     write_message_ttl,
 )
 from warren.queues.fifo.consumers import Limiter
@@ -85,6 +86,7 @@ class QuorumQueue(TableQueue, Machine):
         super().__init__(host, vhost, name, QUORUM, fifo, messages, group_id)
         self._delivery_limit: i64 = delivery_limit
         self._message_ttl_ms: i64 = -1
+        self._max_length: i64 = -1
         self.group: Proposer | None = None
         self._handed: dict[int, Handed] = {}
         """How far each consumer of this node is whose channel is there.
@@ -155,6 +157,7 @@ class QuorumQueue(TableQueue, Machine):
             config = Config(self._delivery_limit, False)
             config.expires_ms = self.expires_ms
             config.message_ttl_ms = self._message_ttl_ms
+            config.max_length = self._max_length
             config.encode(fields)
             self._configure(fields)
             self._setting_up = not self._unsaid
@@ -175,6 +178,8 @@ class QuorumQueue(TableQueue, Machine):
                 self._log_expires()
             if config.message_ttl_ms != self._message_ttl_ms:
                 self._log_message_ttl()
+            if config.max_length != self._max_length:
+                self._log_max_length()
         if self.expires_ms >= 0 or self.fifo.sizes.expiring > 0:
             self.host.queue_later(self, 0)
 
@@ -221,6 +226,18 @@ class QuorumQueue(TableQueue, Machine):
     def _log_message_ttl(self) -> None:
         fields = BytesWriter()
         write_message_ttl(fields, self._message_ttl_ms)
+        self._configure(fields)
+
+    def set_max_length(self, max_length: i64) -> None:
+        """Have the log say how many messages there may be (QL-02)."""
+        changes = max_length != self._max_length or max_length != self.fifo.config.max_length
+        self._max_length = max_length
+        if changes and self._may_say():
+            self._log_max_length()
+
+    def _log_max_length(self) -> None:
+        fields = BytesWriter()
+        write_max_length(fields, self._max_length)
         self._configure(fields)
 
     def due(self, now_ms: i64) -> None:

@@ -87,6 +87,11 @@ class TransientQueue(FifoQueue):
         """Have messages expire after so long that come from now on."""
         self.fifo.config.message_ttl_ms = ttl_ms
 
+    def set_max_length(self, max_length: i64) -> None:
+        """Have the first messages dropped where there are more."""
+        self.fifo.config.max_length = max_length
+        self._mark()
+
     def look_after(self) -> None:
         """Note whether messages leave; called about once a second."""
         self.draining = self.delivered != self._delivered_before

@@ -9,6 +9,7 @@ however often it was delivered before.
     DELIVERY_LIMIT  2  i64  returns that a message survives; negative for no limit
     EXPIRES         3  i64  milliseconds that the queue may be unused; negative for ever
     MESSAGE_TTL     4  i64  milliseconds after which messages expire; negative for never
+    MAX_LENGTH      5  i64  ready messages that there may be; negative for no limit
 
 A new setting is a key more. A node that does not know it would go on otherwise than those that do,
 so an unknown key ends an entry as any other damage does, and a node sends a new one only where all
@@ -28,8 +29,9 @@ KEEPS_PLACE: Final = 1
 DELIVERY_LIMIT: Final = 2
 EXPIRES: Final = 3
 MESSAGE_TTL: Final = 4
+MAX_LENGTH: Final = 5
 
-VALUE_BYTES: Final = bytes([0, 1, 8, 8, 8])
+VALUE_BYTES: Final = bytes([0, 1, 8, 8, 8, 8])
 """The size of each key's value."""
 
 FIELD_HEAD_BYTES: Final = 3
@@ -48,6 +50,7 @@ class Config:
             `NOT_SET_UP` until CONFIG has come.
         expires_ms: How long the queue may be unused before it goes; negative for ever (QQ-12).
         message_ttl_ms: After what time messages expire that come from now on; negative for never.
+        max_length: Ready messages that there may be; the first are dropped. Negative for no limit.
     """
 
     def __init__(self, delivery_limit: i64, keeps_place: bool) -> None:
@@ -55,6 +58,7 @@ class Config:
         self.keeps_place: bool = keeps_place
         self.expires_ms: i64 = -1
         self.message_ttl_ms: i64 = -1
+        self.max_length: i64 = -1
 
     def place(self) -> i64:
         """Where what returns now is put back (POI-11, POI-12)."""
@@ -72,6 +76,8 @@ class Config:
             write_expires(out, self.expires_ms)
         if self.message_ttl_ms >= 0:
             write_message_ttl(out, self.message_ttl_ms)
+        if self.max_length >= 0:
+            write_max_length(out, self.max_length)
 
     def change(self, data: bytes, at: i64, end: i64, new: bool) -> None:
         """Apply the fields of a CONFIG, which are right (`fields_problem`).
@@ -89,9 +95,11 @@ class Config:
                 self.delivery_limit = read_i64_be(data, value)
             elif key == EXPIRES:
                 self.expires_ms = read_i64_be(data, value)
-            else:
-                assert key == MESSAGE_TTL, key
+            elif key == MESSAGE_TTL:
                 self.message_ttl_ms = read_i64_be(data, value)
+            else:
+                assert key == MAX_LENGTH, key
+                self.max_length = read_i64_be(data, value)
             at = value + i64(VALUE_BYTES[key])
 
 
@@ -117,6 +125,12 @@ def write_message_ttl(out: BytesWriter, message_ttl_ms: i64) -> None:
     """Append the field of this setting."""
     _write_head(out, MESSAGE_TTL)
     write_i64_be(out, message_ttl_ms)
+
+
+def write_max_length(out: BytesWriter, max_length: i64) -> None:
+    """Append the field of this setting."""
+    _write_head(out, MAX_LENGTH)
+    write_i64_be(out, max_length)
 
 
 def _write_head(out: BytesWriter, key: i64) -> None:

@@ -81,8 +81,8 @@ class Fifo:
         used_ms: When a consumer or a reader last did something, in the log's time; where the queue
             may expire, at least when that was said.
         dropped: Messages so far that left without a consumer having settled them: at the delivery
-            limit, expired, or with a consumer whose acks are automatic and which may not have seen
-            them.
+            limit, expired, for want of room, or with a consumer whose acks are automatic and which
+            may not have seen them.
         sizes: The bytes of all messages here.
         ready: What waits for a consumer.
         held: Messages that consumers or groups hold.
@@ -130,9 +130,10 @@ class Fifo:
         self._now_ms: i64 = 0
         """The time of the log, or of a queue of one node: that of the newest entry."""
         self._expired_now: i64 = 0
-        """How many times expired messages were taken since the last `dispatch`."""
+        """How many times messages were taken that expired, or that there is no room for, since the
+        last `dispatch`."""
         self._overdue: bool = False
-        """Whether there are more of them, so that nothing is handed out before they have gone."""
+        """Whether there are more of them; nothing is handed out before what expired has gone."""
 
     # Entries. `dispatch` follows each batch of them.
 
@@ -173,6 +174,8 @@ class Fifo:
         self._forgotten_now = 0
         self._overdue = False
         self._hand_out()
+        if self.config.max_length >= 0:
+            self._make_room()
         self._expired_now = 0
         self.check()
         return self._effects()
@@ -514,6 +517,31 @@ class Fifo:
             self.dropped += run.count
             self._leave([[run]], run.count)
         return True
+
+    def _make_room(self) -> None:
+        """Drop the first ready messages, where there are more than there may be (QL-02).
+
+        Consumers who wait come first, and what is out does not count. A classic queue's log does
+        not say who held what, so that its replay keeps all: when the queue goes on, it is known
+        what has left.
+        """
+        over = self.ready.count + self.coming.count - self.config.max_length
+        if over <= 0 or self.coming.count > 0 or self._overdue:
+            return
+        if self.service.any() or (self.config.keeps_place and not self.reports_freed):
+            return
+        while over > 0:
+            if self._expired_now >= self.return_max:
+                self._overdue = True
+                return
+            self._expired_now += 1
+            head = self.ready.head()
+            count = min(head.count, over)
+            gone = Run(head.first, head.first, count, head.acquired, head.failed)
+            self.ready.take(head.first, count)
+            self.dropped += count
+            self._leave([[gone]], count)
+            over -= count
 
     def next_expiry(self) -> i64:
         """When messages expire next that nothing stands before; `NEVER` if none do."""

@@ -1,0 +1,120 @@
+"""How many ready messages a machine keeps: the first are dropped, some in a turn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from librt.strings import BytesWriter
+
+from tests.queues.driver import NOW_MS, Driven, waiting
+from warren.queues.fifo import commands
+from warren.queues.fifo.config import write_max_length
+
+
+def most(value: int) -> bytes:
+    """The fields of a CONFIG with the limit only."""
+    out = BytesWriter()
+    write_max_length(out, value)
+    return out.getvalue()
+
+
+def limited(value: int, keeps_place: bool = False, reports: bool = False) -> Driven:
+    queue = Driven(20, keeps_place, reports)
+    queue.write(lambda out: commands.config(out, most(value)))
+    return queue
+
+
+def numbers(queue: Any) -> list[int]:
+    returned, fresh = waiting(queue.fifo)
+    return [n for first, last, _, _ in returned + fresh for n in range(first, last + 1)]
+
+
+@given(
+    batches=st.lists(st.integers(1, 6), min_size=1, max_size=12),
+    value=st.integers(0, 8),
+    steps=st.integers(1, 3),
+)
+def test_the_newest_are_kept_whatever_they_come_in(
+    batches: list[int], value: int, steps: int
+) -> None:
+    queue = limited(value)
+    queue.return_max = steps
+    came = 0
+    for count in batches:
+        queue.enqueue(came, count)
+        came += count
+        queue.dispatch()
+        again = Driven(-2)
+        again.restore(queue.encode())
+        assert again.encode() == queue.encode()
+        again.return_max = steps
+        for each in (queue, again):
+            each.dispatch()
+            while each.unfinished():
+                each.dispatch()
+        assert numbers(queue) == numbers(again) == list(range(max(0, came - value), came))
+    assert queue.dropped == max(0, came - value)
+
+
+def test_what_is_out_does_not_count_and_what_returns_does() -> None:
+    queue = limited(2)
+    queue.enqueue(0, 2)
+    queue.attach(1, 2, 0)
+    queue.dispatch()
+    queue.enqueue(2, 2)
+    queue.dispatch()
+    assert numbers(queue) == [2, 3] and queue.held_count() == 2
+    queue.down(1)
+    queue.dispatch()
+    assert numbers(queue) == [2, 3], "what returned was before them"
+
+
+def test_those_who_wait_come_first() -> None:
+    queue = limited(0)
+    queue.attach(1, 3, 0)
+    queue.dispatch()
+    queue.enqueue(0, 5)
+    queue.dispatch()
+    assert sum(int(each.count) for each in queue.deliveries) == 3
+    assert numbers(queue) == [] and queue.dropped == 2
+
+
+def test_a_lower_limit_counts_at_once_and_none_keeps_all() -> None:
+    queue = limited(9)
+    queue.enqueue(0, 9)
+    queue.entry(lambda out: commands.config(out, most(4)))
+    assert numbers(queue) == [5, 6, 7, 8]
+    queue.entry(lambda out: commands.config(out, most(-1)))
+    queue.enqueue(9, 20)
+    queue.dispatch()
+    assert len(numbers(queue)) == 24
+
+
+@pytest.mark.parametrize("reports", [False, True])
+def test_a_replay_of_a_classic_queue_drops_nothing(reports: bool) -> None:
+    """Of four messages three were settled, while one was out: that one is not to go for them."""
+    queue = limited(3, True, reports)
+    queue.enqueue(0, 4)
+    queue.dispatch()
+    assert numbers(queue) == ([1, 2, 3] if reports else [0, 1, 2, 3])
+    queue.entry(lambda out: commands.free(out, 1, 3))
+    assert numbers(queue) == ([] if reports else [0])
+
+
+def test_messages_that_return_are_awaited() -> None:
+    """Nothing is dropped before all that is on its way back is there."""
+    queue = limited(3)
+    queue.return_max = 2
+    for number in range(3):
+        queue.enqueue(2 * number, 1)
+    queue.attach(1, 9, 0)
+    queue.dispatch()
+    queue.enqueue(20, 2, now_ms=NOW_MS)
+    queue.cancel(1)
+    queue.down(1)
+    while queue.unfinished():
+        queue.dispatch()
+    assert numbers(queue) == [4, 20, 21]
