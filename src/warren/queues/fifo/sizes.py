@@ -35,6 +35,7 @@ TIME_MAX: Final = (1 << 31) - 2
 
 NEVER_TIME: Final = -(1 << 31)
 OFFSET_MAX: Final = (1 << 31) - 1
+FOR_EVER: Final = (1 << 63) - 1
 
 
 @final
@@ -45,10 +46,12 @@ class Times:
         base_ms: The first time that is not `NEVER`.
         offsets: Which messages, counted from the stretch's first; the first one is 0.
         times: Their times, counted from `base_ms`; `NEVER_TIME` if they do not expire.
+        latest_ms: When all have expired, so that mostly one look is enough.
     """
 
     def __init__(self, base_ms: i64) -> None:
         self.base_ms: i64 = base_ms
+        self.latest_ms: i64 = 0
         self.offsets: vec[i32] = vec[i32]()
         self.times: vec[i32] = vec[i32]()
 
@@ -61,10 +64,16 @@ class Times:
     def add(self, offset: i64, expires_ms: i64) -> None:
         """From this message on they expire at a time."""
         time: i64 = NEVER_TIME if expires_ms == NEVER else expires_ms - self.base_ms
+        self.note(time)
         known = len(self.times)
         if known == 0 or i64(self.times[known - 1]) != time:
             self.offsets = append(self.offsets, i32(offset))
             self.times = append(self.times, i32(time))
+
+    def note(self, time: i64) -> None:
+        """Mind that this is one of the times."""
+        behind = FOR_EVER if time == NEVER_TIME else self.base_ms + time
+        self.latest_ms = max(self.latest_ms, behind)
 
     def trim(self) -> None:
         """Take no more memory than needed: nothing will be added."""
@@ -216,6 +225,8 @@ class Sizes:
             return 0
         offset = first - stretch.key
         behind = min(offset + count, stretch.count)
+        if times.latest_ms <= now_ms:
+            return behind - offset
         at = times.find(offset)
         while at < len(times.offsets):
             time = times.time(at)
@@ -289,6 +300,7 @@ class Sizes:
             for _ in range(known):
                 times.offsets = append(times.offsets, read_i32_be(data, at))
                 times.times = append(times.times, read_i32_be(data, at + 4))
+                times.note(i64(read_i32_be(data, at + 4)))
                 at += 8
             stretch.times = times
             self.expiring += 1
