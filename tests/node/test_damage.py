@@ -432,7 +432,8 @@ def test_a_copy_that_cannot_be_started_is_replaced_while_its_node_is_down(told: 
             store.member().log.keep_recent(0)
     station.start()
     group_id = int(pair.a.queue(QUEUE).group_id)
-    pair.until(lambda: group_id in station.node.cluster.members)
+    pair.until(lambda: station.node.cluster.session > 0)
+    assert group_id in station.node.cluster.members, "clients are let in at once"
     assert int(member(station).hard_state.incarnation) == copy_on(pair.a, "c") != before
     raft = member(station).raft
     pair.until(lambda: raft.state.is_voter() and raft.commit_index == raft.last_index > 0)

@@ -83,6 +83,7 @@ class QueueHosting:
 
     def begin_life(self) -> None:
         """The metadata knows this life of the node: begin what that calls for (`beginnings`)."""
+        self._repairs.life_begins()
         replayer = self._replayer
         doubtful = replayer is not None and len(replayer.doubts) > 0
         if replayer is not None:

@@ -277,6 +277,25 @@ class Repairs:
 
     # --- what is done about it ------------------------------------------------------------------
 
+    def life_begins(self) -> None:
+        """The tables know this life of the node: begin copies that they named before that in the
+        place of damaged ones.
+        """
+        for group_id, damage in list(self._unfit.items()):
+            record = self._record_of_unfit(group_id, damage)
+            if record is not None:
+                self._begin_another(record)
+
+    def _begin_another(self, record: QueueRecord) -> bool:
+        """Begin the copy that the tables name in the place of a damaged one, if they do."""
+        own = record.member_on(self._node_name)
+        if own is None or self.spent(record, own.incarnation):
+            return False
+        hosting = self._hosting
+        assert hosting is not None, "the node wires its parts first"
+        hosting.furnish(record)
+        return True
+
     def tick(self, now_ms: i64) -> None:
         """Try again, about once a second, what could not be done."""
         if now_ms < self._due_ms:
@@ -406,20 +425,20 @@ class Repairs:
         self._say_why(queue, damage, "no other node that runs has all of it")
         return True
 
-    def _renew_unfit(self, group_id: int, damage: Damage) -> None:
-        """Ask for another copy in the place of one that could not be started."""
+    def _record_of_unfit(self, group_id: int, damage: Damage) -> QueueRecord | None:
+        """What the tables say of a quorum queue whose copy could not be started."""
         record = self._metadata.queue(damage.vhost, damage.name) if damage.name else None
         if record is None or record.group_id != group_id or not record.type.replicated:
+            return None
+        return record
+
+    def _renew_unfit(self, group_id: int, damage: Damage) -> None:
+        """Ask for another copy in the place of one that could not be started."""
+        record = self._record_of_unfit(group_id, damage)
+        own = None if record is None else record.member_on(self._node_name)
+        if record is None or own is None or not self._cluster.session:
             return
-        own = record.member_on(self._node_name)
-        if not self._cluster.session or own is None:
-            return
-        if not self.spent(record, own.incarnation):
-            # Another one was named before the tables knew this life of the node, which is to begin
-            # it all the same.
-            hosting = self._hosting
-            assert hosting is not None, "the node wires its parts first"
-            hosting.furnish(record)
+        if self._begin_another(record):
             return
         why = self._why_not(record, own.voter)
         if why and why != damage.said:
