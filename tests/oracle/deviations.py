@@ -188,10 +188,6 @@ DEVIATIONS: dict[str, Deviation] = {
         "who gets messages on one channel is one consumer; the oracle has one for each message",
         [Field("a/1", 3, ("consumer_count",), 1)],
     ),
-    "messages_expire[quorum]": Deviation(
-        "a declare behind an ack finds it done; the oracle counts as of a moment before",
-        [Field("a/1", 3, ("consumer_count",), 0)],
-    ),
     "queue_locators": Deviation(
         "the oracle permits the old name by configuration only; ours is always an alias (D-15)",
         [Rest("a/0", 0, []), Rest("a/1", 7, [{**_DECLARED, "queue": "o.old"}])],

@@ -37,7 +37,6 @@ def messages_expire(s: Session, arguments: dict[str, Any]) -> None:
     s.until(name, 0)
     s.get(name)
     s.send(1, "basic.ack", delivery_tag=tag)
-    s.queue(name, passive=True)
 
 
 @scenario(cases=KINDS)
