@@ -332,7 +332,7 @@ def unchecked_bodies() -> Undo:
 def kept_by_the_gone() -> Undo:
     """What consumers of a closed session held does not return."""
 
-    def down_all(fifo: Any, consumer_ids: list[int]) -> Effects:
+    def down_all(fifo: Any, consumer_ids: list[int], now_ms: int) -> Effects:
         for consumer_id in consumer_ids:
             fifo.consumers[consumer_id].active = False
         return NO_EFFECTS
