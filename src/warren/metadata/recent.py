@@ -11,7 +11,7 @@ store, too, without a bound in bytes.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from mypy_extensions import i64
 
@@ -77,8 +77,10 @@ def kept_bytes(vhosts: dict[str, VhostRecord]) -> i64:
     return total
 
 
-def restore_recent(exchange: ExchangeRecord, kept: list[tuple[int, bytes]]) -> None:
-    """Take over what an exchange kept from its row."""
-    exchange.recent = [(flavour, record) for flavour, record in kept]
-    for _, record in exchange.recent:
+def restore_recent(exchange: ExchangeRecord, rows: list[Any]) -> None:
+    """Take over what an exchange kept from its row: a list of flavour and record for each."""
+    for row in rows:
+        flavour: int = row[0]
+        record: bytes = row[1]
+        exchange.recent.append((flavour, record))
         exchange.recent_bytes += i64(len(record))
