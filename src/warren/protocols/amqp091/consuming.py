@@ -22,7 +22,14 @@ from mypy_extensions import i16, i32, i64, trait, u8
 
 from warren.log.batch import Batch
 from warren.message.amqp091.edits import changed_content, with_headers
-from warren.message.amqp091.record import NAMES_AT, NAMES_TAIL_BYTES, content_at, properties_of
+from warren.message.amqp091.note import failed_in
+from warren.message.amqp091.record import (
+    NAMES_AT,
+    NAMES_TAIL_BYTES,
+    content_at,
+    names_in,
+    properties_of,
+)
 from warren.message.flavours import AMQP091
 from warren.protocols.amqp091.unsettled import Unsettled
 from warren.protocols.output import Output
@@ -117,11 +124,20 @@ class MessageFrames:
             at += size + 8
         return True
 
-    def write_redelivered(self, record: bytes, at: i64, end: i64, acquired: i64) -> None:
-        """The same with the delivery count in the headers, as quorum queues show it (POI-01)."""
+    def write_redelivered(
+        self, record: bytes, at: i64, end: i64, acquired: i64, failed: i64
+    ) -> None:
+        """The same with the delivery count in the headers, as quorum queues show it (POI-01).
+
+        Args:
+            failed: How often deliveries of it failed in queues where it died before.
+        """
         properties = with_headers(
             properties_of(record, at),
-            {"x-acquired-count": int(acquired), "x-delivery-count": int(acquired)},
+            {
+                "x-acquired-count": int(acquired if acquired > 0 else failed),
+                "x-delivery-count": int(acquired + failed),
+            },
         )
         body = at + 8 + i64(read_i32_be(record, at + 3))
         header = changed_content(record, at, body, properties)
@@ -192,6 +208,8 @@ class ConsumerLink(Link):
         self._parked: list[Delivery] = []
         self._tag_bytes: bytes = tag.encode("utf-8", "surrogateescape")
         self._envelope: bytes = b""
+        self._failed: i64 = 0
+        """How often deliveries of such messages failed in queues where they died before."""
         self._prefix: bytes = b""
         self._suffix: bytes = b""
         self._fetching: bool = False
@@ -316,10 +334,11 @@ class ConsumerLink(Link):
             unsettled.next_tag = tag + 1
             out.write(self._prefix)
             write_i64_be(out, tag)
-            out.append(1 if acquired > 0 else 0)
+            again = acquired + self._failed > 0
+            out.append(1 if again else 0)
             out.write(self._suffix)
-            if acquired > 0 and self._shows_counts:
-                frames.write_redelivered(record, content, end, acquired)
+            if again and self._shows_counts:
+                frames.write_redelivered(record, content, end, acquired, self._failed)
             else:
                 frames.write_content(record, content, end)
             written += 1
@@ -328,6 +347,13 @@ class ConsumerLink(Link):
 
     def _remember(self, envelope: bytes) -> None:
         """Prepare the parts of `basic.deliver` that do not change while the route does not."""
+        self._envelope = envelope
+        names = names_in(envelope)
+        self._failed = 0
+        if names < len(envelope):
+            # Behind them are the bits of the publish, and a note but for its end.
+            self._failed = failed_in(envelope, names + 1)
+            envelope = envelope[:names]
         prefix = BytesWriter()
         prefix.append(1)
         write_i16_be(prefix, i16(self._frames.channel))
@@ -337,7 +363,6 @@ class ConsumerLink(Link):
         prefix.write(self._tag_bytes)
         self._prefix = prefix.getvalue()
         self._suffix = envelope + b"\xce"
-        self._envelope = envelope
 
 
 @trait

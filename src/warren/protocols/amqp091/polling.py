@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
+from warren.message.amqp091.note import note_of
 from warren.message.amqp091.record import content_at
 from warren.message.flavours import envelope_of
 from warren.queues.fifo.effects import Delivery
@@ -59,16 +60,18 @@ class PollLink(Fetching):
         tag = unsettled.next_tag
         unsettled.next_tag = tag + 1
         output = channel.connection.output
+        failed = note_of(record, start).failed
+        again = delivery.acquired + failed > 0
         answer = spec.BasicGetOk(
             int(tag),
-            delivery.acquired > 0,
+            again,
             envelope.exchange(),
             envelope.routing_key(),
             int(queue.ready_count()),
         )
         output.buffer.write(method_frame(int(channel.number), answer.encode()))
-        if delivery.acquired > 0 and queue.type.shows_delivery_counts:
-            channel.frames.write_redelivered(record, content, end, delivery.acquired)
+        if again and queue.type.shows_delivery_counts:
+            channel.frames.write_redelivered(record, content, end, delivery.acquired, failed)
         else:
             channel.frames.write_content(record, content, end)
         output.touch()

@@ -571,7 +571,7 @@ class PublishPath:
             properties = neutral_properties(shape.properties) if route.by_properties else None
             route = self._vhost.route_message(route, scan, headers, properties)
             if scan.copies:
-                record = without_bcc(record, head)
+                record = without_bcc(record, head, self._vhost.notes_keys())
         lengths = BytesWriter()
         write_i32_le(lengths, i32(len(record)))
         self._hand_over(route, record, lengths.getvalue(), 1)
