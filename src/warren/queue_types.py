@@ -26,6 +26,9 @@ X_MESSAGE_TTL: Final = "x-message-ttl"
 X_MAX_LENGTH: Final = "x-max-length"
 """The arguments of the same meaning as the last three keys."""
 
+X_SINGLE_ACTIVE_CONSUMER: Final = "x-single-active-consumer"
+"""An argument only: no policy says so."""
+
 OF_STREAMS: Final = ("max-age", "stream-max-segment-size-bytes", "initial-cluster-size")
 """Keys of policies that mean something to streams alone."""
 
@@ -52,6 +55,7 @@ class QueueType:
         server_named: Whether a declare without a name is given one.
         conditional_delete: Whether a delete may ask for it to be unused, or empty.
         exclusive_consumers: Whether a consumer's wish to be the only one is heeded.
+        single_active_polls: Whether `basic.get` is possible where one consumer is active at a time.
         global_qos: Whether it honours a prefetch limit over all consumers of a channel. Else such a
             limit is one for each consumer (D-22).
         shows_delivery_counts: Whether messages that come again say how often (POI-01).
@@ -78,6 +82,7 @@ class QueueType:
         server_named: bool,
         conditional_delete: bool,
         exclusive_consumers: bool,
+        single_active_polls: bool,
         global_qos: bool,
         shows_delivery_counts: bool,
         priority_levels: bool,
@@ -99,6 +104,7 @@ class QueueType:
         self.server_named: bool = server_named
         self.conditional_delete: bool = conditional_delete
         self.exclusive_consumers: bool = exclusive_consumers
+        self.single_active_polls: bool = single_active_polls
         self.global_qos: bool = global_qos
         self.shows_delivery_counts: bool = shows_delivery_counts
         self.priority_levels: bool = priority_levels
@@ -122,6 +128,7 @@ CLASSIC: Final = QueueType(
     server_named=True,
     conditional_delete=True,
     exclusive_consumers=True,
+    single_active_polls=True,
     global_qos=True,
     shows_delivery_counts=False,
     priority_levels=False,
@@ -136,7 +143,7 @@ CLASSIC: Final = QueueType(
         "x-overflow",
         "x-queue-mode",
         "x-queue-version",
-        "x-single-active-consumer",
+        X_SINGLE_ACTIVE_CONSUMER,
         "x-queue-type",
         "x-queue-master-locator",
         "x-queue-leader-locator",
@@ -167,6 +174,7 @@ QUORUM: Final = QueueType(
     server_named=False,
     conditional_delete=False,
     exclusive_consumers=False,
+    single_active_polls=False,
     global_qos=False,
     shows_delivery_counts=True,
     priority_levels=True,
@@ -180,7 +188,7 @@ QUORUM: Final = QueueType(
         "x-max-in-memory-length",
         "x-max-in-memory-bytes",
         "x-overflow",
-        "x-single-active-consumer",
+        X_SINGLE_ACTIVE_CONSUMER,
         "x-queue-type",
         "x-quorum-initial-group-size",
         "x-member-placement-tag",
@@ -219,6 +227,7 @@ STREAM: Final = QueueType(
     server_named=False,
     conditional_delete=False,
     exclusive_consumers=False,
+    single_active_polls=False,
     global_qos=False,
     shows_delivery_counts=False,
     priority_levels=False,

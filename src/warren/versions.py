@@ -40,6 +40,9 @@ LENGTH_LIMITS: Final = 4
 DEAD_LETTERS: Final = 4
 """Messages that queues were to be rid of go through an exchange again; records may have a note."""
 
+SINGLE_ACTIVE: Final = 4
+"""Queues may serve one consumer at a time."""
+
 FEATURES: Final = {
     "policy_delivery_limit": POLICY_DELIVERY_LIMIT,
     "node_labels": NODE_LABELS,
@@ -49,6 +52,7 @@ FEATURES: Final = {
     "expiry": EXPIRY,
     "length_limits": LENGTH_LIMITS,
     "dead_letters": DEAD_LETTERS,
+    "single_active_consumer": SINGLE_ACTIVE,
 }
 """What each version after the oldest brings, by name."""
 

@@ -23,7 +23,6 @@ ARGUMENTS: dict[str, Any] = {
     "x-overflow": "reject-publish",
     "x-dead-letter-exchange": "amq.fanout",
     "x-dead-letter-routing-key": "k",
-    "x-single-active-consumer": True,
     "x-delivery-limit": 3,
     "x-consumer-timeout": 1000,
 }

@@ -215,6 +215,14 @@ DEVIATIONS: dict[str, Deviation] = {
         "the oracle ends the connection; ours drops such messages, as without a transaction",
         [Rest("a/0", 0, []), Rest("a/1", 3, _DROPPED_AT_COMMIT)],
     ),
+    "single_active_cancelled_at_work[quorum]": Deviation(
+        _AS_THE_GUIDE,
+        _every_return_counts("a/3", {2: 1}),
+    ),
+    "single_active_requeued[quorum]": Deviation(
+        _AS_THE_GUIDE,
+        _every_return_counts("a/2", {2: 1}),
+    ),
     "delivery_limit": Deviation(
         "every return counts towards the limit, as the guide of 4.0 says",
         [

@@ -138,7 +138,7 @@ def classic_priorities_returned(s: Session) -> None:
     s.drain("o.q")
 
 
-@scenario(cases=KINDS, lacking="QQ-18")
+@scenario(cases=KINDS)
 def single_active_consumer(s: Session, arguments: dict[str, Any]) -> None:
     """One consumer gets everything; the next takes over when it goes."""
     s.open("a", 1, 2, 3)
@@ -155,7 +155,7 @@ def single_active_consumer(s: Session, arguments: dict[str, Any]) -> None:
     s.call(3, "basic.consume", queue="o.q", consumer_tag="third", exclusive=True)
 
 
-@scenario(cases=KINDS, lacking="QQ-18")
+@scenario(cases=KINDS)
 def single_active_get(s: Session, arguments: dict[str, Any]) -> None:
     """A get from a queue with a single active consumer."""
     s.open()

@@ -97,7 +97,7 @@ def test_a_queue_does_not_begin_to_keep_places_when_it_has_had_messages() -> Non
 
 
 WRONG = {
-    "unknown": b"\x06\0\x01\0",
+    "unknown": b"\x63\0\x01\0",
     "zero": b"\0\0\0",
     "cut off": limit(1)[:-1],
     "a field begins": limit(1) + b"\x02",
@@ -130,7 +130,7 @@ def test_a_group_is_not_told_to_keep_places() -> None:
 def test_a_state_of_an_earlier_version_is_refused(version: int) -> None:
     state = Driven(20).encode()
     with pytest.raises(
-        ValueError, match=f"version {version}; this build reads versions 3 to 5 only"
+        ValueError, match=f"version {version}; this build reads versions 3 to 6 only"
     ):
         Driven().restore(bytes([version]) + state[1:])
 

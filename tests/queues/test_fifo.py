@@ -18,6 +18,7 @@ from librt.strings import BytesWriter
 
 from tests.queues.driver import Driven, size_of, waiting
 from warren.queues.fifo import commands
+from warren.queues.fifo.config import write_single_active
 from warren.queues.fifo.effects import (
     FENCED,
     OK,
@@ -34,8 +35,12 @@ from warren.queues.fifo.machine import HAND_OUT_MAX, RETURN_MAX, SHARE_MAX, Fifo
 Message = tuple[int, int, int]
 """Number, times acquired, times failed."""
 
-KINDS = {"quorum": (3, False), "unlimited": (-1, False), "classic": (-1, True)}
-"""Delivery limit and whether returned messages keep their place."""
+KINDS = {
+    "quorum": (3, False, False), "unlimited": (-1, False, False), "classic": (-1, True, False),
+    "single quorum": (3, False, True), "single classic": (-1, True, True),
+}  # fmt: skip
+"""Delivery limit, whether returned messages keep their place, and whether one consumer is served
+at a time."""
 
 GROUPS = st.sampled_from(["a", "b"])
 SMALL = st.integers(0, 3)
@@ -49,8 +54,13 @@ class ModelConsumer:
         self.automatic = automatic
         self.priority = priority
         self.active = True
+        self.standing = "served"
         self.next_mid = 0
         self.held: dict[int, Message] = {}
+
+    def takes(self) -> bool:
+        """Whether it may be handed a message."""
+        return self.active and self.credit > 0 and self.standing == "served"
 
 
 class ModelGroup:
@@ -88,13 +98,15 @@ class FifoMachine(RuleBasedStateMachine):
     )
     def begin(self, kind: str, hand_out_max: int, return_max: int, midway: bool) -> None:
         """A new queue, whose machine does so much in one go, and may be restored between."""
-        self.limit, self.keeps_place = KINDS[kind]
+        self.limit, self.keeps_place, self.single = KINDS[kind]
         self.midway = midway
         self.driven = Driven(self.limit, self.keeps_place)
         self.twin = Driven(self.limit, self.keeps_place)
         for driven in (self.driven, self.twin):
             driven.hand_out_max = hand_out_max
             driven.return_max = return_max
+            if self.single:
+                driven.write(lambda out: commands.config(out, single_active()))
         self.attach(4, 0)
         self.enqueue(6)
 
@@ -114,6 +126,8 @@ class FifoMachine(RuleBasedStateMachine):
 
     def dispatch(self) -> None:
         """Hand out all that is ready, and check who got what."""
+        if self.single:
+            self.elect()
         self.dispatch_some()
         while self.fifo.unfinished():
             if self.midway:
@@ -136,13 +150,32 @@ class FifoMachine(RuleBasedStateMachine):
             for at in range(count):
                 self.deliver(consumer, mid + at, first + at, acquired)
 
+    def elect(self) -> None:
+        """One consumer is active; in a quorum queue the highest priority, as soon as may be."""
+        there = [consumer for consumer in self.consumers.values() if consumer.active]
+        before = next((c for c in there if c.standing != "waiting"), None)
+        rank = (lambda c: -c.priority) if self.keeps_place else lambda c: (-c.priority, -c.credit)
+        waiting = sorted((c for c in there if c.standing == "waiting"), key=rank)
+        if before is not None and before.standing == "quiescing" and not before.held:
+            before.standing = "waiting"
+            waiting = sorted((c for c in there if c.standing == "waiting"), key=rank)
+            before = None
+        if before is None:
+            if waiting:
+                waiting[0].standing = "served"
+        elif not self.keeps_place and waiting and waiting[0].priority > before.priority:
+            if before.held:
+                before.standing = "quiescing"
+            elif before.standing == "served":
+                before.standing, waiting[0].standing = "waiting", "served"
+
     def deliver(self, consumer: ModelConsumer, mid: int, number: int, acquired: int) -> None:
         """One message was handed out."""
         line = self.returned or self.ready
         assert line[0][:2] == (number, acquired), "the first in line"
-        assert consumer.active and consumer.credit > 0, "to one with room"
+        assert consumer.takes(), "to one with room"
         assert not any(
-            other.active and other.credit > 0 and other.priority > consumer.priority
+            other.takes() and other.priority > consumer.priority
             for other in self.consumers.values()
         ), "and nobody with a higher priority was passed over"
         self.hold(consumer, mid, line.pop(0))
@@ -224,6 +257,8 @@ class FifoMachine(RuleBasedStateMachine):
         consumer_id = self.next_consumer
         self.next_consumer += 1
         self.consumers[consumer_id] = ModelConsumer(credit, priority, automatic)
+        if self.single:
+            self.consumers[consumer_id].standing = "waiting"
         self.apply(lambda out: commands.attach(out, consumer_id, credit, priority, automatic))
         self.dispatch()
 
@@ -492,13 +527,31 @@ class FifoMachine(RuleBasedStateMachine):
     def nobody_waits_beside_a_message(self) -> None:
         """If a message is ready, no consumer has room for it."""
         if self.ready or self.returned:
-            assert not any(c.active and c.credit > 0 for c in self.consumers.values())
+            assert not any(c.takes() for c in self.consumers.values())
+
+    @invariant()
+    def one_is_active(self) -> None:
+        """Where one consumer is served at a time, one is whenever there are any."""
+        there = [c for c in self.consumers.values() if c.active]
+        if there and self.single:
+            assert sum(c.standing != "waiting" for c in there) == 1
+            for consumer_id, model in self.consumers.items():
+                if model.active:
+                    standing = int(self.fifo.consumers[consumer_id].standing)
+                    assert standing == ["served", "waiting", "quiescing"].index(model.standing)
 
     @invariant()
     def twins(self) -> None:
         """A machine that was restored cannot be told from one that was not."""
         if hasattr(self, "driven"):
             assert self.fifo.encode() == self.twin.encode()
+
+
+def single_active() -> bytes:
+    """The fields of a CONFIG that has one consumer at a time served."""
+    out = BytesWriter()
+    write_single_active(out)
+    return out.getvalue()
 
 
 def said(reply: Reply) -> tuple[type[Reply], list[object]]:

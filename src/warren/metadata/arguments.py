@@ -20,6 +20,7 @@ from warren.queue_types import (
     X_EXPIRES,
     X_MAX_LENGTH,
     X_MESSAGE_TTL,
+    X_SINGLE_ACTIVE_CONSUMER,
     find,
 )
 from warren.routing.terms import atom_term, is_integer_type, quoted, term, text_term, type_name
@@ -31,6 +32,7 @@ HONOURED_ARGUMENTS: Final = (
     X_EXPIRES,
     X_MESSAGE_TTL,
     X_MAX_LENGTH,
+    X_SINGLE_ACTIVE_CONSUMER,
     "x-queue-type",
     "x-quorum-initial-group-size",
     "x-queue-leader-locator",
@@ -132,6 +134,8 @@ def _value_error(name: str, value: Value) -> str:
         return "" if value in LEADER_LOCATORS else "invalid_queue_locator_arg"
     if name in ("x-queue-type", "x-queue-mode", "x-queue-master-locator"):
         return ""
+    if name == X_SINGLE_ACTIVE_CONSUMER:
+        return "" if isinstance(value, bool) else f"{{unacceptable_type,{type_name(value)}}}"
     reason = _not_a_count(value)
     if reason:
         return reason

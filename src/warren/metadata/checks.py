@@ -43,7 +43,7 @@ from warren.metadata.exchange_checks import check_binding, check_exchange_argume
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.names import RESERVED_PREFIX, check_reserved
 from warren.metadata.tables import NO_OWNER, ExchangeRecord, QueueRecord
-from warren.queue_types import find, type_of
+from warren.queue_types import X_SINGLE_ACTIVE_CONSUMER, find, type_of
 from warren.routing.alternates import ALTERNATE_EXCHANGE
 from warren.routing.exchange_types import EXCHANGE_TYPES
 from warren.routing.terms import type_name
@@ -82,6 +82,21 @@ def use_queue(machine: MetadataMachine, vhost: str, name: str, connection: i64) 
         raise _no_queue(vhost, name)
     _check_owner(queue, connection)
     return queue
+
+
+def check_polls(queue: QueueRecord) -> None:
+    """Refuse to get one message from a queue that serves one consumer, if its type does so.
+
+    Raises:
+        Refusal: `RESOURCE_LOCKED`.
+    """
+    if queue.type.single_active_polls or queue.arguments.get(X_SINGLE_ACTIVE_CONSUMER) is not True:
+        return
+    raise Refusal(
+        RESOURCE_LOCKED,
+        f"cannot obtain access to locked {queue_title(queue.vhost, queue.name)}. basic.get "
+        f'operations are not supported by <<"{queue.kind}">> queues with single active consumer',
+    )
 
 
 def _check_owner(queue: QueueRecord, connection: i64) -> None:

@@ -16,7 +16,7 @@ from mypy_extensions import i64
 
 from warren.errors import CorruptRecord, ProtocolError, StorageError
 from warren.metadata.tables import MemberRecord
-from warren.queue_types import X_EXPIRES, X_MAX_LENGTH, X_MESSAGE_TTL
+from warren.queue_types import X_EXPIRES, X_MAX_LENGTH, X_MESSAGE_TTL, X_SINGLE_ACTIVE_CONSUMER
 from warren.routing.exchange_types import EXCHANGE_TYPES, OLDEST_TYPES
 from warren.versions import (
     ACCESS,
@@ -26,6 +26,7 @@ from warren.versions import (
     OLDEST,
     POLICY_DELIVERY_LIMIT,
     POLICY_KEYS,
+    SINGLE_ACTIVE,
     SPREADING_EXCHANGES,
 )
 from warren.wire.amqp091.table import Table, decode_table, encode_table
@@ -324,6 +325,8 @@ class DeclareQueue(Command):
         """Later ones may say that a queue goes when it is unused, or when its messages do."""
         if X_MAX_LENGTH in self.arguments:
             return LENGTH_LIMITS
+        if self.arguments.get(X_SINGLE_ACTIVE_CONSUMER) is True:
+            return SINGLE_ACTIVE
         expires = X_EXPIRES in self.arguments or X_MESSAGE_TTL in self.arguments
         return EXPIRY if expires else OLDEST
 

@@ -16,7 +16,13 @@ from warren.metadata.tables import QueueRecord
 from warren.node.loop import Loop
 from warren.node.queues import LocalQueues
 from warren.ports import Work
-from warren.queue_types import DELIVERY_LIMIT, EXPIRES, MAX_LENGTH, MESSAGE_TTL
+from warren.queue_types import (
+    DELIVERY_LIMIT,
+    EXPIRES,
+    MAX_LENGTH,
+    MESSAGE_TTL,
+    X_SINGLE_ACTIVE_CONSUMER,
+)
 from warren.queues.queue import Queue
 
 MATCHES_MAX: Final = 4_096
@@ -46,8 +52,11 @@ class QueuePolicies(Work):
         """Tell a queue what is said of it, but for the delivery limit.
 
         That is when it and its messages expire, and how many there may be: of its arguments and
-        policies the smaller one counts.
+        policies the smaller one counts. Whether one consumer at a time is served, arguments say
+        alone.
         """
+        if record.arguments.get(X_SINGLE_ACTIVE_CONSUMER) is True:
+            queue.set_single_active()
         tables = self._metadata.vhosts.get(record.vhost)
         if tables is not None:
             said = EffectiveSettings(tables, record.name, record.kind, record.arguments)

@@ -42,6 +42,17 @@ class FifoQueue(GatheringQueue):
         self._used_ms: i64 = 0
         """When a queue that may expire was last used, in monotonic time."""
 
+    def set_single_active(self) -> None:
+        """Have one consumer at a time be served; where several may be it is too late for that."""
+        if self.fifo.single is None:
+            self.fifo.serve_one()
+
+    def admit(self, exclusive: bool) -> bool:
+        """Let one more consumer come; none is exclusive where they take turns at being active."""
+        if self.fifo.config.single_active:
+            return not exclusive
+        return super().admit(exclusive)
+
     def set_expires(self, expires_ms: i64) -> None:
         """Have the queue go when it is unused for so long; that counts from now on."""
         if expires_ms == self.expires_ms:

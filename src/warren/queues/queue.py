@@ -366,6 +366,12 @@ class Queue:
         As above.
         """
 
+    def set_single_active(self) -> None:
+        """Have one consumer at a time be served; the queue was declared so, and stays so.
+
+        As above.
+        """
+
     def due(self, now_ms: i64) -> None:
         """See to what the queue has asked to be called for (`queue_later`).
 

@@ -37,6 +37,7 @@ from warren.queues.fifo.config import (
     write_expires,
     write_max_length,
     write_message_ttl,
+    write_single_active,
 )
 from warren.queues.fifo.consumers import Limiter
 from warren.queues.fifo.effects import Delivery, Effects, Reply
@@ -87,6 +88,7 @@ class QuorumQueue(TableQueue, Machine):
         self._delivery_limit: i64 = delivery_limit
         self._message_ttl_ms: i64 = -1
         self._max_length: i64 = -1
+        self._single_active: bool = False
         self.group: Proposer | None = None
         self._handed: dict[int, Handed] = {}
         """How far each consumer of this node is whose channel is there.
@@ -158,6 +160,7 @@ class QuorumQueue(TableQueue, Machine):
             config.expires_ms = self.expires_ms
             config.message_ttl_ms = self._message_ttl_ms
             config.max_length = self._max_length
+            config.single_active = self._single_active
             config.encode(fields)
             self._configure(fields)
             self._setting_up = not self._unsaid
@@ -180,6 +183,8 @@ class QuorumQueue(TableQueue, Machine):
                 self._log_message_ttl()
             if config.max_length != self._max_length:
                 self._log_max_length()
+            if self._single_active and not config.single_active:
+                self._log_single_active()
         if self.expires_ms >= 0 or self.fifo.sizes.expiring > 0:
             self.host.queue_later(self, 0)
 
@@ -238,6 +243,16 @@ class QuorumQueue(TableQueue, Machine):
     def _log_max_length(self) -> None:
         fields = BytesWriter()
         write_max_length(fields, self._max_length)
+        self._configure(fields)
+
+    def set_single_active(self) -> None:
+        """Have the log say that one consumer at a time is served, with its first entry."""
+        self._single_active = True
+
+    def _log_single_active(self) -> None:
+        """Say so late: who led first had not heard of it."""
+        fields = BytesWriter()
+        write_single_active(fields)
         self._configure(fields)
 
     def due(self, now_ms: i64) -> None:
@@ -341,8 +356,13 @@ class QuorumQueue(TableQueue, Machine):
         return super().congested() or self.host.proposals_behind
 
     def consumer_count(self) -> i64:
-        """Consumers in the machine; one that was cancelled counts until it has settled all."""
-        return len(self.fifo.consumers)
+        """Consumers in the machine, but for those that wait until they are the active one.
+
+        One that was cancelled counts until it has settled all.
+        """
+        single = self.fifo.single
+        waiting = 0 if single is None else single.count_waiting(self.fifo.consumers)
+        return len(self.fifo.consumers) - waiting
 
     def snapshot(self) -> i64:
         """Write the machine's state, as of the last applied entry, into the log."""

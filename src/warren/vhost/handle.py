@@ -519,6 +519,18 @@ class VhostHandle:
         queue.check_usable()
         return queue
 
+    def queue_to_poll(self, name: str) -> Queue:
+        """The same where one message at a time is asked for.
+
+        Raises:
+            Refusal: As above, or it gives messages to one consumer only.
+        """
+        queue = self.queue_for(name, "read")
+        record = self._tables.queue(self.name, name)
+        assert record is not None, "it is used"
+        checks.check_polls(record)
+        return queue
+
     # Names and replies.
 
     def new_name(self, prefix: str) -> str:

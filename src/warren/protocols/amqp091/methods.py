@@ -327,8 +327,7 @@ def _cancel(channel: Channel, method: spec.BasicCancel) -> None:
 
 
 def _get(channel: Channel, method: spec.BasicGet) -> None:
-    name = channel.queue_name(method.queue)
-    queue = channel.vhost.queue_for(name, "read")
+    queue = channel.vhost.queue_to_poll(channel.queue_name(method.queue))
     consumer_id = channel.pollers.get(id(queue))
     if consumer_id is None or not queue.current(consumer_id):
         consumer_id = queue.new_consumer()

@@ -10,6 +10,7 @@ however often it was delivered before.
     EXPIRES         3  i64  milliseconds that the queue may be unused; negative for ever
     MESSAGE_TTL     4  i64  milliseconds after which messages expire; negative for never
     MAX_LENGTH      5  i64  ready messages that there may be; negative for no limit
+    SINGLE_ACTIVE   6  u8   1: one consumer at a time is served; what is so stays so
 
 A new setting is a key more. A node that does not know it would go on otherwise than those that do,
 so an unknown key ends an entry as any other damage does, and a node sends a new one only where all
@@ -30,8 +31,9 @@ DELIVERY_LIMIT: Final = 2
 EXPIRES: Final = 3
 MESSAGE_TTL: Final = 4
 MAX_LENGTH: Final = 5
+SINGLE_ACTIVE: Final = 6
 
-VALUE_BYTES: Final = bytes([0, 1, 8, 8, 8, 8])
+VALUE_BYTES: Final = bytes([0, 1, 8, 8, 8, 8, 1])
 """The size of each key's value."""
 
 FIELD_HEAD_BYTES: Final = 3
@@ -51,14 +53,20 @@ class Config:
         expires_ms: How long the queue may be unused before it goes; negative for ever (QQ-12).
         message_ttl_ms: After what time messages expire that come from now on; negative for never.
         max_length: Ready messages that there may be; the first are dropped. Negative for no limit.
+        single_active: Whether one consumer at a time is served (QQ-18).
     """
 
     def __init__(self, delivery_limit: i64, keeps_place: bool) -> None:
         self.delivery_limit: i64 = delivery_limit
         self.keeps_place: bool = keeps_place
+        self.forget()
+
+    def forget(self) -> None:
+        """Have all settings be those of a queue without any, but for the first two."""
         self.expires_ms: i64 = -1
         self.message_ttl_ms: i64 = -1
         self.max_length: i64 = -1
+        self.single_active: bool = False
 
     def place(self) -> i64:
         """Where what returns now is put back (POI-11, POI-12)."""
@@ -78,6 +86,8 @@ class Config:
             write_message_ttl(out, self.message_ttl_ms)
         if self.max_length >= 0:
             write_max_length(out, self.max_length)
+        if self.single_active:
+            write_single_active(out)
 
     def change(self, data: bytes, at: i64, end: i64, new: bool) -> None:
         """Apply the fields of a CONFIG, which are right (`fields_problem`).
@@ -97,9 +107,11 @@ class Config:
                 self.expires_ms = read_i64_be(data, value)
             elif key == MESSAGE_TTL:
                 self.message_ttl_ms = read_i64_be(data, value)
-            else:
-                assert key == MAX_LENGTH, key
+            elif key == MAX_LENGTH:
                 self.max_length = read_i64_be(data, value)
+            else:
+                assert key == SINGLE_ACTIVE, key
+                self.single_active = data[value] == 1 or self.single_active
             at = value + i64(VALUE_BYTES[key])
 
 
@@ -133,6 +145,12 @@ def write_max_length(out: BytesWriter, max_length: i64) -> None:
     write_i64_be(out, max_length)
 
 
+def write_single_active(out: BytesWriter) -> None:
+    """Append the field of this setting."""
+    _write_head(out, SINGLE_ACTIVE)
+    out.append(1)
+
+
 def _write_head(out: BytesWriter, key: i64) -> None:
     out.append(key)
     write_i16_be(out, i16(VALUE_BYTES[key]))
@@ -148,7 +166,7 @@ def fields_problem(data: bytes, at: i64, end: i64) -> str:
         value = at + FIELD_HEAD_BYTES
         if value + size > end or i64(read_i16_be(data, at + 1)) != size:
             return f"setting {key} is not whole"
-        if key == KEEPS_PLACE and data[value] > 1:
+        if (key == KEEPS_PLACE or key == SINGLE_ACTIVE) and data[value] > 1:
             return f"setting {key} has a value that cannot be"
         at = value + size
     return ""

@@ -6,7 +6,7 @@ of settled ids is a pair of integers however many consumers share the queue.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
@@ -15,6 +15,13 @@ from warren.queues.fifo.runs import Run, as_run
 
 if TYPE_CHECKING:
     from warren.queues.fifo.service import Level
+
+SERVED: Final = 0
+"""It stands in line when it has room, as all do where several are served."""
+WAITING: Final = 1
+"""Another consumer is active."""
+QUIESCING: Final = 2
+"""It was active, and gets nothing more; another one is when it has settled what it holds."""
 
 
 @final
@@ -44,6 +51,7 @@ class Consumer:
         priority: Higher ones are served first while they have credit.
         held: Messages it holds unsettled.
         active: False once cancelled: it keeps what it holds and gets nothing more.
+        standing: Whether it is served, one of the constants above.
         paused: True while its node cannot pass messages on (never set for a quorum queue).
         automatic: Whether what it is handed counts as settled when it is gone.
         limited: Whether its shared limit was found used up when its turn came.
@@ -55,6 +63,7 @@ class Consumer:
         self.priority: i64 = priority
         self.held: i64 = 0
         self.active: bool = True
+        self.standing: i64 = SERVED
         self.paused: bool = False
         self.automatic: bool = False
         self.limited: bool = False
@@ -69,11 +78,11 @@ class Consumer:
 
     def willing(self) -> bool:
         """Whether it stands in line, as far as it is for itself to say."""
-        return self.active and not self.paused and self.credit > 0
+        return self.active and not self.paused and self.credit > 0 and self.standing == SERVED
 
     def room(self) -> i64:
         """How many messages it may be given right now."""
-        if not self.active or self.paused:
+        if not self.active or self.paused or self.standing != SERVED:
             return 0
         limiter = self.limiter
         if limiter is not None and limiter.limit > 0:

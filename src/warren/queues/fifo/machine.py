@@ -31,7 +31,7 @@ from warren.ids import session_of_consumer
 from warren.ports import Work
 from warren.queues.fifo import commands, snapshot
 from warren.queues.fifo.config import Config
-from warren.queues.fifo.consumers import Consumer
+from warren.queues.fifo.consumers import QUIESCING, Consumer
 from warren.queues.fifo.effects import (
     DONE,
     MALFORMED,
@@ -51,6 +51,7 @@ from warren.queues.fifo.ready import Ready
 from warren.queues.fifo.returning import Leaving, Return, Returning, Strand
 from warren.queues.fifo.runs import Run, RunQueue, disjoint
 from warren.queues.fifo.service import ServiceQueue
+from warren.queues.fifo.single import SingleActive
 from warren.queues.fifo.sizes import NEVER, Sizes
 
 UNLIMITED: Final = commands.CREDIT_MAX
@@ -90,6 +91,7 @@ class Fifo:
         leaving: Messages that left, and are not forgotten yet.
         transient: Numbers of messages that do not survive a restart.
         consumers: By their ids.
+        single: Who is active, where one consumer at a time is served; else None.
         readers, groups: The groups of readers; by their names.
         hand_out_max: See `HAND_OUT_MAX`.
         return_max: See `RETURN_MAX`.
@@ -119,6 +121,7 @@ class Fifo:
         self.readers: Readers = Readers()
         self.groups: dict[str, Group] = self.readers.groups
         self.service: ServiceQueue = ServiceQueue()
+        self.single: SingleActive | None = None
         self._deliveries: list[Delivery] = []
         """What was handed out and is in no effects yet."""
         self._freed: list[list[Piece]] = []
@@ -307,6 +310,8 @@ class Fifo:
                 self.config.change(payload, at + 4, behind, new)
                 if lasted:
                     self.used_ms = self._now_ms
+                if self.config.single_active and self.single is None:
+                    self.serve_one()
             else:
                 reply = self._apply_reader(opcode, payload, at, meta.stamp_ms)
             at = behind
@@ -335,7 +340,19 @@ class Fifo:
         consumer = Consumer(consumer_id, credit, priority)
         consumer.automatic = automatic
         self.consumers[consumer_id] = consumer
-        self.service.wake(consumer)
+        if self.single is None:
+            self.service.wake(consumer)
+        else:
+            self.single.attached(consumer)
+
+    def serve_one(self) -> None:
+        """From now on one consumer at a time is served; in a queue that is new, nearly always."""
+        self.config.single_active = True
+        self.single = SingleActive(not self.config.keeps_place)
+        for consumer in self.consumers.values():
+            if consumer.active:
+                self.service.leave(consumer)
+                self.single.attached(consumer)
 
     def _cancel(self, consumer_id: i64) -> None:
         """A consumer gets nothing more; it is forgotten when all it holds is settled."""
@@ -343,6 +360,8 @@ class Fifo:
         if consumer is not None:
             consumer.active = False
             self.service.leave(consumer)
+            if self.single is not None:
+                self.single.left(consumer)
             if consumer.held == 0:
                 self._forget_consumer(consumer_id)
 
@@ -479,6 +498,8 @@ class Fifo:
 
     def _hand_out(self) -> None:
         """Hand out what is ready, unless something has to come back first."""
+        if self.single is not None and self.single.stale:
+            self.single.choose(self.consumers, self.service)
         if self.coming.count > 0:
             return
         if self.sizes.expiring > 0 and not self._expire():
@@ -564,6 +585,8 @@ class Fifo:
         self._forget_consumer(consumer_id)
         consumer.active = False
         self.service.leave(consumer)
+        if self.single is not None:
+            self.single.left(consumer)
         count = consumer.held
         taken = consumer.release(0, consumer.next_mid)
         self.held -= count
@@ -578,6 +601,8 @@ class Fifo:
         if not consumer.active and consumer.held == 0:
             self._forget_consumer(consumer.id)
         self.service.gave_up(consumer, count)
+        if consumer.standing == QUIESCING and consumer.held == 0 and self.single is not None:
+            self.single.stale = True
 
     def _forget_consumer(self, consumer_id: i64) -> None:
         """A consumer uses the queue no more."""
@@ -722,4 +747,7 @@ class Fifo:
         """
         self.clear()
         snapshot.restore(self, data)
+        if self.config.single_active:
+            self.single = SingleActive(not self.config.keeps_place)
+            self.single.restored(self.consumers)
         self.check()

@@ -16,6 +16,7 @@ from warren.ports import Work
 from warren.queues.fifo.consumers import Consumer
 from warren.queues.fifo.groups import Checkout, decode_group
 from warren.queues.fifo.live import Gathering
+from warren.queues.fifo.parts import encode_parts, restore_parts
 from warren.queues.fifo.pieces import Piece, count_of
 from warren.queues.fifo.returning import decode_return
 from warren.queues.fifo.runs import RUN_BYTES, RunQueue, as_run, common, encode_runs, merge_pairs
@@ -30,6 +31,8 @@ VERSION_DOUBTED: Final = 4
 VERSION_EXPIRING: Final = 5
 """The same with that bound, which may be 0, with when the queue was last used, and when messages
 expire."""
+VERSION_PARTS: Final = 6
+"""The same with parts at the end, for what is made use of by some queues only (`parts`)."""
 ACTIVE: Final = 1
 AUTOMATIC: Final = 2
 
@@ -37,11 +40,13 @@ CONSUMER_BYTES: Final = 33
 """What a state has of a consumer before what it holds."""
 
 
-def write_head(fifo: Fifo, flags: i64, doubted: i64, out: BytesWriter) -> bool:
+def write_head(fifo: Fifo, flags: i64, doubted: i64, parted: bool, out: BytesWriter) -> bool:
     """Append what comes before the runs; whether sizes are to say when messages expire."""
     expires = fifo.config.expires_ms >= 0
-    timed = expires or fifo.sizes.expiring > 0
-    if timed:
+    timed = expires or fifo.sizes.expiring > 0 or parted
+    if parted:
+        out.append(VERSION_PARTS)
+    elif timed:
         out.append(VERSION_EXPIRING)
     else:
         out.append(VERSION if doubted == 0 else VERSION_DOUBTED)
@@ -74,7 +79,10 @@ class StateWriter(Work):
         self._part_runs: i64 = fifo.part_runs
         self._done: i64 = 0
         """Runs written in this part."""
-        self._timed: bool = write_head(fifo, flags, fifo.ready.doubted, out)
+        self._more: bytes = encode_parts(fifo)
+        """What comes last, if anything."""
+        parted = len(self._more) > 0
+        self._timed: bool = write_head(fifo, flags, fifo.ready.doubted, parted, out)
         self._next_message: i64 = fifo.next_message
         self._sizes: list[list[Piece]] = fifo.sizes.freeze()
         self._queues = [*fifo.ready.parts(), fifo.transient.freeze()]
@@ -168,6 +176,7 @@ class StateWriter(Work):
             if self._enough():
                 yield
             self._runs(self._leaving)
+        out.write(self._more)
 
     def _enough(self) -> bool:
         """Whether this part has come to its end."""
@@ -224,7 +233,7 @@ class DurableWriter(Work):
         self._next_message: i64 = fifo.next_message
         self._sizes: list[list[Piece]] = fifo.sizes.freeze()
         self._transient: Gathering = Gathering(fifo.transient.take_all(), [], [], self._part_runs)
-        self._timed: bool = write_head(fifo, 0, 0, out)
+        self._timed: bool = write_head(fifo, 0, 0, False, out)
         self._parts: Iterator[None] | None = self._write()
 
     def go_on(self) -> bool:
@@ -334,12 +343,14 @@ def restore(fifo: Fifo, data: bytes) -> None:
         ValueError: A version this build does not know.
     """
     version = data[0]
-    if not VERSION <= version <= VERSION_EXPIRING:
+    if not VERSION <= version <= VERSION_PARTS:
         raise ValueError(
             f"queue snapshot of version {version}; this build reads versions {VERSION} to "
-            f"{VERSION_EXPIRING} only"
+            f"{VERSION_PARTS} only"
         )
     at: i64 = 6 + i64(read_i32_be(data, 2))
+    # What is not in it is not in force, whatever was before.
+    fifo.config.forget()
     fifo.config.change(data, 6, at, True)
     fifo.next_message = read_i64_be(data, at)
     fifo.dropped = read_i64_be(data, at + 8)
@@ -347,10 +358,10 @@ def restore(fifo: Fifo, data: bytes) -> None:
     if version >= VERSION_DOUBTED:
         fifo.ready.doubted = read_i64_be(data, at)
         at += 8
-    if version == VERSION_EXPIRING:
+    if version >= VERSION_EXPIRING:
         fifo.used_ms = read_i64_be(data, at)
         at += 8
-    at = fifo.sizes.decode(data, at, version == VERSION_EXPIRING)
+    at = fifo.sizes.decode(data, at, version >= VERSION_EXPIRING)
     at = fifo.ready.decode(data, at)
     at = fifo.transient.decode(data, at)
     consumers: i64 = i64(read_i32_be(data, at))
@@ -375,7 +386,9 @@ def restore(fifo: Fifo, data: bytes) -> None:
     for _ in range(works):
         work, at = decode_return(data, at)
         fifo.coming.add(work)
-    fifo.leaving.decode(data, at)
+    at = fifo.leaving.decode(data, at)
+    if version >= VERSION_PARTS:
+        restore_parts(fifo, data, at)
     _claim(fifo)
 
 
