@@ -16,7 +16,7 @@ from warren.log.listener import LogListener, Replayer
 from warren.log.log import Log
 from warren.log.runlist import LiveRuns
 from warren.log.sidecar import PIECE_BYTES, load, store
-from warren.log.wal import ROUND_BATCHES_MAX
+from warren.log.wal import ROUND_BATCHES_MIN, ROUND_STATES_MAX
 
 GROUPS = 200
 AT_ONCE = 16
@@ -140,11 +140,38 @@ def test_the_index_of_many_groups_is_written_piece_by_piece(
     assert not load(disk, again, SALT + 1)
 
 
-def test_few_of_many_batches_are_told_to_be_durable_at_once() -> None:
+def test_few_of_many_votes_are_told_to_be_durable_at_once() -> None:
+    """At a start each may make a leader of the group."""
     log, executor, owner = begun()
-    many = 2 * ROUND_BATCHES_MAX + 1
+    many = 2 * ROUND_STATES_MAX + 1
     for group_id in range(1, many + 1):
-        write(log, group_id, 100)
+        log.group(group_id).save_state(b"term 1", None)
     log.flush()
     executor.drain()
-    assert owner.told == [ROUND_BATCHES_MAX, ROUND_BATCHES_MAX, 1]
+    assert owner.told == [ROUND_STATES_MAX, ROUND_STATES_MAX, 1]
+
+
+def test_what_came_in_many_turns_is_told_to_be_durable_in_parts() -> None:
+    """The disk stood still meanwhile."""
+    log, executor, owner = begun()
+    for _ in range(20):
+        for group_id in range(1, ROUND_BATCHES_MIN + 1):
+            write(log, group_id, 1)
+        log.flush()
+    executor.drain()
+    assert sum(owner.told) == 20 * ROUND_BATCHES_MIN
+    assert max(owner.told) <= 2 * ROUND_BATCHES_MIN
+
+
+@pytest.mark.parametrize("count", [10, ROUND_BATCHES_MIN + 1, 5 * ROUND_BATCHES_MIN])
+def test_what_a_turn_takes_in_is_durable_soon(count: int) -> None:
+    """A node was seconds behind its disk where each of 300 queues got a message in each turn."""
+    log, executor, owner = begun()
+    for turn in range(1, 21):
+        for group_id in range(1, count + 1):
+            write(log, group_id, 1)
+        log.flush()
+        rounds = len(owner.told)
+        while len(owner.told) == rounds:
+            assert executor.step()
+        assert turn * count - sum(owner.told) <= count

@@ -87,8 +87,16 @@ def reportable(batches: list[Batch]) -> list[Batch]:
     return [batch for batch in batches if not batch.void and batch.kind < KIND_TRUNCATE]
 
 
-ROUND_BATCHES_MAX: Final = 256
-"""Batches of one round: what follows when they are durable is done in one turn of the loop."""
+ROUND_BATCHES_MIN: Final = 256
+"""Batches that a round takes if there are so many.
+
+What follows when they are durable is done in one turn of the loop. So a round has no more, unless
+turns bring more: it then has twice what a turn brings, so that a node that takes in a message for
+each of many queues in a turn does not fall behind its disk.
+"""
+
+ROUND_STATES_MAX: Final = 256
+"""Votes and terms of one round: each may make a leader, and many follow from each other at a start."""
 
 
 @final
@@ -265,6 +273,10 @@ class Wal:
         """Size at which a file that was only allocated gives way to a spare."""
         self._max_span: i64 = store.config.extent_bytes_max
         self._gathered: list[Batch] = []
+        self._came: i64 = 0
+        """How many were gathered in this turn."""
+        self._coming: i64 = 0
+        """How many a turn brings, the last ones together."""
         self._in_flight: list[Batch] = []
         self._busy = False
         self._wanted = False
@@ -297,6 +309,7 @@ class Wal:
     def gather(self, batch: Batch) -> None:
         """Take a batch for the next round."""
         self._gathered.append(batch)
+        self._came += 1
         self.waiting_bytes += batch.size()
 
     def make_void(self, group: GroupLog, index: i64) -> None:
@@ -318,7 +331,9 @@ class Wal:
         self._gathered = kept
 
     def flush(self) -> None:
-        """Start a round with what is gathered, after the one in flight if there is one."""
+        """Start a round with what a turn gathered, after the one in flight if there is one."""
+        self._coming = max(self._came, self._coming * 3 // 4)
+        self._came = 0
         if self._starved or not self._gathered or self.store.failure is not None:
             return
         if self._busy:
@@ -336,10 +351,16 @@ class Wal:
 
     def _take(self) -> list[Batch]:
         size: i64 = 0
-        taken = 0
+        taken: i64 = 0
+        states = 0
+        most = max(ROUND_BATCHES_MIN, 2 * self._coming)
         for batch in self._gathered:
-            if size >= self._round_bytes_max or taken >= ROUND_BATCHES_MAX:
+            if size >= self._round_bytes_max or taken >= most:
                 break
+            if batch.kind == KIND_STATE:
+                states += 1
+                if states > ROUND_STATES_MAX:
+                    break
             size += batch.size()
             taken += 1
         if taken == len(self._gathered):
