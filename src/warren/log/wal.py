@@ -96,7 +96,7 @@ each of many queues in a turn does not fall behind its disk.
 """
 
 ROUND_STATES_MAX: Final = 256
-"""Votes and terms of one round: each may make a leader, and many follow from each other at a start."""
+"""Votes and terms of one round: at a start each of many may make a leader."""
 
 
 @final

@@ -9,7 +9,6 @@ Source: `rabbit_auth_backend_internal`, `rabbit_vhost`, `rabbit_vhost_limit` and
 
 from __future__ import annotations
 
-import re
 from base64 import b64decode
 from binascii import Error as Base64Error
 from typing import Any, Final
@@ -42,6 +41,7 @@ from warren.metadata.commands import (
 )
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.passwords import SALT_BYTES, SCHEMES
+from warren.metadata.patterns import Pattern, PatternError
 from warren.metadata.tables import VhostRecord
 from warren.metadata.vhosts import DEFAULT_QUEUE_TYPE, DESCRIPTION, PROTECTED, TAGS
 from warren.queue_types import TYPES, find
@@ -296,8 +296,8 @@ def check_pattern(pattern: str) -> None:
     if len(_bytes(pattern)) > PATTERN_BYTES_MAX:
         raise Refusal(PRECONDITION_FAILED, f"a pattern must not exceed {PATTERN_BYTES_MAX} bytes")
     try:
-        re.compile(pattern)
-    except (re.error, OverflowError, RecursionError) as error:
+        Pattern(pattern)
+    except PatternError as error:
         raise Refusal(
             PRECONDITION_FAILED, f"regular expression '{pattern}' is invalid: {error}"
         ) from None

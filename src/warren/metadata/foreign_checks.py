@@ -6,7 +6,6 @@ takes commands from elsewhere looks only for what no node would submit, whatever
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from warren.errors import CorruptRecord, Refusal, StorageError
@@ -43,6 +42,7 @@ from warren.metadata.commands import (
     SetVhostLimits,
     decode,
 )
+from warren.metadata.patterns import Pattern, PatternError
 from warren.metadata.policies import APPLY_TO
 from warren.metadata.policy_checks import check_settings
 from warren.metadata.tables import MemberRecord
@@ -77,7 +77,7 @@ def _problem(command: Command) -> str:
     """Why no node would submit it; empty if one would."""
     try:
         return _problem_of(command)
-    except (Refusal, re.error) as error:
+    except (Refusal, PatternError) as error:
         return str(error)
 
 
@@ -112,7 +112,7 @@ def _problem_of(command: Command) -> str:
             or _problem_of_name(command.zone)
         )
     if isinstance(command, SetPolicy):
-        re.compile(command.pattern)
+        Pattern(command.pattern)
         check_settings(command.operator, command.definition)
         return "" if command.apply_to in APPLY_TO else "a policy for what there is not"
     return _problem_of_access(command)

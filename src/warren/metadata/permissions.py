@@ -9,6 +9,7 @@ from warren.errors import ACCESS_REFUSED, NOT_ALLOWED, Refusal
 from warren.metadata.commands import Command, DeclareVhost, SetPermissions, SetUser
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.passwords import SHA256, hash_password, password_matches
+from warren.metadata.patterns import Pattern, PatternError
 from warren.metadata.tables import TopicPermissionRecord, UserRecord, VhostRecord
 
 CONFIGURE: Final = "configure"
@@ -53,7 +54,7 @@ class Authority:
 
     def __init__(self, machine: MetadataMachine) -> None:
         self._machine: MetadataMachine = machine
-        self._patterns: dict[str, re.Pattern[str] | None] = {}
+        self._patterns: dict[str, Pattern | None] = {}
 
     def authenticate(self, user: str, password: bytes, loopback: bool) -> UserRecord | None:
         """The user, if the password is right and it may come from there; else None.
@@ -178,15 +179,15 @@ class Authority:
         if pattern == ".*":
             return True
         compiled = self._compiled(pattern)
-        return compiled is not None and compiled.search(name) is not None
+        return compiled is not None and compiled.found_in(name)
 
-    def _compiled(self, pattern: str) -> re.Pattern[str] | None:
+    def _compiled(self, pattern: str) -> Pattern | None:
         """A pattern, None where it is not one: that permits nothing. The empty one is `^$`."""
         if pattern not in self._patterns:
             if len(self._patterns) >= COMPILED_PATTERNS_MAX:
                 self._patterns.clear()
             try:
-                self._patterns[pattern] = re.compile(pattern or "^$")
-            except re.error:
+                self._patterns[pattern] = Pattern(pattern or "^$")
+            except PatternError:
                 self._patterns[pattern] = None
         return self._patterns[pattern]

@@ -8,7 +8,6 @@ Source: `rabbit_policy`, `rabbit_policies` and `rabbit_parameter_validation` of 
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
 import msgspec
@@ -18,6 +17,7 @@ from warren.errors import NOT_FOUND, PRECONDITION_FAILED, Refusal
 from warren.limits import PATTERN_BYTES_MAX
 from warren.metadata.commands import ClearPolicy, SetPolicy
 from warren.metadata.machine import MetadataMachine
+from warren.metadata.patterns import Pattern, PatternError
 from warren.metadata.policies import APPLY_TO
 from warren.metadata.policy_keys import BY_NAME, json_term
 
@@ -67,8 +67,8 @@ def check_set_policy(
     if len(pattern.encode()) > PATTERN_BYTES_MAX:
         raise Refusal(PRECONDITION_FAILED, f"pattern must not exceed {PATTERN_BYTES_MAX} bytes")
     try:
-        re.compile(pattern)
-    except re.error as error:
+        Pattern(pattern)
+    except PatternError as error:
         raise Refusal(
             PRECONDITION_FAILED,
             f"pattern should be regular expression but is invalid: '{pattern}': {error}",

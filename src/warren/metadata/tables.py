@@ -5,11 +5,11 @@ A row is changed by `MetadataMachine.apply` only; everybody else reads.
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final, TypeAlias, final
 
 from mypy_extensions import i64
 
+from warren.metadata.patterns import Pattern, PatternError
 from warren.metadata.rows import EncodedRows
 from warren.queue_types import QueueType, type_of
 from warren.routing.alternates import ALTERNATE_EXCHANGE
@@ -250,11 +250,16 @@ class PolicyRecord:
         self.apply_to: str = apply_to
         self.priority: i64 = priority
         self.definition: dict[str, Any] = definition
-        self._compiled: re.Pattern[str] = re.compile(pattern)
+        self._pattern: Pattern | None = None
+        try:
+            self._pattern = Pattern(pattern)
+        except PatternError:
+            # An older release let it in. It matches nothing, on every node.
+            pass
 
     def matches(self, name: str) -> bool:
         """Whether it is for a name."""
-        return self._compiled.search(name) is not None
+        return self._pattern is not None and self._pattern.found_in(name)
 
 
 @final

@@ -6,7 +6,6 @@ Source: MEM-02 to MEM-09; `rabbitmq-queues` of RabbitMQ 4.3.
 from __future__ import annotations
 
 import collections
-import re
 from typing import Literal
 
 from warren.admin.service.caller import Caller
@@ -20,6 +19,7 @@ from warren.metadata import member_checks
 from warren.metadata.commands import SetMembers
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.member_checks import check_node, quorum_queue, voters
+from warren.metadata.patterns import Pattern, PatternError
 from warren.metadata.spread import Spread
 from warren.metadata.tables import QueueRecord
 
@@ -234,19 +234,19 @@ async def matching(
     vhosts, names = pattern(vhost_pattern), pattern(queue_pattern)
     return await Slices().those(
         service.members.queues(),
-        lambda queue: vhosts.search(queue.vhost) and names.search(queue.name),
+        lambda queue: vhosts.found_in(queue.vhost) and names.found_in(queue.name),
     )
 
 
-def pattern(text: str) -> re.Pattern[str]:
+def pattern(text: str) -> Pattern:
     """A pattern for names, which may match anywhere in them.
 
     Raises:
         Refusal: It is no regular expression.
     """
     try:
-        return re.compile(text)
-    except re.error as error:
+        return Pattern(text)
+    except PatternError as error:
         raise Refusal(PRECONDITION_FAILED, f"'{text}' is no regular expression: {error}") from None
 
 

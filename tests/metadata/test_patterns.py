@@ -1,0 +1,116 @@
+"""Patterns of operators match what Python's match, and take a bounded time, whatever they are."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from warren.metadata.patterns import STEPS_MAX, Pattern, PatternError, Places
+
+LETTERS = "ab.1_ \nA"
+
+CHARACTERS = st.sampled_from(LETTERS).map(re.escape) | st.sampled_from(
+    [".", r"\d", r"\w", r"\s", r"\W", r"\S", r"\D", "[ab]", "[^a]", "[a-c1]", r"[^\d.]"]
+)
+PLACES = st.sampled_from(["^", "$", r"\b", r"\B", r"\A", r"\Z"])
+TIMES = st.sampled_from(["*", "+", "?", "{2}", "{0,2}", "{1,3}", "*?", "+?"])
+
+
+def larger(parts: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    some = st.lists(parts, min_size=1, max_size=3)
+    return st.one_of(
+        some.map("".join),
+        some.map(lambda choices: "(" + "|".join(choices) + ")"),
+        st.tuples(parts, TIMES).map(lambda both: f"(?:{both[0]}){both[1]}"),
+        st.tuples(st.sampled_from(["(?=", "(?!", "(?i:", "(?m:", "(?s:"]), parts).map(
+            lambda both: "".join(both) + ")"
+        ),
+        st.tuples(st.sampled_from(["(?<=", "(?<!"]), CHARACTERS).map(
+            lambda both: "".join(both) + ")"
+        ),
+    )
+
+
+PATTERNS = st.recursive(CHARACTERS | PLACES, larger, max_leaves=8)
+
+
+@given(PATTERNS, st.text(alphabet=LETTERS, max_size=8))
+def test_all_ways_at_once_find_what_trying_finds(text: str, name: str) -> None:
+    expected = re.search(text, name) is not None
+    pattern = Pattern(text)
+    assert pattern.followed_in(name) == expected
+    assert pattern.found_in(name) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "^(a+)+$",
+        "^((((a+)+)+)+)+$",
+        "^(a|aa)+$",
+        "(a*)*(a*)*(a*)*b",
+        "((a{1,100}){1,100}){1,100}b",
+        "^(?:a?){255}a{255}$",
+        r"(\b|a)*b",
+        ".*.*.*.*.*b",
+        r"(?=(?=(?=.*a).*a).*a).*b",
+    ],
+)
+def test_a_pattern_that_takes_for_ever_elsewhere_is_answered(text: str) -> None:
+    """The first takes `re` seconds for 26 letters, and twice as long for each further one."""
+    began = time.process_time()
+    assert not Pattern(text).found_in("a" * 254 + "!")
+    assert time.process_time() - began < 2, "a bound that no machine comes near: 20 ms uncompiled"
+
+
+def test_what_takes_too_many_steps_is_not_matched() -> None:
+    """The same way on every node: steps are counted, and no time."""
+    pattern = Pattern("^(?:(?=(?:a|b)*!)[ab])*!$")
+    assert pattern.found_in("ab" * 20 + "!")
+    name = "ab" * 120 + "!"
+    assert not pattern.found_in(name)
+    places = Places(name)
+    assert Pattern("^(?:a|b)+!$")._followed.ends(places, places.all)
+    assert places.steps < STEPS_MAX
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "found"),
+    [
+        (r"^(?!amq\.).*", "orders", True),
+        (r"^(?!amq\.).*", "amq.gen-1", False),
+        (r"^(orders|payments)\.(eu|us)\..*$", "payments.us.1", True),
+        (r"^(?:q\d+|x)*(?:q\d+|y)*$", "q1q22xyq3", True),
+        ("(?i)^Orders", "oRDERS.1", True),
+        ("(?i)^(?:Q+)+$", "qQqQ", True),
+        ("^(?:[Á-Ü]+)+ß$", "ÁÉß", True),
+        ("", "anything", True),
+        ("^$", "", True),
+        (r"^(a+)\1$", "aaaa", True),
+        (r"^(?>a+)b$", "aab", True),
+        (r"^a++b$", "aab", True),
+    ],
+)
+def test_what_operators_write_is_found(text: str, name: str, found: bool) -> None:
+    assert Pattern(text).found_in(name) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("(", "missing ), unterminated subpattern at position 0"),
+        (r"(a+)+\1", "a reference to a group beside so many repetitions may take too long"),
+        ("(" * 400 + "a" + ")+" * 400, ""),
+    ],
+)
+def test_what_cannot_be_matched_is_refused(text: str, why: str) -> None:
+    try:
+        Pattern(text).found_in("a" * 255)
+    except PatternError as error:
+        assert why in str(error)
+    else:
+        assert not why
