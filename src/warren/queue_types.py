@@ -19,12 +19,14 @@ QUEUE_LEADER_LOCATOR: Final = "queue-leader-locator"
 EXPIRES: Final = "expires"
 MESSAGE_TTL: Final = "message-ttl"
 MAX_LENGTH: Final = "max-length"
+MAX_LENGTH_BYTES: Final = "max-length-bytes"
 """Keys of policies."""
 
 X_EXPIRES: Final = "x-expires"
 X_MESSAGE_TTL: Final = "x-message-ttl"
 X_MAX_LENGTH: Final = "x-max-length"
-"""The arguments of the same meaning as the last three keys."""
+X_MAX_LENGTH_BYTES: Final = "x-max-length-bytes"
+"""The arguments of the same meaning as the last four keys."""
 
 X_SINGLE_ACTIVE_CONSUMER: Final = "x-single-active-consumer"
 """An argument only: no policy says so."""
@@ -150,7 +152,7 @@ CLASSIC: Final = QueueType(
     ),
     further_arguments=(),
     consumer_arguments=(),
-    policy_keys=(QUEUE_LEADER_LOCATOR, EXPIRES, MESSAGE_TTL, MAX_LENGTH),
+    policy_keys=(QUEUE_LEADER_LOCATOR, EXPIRES, MESSAGE_TTL, MAX_LENGTH, MAX_LENGTH_BYTES),
     foreign_policy_keys=(
         *OF_STREAMS,
         DELIVERY_LIMIT,
@@ -210,6 +212,7 @@ QUORUM: Final = QueueType(
         EXPIRES,
         MESSAGE_TTL,
         MAX_LENGTH,
+        MAX_LENGTH_BYTES,
     ),
     foreign_policy_keys=(*OF_STREAMS, "queue-mode"),
 )

@@ -19,7 +19,6 @@ def only_warren(is_warren: bool) -> None:
 
 
 ARGUMENTS: dict[str, Any] = {
-    "x-max-length-bytes": 1000,
     "x-overflow": "reject-publish",
     "x-dead-letter-exchange": "amq.fanout",
     "x-dead-letter-routing-key": "k",

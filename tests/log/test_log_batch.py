@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import struct
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.log.model import pack_lengths
-from warren.log.batch import HEADER_BYTES, KIND_MESSAGES, Batch, Header
+from warren.log.batch import HEADER_BYTES, KIND_COMMAND, KIND_MESSAGES, Batch, Header
 from warren.log.copying import narrowed
+from warren.log.facts import SIZES
 from warren.message.properties import EXPIRATION_MS_MAX, parse_life
 
 NUMBERS = st.integers(0, 2**63 - 1)
@@ -28,6 +31,7 @@ def build(
     stamp_ms: int,
     flavour: int = 0,
     life_ms: int = -1,
+    sized: bool = False,
 ) -> Batch:
     payload = b"".join(records)
     lengths = pack_lengths(records)
@@ -35,13 +39,27 @@ def build(
     batch = Batch(
         None, KIND_MESSAGES, index, term, first, count, stamp_ms, lengths, 0, payload, 0,
         len(payload), None, 0, 0, flavour, life_ms,
+        sizes_of(records) if sized else b"",
     )  # fmt: skip
     batch.group_id = 9
     return batch
 
 
+def sizes_of(records: list[bytes]) -> bytes:
+    """Facts that say of each record twice its length."""
+    return struct.pack(f"<I{len(records)}I", SIZES, *(2 * len(record) for record in records))
+
+
 @given(
-    RECORDS, NUMBERS, NUMBERS, st.integers(0, 2**62), NUMBERS, FLAVOURS, LIVES, st.integers(0, 40)
+    RECORDS,
+    NUMBERS,
+    NUMBERS,
+    st.integers(0, 2**62),
+    NUMBERS,
+    FLAVOURS,
+    LIVES,
+    st.integers(0, 40),
+    st.booleans(),
 )
 def test_round_trip(
     records: list[bytes],
@@ -52,9 +70,10 @@ def test_round_trip(
     flavour: int,
     life_ms: int,
     before: int,
+    sized: bool,
 ) -> None:
     life_ms = life_ms if life_ms < 0 else parse_life(str(life_ms))
-    batch = build(records, index, term, first, stamp_ms, flavour, life_ms)
+    batch = build(records, index, term, first, stamp_ms, flavour, life_ms, sized)
     data = bytes(before) + batch.encode_head() + batch.body()
     header = Header()
     assert header.load(data, before, len(data)) == ""
@@ -66,6 +85,11 @@ def test_round_trip(
     assert (back.first, back.count, back.stamp_ms) == (first, len(records), stamp_ms)
     assert [back.record(at) for at in range(back.count)] == records
     assert back.size() == len(data) - before == batch.size()
+    assert back.facts == batch.facts == (sizes_of(records) if sized else b"")
+    assert back.encoded() == batch.encoded() == data[before:]
+    for each in (back, batch):
+        each.detach()
+        assert each.encoded() == data[before:]
 
 
 @given(RECORDS, st.data())
@@ -90,9 +114,28 @@ def test_any_bytes_are_told_or_decoded(data: bytes) -> None:
 def test_a_narrowed_batch_holds_its_part(records: list[bytes], data: st.DataObject) -> None:
     first = data.draw(st.integers(0, len(records) - 1))
     last = data.draw(st.integers(first, len(records) - 1))
-    part = narrowed(build(records, 1, 2, 100, 4, 3, 77), 100 + first, 100 + last)
+    sized = data.draw(st.booleans())
+    part = narrowed(build(records, 1, 2, 100, 4, 3, 77, sized), 100 + first, 100 + last)
+    assert part.facts == (sizes_of(records[first : last + 1]) if sized else b"")
     assert (part.first, part.index, part.flavour, part.life_ms) == (100 + first, 1, 3, 77)
     assert [part.record(at) for at in range(part.count)] == records[first : last + 1]
     raw = part.encode_head() + part.body()
     header = Header()
     assert header.load(raw, 0, len(raw)) == "" and header.checksum_holds(raw, 0)
+
+
+def test_facts_that_are_not_known_are_no_batch() -> None:
+    """A later release may write others; of a batch without messages there are none."""
+    records = [b"one", b"two"]
+    batch = build(records, 1, 2, 3, 4, sized=True)
+    raw = bytearray(batch.encode_head() + batch.body())
+    facts_at = HEADER_BYTES + 4 * len(records)
+    for which in (0, 2, 3, 1 << 31):
+        raw[facts_at : facts_at + 4] = struct.pack("<I", which)
+        assert Header().load(bytes(raw), 0, len(raw)) == "the facts are unknown"
+    raw[facts_at : facts_at + 4] = struct.pack("<I", SIZES)
+    raw[12] = KIND_COMMAND
+    assert Header().load(bytes(raw), 0, len(raw)) == "there are facts of no messages"
+    raw[12] = KIND_MESSAGES
+    raw[15] = 2
+    assert Header().load(bytes(raw), 0, len(raw)) == "the kind or version is unknown"

@@ -468,7 +468,6 @@ def test_wrong_type_of_a_dead_letter_exchange(tables: Tables) -> None:
     [
         ({"x-max-priority": 5}, "x-max-priority"),
         ({"x-dead-letter-exchange": "x"}, "x-dead-letter-exchange"),
-        (QUORUM | {"x-max-length-bytes": 5}, "x-max-length-bytes"),
         ({"x-overflow": "reject-publish"}, "x-overflow"),
         (QUORUM | {"x-delivery-limit": 5}, "x-delivery-limit"),
         (QUORUM | {"x-consumer-timeout": 5}, "x-consumer-timeout"),

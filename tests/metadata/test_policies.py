@@ -176,7 +176,6 @@ def test_one_that_came_too_late_changes_nothing() -> None:
             '{"ha-mood": "all", "max-length": -1, "message-ttl": -2}',
             "-1 is not a valid maximum length",
         ),
-        ('{"max-length-bytes": 1}', "policy key 'max-length-bytes' is not supported yet"),
         ('{"expires": 0}', "0 is not a valid queue expiry"),
         (target(0), "0 is not a valid qq target count value"),
         ('{"target-group-size": true}', "true is not a valid qq target count value"),

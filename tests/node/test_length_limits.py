@@ -85,14 +85,65 @@ def test_what_overflow_does_else_is_refused() -> None:
     pair = Pair(alone=True)
     client = pair.a.client()
     for kind in ("classic", "quorum"):
-        for more in ({"x-overflow": "reject-publish"}, {"x-max-length-bytes": 5}):
-            refused = declare(client, kind, **{"x-max-length": 3, **more})
-            assert isinstance(refused, spec.ChannelClose)
-            assert "is not supported yet" in refused.reply_text
+        refused = declare(client, kind, **{"x-max-length": 3, "x-overflow": "reject-publish"})
+        assert isinstance(refused, spec.ChannelClose)
+        assert "is not supported yet" in refused.reply_text
 
 
 def test_a_cluster_of_two_releases_has_none() -> None:
     pair = Pair(configure=lambda settings: setattr(settings, "cluster_version_max", 3))
-    refused = declare(pair.a.client(), "classic", **{"x-max-length": 3})
-    assert isinstance(refused, spec.ChannelClose)
-    assert "this needs cluster version 4" in refused.reply_text
+    for argument in ("x-max-length", "x-max-length-bytes"):
+        refused = declare(pair.a.client(), "classic", **{argument: 3})
+        assert isinstance(refused, spec.ChannelClose)
+        assert "this needs cluster version 4" in refused.reply_text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("where", ["a", "b"])
+def test_the_oldest_go_where_they_are_too_large(kind: str, where: str) -> None:
+    """Each counts by itself: its body, and in a quorum queue its three bytes of properties."""
+    pair = Pair()
+    ok = declare(pair.a.client(), kind, **{"x-max-length-bytes": 28 if kind == "quorum" else 10})
+    assert isinstance(ok, spec.QueueDeclareOk)
+    client = pair.stations[where].client()
+    client.call(spec.ConfirmSelect(False))
+    for size in (1, 8, 0, 3, 4, 2, 0, 1):
+        client.publish(NAME, bytes(size))
+        pair.until(lambda: len(client.acked) == client.published)
+    assert [len(body) for body in drained(client)] == [0, 3, 4, 2, 0, 1]
+
+
+@pytest.mark.parametrize("kind", ["classic", "quorum"])
+def test_sizes_survive_a_restart(kind: str) -> None:
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    declare(client, kind, **{"x-max-length-bytes": 22 if kind == "quorum" else 10})
+    client.call(spec.ConfirmSelect(False))
+    for size in (1, 5, 2, 2):
+        client.publish(NAME, bytes(size))
+    pair.until(lambda: len(client.acked) == client.published)
+    pair.settle(20)
+    pair.a.kill()
+    pair.a.start()
+    pair.until(lambda: pair.a.node.ready)
+    client = pair.a.client()
+    client.publish(NAME, bytes(6))
+    assert [len(body) for body in drained(client)] == [2, 2, 6]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_policy_limits_bytes_of_what_comes_from_then_on(kind: str) -> None:
+    """The smaller one of argument, policy and operator policy counts."""
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    declare(client, kind, **{"x-max-length-bytes": 100})
+    size = 5 if kind == "quorum" else 2
+    for operator, most in ((False, 10), (True, 7), (False, 3)):
+        pair.a.node.store.submit(
+            SetPolicy("/", "p", operator, ".*", "queues", 0, {"max-length-bytes": most}), None
+        )
+        pair.settle(20)
+        for _ in range(6):
+            client.publish(NAME, bytes(2))
+        pair.settle(20)
+        assert int(pair.a.queue(NAME).counts().ready) == most // size

@@ -64,7 +64,7 @@ LIMITS: dict[str, dict[str, Any]] = {
 }
 
 
-LACKING = {name: "CQ-01" for name in LIMITS if "reject" in name or name in ("bytes", "both")}
+LACKING = {name: "CQ-01" for name in LIMITS if "reject" in name}
 
 
 @scenario(cases=LIMITS, lacking=LACKING)
@@ -82,10 +82,7 @@ def classic_limit(s: Session, arguments: dict[str, Any]) -> None:
     s.confirmed(1, 1)
 
 
-@scenario(
-    cases=[name for name in LIMITS if "reject" not in name],
-    lacking={"bytes": "QL-02", "both": "QL-02"},
-)
+@scenario(cases=[name for name in LIMITS if "reject" not in name])
 def quorum_limit(s: Session, case: str) -> None:
     """The same of a quorum queue that drops its head."""
     s.open()
@@ -96,6 +93,27 @@ def quorum_limit(s: Session, case: str) -> None:
         s.confirmed(1, 1)
     s.until_settled("o.q")
     s.drain("o.q")
+
+
+@scenario(cases=KINDS)
+def bytes_of_bodies(s: Session, arguments: dict[str, Any]) -> None:
+    """What counts of messages of several sizes: each by itself, and not what is out."""
+    s.open()
+    s.call(1, "confirm.select")
+    s.queue("o.q", {"x-max-length-bytes": 10, **arguments})
+    for size in (1, 8, 0, 3, 4, 2, 0, 1):
+        s.publish(1, "", "o.q", b"x" * size, {"headers": {"long": "y" * 50}})
+        s.confirmed(1, 1)
+    s.until_settled("o.q")
+    s.get()
+    s.publish(1, "", "o.q", b"x" * 5)
+    s.confirmed(1, 1)
+    s.until_settled("o.q")
+    s.queue("o.q", passive=True)
+    s.publish(1, "", "o.q", b"x" * 11)
+    s.confirmed(1, 1)
+    s.until_settled("o.q")
+    s.queue("o.q", passive=True)
 
 
 @scenario

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from typing import Any
 
 from librt.strings import BytesWriter
 
+from warren.log.facts import SIZES
 from warren.queues.fifo import commands
 from warren.queues.fifo.effects import Delivery, Effects, Reply
 from warren.queues.fifo.entry import Encoded, Enqueue, Meta
@@ -56,6 +58,13 @@ class Driven:
                 self.enqueue(number, 1, size_of(number), now_ms, life_ms)
             return
         _, effects = self.fifo.apply(Meta(now_ms), Enqueue(first, count, size, life_ms))
+        self._note(effects)
+
+    def enqueue_each(self, first: int, sizes: list[int], life_ms: int = -1) -> None:
+        """Messages arrive in one batch that says what each takes by itself."""
+        facts = struct.pack(f"<I{len(sizes)}I", SIZES, *sizes)
+        messages = Enqueue(first, len(sizes), 1_000_000, life_ms, facts)
+        _, effects = self.fifo.apply(Meta(NOW_MS), messages)
         self._note(effects)
 
     def run(self, payload: bytes, now_ms: int = NOW_MS, session: int = 0) -> Reply:

@@ -18,7 +18,7 @@ from librt.strings import BytesWriter
 
 from tests.queues.driver import Driven, size_of, waiting
 from warren.queues.fifo import commands
-from warren.queues.fifo.config import write_single_active
+from warren.queues.fifo.config import Limits, write_limits, write_single_active
 from warren.queues.fifo.effects import (
     FENCED,
     OK,
@@ -89,6 +89,7 @@ class FifoMachine(RuleBasedStateMachine):
         self.sizes: list[int] = []
         self.next_consumer = 1
         self.now_ms = 1_000
+        self.most = (-1, -1)
 
     @initialize(
         kind=st.sampled_from(sorted(KINDS)),
@@ -100,8 +101,9 @@ class FifoMachine(RuleBasedStateMachine):
         """A new queue, whose machine does so much in one go, and may be restored between."""
         self.limit, self.keeps_place, self.single = KINDS[kind]
         self.midway = midway
-        self.driven = Driven(self.limit, self.keeps_place)
-        self.twin = Driven(self.limit, self.keeps_place)
+        # Only a classic queue that is in use drops anything, and that reports what left.
+        self.driven = Driven(self.limit, self.keeps_place, self.keeps_place)
+        self.twin = Driven(self.limit, self.keeps_place, self.keeps_place)
         for driven in (self.driven, self.twin):
             driven.hand_out_max = hand_out_max
             driven.return_max = return_max
@@ -134,6 +136,9 @@ class FifoMachine(RuleBasedStateMachine):
                 self.restore()
             self.dispatch_some()
         assert not self.twin.unfinished()
+        while self.too_much():
+            (self.returned or self.ready).pop(0)
+            self.dropped += 1
 
     def dispatch_some(self) -> None:
         """Hand out as much as is handed out in one go."""
@@ -238,6 +243,30 @@ class FifoMachine(RuleBasedStateMachine):
         size, longer = divmod(sum(self.sizes_of(count)), count)
         return [size + (at < longer) for at in range(count)]
 
+    @rule(sizes=st.lists(st.sampled_from([0, 1, 7, 40]), min_size=1, max_size=9))
+    def enqueue_each(self, sizes: list[int]) -> None:
+        """Messages arrive in one batch that says how large each of them is."""
+        for driven in (self.driven, self.twin):
+            driven.enqueue_each(self.next_message, sizes)
+        self.came(sizes)
+
+    @rule(length=st.sampled_from([-1, 0, 3, 9]), most=st.sampled_from([-1, 0, 10, 90]))
+    def limit_length(self, length: int, most: int) -> None:
+        """Only so many messages are to be ready, and bytes of them."""
+        self.most = (length, most)
+        out = BytesWriter()
+        write_limits(out, Limits(length, most))
+        self.apply(lambda to: commands.config(to, out.getvalue()))
+        self.dispatch()
+
+    def too_much(self) -> bool:
+        """Whether more is ready than there may be."""
+        length, most = self.most
+        line = self.returned + self.ready
+        if 0 <= length < len(line):
+            return True
+        return 0 <= most < sum(self.sizes[message[0]] for message in line)
+
     @rule(count=st.integers(1, 9), together=st.booleans())
     def enqueue(self, count: int, together: bool = False) -> None:
         """Messages arrive, in one batch or each in its own."""
@@ -246,9 +275,13 @@ class FifoMachine(RuleBasedStateMachine):
                 driven.enqueue(self.next_message, count, sum(self.sizes_of(count)))
             else:
                 driven.enqueue(self.next_message, count)
-        self.sizes += self.shares(count) if together else self.sizes_of(count)
-        self.ready += [(self.next_message + at, 0, 0) for at in range(count)]
-        self.next_message += count
+        self.came(self.shares(count) if together else self.sizes_of(count))
+
+    def came(self, sizes: list[int]) -> None:
+        """The model hears of messages of these sizes."""
+        self.sizes += sizes
+        self.ready += [(self.next_message + at, 0, 0) for at in range(len(sizes))]
+        self.next_message += len(sizes)
         self.dispatch()
 
     @rule(credit=st.integers(1, 5), priority=st.integers(-1, 1), automatic=st.booleans())
@@ -481,6 +514,7 @@ class FifoMachine(RuleBasedStateMachine):
         restored = Driven()
         restored.hand_out_max = self.fifo.hand_out_max
         restored.return_max = self.fifo.return_max
+        restored.reports_freed = self.fifo.reports_freed
         restored.restore(state)
         assert restored.encode() == state
         self.driven = restored

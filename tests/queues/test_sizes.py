@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.queues.driver import Driven
-from warren.queues.fifo.sizes import Sizes
+from warren.queues.fifo.sizes import NEVER, VARIED_MAX, Sizes
 
 BATCHES = st.lists(st.tuples(st.integers(1, 5), st.integers(0, 13)), min_size=1, max_size=12)
 
@@ -16,17 +16,21 @@ def shares(count: int, size: int) -> list[int]:
     return [size // count + (at < size % count) for at in range(count)]
 
 
-@given(batches=BATCHES, gap=st.integers(0, 2), data=st.data())
+@given(batches=BATCHES, gap=st.integers(0, 2), each=st.booleans(), data=st.data())
 def test_sizes_are_those_of_each_message(
-    batches: list[tuple[int, int]], gap: int, data: st.DataObject
+    batches: list[tuple[int, int]], gap: int, each: bool, data: st.DataObject
 ) -> None:
     """However many are asked for at a time, and whatever others left before."""
     sizes = Sizes()
     model: dict[int, int] = {}
     number = 0
     for count, size in batches:
-        sizes.add(number, count, size)
-        model |= dict(zip(range(number, number + count), shares(count, size), strict=True))
+        if each and data.draw(st.booleans()):
+            sizes.add_each(number, count, size, NEVER)
+            model |= dict.fromkeys(range(number, number + count), size)
+        else:
+            sizes.add(number, count, size)
+            model |= dict(zip(range(number, number + count), shares(count, size), strict=True))
         number += count + gap
     while model:
         assert (sizes.count, sizes.bytes) == (len(model), sum(model.values()))
@@ -36,6 +40,11 @@ def test_sizes_are_those_of_each_message(
             behind += 1
         some = [model[at] for at in range(first, behind)]
         assert sizes.of(first, behind - first) == sum(some)
+        for least in (1, sum(some), sum(some) + 1):
+            found = sizes.first_of(first, behind - first, least)
+            assert 1 <= found <= len(some)
+            assert found == len(some) or sum(some[:found]) >= least
+            assert found == 1 or sum(some[: found - 1]) < least
         behind = first + sizes.forget(first, behind - first)
         for at in range(first, behind):
             del model[at]
@@ -68,3 +77,28 @@ def test_bytes_follow_the_messages() -> None:
     restored = Driven()
     restored.restore(queue.encode())
     assert (restored.ready.bytes, restored.held_bytes()) == (1_110, 0)
+
+
+def test_sizes_that_vary_share_stretches() -> None:
+    """A size of its own costs a message four bytes, and as many equal ones are known by one."""
+    sizes = Sizes()
+    for number in range(10_000):
+        sizes.add_each(number, 1, number % 7, NEVER)
+    assert sizes.varied == sum(map(len, sizes.freeze())) == -(-10_000 // VARIED_MAX)
+    assert sizes.of(3, 7_000) == 1_000 * sum(range(7))
+    for batch in range(100):
+        sizes.add_each(10_000 + 100 * batch, 100, 50, NEVER)
+    assert sum(map(len, sizes.freeze())) == sizes.varied + 1
+    for number in range(10_000):
+        assert sizes.forget(number, 1) == 1
+    assert sizes.varied == 0 and sizes.bytes == 10_000 * 50
+
+
+def test_a_stretch_that_begins_to_vary_is_as_it_was_to_who_looks_at_it() -> None:
+    sizes = Sizes()
+    sizes.add_each(0, 3, 5, NEVER)
+    before = sizes.freeze()
+    sizes.add_each(3, 2, 6, NEVER)
+    assert sizes.varied == 1 and sizes.of(0, 5) == 27
+    (stretch,) = before[0]
+    assert (stretch.count, stretch.size, stretch.ends) == (3, 5, None)

@@ -156,7 +156,7 @@ def test_who_came_first_wins(way: Way) -> None:
     ("arguments", "kind"),
     [
         ({"queue_type": "none"}, errors.PRECONDITION_FAILED),
-        ({"max_length_bytes": 5}, errors.PRECONDITION_FAILED),
+        ({"max_length_bytes": -5}, errors.PRECONDITION_FAILED),
     ],
 )
 def test_what_cannot_be_is_refused_at_once(

@@ -16,9 +16,9 @@ records back to back:
      | session        | sequence       |
      +----------------+----------------+
      80                            80 + 4 * count
-     +-----------------------------+----------------------------------------+
-     | lengths: count x u32        | payload: the records, back to back     |
-     +-----------------------------+----------------------------------------+
+     +-----------------------------+----------+-----------------------------+
+     | lengths: count x u32        | facts    | payload: the records        |
+     +-----------------------------+----------+-----------------------------+
 
 `size` counts the whole batch in bytes; `crc` is CRC-32 (zlib) over everything after it, so it
 binds the content to its group and index. Lengths stand in front so that a reader can find every
@@ -27,7 +27,8 @@ batch's first message in its group; control batches have `count` 0 and carry one
 `session` and `sequence` say which life of which node proposed an entry, and as the how manieth.
 `flav.` is the flavour of all records of the batch, as what protocol's bytes they lie there
 (`message.flavours`): the log keeps it, and asks no more. It is 0 where there are no records. `life`
-says after what time all of its messages expire, from `stamp_ms` on, see `life_code`.
+says after what time all of its messages expire, from `stamp_ms` on, see `life_code`. The upper
+byte of `version` is 1 where facts of each message lie behind the lengths (`facts`), else 0.
 
 A TRUNCATE makes every entry of its group from its `index` on void that lies before it in the log,
 and a RESET every entry and snapshot; `first` is the number the next message gets after it.
@@ -57,6 +58,7 @@ from librt.vecs import append, vec
 from mypy_extensions import i32, i64
 
 from warren.checksum import crc32
+from warren.log.facts import facts_end
 
 if TYPE_CHECKING:
     from warren.log.group import GroupLog
@@ -65,6 +67,7 @@ MAGIC: Final = 0x31425257
 """`WRB1` as bytes."""
 
 FORMAT_VERSION: Final = 2
+WITH_FACTS: Final = 1
 HEADER_BYTES: Final = 80
 CHECKSUM_AT: Final = 8
 SECTOR_BYTES: Final = 512
@@ -102,6 +105,7 @@ class Batch:
         sequence: Its number within that session and group.
         flavour: What its records are, for `message`; 0 where there are none.
         life_ms: After what time its messages expire; negative for never.
+        facts: What is known of each of them (`facts`), its own bytes; empty if nothing is.
         void: Whether it was truncated before it was written; it then counts for nothing.
         as_stored: Whether the whole encoded batch lies in `payload`, around the records.
         origin: What the appender gave along, handed back when the batch is persisted.
@@ -128,6 +132,7 @@ class Batch:
         sequence: i64 = 0,
         flavour: i64 = 0,
         life_ms: i64 = -1,
+        facts: bytes = b"",
     ) -> None:
         self.group = group
         self.group_id: i64 = 0 if group is None else group.id
@@ -146,6 +151,7 @@ class Batch:
         self.sequence: i64 = sequence
         self.flavour: i64 = flavour
         self.life_ms: i64 = life_ms
+        self.facts = facts
         self.origin = origin
         self.void = False
         self.as_stored = False
@@ -157,7 +163,7 @@ class Batch:
 
     def size(self) -> i64:
         """Bytes of the whole batch on disk."""
-        return HEADER_BYTES + 4 * self.count + self.payload_size
+        return HEADER_BYTES + 4 * self.count + len(self.facts) + self.payload_size
 
     def length(self, position: i64) -> i64:
         """Bytes of the record at a position, 0 being the batch's first."""
@@ -191,7 +197,8 @@ class Batch:
         if self._head:
             return self._head
         writer = BytesWriter()
-        write_i32_le(writer, i32(self.kind | self.flavour << 8 | FORMAT_VERSION << 16))
+        version: i64 = FORMAT_VERSION | WITH_FACTS << 8 if self.facts else FORMAT_VERSION
+        write_i32_le(writer, i32(self.kind | self.flavour << 8 | version << 16))
         write_i64_le(writer, self.group_id)
         write_i64_le(writer, self.index)
         write_i64_le(writer, self.term)
@@ -210,6 +217,8 @@ class Batch:
                 writer.write(self.lengths)
             else:
                 writer.write(self.lengths[self.lengths_at : end])
+            if self.facts:
+                writer.write(self.facts)
         tail = writer.getvalue()
         checksum = crc32(tail)
         if self.payload_size > 0:
@@ -343,14 +352,16 @@ class Header:
         self.session: i64 = 0
         self.sequence: i64 = 0
         self.digest: i64 = 0
+        self.with_facts: bool = False
 
-    def load(self, data: bytes, at: i64, end: i64) -> str:
+    def load(self, data: bytes, at: i64, end: i64, alone: bool = False) -> str:
         """Decode the header at a place in a buffer.
 
         Args:
             data: Bytes from a log file.
             at: Where the batch starts.
             end: Where the bytes it may occupy end.
+            alone: Whether what follows in the buffer are not its lengths.
 
         Returns:
             Empty if the header makes sense and the whole batch lies before `end`, else what is
@@ -367,7 +378,9 @@ class Header:
         word = i64(read_i32_le(data, at + 12))
         self.kind = word & 0xFF
         self.flavour = word >> 8 & 0xFF
-        if word >> 16 != FORMAT_VERSION or self.kind > KIND_RESET:
+        version = word >> 16 & 0xFFFF
+        self.with_facts = version >> 8 == WITH_FACTS
+        if version & 0xFF != FORMAT_VERSION or version >> 8 > WITH_FACTS or self.kind > KIND_RESET:
             return "the kind or version is unknown"
         self.group = read_i64_le(data, at + 16)
         self.index = read_i64_le(data, at + 24)
@@ -381,6 +394,12 @@ class Header:
         self.sequence = read_i64_le(data, at + 72)
         if HEADER_BYTES + 4 * self.count > self.size:
             return "the count is impossible"
+        if self.with_facts:
+            if not KIND_MESSAGES <= self.kind <= KIND_TRANSIENT or self.count == 0:
+                return "there are facts of no messages"
+            facts_at = at + HEADER_BYTES + 4 * self.count
+            if not alone and facts_end(data, facts_at, self.count, at + self.size) < 0:
+                return "the facts are unknown"
         return ""
 
     def checksum_holds(self, data: bytes, at: i64) -> bool:
@@ -395,6 +414,11 @@ class Header:
     def batch(self, group: GroupLog | None, data: bytes, at: i64) -> Batch:
         """The loaded batch, at the same place, as an object that shares the buffer."""
         payload_at = at + HEADER_BYTES + 4 * self.count
+        facts = b""
+        if self.with_facts:
+            facts_at = payload_at
+            payload_at = facts_end(data, facts_at, self.count, at + self.size)
+            facts = data[facts_at:payload_at]
         batch = Batch(
             group,
             self.kind,
@@ -413,6 +437,7 @@ class Header:
             self.sequence,
             self.flavour,
             self.life_ms(),
+            facts,
         )
         batch.group_id = self.group
         batch.as_stored = True

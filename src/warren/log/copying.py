@@ -25,6 +25,7 @@ from warren.log.batch import (
     identity,
 )
 from warren.log.extents import Extents, Tombstone, is_void
+from warren.log.facts import narrowed_facts
 from warren.log.files import LogFile
 from warren.log.reading import walk
 from warren.log.runlist import RunList
@@ -272,6 +273,7 @@ def narrowed(whole: Batch, first: i64, last: i64) -> Batch:
         whole.sequence,
         whole.flavour,
         whole.life_ms,
+        narrowed_facts(whole.facts, skip, count),
     )
     part.group_id = whole.group_id
     return part

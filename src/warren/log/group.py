@@ -100,6 +100,7 @@ class GroupLog(MessageSource):
         sequence: i64 = 0,
         flavour: i64 = 0,
         life_ms: i64 = -1,
+        facts: bytes = b"",
     ) -> Batch:
         """Add an entry; it is on its way to disk with the next `Log.flush`.
 
@@ -115,6 +116,7 @@ class GroupLog(MessageSource):
             sequence: Its number within that session and group.
             flavour: What the records are; the log keeps it, and asks no more.
             life_ms: After what time they expire; negative for never. Likewise.
+            facts: What is known of each of them (`warren.log.facts`); empty if nothing is.
 
         Returns:
             The batch, with its index and the number of its first message.
@@ -123,7 +125,7 @@ class GroupLog(MessageSource):
         assert (count == 0) == (kind == KIND_COMMAND) and len(lengths) == 4 * count
         assert not self.dropped and not self.incomplete, "the group takes no entries"
         size: i64 = len(payload)
-        assert HEADER_BYTES + 4 * count + size <= BATCH_BYTES_MAX
+        assert HEADER_BYTES + 4 * count + len(facts) + size <= BATCH_BYTES_MAX
         batch = Batch(
             self,
             kind,
@@ -142,6 +144,7 @@ class GroupLog(MessageSource):
             sequence,
             flavour,
             life_ms,
+            facts,
         )
         self._take(batch)
         return batch

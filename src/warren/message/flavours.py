@@ -13,6 +13,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from warren.errors import UnknownFlavour
+from warren.message.amqp091 import record as amqp091_record
 from warren.message.amqp091.dead_letters import PublishDeadLetters
 from warren.message.amqp091.envelope import PublishEnvelope
 from warren.message.amqp091.record import RecordCheck
@@ -39,6 +40,17 @@ def check_of(flavour: i64) -> RecordCheck:
     if flavour != AMQP091:
         raise UnknownFlavour(int(flavour))
     return RecordCheck()
+
+
+def content_bytes(flavour: i64, data: bytes, at: i64, with_properties: bool) -> i64:
+    """The size of the body of the record at `at`, and of the properties if these count.
+
+    Raises:
+        UnknownFlavour: Only a later release can tell.
+    """
+    if flavour != AMQP091:
+        raise UnknownFlavour(int(flavour))
+    return amqp091_record.content_bytes(data, at, with_properties)
 
 
 def envelope_of(flavour: i64, data: bytes, at: i64, end: i64) -> Envelope:

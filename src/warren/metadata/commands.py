@@ -16,7 +16,13 @@ from mypy_extensions import i64
 
 from warren.errors import CorruptRecord, ProtocolError, StorageError
 from warren.metadata.tables import MemberRecord
-from warren.queue_types import X_EXPIRES, X_MAX_LENGTH, X_MESSAGE_TTL, X_SINGLE_ACTIVE_CONSUMER
+from warren.queue_types import (
+    X_EXPIRES,
+    X_MAX_LENGTH,
+    X_MAX_LENGTH_BYTES,
+    X_MESSAGE_TTL,
+    X_SINGLE_ACTIVE_CONSUMER,
+)
 from warren.routing.exchange_types import EXCHANGE_TYPES, OLDEST_TYPES
 from warren.versions import (
     ACCESS,
@@ -323,7 +329,7 @@ class DeclareQueue(Command):
 
     def cluster_version(self) -> int:
         """Later ones may say that a queue goes when it is unused, or when its messages do."""
-        if X_MAX_LENGTH in self.arguments:
+        if X_MAX_LENGTH in self.arguments or X_MAX_LENGTH_BYTES in self.arguments:
             return LENGTH_LIMITS
         if self.arguments.get(X_SINGLE_ACTIVE_CONSUMER) is True:
             return SINGLE_ACTIVE

@@ -33,7 +33,6 @@ NOT_YET: Final = (
     "delayed-retry-type",
     "initial-cluster-size",
     "max-age",
-    "max-length-bytes",
     "member-placement-tag",
     "overflow",
     "stream-filter-size-bytes",

@@ -20,9 +20,11 @@ from warren.queue_types import (
     DELIVERY_LIMIT,
     EXPIRES,
     MAX_LENGTH,
+    MAX_LENGTH_BYTES,
     MESSAGE_TTL,
     X_SINGLE_ACTIVE_CONSUMER,
 )
+from warren.queues.fifo.config import Limits
 from warren.queues.queue import Queue
 
 MATCHES_MAX: Final = 4_096
@@ -51,9 +53,9 @@ class QueuePolicies(Work):
     def tell(self, queue: Queue, record: QueueRecord) -> None:
         """Tell a queue what is said of it, but for the delivery limit.
 
-        That is when it and its messages expire, and how many there may be: of its arguments and
-        policies the smaller one counts. Whether one consumer at a time is served, arguments say
-        alone.
+        That is when it and its messages expire, and how many there may be, and bytes of them: of
+        its arguments and policies the smaller one counts. Whether one consumer at a time is served,
+        arguments say alone.
         """
         if record.arguments.get(X_SINGLE_ACTIVE_CONSUMER) is True:
             queue.set_single_active()
@@ -62,7 +64,8 @@ class QueuePolicies(Work):
             said = EffectiveSettings(tables, record.name, record.kind, record.arguments)
             queue.set_expires(said.number(EXPIRES, -1))
             queue.set_message_ttl(said.number(MESSAGE_TTL, -1))
-            queue.set_max_length(said.number(MAX_LENGTH, -1))
+            most = said.number(MAX_LENGTH, -1)
+            queue.set_limits(Limits(most, said.number(MAX_LENGTH_BYTES, -1)))
 
     def changed(self, queues: LocalQueues) -> None:
         """What policies say of queues may be something else now: tell them all, in later turns."""

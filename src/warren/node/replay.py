@@ -210,7 +210,7 @@ def replay(fifo: Fifo, batch: Batch) -> None:
         command = Encoded(batch.payload, start, start + batch.payload_size)
         fifo.apply(Meta(batch.stamp_ms, batch.session), command)
     else:
-        messages = Enqueue(batch.first, batch.count, batch.payload_size, batch.life_ms)
+        messages = Enqueue(batch.first, batch.count, batch.payload_size, batch.life_ms, batch.facts)
         fifo.apply(Meta(batch.stamp_ms, batch.session), messages)
         if batch.kind == KIND_TRANSIENT:
             fifo.transient.push(batch.first, batch.first + batch.count - 1)

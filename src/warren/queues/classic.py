@@ -25,7 +25,7 @@ from warren.pending import PendingResult
 from warren.ports import Work
 from warren.queue_types import CLASSIC
 from warren.queues.fifo import commands
-from warren.queues.fifo.config import write_max_length, write_message_ttl
+from warren.queues.fifo.config import Limits, write_limits, write_message_ttl
 from warren.queues.fifo.consumers import Limiter
 from warren.queues.fifo.entry import NO_META, Encoded, Enqueue, Meta
 from warren.queues.fifo.live import Gathering
@@ -132,12 +132,13 @@ class ClassicQueue(LoggedQueue, GroupOwner):
             write_message_ttl(fields, ttl_ms)
             self._say(fields)
 
-    def set_max_length(self, max_length: i64) -> None:
-        """Have the first messages dropped where there are more, likewise."""
-        if max_length != self.fifo.config.max_length:
-            self.fifo.config.max_length = max_length
+    def set_limits(self, limits: Limits) -> None:
+        """Have the first messages dropped where there are too many, likewise."""
+        self.measures = limits.max_bytes >= 0
+        if not self.fifo.config.limits().same(limits):
+            self.fifo.config.set_limits(limits)
             fields = BytesWriter()
-            write_max_length(fields, max_length)
+            write_limits(fields, limits)
             self._say(fields)
             self._mark()
 
@@ -243,8 +244,9 @@ class ClassicQueue(LoggedQueue, GroupOwner):
             gathered.runs,
             flavour=gathered.flavour,
             life_ms=gathered.life_ms,
+            facts=gathered.facts,
         )
-        messages = Enqueue(batch.first, batch.count, batch.payload_size, batch.life_ms)
+        messages = Enqueue(batch.first, batch.count, batch.payload_size, batch.life_ms, batch.facts)
         self.act(self.fifo.apply(Meta(batch.stamp_ms), messages)[1])
         if batch.kind != KIND_MESSAGES:
             self.fifo.transient.push(batch.first, batch.first + batch.count - 1)

@@ -21,6 +21,7 @@ from warren.queues.fifo import commands
 from warren.queues.fifo.consumers import Limiter
 from warren.queues.fifo.machine import UNLIMITED
 from warren.queues.links import Link
+from warren.queues.measuring import measured
 from warren.queues.publishing import PublishRun
 from warren.queues.queue import Host, Queue
 
@@ -48,6 +49,7 @@ class Gathered:
         runs: list[PublishRun],
         flavour: i64,
         life_ms: i64,
+        facts: bytes,
     ) -> None:
         self.kind: i64 = kind
         self.count: i64 = count
@@ -56,6 +58,7 @@ class Gathered:
         self.runs: list[PublishRun] = runs
         self.flavour: i64 = flavour
         self.life_ms: i64 = life_ms
+        self.facts: bytes = facts
 
 
 class GatheringQueue(Queue):
@@ -64,12 +67,14 @@ class GatheringQueue(Queue):
     Attributes:
         links: Consumers of this node by id.
         exclusive_consumer: Whether its only consumer asked to be the only one.
+        measures: Whether the batches of messages say how large each of these is.
     """
 
     def __init__(self, host: Host, vhost: str, name: str, queue_type: QueueType) -> None:
         super().__init__(host, vhost, name, queue_type)
         self.links: dict[int, Link] = {}
         self.exclusive_consumer: bool = False
+        self.measures: bool = False
         self._next_consumer: i64 = 1
         self._automatic: dict[int, bool] = {}
         """Consumers of this node whose acks are automatic."""
@@ -289,14 +294,21 @@ class GatheringQueue(Queue):
 
     def _take_messages(self) -> Gathered:
         """All messages gathered, as one record batch; what comes is the next one's."""
+        lengths = self._lengths[0] if len(self._lengths) == 1 else b"".join(self._lengths)
+        payload = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        facts = b""
+        if self.measures:
+            replicated = self.type.replicated
+            facts = measured(payload, lengths, self._pending, self._flavour, replicated)
         gathered = Gathered(
             KIND_MESSAGES if self._persistent else KIND_TRANSIENT,
             self._pending,
-            self._lengths[0] if len(self._lengths) == 1 else b"".join(self._lengths),
-            self._parts[0] if len(self._parts) == 1 else b"".join(self._parts),
+            lengths,
+            payload,
             self._runs,
             self._flavour,
             self._life_ms,
+            facts,
         )
         self._forget_messages()
         return gathered

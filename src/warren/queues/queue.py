@@ -16,6 +16,7 @@ from warren.log.batch import Batch
 from warren.message.flavours import AMQP091
 from warren.pending import PendingResult
 from warren.queue_types import QueueType
+from warren.queues.fifo.config import Limits
 from warren.queues.fifo.consumers import Limiter
 from warren.queues.fifo.effects import Delivery
 from warren.queues.links import Fetching, Link
@@ -360,8 +361,8 @@ class Queue:
         As above, where the queue is.
         """
 
-    def set_max_length(self, max_length: i64) -> None:
-        """Have the first ready messages dropped where there are more; negative for no limit.
+    def set_limits(self, limits: Limits) -> None:
+        """Have the first ready messages dropped where there are more than these say.
 
         As above.
         """

@@ -33,9 +33,10 @@ from warren.queues.fifo import commands
 from warren.queues.fifo.config import (
     NOT_SET_UP,
     Config,
+    Limits,
     write_delivery_limit,
     write_expires,
-    write_max_length,
+    write_limits,
     write_message_ttl,
     write_single_active,
 )
@@ -87,8 +88,8 @@ class QuorumQueue(TableQueue, Machine):
         super().__init__(host, vhost, name, QUORUM, fifo, messages, group_id)
         self._delivery_limit: i64 = delivery_limit
         self._message_ttl_ms: i64 = -1
-        self._max_length: i64 = -1
         self._single_active: bool = False
+        self._limits: Limits = Limits()
         self.group: Proposer | None = None
         self._handed: dict[int, Handed] = {}
         """How far each consumer of this node is whose channel is there.
@@ -159,8 +160,8 @@ class QuorumQueue(TableQueue, Machine):
             config = Config(self._delivery_limit, False)
             config.expires_ms = self.expires_ms
             config.message_ttl_ms = self._message_ttl_ms
-            config.max_length = self._max_length
             config.single_active = self._single_active
+            config.set_limits(self._limits)
             config.encode(fields)
             self._configure(fields)
             self._setting_up = not self._unsaid
@@ -181,10 +182,10 @@ class QuorumQueue(TableQueue, Machine):
                 self._log_expires()
             if config.message_ttl_ms != self._message_ttl_ms:
                 self._log_message_ttl()
-            if config.max_length != self._max_length:
-                self._log_max_length()
             if self._single_active and not config.single_active:
                 self._log_single_active()
+            if not config.limits().same(self._limits):
+                self._log_limits()
         if self.expires_ms >= 0 or self.fifo.sizes.expiring > 0:
             self.host.queue_later(self, 0)
 
@@ -233,16 +234,17 @@ class QuorumQueue(TableQueue, Machine):
         write_message_ttl(fields, self._message_ttl_ms)
         self._configure(fields)
 
-    def set_max_length(self, max_length: i64) -> None:
-        """Have the log say how many messages there may be (QL-02)."""
-        changes = max_length != self._max_length or max_length != self.fifo.config.max_length
-        self._max_length = max_length
+    def set_limits(self, limits: Limits) -> None:
+        """Have the log say how much of messages there may be (QL-02)."""
+        self.measures = limits.max_bytes >= 0
+        changes = not self._limits.same(limits) or not self.fifo.config.limits().same(limits)
+        self._limits = limits
         if changes and self._may_say():
-            self._log_max_length()
+            self._log_limits()
 
-    def _log_max_length(self) -> None:
+    def _log_limits(self) -> None:
         fields = BytesWriter()
-        write_max_length(fields, self._max_length)
+        write_limits(fields, self._limits)
         self._configure(fields)
 
     def set_single_active(self) -> None:
@@ -531,7 +533,8 @@ class QuorumQueue(TableQueue, Machine):
             self.act(effects)
             self.mind_leases()
         else:
-            messages = Enqueue(batch.first, batch.count, batch.payload_size, batch.life_ms)
+            size = batch.payload_size
+            messages = Enqueue(batch.first, batch.count, size, batch.life_ms, batch.facts)
             reply, effects = fifo.apply(meta, messages)
         self.act(fifo.dispatch())
         return reply
@@ -703,6 +706,7 @@ class QuorumQueue(TableQueue, Machine):
             gathered,
             gathered.flavour,
             gathered.life_ms,
+            gathered.facts,
         )
 
     def _seal_commands(self, waiter: PendingResult | None) -> None:

@@ -10,6 +10,7 @@ from warren.headed_list import SLACK_MIN, HeadedList
 from warren.log.batch import KIND_MESSAGES, Batch
 from warren.pending import PendingResult
 from warren.queue_types import CLASSIC
+from warren.queues.fifo.config import Limits
 from warren.queues.fifo.consumers import Limiter
 from warren.queues.fifo.entry import NO_META, Encoded, Enqueue, Meta
 from warren.queues.fifo.machine import Fifo
@@ -87,9 +88,10 @@ class TransientQueue(FifoQueue):
         """Have messages expire after so long that come from now on."""
         self.fifo.config.message_ttl_ms = ttl_ms
 
-    def set_max_length(self, max_length: i64) -> None:
-        """Have the first messages dropped where there are more."""
-        self.fifo.config.max_length = max_length
+    def set_limits(self, limits: Limits) -> None:
+        """Have the first messages dropped where there are too many."""
+        self.measures = limits.max_bytes >= 0
+        self.fifo.config.set_limits(limits)
         self._mark()
 
     def look_after(self) -> None:
@@ -128,11 +130,13 @@ class TransientQueue(FifoQueue):
             0,
             0,
             gathered.flavour,
+            gathered.life_ms,
+            gathered.facts,
         )
         self._residents.append(ResidentBatch(batch))
         self.resident_bytes += batch.payload_size
         meta = Meta(self.host.now_ms())
-        messages = Enqueue(first, count, batch.payload_size, gathered.life_ms)
+        messages = Enqueue(first, count, batch.payload_size, gathered.life_ms, gathered.facts)
         self.act(fifo.apply(meta, messages)[1])
         self.hand_out()
         self.published += count

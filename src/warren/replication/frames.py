@@ -5,7 +5,8 @@
               their own
     PROPOSE   session i64, sequence i64, kind u8, count u32, lengths count x u32, payload
               the upper four bits of the count are the flavour of the records; with 64 added to
-              the kind a u32 stands before the count, after what time they expire (`life_code`)
+              the kind a u32 stands before the count, after what time they expire (`life_code`);
+              with 32 added to it facts (`warren.log.facts`) stand behind the lengths
     EXPECT    session i64, sequence i64
     SNAPSHOT  see `node/cluster/transfer.py`
 
@@ -27,6 +28,7 @@ from mypy_extensions import i32, i64, u8
 from warren.checksum import crc32
 from warren.errors import CorruptRecord, UnknownFlavour
 from warren.log.batch import KIND_COMMAND, KIND_MESSAGES, life_code, life_of, write_checksum
+from warren.log.facts import facts_end
 from warren.message.flavours import FLAVOUR_MAX, check_of
 from warren.replication.kinds import EXPECT, PROPOSE, RAFT
 from warren.replication.proposals import Proposal
@@ -36,6 +38,8 @@ RAFT_BYTES: Final = HEAD_BYTES + 8
 PROPOSE_BYTES: Final = HEAD_BYTES + 21
 EXPIRING: Final = 64
 """Added to a proposal's kind where its messages expire."""
+WITH_FACTS: Final = 32
+"""Added to it where facts of each message lie behind the lengths."""
 COUNT_BITS: Final = 28
 """Of a count of records; above them is their flavour."""
 SEAL_BYTES: Final = 4
@@ -111,12 +115,17 @@ def propose_frame(group_id: i64, session: i64, proposal: Proposal) -> list[bytes
     writer = head(PROPOSE, group_id)
     write_i64_le(writer, session)
     write_i64_le(writer, proposal.sequence)
-    if proposal.life_ms < 0:
-        writer.append(u8(proposal.kind))
-    else:
-        writer.append(u8(proposal.kind | EXPIRING))
+    kind = proposal.kind
+    if proposal.life_ms >= 0:
+        kind |= EXPIRING
+    if proposal.facts:
+        kind |= WITH_FACTS
+    writer.append(u8(kind))
+    if proposal.life_ms >= 0:
         write_checksum(writer, life_code(proposal.life_ms))
     write_count(writer, proposal.count, proposal.flavour)
+    if proposal.facts:
+        return [writer.getvalue(), proposal.lengths, proposal.facts, proposal.payload]
     return [writer.getvalue(), proposal.lengths, proposal.payload]
 
 
@@ -131,12 +140,23 @@ def read_proposal(frame: bytes) -> tuple[int, Proposal]:
     kind: i64 = frame[HEAD_BYTES + 16]
     counted_at: i64 = PROPOSE_BYTES - 4
     life_ms: i64 = -1
+    with_facts = kind & WITH_FACTS != 0
+    if with_facts:
+        kind -= WITH_FACTS
     if kind & EXPIRING:
         kind -= EXPIRING
         life_ms = life_at(frame, counted_at)
         counted_at += 4
     at = records_at(frame, counted_at)
+    lengths = frame[counted_at + 4 : at]
     count = count_at(frame, counted_at)
+    facts = b""
+    if with_facts:
+        behind = facts_end(frame, at, count, end_of(frame))
+        if behind < 0 or count == 0:
+            raise CorruptRecord("a frame of a node", int(at), "facts of messages that are none")
+        facts = frame[at:behind]
+        at = behind
     flavour = flavour_at(frame, counted_at)
     if session < 1 or not KIND_MESSAGES <= kind <= KIND_COMMAND:
         raise CorruptRecord("a frame of a node", 0, "a proposal that no session makes")
@@ -145,9 +165,8 @@ def read_proposal(frame: bytes) -> tuple[int, Proposal]:
     if count > 0:
         check_records(frame, counted_at, at)
     sequence = read_i64_le(frame, HEAD_BYTES + 8)
-    lengths = frame[counted_at + 4 : at]
     payload = frame[at : end_of(frame)]
-    return session, Proposal(sequence, kind, count, lengths, payload, None, flavour, life_ms)
+    return session, Proposal(sequence, kind, count, lengths, payload, None, flavour, life_ms, facts)
 
 
 def life_at(frame: bytes, at: i64) -> i64:

@@ -186,11 +186,12 @@ class Proposer:
         origin: object | None,
         flavour: i64 = 0,
         life_ms: i64 = -1,
+        facts: bytes = b"",
     ) -> None:
         """Have an entry appended by whoever leads; `origin` comes back when it is applied here.
 
         Args:
-            kind, count, lengths, payload, flavour, life_ms: As for `GroupLog.append`.
+            kind, count, lengths, payload, flavour, life_ms, facts: As for `GroupLog.append`.
             origin: Whoever waits.
         """
 

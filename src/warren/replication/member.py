@@ -176,9 +176,10 @@ class Member(Proposer, GroupOwner):
         origin: object | None,
         flavour: i64 = 0,
         life_ms: i64 = -1,
+        facts: bytes = b"",
     ) -> None:
         """Have an entry appended by whoever leads."""
-        self.proposals.add(kind, count, lengths, payload, origin, flavour, life_ms)
+        self.proposals.add(kind, count, lengths, payload, origin, flavour, life_ms, facts)
         self._offer()
 
     def busy(self) -> bool:
@@ -262,6 +263,7 @@ class Member(Proposer, GroupOwner):
             proposal.sequence,
             proposal.flavour,
             proposal.life_ms,
+            proposal.facts,
         )
         self.client_sessions.took(session, proposal.sequence)
         self._entries.append(batch)

@@ -189,9 +189,10 @@ class Observer(Proposer, MessageSource):
         origin: object | None,
         flavour: i64 = 0,
         life_ms: i64 = -1,
+        facts: bytes = b"",
     ) -> None:
         """Have an entry appended by whoever leads."""
-        self.proposals.add(kind, count, lengths, payload, origin, flavour, life_ms)
+        self.proposals.add(kind, count, lengths, payload, origin, flavour, life_ms, facts)
         if self._resting:
             self._begin()
         self._offer()

@@ -21,6 +21,7 @@ from mypy_extensions import i64, u8
 
 from warren.errors import CorruptRecord, UnknownFlavour
 from warren.log.batch import HEADER_BYTES, KIND_COMMAND, KIND_MESSAGES, Batch, Header
+from warren.log.facts import facts_end
 from warren.message.flavours import check_of
 from warren.replication import frames
 from warren.replication.kinds import BODIES, FEED, FETCH, OBSERVE, STATE, UNOBSERVE
@@ -70,9 +71,10 @@ def feed_head(group_id: i64, observation: i64, applied: i64, term: i64, leader: 
 
 
 def write_entry(writer: BytesWriter, batch: Batch) -> None:
-    """Append an entry, without its messages if it has any."""
+    """Append an entry, without its messages if it has any, but with the facts of them."""
     if batch.count > 0:
         writer.write(batch.encode_head()[:HEADER_BYTES])
+        writer.write(batch.facts)
     else:
         writer.write(batch.encoded())
 
@@ -141,7 +143,7 @@ class Feed:
             if batch.index > self.applied:
                 raise CorruptRecord("a feed", int(at), f"entry {batch.index} is not applied")
             index = batch.index + 1
-            at += HEADER_BYTES if batch.count > 0 else batch.size()
+            at += HEADER_BYTES + len(batch.facts) if batch.count > 0 else batch.size()
             self.entries.append(batch)
 
 
@@ -151,7 +153,7 @@ def _entry(header: Header, frame: bytes, at: i64, end: i64, group_id: i64) -> Ba
         raise CorruptRecord("a feed", int(at), "an entry is cut off")
     size = read_i64_le(frame, at) >> 32
     with_messages = i64(frame[at + 12]) < KIND_COMMAND
-    problem = header.load(frame, at, at + size if with_messages else end)
+    problem = header.load(frame, at, at + size if with_messages else end, with_messages)
     if not problem:
         if header.group != group_id:
             problem = f"the entry is of group {header.group}"
@@ -164,7 +166,16 @@ def _entry(header: Header, frame: bytes, at: i64, end: i64, group_id: i64) -> Ba
     if problem:
         raise CorruptRecord("a feed", int(at), problem)
     if with_messages:
-        payload_size = header.size - HEADER_BYTES - 4 * header.count
+        facts = b""
+        if header.with_facts:
+            facts_at = at + HEADER_BYTES
+            behind = facts_end(frame, facts_at, header.count, end)
+            if behind < 0:
+                raise CorruptRecord("a feed", int(at), "the facts of an entry are none")
+            facts = frame[facts_at:behind]
+        payload_size = header.size - HEADER_BYTES - 4 * header.count - len(facts)
+        if payload_size < 0:
+            raise CorruptRecord("a feed", int(at), "the count is impossible")
         batch = Batch(
             None,
             header.kind,
@@ -183,6 +194,7 @@ def _entry(header: Header, frame: bytes, at: i64, end: i64, group_id: i64) -> Ba
             header.sequence,
             header.flavour,
             header.life_ms(),
+            facts,
         )
         batch.group_id = group_id
         return batch

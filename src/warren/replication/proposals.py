@@ -62,7 +62,7 @@ class Proposal:
 
     Attributes:
         sequence: Its number within the session.
-        kind, count, lengths, payload, flavour, life_ms: As for `GroupLog.append`.
+        kind, count, lengths, payload, flavour, life_ms, facts: As for `GroupLog.append`.
         origin: Whoever waits; handed to the machine when it applies the entry here.
     """
 
@@ -76,6 +76,7 @@ class Proposal:
         origin: object | None,
         flavour: i64 = 0,
         life_ms: i64 = -1,
+        facts: bytes = b"",
     ) -> None:
         self.sequence: i64 = sequence
         self.kind: i64 = kind
@@ -85,6 +86,7 @@ class Proposal:
         self.origin = origin
         self.flavour: i64 = flavour
         self.life_ms: i64 = life_ms
+        self.facts = facts
 
 
 @final
@@ -114,11 +116,12 @@ class Proposals:
         origin: object | None,
         flavour: i64 = 0,
         life_ms: i64 = -1,
+        facts: bytes = b"",
     ) -> None:
         """Number one."""
         self._last += 1
         self._waiting.append(
-            Proposal(self._last, kind, count, lengths, payload, origin, flavour, life_ms)
+            Proposal(self._last, kind, count, lengths, payload, origin, flavour, life_ms, facts)
         )
         self._load.more(len(payload))
 

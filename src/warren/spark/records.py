@@ -2,7 +2,7 @@
 
 `table.read` hands out record batches as they lie in the log (`docs/formats/record-batch.md`)::
 
-    header, 80 bytes   lengths, u32 LE x count   records, back to back
+    header, 80 bytes   lengths, u32 LE x count   facts, if any   records, back to back
 
 `parse` checks each batch's checksum and finds its records, whatever flavour they are of. A `Block`
 holds records of flavour 0, of many batches: the frames of publishes, as they came
@@ -32,7 +32,15 @@ import numpy.typing as npt
 
 from warren.errors import CorruptRecord
 from warren.limits import FRAME_OVERHEAD_BYTES
-from warren.log.batch import FORMAT_VERSION, HEADER_BYTES, KIND_MESSAGES, KIND_TRANSIENT, MAGIC
+from warren.log.batch import (
+    FORMAT_VERSION,
+    HEADER_BYTES,
+    KIND_MESSAGES,
+    KIND_TRANSIENT,
+    MAGIC,
+    WITH_FACTS,
+)
+from warren.log.facts import facts_end
 from warren.message.amqp091.record import (
     BODY_SIZE_AT,
     FRAME_HEAD_BYTES,
@@ -256,20 +264,25 @@ def parse(data: bytes) -> list[Stored]:
         (magic, size, checksum, kind, flavour, version, _, _, _, first, count, _, stamp, _, _) = (
             HEADER.unpack_from(data, at)
         )
-        if magic != MAGIC or version != FORMAT_VERSION:
+        if magic != MAGIC or version & ~(WITH_FACTS << 8) != FORMAT_VERSION:
             raise CorruptRecord("table.read", at, f"no record batch of version {FORMAT_VERSION}")
         if size < HEADER_BYTES + 4 * count or size > len(data) - at:
             raise CorruptRecord("table.read", at, f"a record batch of {size} bytes does not fit")
         if zlib.crc32(view[at + CHECKED_FROM : at + size]) != checksum:
             raise CorruptRecord("table.read", at, "wrong checksum")
         if count and kind in (KIND_MESSAGES, KIND_TRANSIENT):
+            payload = at + HEADER_BYTES + 4 * count
+            if version != FORMAT_VERSION:
+                payload = facts_end(data, payload, count, at + size)
+                if payload < 0:
+                    raise CorruptRecord("table.read", at, "facts of messages that are not known")
             if not stretches or stretches[-1].flavour != flavour:
                 stretches.append(_Stretch(flavour))
             stretch = stretches[-1]
             stretch.firsts.append(first)
             stretch.counts.append(count)
             stretch.stamps.append(stamp)
-            stretch.payloads.append(at + HEADER_BYTES + 4 * count)
+            stretch.payloads.append(payload)
             stretch.lengths.append(np.frombuffer(data, "<u4", count, at + HEADER_BYTES))
         at += size
     return [stretch.stored(data) for stretch in stretches]

@@ -71,6 +71,16 @@ def names_in(names: bytes) -> i64:
     return at + 1 + i64(names[at])
 
 
+def content_bytes(record: bytes, at: i64, with_properties: bool) -> i64:
+    """The size of the body of the record at `at`, and of the properties if these count."""
+    content = content_at(record, at)
+    size = read_i64_be(record, content + BODY_SIZE_AT)
+    if with_properties:
+        header_end = content + FRAME_HEAD_BYTES + i64(read_i32_be(record, content + 3))
+        size += header_end - content - HEADER_PROPERTIES_AT
+    return size
+
+
 def properties_of(record: bytes, head: i64) -> bytes:
     """The properties bytes in the content header frame at `head`."""
     end = head + FRAME_HEAD_BYTES + i64(read_i32_be(record, head + 3))

@@ -130,6 +130,8 @@ class Observers(ObserverHost):
         )
         queue.auto_delete = record.auto_delete
         self._add(record, queue, observer)
+        # What its messages are said to take depends on what is said of the queue.
+        self._policies.tell(queue, record)
         return queue
 
     def use(self, vhost: str, name: str) -> Queue | None:

@@ -11,6 +11,7 @@ however often it was delivered before.
     MESSAGE_TTL     4  i64  milliseconds after which messages expire; negative for never
     MAX_LENGTH      5  i64  ready messages that there may be; negative for no limit
     SINGLE_ACTIVE   6  u8   1: one consumer at a time is served; what is so stays so
+    MAX_BYTES       7  i64  bytes that they may take; negative for no limit
 
 A new setting is a key more. A node that does not know it would go on otherwise than those that do,
 so an unknown key ends an entry as any other damage does, and a node sends a new one only where all
@@ -32,14 +33,33 @@ EXPIRES: Final = 3
 MESSAGE_TTL: Final = 4
 MAX_LENGTH: Final = 5
 SINGLE_ACTIVE: Final = 6
+MAX_BYTES: Final = 7
 
-VALUE_BYTES: Final = bytes([0, 1, 8, 8, 8, 8, 1])
+VALUE_BYTES: Final = bytes([0, 1, 8, 8, 8, 8, 1, 8])
 """The size of each key's value."""
 
 FIELD_HEAD_BYTES: Final = 3
 
 NOT_SET_UP: Final = -2
 """The delivery limit of a machine that nobody has set up yet: none, for as long as that lasts."""
+
+
+@final
+class Limits:
+    """How much of a queue's messages may be ready.
+
+    Attributes:
+        max_length: How many; negative for no limit.
+        max_bytes: How many bytes they may take, as `warren.log.facts` counts them; likewise.
+    """
+
+    def __init__(self, max_length: i64 = -1, max_bytes: i64 = -1) -> None:
+        self.max_length: i64 = max_length
+        self.max_bytes: i64 = max_bytes
+
+    def same(self, other: Limits) -> bool:
+        """Whether both say the same."""
+        return self.max_length == other.max_length and self.max_bytes == other.max_bytes
 
 
 @final
@@ -54,6 +74,7 @@ class Config:
         message_ttl_ms: After what time messages expire that come from now on; negative for never.
         max_length: Ready messages that there may be; the first are dropped. Negative for no limit.
         single_active: Whether one consumer at a time is served (QQ-18).
+        max_bytes: Bytes that they may take; likewise.
     """
 
     def __init__(self, delivery_limit: i64, keeps_place: bool) -> None:
@@ -67,6 +88,20 @@ class Config:
         self.message_ttl_ms: i64 = -1
         self.max_length: i64 = -1
         self.single_active: bool = False
+        self.max_bytes: i64 = -1
+
+    def is_limited(self) -> bool:
+        """Whether there may only be so many messages, or bytes of them."""
+        return self.max_length >= 0 or self.max_bytes >= 0
+
+    def limits(self) -> Limits:
+        """The limits in force."""
+        return Limits(self.max_length, self.max_bytes)
+
+    def set_limits(self, limits: Limits) -> None:
+        """Have other limits."""
+        self.max_length = limits.max_length
+        self.max_bytes = limits.max_bytes
 
     def place(self) -> i64:
         """Where what returns now is put back (POI-11, POI-12)."""
@@ -88,6 +123,8 @@ class Config:
             write_max_length(out, self.max_length)
         if self.single_active:
             write_single_active(out)
+        if self.max_bytes >= 0:
+            write_max_bytes(out, self.max_bytes)
 
     def change(self, data: bytes, at: i64, end: i64, new: bool) -> None:
         """Apply the fields of a CONFIG, which are right (`fields_problem`).
@@ -109,9 +146,11 @@ class Config:
                 self.message_ttl_ms = read_i64_be(data, value)
             elif key == MAX_LENGTH:
                 self.max_length = read_i64_be(data, value)
-            else:
-                assert key == SINGLE_ACTIVE, key
+            elif key == SINGLE_ACTIVE:
                 self.single_active = data[value] == 1 or self.single_active
+            else:
+                assert key == MAX_BYTES, key
+                self.max_bytes = read_i64_be(data, value)
             at = value + i64(VALUE_BYTES[key])
 
 
@@ -149,6 +188,18 @@ def write_single_active(out: BytesWriter) -> None:
     """Append the field of this setting."""
     _write_head(out, SINGLE_ACTIVE)
     out.append(1)
+
+
+def write_max_bytes(out: BytesWriter, max_bytes: i64) -> None:
+    """Append the field of this setting."""
+    _write_head(out, MAX_BYTES)
+    write_i64_be(out, max_bytes)
+
+
+def write_limits(out: BytesWriter, limits: Limits) -> None:
+    """Append the fields of all limits."""
+    write_max_length(out, limits.max_length)
+    write_max_bytes(out, limits.max_bytes)
 
 
 def _write_head(out: BytesWriter, key: i64) -> None:

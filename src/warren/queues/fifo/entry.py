@@ -35,23 +35,26 @@ class Command:
 class Enqueue(Command):
     """Messages arrive that are alike, but for their bytes.
 
-    All of it comes from the header of their record batch. What a machine has to know of messages
-    and does not yet is an attribute here, with a value for "none", once the header has it, such as
-    which class of priority they have. A batch then holds messages of one such kind, or is enqueued
-    as several of these, in their order; likewise where each message's own size counts.
+    All of it comes from the header of their record batch, or where they differ from its facts of
+    each of them. What a machine has to know of messages and does not yet, such as which class of
+    priority they have, has its place there.
 
     Attributes:
         first: The number of the first; they ascend.
         count: How many, at least 1.
         bytes: What their records take together.
         life_ms: After what time they expire, from `Meta.stamp_ms` on; negative for never.
+        facts: What is known of each of them (`warren.log.facts`); empty if nothing is.
     """
 
-    def __init__(self, first: i64, count: i64, size_bytes: i64, life_ms: i64 = -1) -> None:
+    def __init__(
+        self, first: i64, count: i64, size_bytes: i64, life_ms: i64 = -1, facts: bytes = b""
+    ) -> None:
         self.first: i64 = first
         self.count: i64 = count
         self.bytes: i64 = size_bytes
         self.life_ms: i64 = life_ms
+        self.facts: bytes = facts
 
 
 @final

@@ -28,6 +28,7 @@ from librt.strings import BytesWriter, read_i32_be, read_i64_be
 from mypy_extensions import i64
 
 from warren.ids import session_of_consumer
+from warren.log.facts import size_at
 from warren.ports import Work
 from warren.queues.fifo import commands, snapshot
 from warren.queues.fifo.config import Config
@@ -174,11 +175,13 @@ class Fifo:
         if self.leaving.count > 0:
             steps = self.return_max - self._forgotten_now
             self.leaving.forget(self.sizes, steps)
-        self._forgotten_now = 0
+            self._forgotten_now = self.return_max
         self._overdue = False
         self._hand_out()
-        if self.config.max_length >= 0:
+        if self.config.is_limited():
             self._make_room()
+        # Nothing that a snapshot does not have goes on to the next entry.
+        self._forgotten_now = 0
         self._expired_now = 0
         self.check()
         return self._effects()
@@ -329,9 +332,27 @@ class Fifo:
             life_ms = messages.life_ms
         # Without any time to live they are there for those who wait at this very time.
         expires_ms: i64 = NEVER if life_ms < 0 else self._now_ms + max(life_ms, 1)
-        self.sizes.add(first, count, messages.bytes, expires_ms)
-        self.ready.push(first, count, messages.bytes)
+        if messages.facts:
+            self.ready.push(first, count, self._add_each(messages, expires_ms))
+        else:
+            self.sizes.add(first, count, messages.bytes, expires_ms)
+            self.ready.push(first, count, messages.bytes)
         self.next_message = first + count
+
+    def _add_each(self, messages: Enqueue, expires_ms: i64) -> i64:
+        """Note the size of each message; returns what all of them take."""
+        facts = messages.facts
+        total: i64 = 0
+        at: i64 = 0
+        while at < messages.count:
+            size = size_at(facts, at)
+            behind = at + 1
+            while behind < messages.count and size_at(facts, behind) == size:
+                behind += 1
+            self.sizes.add_each(messages.first + at, behind - at, size, expires_ms)
+            total += (behind - at) * size
+            at = behind
+        return total
 
     def _attach(self, consumer_id: i64, credit: i64, priority: i64, automatic: bool) -> None:
         """A consumer arrives; one of the same id, as no node would have it, is gone first."""
@@ -546,23 +567,34 @@ class Fifo:
         not say who held what, so that its replay keeps all: when the queue goes on, it is known
         what has left.
         """
-        over = self.ready.count + self.coming.count - self.config.max_length
-        if over <= 0 or self.coming.count > 0 or self._overdue:
+        ready = self.ready
+        config = self.config
+        if self.coming.count > 0 or self._overdue or self.service.any():
             return
-        if self.service.any() or (self.config.keeps_place and not self.reports_freed):
+        if config.keeps_place and not self.reports_freed:
             return
-        while over > 0:
+        while self._is_over():
+            over = ready.count - config.max_length if config.max_length >= 0 else 0
+            excess = ready.bytes - config.max_bytes if config.max_bytes >= 0 else 0
             if self._expired_now >= self.return_max:
                 self._overdue = True
                 return
             self._expired_now += 1
-            head = self.ready.head()
-            count = min(head.count, over)
+            head = ready.head()
+            count = min(head.count, max(over, 0))
+            if excess > 0:
+                count = max(count, self.sizes.first_of(head.first, head.count, excess))
             gone = Run(head.first, head.first, count, head.acquired, head.failed)
-            self.ready.take(head.first, count)
+            ready.take(head.first, count)
             self.dropped += count
             self._leave([[gone]], count)
-            over -= count
+
+    def _is_over(self) -> bool:
+        """Whether more is ready than there may be."""
+        config = self.config
+        return (0 <= config.max_length < self.ready.count) or (
+            0 <= config.max_bytes < self.ready.bytes
+        )
 
     def next_expiry(self) -> i64:
         """When messages expire next that nothing stands before; `NEVER` if none do."""
@@ -750,4 +782,5 @@ class Fifo:
         if self.config.single_active:
             self.single = SingleActive(not self.config.keeps_place)
             self.single.restored(self.consumers)
+        self._overdue = self._is_over()
         self.check()

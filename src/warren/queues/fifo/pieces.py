@@ -372,6 +372,12 @@ class Pieces:
         chunk.count += count
         self.count += count
 
+    def replace_tail(self, piece: Piece) -> None:
+        """Another piece for the same numbers stands for the last one from now on."""
+        chunk = self._chunks[-1]
+        chunk.thaw()
+        chunk.pieces[-1] = piece
+
     def head(self) -> Piece:
         """The first piece; there must be one."""
         chunk = self._chunks[0]

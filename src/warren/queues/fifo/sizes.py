@@ -3,12 +3,12 @@
 A machine never opens a record. It is told of each batch how many messages there are and how many
 bytes they take together, and counts each of them as an equal share: of 10 bytes for 3 messages the
 first has 4, the others 3. So a batch counts exactly, and so does every message of a batch in which
-all are of one size; a queue that has to know each message's size is told of them by stretches of
-one size (`entry.Enqueue`).
+all are of one size. In a queue with a limit in bytes each message's own size is told, which is what
+counts towards that.
 
-Messages of one size that follow each other are one stretch, however many they are. When they expire
-is said of each batch, too: a stretch has times where any of its messages does, 8 bytes for each
-batch.
+Messages of one size that follow each other are one stretch, however many they are; where sizes
+vary, a stretch has 4 bytes for each message. When they expire is said of each batch, too: a stretch
+has times where any of its messages does, 8 bytes for each batch.
 """
 
 from __future__ import annotations
@@ -26,6 +26,15 @@ STRETCH_BYTES: Final = 24
 
 NEVER: Final = 0
 """When a message expires that does not."""
+
+VARIED_MAX: Final = 256
+"""Messages of one stretch whose sizes vary: so much memory stays for one of them."""
+
+VARIED_FROM: Final = 32
+"""So many messages of one size are worth a stretch of their own beside such."""
+
+VARIED_BYTES_MAX: Final = (1 << 31) - 1
+"""What those of one stretch take, at most."""
 
 TIMES_MAX: Final = 256
 """Batches of which one stretch has the times: so much memory stays for one message of them."""
@@ -105,12 +114,41 @@ class Times:
 
 
 @final
+class Ends:
+    """Where each message of a stretch ends, counted in bytes from the beginning of its first."""
+
+    def __init__(self) -> None:
+        self.ends: vec[i32] = vec[i32]()
+
+    def last(self) -> i64:
+        """What all of them take."""
+        known = len(self.ends)
+        return 0 if known == 0 else i64(self.ends[known - 1])
+
+    def add(self, count: i64, size: i64) -> None:
+        """So many messages more, each of a size."""
+        end = self.last()
+        for _ in range(count):
+            end += size
+            self.ends = append(self.ends, i32(end))
+
+    def trim(self) -> None:
+        """Take no more memory than needed: nothing will be added."""
+        known = len(self.ends)
+        ends = vec[i32](capacity=known)
+        for at in range(known):
+            ends = append(ends, self.ends[at])
+        self.ends = ends
+
+
+@final
 class Stretch(Piece):
     """Messages of which the first `longer` take `size + 1` bytes, and the others `size`.
 
     Attributes:
         left: How many of them have not left the queue.
         position: Bytes of all that was added before its first message, since the queue began.
+        ends: Where each of them ends, if their sizes vary; `size` and `longer` are 0 then.
         times: When its messages expire; None if none does.
     """
 
@@ -120,6 +158,7 @@ class Stretch(Piece):
         self.longer: i64 = longer
         self.position: i64 = position
         self.left: i64 = 0
+        self.ends: Ends | None = None
         self.times: Times | None = None
 
     def part(self, offset: i64, count: i64) -> Piece:
@@ -133,7 +172,30 @@ class Stretch(Piece):
     def before(self, number: i64) -> i64:
         """The position of a message of this stretch, or of the one behind it."""
         offset = number - self.key
+        ends = self.ends
+        if ends is not None:
+            return self.position if offset == 0 else self.position + i64(ends.ends[offset - 1])
         return self.position + offset * self.size + min(offset, self.longer)
+
+    def room(self, size: i64, expires_ms: i64) -> i64:
+        """How many messages of a size it can have as some more of those whose sizes vary."""
+        if self.times is None:
+            if expires_ms != NEVER:
+                return 0
+        elif not self.times.takes(self.count, expires_ms):
+            return 0
+        if self.ends is None and (self.longer > 0 or self.count >= VARIED_FROM):
+            return 0
+        taken = self.ends.last() if self.ends is not None else self.count * self.size
+        room = VARIED_MAX - self.count
+        return room if size == 0 else min(room, (VARIED_BYTES_MAX - taken) // size)
+
+    def trim(self) -> None:
+        """Take no more memory than needed: nothing will be added."""
+        if self.ends is not None:
+            self.ends.trim()
+        if self.times is not None:
+            self.times.trim()
 
 
 @final
@@ -144,12 +206,14 @@ class Sizes:
         count: Messages that have not left.
         bytes: What they take.
         expiring: Stretches of which messages expire.
+        varied: Stretches of messages whose sizes vary.
     """
 
     def __init__(self) -> None:
         self.count: i64 = 0
         self.bytes: i64 = 0
         self.expiring: i64 = 0
+        self.varied: i64 = 0
         self._stretches: Pieces = Pieces()
         self._position: i64 = 0
         self._near: Stretch | None = None
@@ -169,6 +233,7 @@ class Sizes:
         if (
             last is not None
             and last.size == size
+            and last.ends is None
             and longer == 0
             and last.longer == 0
             and last.key + last.count == first
@@ -185,8 +250,8 @@ class Sizes:
             if last is not None:
                 if last.left == 0:
                     self._remove(last)
-                elif last.times is not None:
-                    last.times.trim()
+                else:
+                    last.trim()
             last = Stretch(first, count, size, longer, self._position)
             if expires_ms != NEVER:
                 last.times = Times(expires_ms)
@@ -198,6 +263,47 @@ class Sizes:
         self._position += size_bytes
         self.count += count
         self.bytes += size_bytes
+
+    def add_each(self, first: i64, count: i64, size: i64, expires_ms: i64) -> None:
+        """Messages came, likewise, each of which takes so much by itself."""
+        last = self._last
+        while (
+            count > 0
+            and last is not None
+            and count < VARIED_FROM
+            and last.key + last.count == first
+            and (last.ends is not None or last.size != size)
+        ):
+            some = min(count, last.room(size, expires_ms))
+            if some == 0:
+                break
+            ends = last.ends
+            if ends is None:
+                last, ends = self._vary(last)
+            ends.add(some, size)
+            if last.times is not None:
+                last.times.add(last.count, expires_ms)
+            self._stretches.extend_tail(some)
+            last.left += some
+            self._position += some * size
+            self.count += some
+            self.bytes += some * size
+            first += some
+            count -= some
+        if count > 0:
+            self.add(first, count, count * size, expires_ms)
+
+    def first_of(self, first: i64, count: i64, least: i64) -> i64:
+        """How many of the first of some messages take so many bytes; all if they take less."""
+        low: i64 = 1
+        high = count
+        while low < high:
+            middle = (low + high) // 2
+            if self.of(first, middle) >= least:
+                high = middle
+            else:
+                low = middle + 1
+        return low
 
     def of(self, first: i64, count: i64) -> i64:
         """Bytes of messages that follow each other, none of which has left."""
@@ -268,13 +374,13 @@ class Sizes:
         """All stretches as they are now, in lists; but the last may yet grow."""
         return self._stretches.freeze()
 
-    def decode(self, data: bytes, at: i64, timed: bool) -> i64:
+    def decode(self, data: bytes, at: i64, more: bool) -> i64:
         """Read the stretches of a snapshot; returns the offset behind them.
 
         What is left of them is said by `claim`.
 
         Args:
-            timed: Whether it says of each when its messages expire.
+            more: Whether it says of each when its messages expire, and their sizes if these vary.
         """
         count: i64 = i64(read_i32_be(data, at))
         at += 4
@@ -285,10 +391,24 @@ class Sizes:
             last = Stretch(read_i64_be(data, at), messages, size, longer, self._position)
             self._stretches.push(last)
             self._last = last
-            self._position += messages * size + longer
             at += STRETCH_BYTES
-            if timed:
-                at = self._decode_times(last, data, at)
+            if more:
+                at = self._decode_ends(last, data, self._decode_times(last, data, at))
+            self._position = last.before(last.key + messages)
+        return at
+
+    def _decode_ends(self, stretch: Stretch, data: bytes, at: i64) -> i64:
+        known: i64 = i64(read_i32_be(data, at))
+        at += 4
+        if known > 0:
+            if known != stretch.count:
+                raise ValueError("a stretch has other sizes than messages")
+            ends = Ends()
+            for _ in range(known):
+                ends.ends = append(ends.ends, read_i32_be(data, at))
+                at += 4
+            stretch.ends = ends
+            self.varied += 1
         return at
 
     def _decode_times(self, stretch: Stretch, data: bytes, at: i64) -> i64:
@@ -306,10 +426,26 @@ class Sizes:
             self.expiring += 1
         return at
 
+    def _vary(self, last: Stretch) -> tuple[Stretch, Ends]:
+        """Have the last stretch say where each message ends; who looks at it sees it as it was."""
+        varied = Stretch(last.key, last.count, 0, 0, last.position)
+        varied.left = last.left
+        varied.times = last.times
+        ends = Ends()
+        ends.add(last.count, last.size)
+        varied.ends = ends
+        self.varied += 1
+        self._stretches.replace_tail(varied)
+        self._last = varied
+        self._near = None
+        return varied, ends
+
     def _remove(self, stretch: Stretch) -> None:
         """Nothing is left of a stretch."""
         if stretch.times is not None:
             self.expiring -= 1
+        if stretch.ends is not None:
+            self.varied -= 1
         stretches = self._stretches
         if stretches.head() is stretch:
             stretches.drop(stretch.count)
@@ -326,12 +462,13 @@ class Sizes:
         return found
 
 
-def encode_stretches(out: BytesWriter, pieces: list[Piece], behind: i64, timed: bool) -> None:
+def encode_stretches(out: BytesWriter, pieces: list[Piece], behind: i64, more: bool) -> None:
     """Append stretches to a snapshot.
 
     Args:
         behind: The number behind the last message that counts.
-        timed: Whether it says when messages expire; else none does.
+        more: Whether it says when messages expire, and their sizes where these vary; else none
+            does, and nowhere they do.
     """
     for piece in pieces:
         stretch = as_stretch(piece)
@@ -340,17 +477,23 @@ def encode_stretches(out: BytesWriter, pieces: list[Piece], behind: i64, timed: 
         write_i64_be(out, count)
         write_i32_be(out, i32(stretch.size))
         write_i32_be(out, i32(stretch.longer))
-        if timed:
-            times = stretch.times
-            if times is None:
-                write_i32_be(out, 0)
-                continue
+        if not more:
+            continue
+        times = stretch.times
+        if times is None:
+            write_i32_be(out, 0)
+        else:
             known = times.find(count - 1) + 1
             write_i32_be(out, i32(known))
             write_i64_be(out, times.base_ms)
             for at in range(known):
                 write_i32_be(out, times.offsets[at])
                 write_i32_be(out, times.times[at])
+        ends = stretch.ends
+        write_i32_be(out, 0 if ends is None else i32(count))
+        if ends is not None:
+            for at in range(count):
+                write_i32_be(out, ends.ends[at])
 
 
 def as_stretch(piece: Piece) -> Stretch:

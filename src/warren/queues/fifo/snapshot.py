@@ -29,8 +29,8 @@ VERSION: Final = 3
 VERSION_DOUBTED: Final = 4
 """The same with a bound below which messages may have been delivered before: after a crash."""
 VERSION_EXPIRING: Final = 5
-"""The same with that bound, which may be 0, with when the queue was last used, and when messages
-expire."""
+"""The same with that bound, which may be 0, with when the queue was last used, and of messages when
+they expire, and their sizes where these vary."""
 VERSION_PARTS: Final = 6
 """The same with parts at the end, for what is made use of by some queues only (`parts`)."""
 ACTIVE: Final = 1
@@ -41,9 +41,9 @@ CONSUMER_BYTES: Final = 33
 
 
 def write_head(fifo: Fifo, flags: i64, doubted: i64, parted: bool, out: BytesWriter) -> bool:
-    """Append what comes before the runs; whether sizes are to say when messages expire."""
+    """Append what comes before the runs; whether sizes are to say more than they did once."""
     expires = fifo.config.expires_ms >= 0
-    timed = expires or fifo.sizes.expiring > 0 or parted
+    timed = expires or fifo.sizes.expiring > 0 or fifo.sizes.varied > 0 or parted
     if parted:
         out.append(VERSION_PARTS)
     elif timed:

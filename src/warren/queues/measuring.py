@@ -1,0 +1,30 @@
+"""What a queue says of each of its messages, in the facts of their batch, when it seals that.
+
+This is the one place where a record is opened for a queue: of what another node's queue or an older
+batch holds, the facts are there or they are not.
+"""
+
+from __future__ import annotations
+
+from librt.strings import BytesWriter, read_i32_le, write_i32_le
+from mypy_extensions import i32, i64
+
+from warren.log.facts import SIZES
+from warren.message.flavours import content_bytes
+
+
+def measured(
+    records: bytes, lengths: bytes, count: i64, flavour: i64, with_properties: bool
+) -> bytes:
+    """The facts of messages whose sizes matter: their records lie back to back.
+
+    Args:
+        with_properties: Whether those count, too: in RabbitMQ's quorum queues they do.
+    """
+    facts = BytesWriter()
+    write_i32_le(facts, i32(SIZES))
+    at: i64 = 0
+    for position in range(count):
+        write_i32_le(facts, i32(content_bytes(flavour, records, at, with_properties)))
+        at += i64(read_i32_le(lengths, 4 * position))
+    return facts.getvalue()
