@@ -20,13 +20,20 @@ EXPIRES: Final = "expires"
 MESSAGE_TTL: Final = "message-ttl"
 MAX_LENGTH: Final = "max-length"
 MAX_LENGTH_BYTES: Final = "max-length-bytes"
+OVERFLOW: Final = "overflow"
 """Keys of policies."""
 
 X_EXPIRES: Final = "x-expires"
 X_MESSAGE_TTL: Final = "x-message-ttl"
 X_MAX_LENGTH: Final = "x-max-length"
 X_MAX_LENGTH_BYTES: Final = "x-max-length-bytes"
-"""The arguments of the same meaning as the last four keys."""
+X_OVERFLOW: Final = "x-overflow"
+"""The arguments of the same meaning as the last five keys."""
+
+DROP_HEAD: Final = "drop-head"
+REJECT_PUBLISH: Final = "reject-publish"
+REJECT_PUBLISH_DLX: Final = "reject-publish-dlx"
+"""What may become of messages that are too many."""
 
 X_SINGLE_ACTIVE_CONSUMER: Final = "x-single-active-consumer"
 """An argument only: no policy says so."""
@@ -152,7 +159,14 @@ CLASSIC: Final = QueueType(
     ),
     further_arguments=(),
     consumer_arguments=(),
-    policy_keys=(QUEUE_LEADER_LOCATOR, EXPIRES, MESSAGE_TTL, MAX_LENGTH, MAX_LENGTH_BYTES),
+    policy_keys=(
+        QUEUE_LEADER_LOCATOR,
+        EXPIRES,
+        MESSAGE_TTL,
+        MAX_LENGTH,
+        MAX_LENGTH_BYTES,
+        OVERFLOW,
+    ),
     foreign_policy_keys=(
         *OF_STREAMS,
         DELIVERY_LIMIT,
@@ -213,6 +227,7 @@ QUORUM: Final = QueueType(
         MESSAGE_TTL,
         MAX_LENGTH,
         MAX_LENGTH_BYTES,
+        OVERFLOW,
     ),
     foreign_policy_keys=(*OF_STREAMS, "queue-mode"),
 )

@@ -468,7 +468,7 @@ def test_wrong_type_of_a_dead_letter_exchange(tables: Tables) -> None:
     [
         ({"x-max-priority": 5}, "x-max-priority"),
         ({"x-dead-letter-exchange": "x"}, "x-dead-letter-exchange"),
-        ({"x-overflow": "reject-publish"}, "x-overflow"),
+        ({"x-overflow": "reject-publish-dlx"}, "x-overflow"),
         (QUORUM | {"x-delivery-limit": 5}, "x-delivery-limit"),
         (QUORUM | {"x-consumer-timeout": 5}, "x-consumer-timeout"),
         ({"x-queue-type": "stream"}, "x-queue-type"),

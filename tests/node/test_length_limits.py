@@ -31,6 +31,7 @@ def drained(client: Client) -> list[bytes]:
     return found
 
 
+@pytest.mark.rule("QL-02")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("where", ["a", "b"])
 def test_the_oldest_go_where_there_are_too_many(kind: str, where: str) -> None:
@@ -84,16 +85,21 @@ def test_a_policy_counts_at_once_and_the_smaller_number(kind: str) -> None:
 def test_what_overflow_does_else_is_refused() -> None:
     pair = Pair(alone=True)
     client = pair.a.client()
-    for kind in ("classic", "quorum"):
-        refused = declare(client, kind, **{"x-max-length": 3, "x-overflow": "reject-publish"})
-        assert isinstance(refused, spec.ChannelClose)
-        assert "is not supported yet" in refused.reply_text
+    more = {"x-max-length": 3, "x-overflow": "reject-publish-dlx"}
+    refused = declare(client, "classic", **more)
+    assert isinstance(refused, spec.ChannelClose)
+    assert "is not supported yet" in refused.reply_text
+    # A quorum queue drops the first, as without it.
+    declare(client, "quorum", **more)
+    client.publish_confirmed(NAME, 5)
+    assert drained(client) == [b"3", b"4", b"5"]
 
 
 def test_a_cluster_of_two_releases_has_none() -> None:
     pair = Pair(configure=lambda settings: setattr(settings, "cluster_version_max", 3))
-    for argument in ("x-max-length", "x-max-length-bytes"):
-        refused = declare(pair.a.client(), "classic", **{argument: 3})
+    for argument in ("x-max-length", "x-max-length-bytes", "x-overflow"):
+        value = "reject-publish" if argument == "x-overflow" else 3
+        refused = declare(pair.a.client(), "classic", **{argument: value})
         assert isinstance(refused, spec.ChannelClose)
         assert "this needs cluster version 4" in refused.reply_text
 

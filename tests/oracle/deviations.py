@@ -188,6 +188,15 @@ DEVIATIONS: dict[str, Deviation] = {
         "who gets messages on one channel is one consumer; the oracle has one for each message",
         [Field("a/1", 3, ("consumer_count",), 1)],
     ),
+    "quorum_limit_between": Deviation(
+        "a queue that was full is so to all publishers until four fifths are left; the oracle lets"
+        " those in meanwhile that began later",
+        [
+            Field("a/1", 11, ("message_count",), 4),
+            Field("a/1", 12, ("message_count",), 3),
+            Field("b/1", 1, ("confirmed", "1"), "basic.nack"),
+        ],
+    ),
     "queue_locators": Deviation(
         "the oracle permits the old name by configuration only; ours is always an alias (D-15)",
         [Rest("a/0", 0, []), Rest("a/1", 7, [{**_DECLARED, "queue": "o.old"}])],

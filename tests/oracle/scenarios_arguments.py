@@ -76,7 +76,7 @@ QUORUM = {
     "x-max-length-bytes": "",
     "x-max-in-memory-length": "",
     "x-max-in-memory-bytes": "",
-    "x-overflow": "QL-02",
+    "x-overflow": "",
     "x-single-active-consumer": "",
     "x-quorum-initial-group-size": "",
     "x-quorum-target-group-size": "",

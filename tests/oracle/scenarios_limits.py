@@ -64,7 +64,7 @@ LIMITS: dict[str, dict[str, Any]] = {
 }
 
 
-LACKING = {name: "CQ-01" for name in LIMITS if "reject" in name}
+LACKING = {"reject-publish-dlx": "CQ-01"}
 
 
 @scenario(cases=LIMITS, lacking=LACKING)
@@ -93,6 +93,152 @@ def quorum_limit(s: Session, case: str) -> None:
         s.confirmed(1, 1)
     s.until_settled("o.q")
     s.drain("o.q")
+
+
+@scenario(cases=["reject-publish", "reject-publish, bytes", "reject-publish-dlx"])
+def quorum_limit_rejects(s: Session, case: str) -> None:
+    """One more than there may be is taken, then publishes are rejected until four fifths are left.
+
+    What is out to a consumer counts no more; what it gives back does.
+    """
+    s.open("a", 1, 2)
+    s.call(1, "confirm.select")
+    s.queue("o.q", {**LIMITS[case], **QUORUM})
+    for number in range(6):
+        s.publish(1, "", "o.q", b"%02d" % number)
+        s.confirmed(1, 1)
+        s.until_settled("o.q")
+    tag = s.get("o.q", 2)
+    s.until_settled("o.q")
+    s.publish(1, "", "o.q", b"not yet")
+    s.confirmed(1, 1)
+    tags = [tag, s.get("o.q", 2)]
+    s.until_settled("o.q")
+    s.publish(1, "", "o.q", b"")
+    s.confirmed(1, 1)
+    for tag in tags:
+        s.send(2, "basic.reject", delivery_tag=tag, requeue=True)
+    s.until_settled("o.q")
+    s.publish(1, "", "o.q", b"full again")
+    s.confirmed(1, 1)
+    s.until_settled("o.q")
+    s.drain("o.q")
+
+
+@scenario
+def quorum_limit_tells_who_begins(s: Session) -> None:
+    """A publisher that begins at a full queue is told at once; without confirms, it loses it."""
+    s.open("a", 1, 2)
+    s.open("b")
+    s.queue("o.q", {"x-max-length": 1, "x-overflow": "reject-publish", **QUORUM})
+    s.call(1, "confirm.select")
+    for body in (b"1", b"2"):
+        s.publish(1, "", "o.q", body)
+        s.confirmed(1, 1)
+        s.until_settled("o.q")
+    s.call(1, "confirm.select", "b")
+    s.publish(1, "", "o.q", b"3", who="b")
+    s.confirmed(1, 1, "b")
+    s.publish(2, "", "o.q", b"4")
+    s.until_settled("o.q")
+    s.call(1, "queue.purge", queue="o.q")
+    s.until_settled("o.q")
+    s.publish(1, "", "o.q", b"5", who="b")
+    s.confirmed(1, 1, "b")
+    s.drain("o.q")
+
+
+@scenario
+def quorum_limit_between(s: Session) -> None:
+    """Between four fifths and the limit, who was told goes on being rejected."""
+    s.open("a")
+    s.open("b")
+    s.queue("o.q", {"x-max-length": 5, "x-overflow": "reject-publish", **QUORUM})
+    s.call(1, "confirm.select")
+    s.call(1, "confirm.select", "b")
+    for number in range(7):
+        s.publish(1, "", "o.q", b"%d" % number)
+        s.confirmed(1, 1)
+        s.until_settled("o.q")
+    s.get(no_ack=True)
+    s.until_settled("o.q")
+    s.publish(1, "", "o.q", b"told")
+    s.confirmed(1, 1)
+    s.publish(1, "", "o.q", b"not told", who="b")
+    s.confirmed(1, 1, "b")
+    s.get(no_ack=True)
+    s.get(no_ack=True)
+    s.until_settled("o.q")
+    s.publish(1, "", "o.q", b"free")
+    s.confirmed(1, 1)
+
+
+FULL = {"x-max-length": 1, "x-overflow": "reject-publish"}
+
+
+@scenario
+def rejected_by_one_of_several(s: Session) -> None:
+    """A message that one queue has no room for is nacked, and others keep it."""
+    s.open()
+    s.call(1, "confirm.select")
+    s.queue("o.full", FULL)
+    s.queue("o.other")
+    s.publish(1, "", "o.full", b"1")
+    s.confirmed(1, 1)
+    s.publish(1, "", "o.full", b"2", {"headers": {"CC": ["o.other"]}})
+    s.confirmed(1, 1)
+    s.publish(1, "", "o.other", b"3", {"headers": {"CC": ["o.full"]}}, mandatory=True)
+    s.confirmed(1, 1)
+    s.drain("o.full", "o.other")
+
+
+@scenario(cases=KINDS)
+def rejected_without_confirms(s: Session, arguments: dict[str, Any]) -> None:
+    """Who awaits no confirm is not told; a transaction ends with what could be done of it."""
+    s.open("a", 1, 2)
+    s.queue("o.full", {**FULL, **arguments})
+    s.queue("o.other")
+    for body in (b"1", b"2"):
+        s.publish(1, "", "o.full", body)
+        s.until_settled("o.full")
+    s.publish(1, "", "o.full", b"3")
+    s.call(2, "tx.select")
+    s.publish(2, "", "o.other", b"4")
+    s.publish(2, "", "o.full", b"5")
+    s.publish(2, "", "o.other", b"6")
+    s.call(2, "tx.commit")
+    s.until_settled("o.full")
+    s.until("o.other", 2)
+    s.drain("o.full", "o.other")
+
+
+@scenario
+def rejected_while_a_consumer_waits(s: Session) -> None:
+    """What goes to a consumer at once leaves room for more; without any there is never room."""
+    s.open("a", 1, 2)
+    s.call(1, "confirm.select")
+    s.queue("o.full", FULL)
+    s.queue("o.none", {"x-max-length": 0, "x-overflow": "reject-publish"})
+    s.call(2, "basic.consume", queue="o.full", consumer_tag="c")
+    s.call(2, "basic.consume", queue="o.none", consumer_tag="d")
+    for body in (b"1", b"2", b"3"):
+        s.publish(1, "", "o.full", body)
+        s.confirmed(1, 1)
+    s.publish(1, "", "o.none", b"4")
+    s.confirmed(1, 1)
+    s.take(2, 3)
+
+
+@scenario
+def rejected_by_its_size(s: Session) -> None:
+    """A message that is too large for what is left is rejected, and a smaller one is not."""
+    s.open()
+    s.call(1, "confirm.select")
+    s.queue("o.q", {"x-max-length-bytes": 10, "x-overflow": "reject-publish"})
+    for size in (6, 5, 4, 0, 1):
+        s.publish(1, "", "o.q", b"x" * size)
+        s.confirmed(1, 1)
+    s.queue("o.q", passive=True)
 
 
 @scenario(cases=KINDS)

@@ -90,6 +90,8 @@ class FifoMachine(RuleBasedStateMachine):
         self.next_consumer = 1
         self.now_ms = 1_000
         self.most = (-1, -1)
+        self.rejects = False
+        self.blocked = False
 
     @initialize(
         kind=st.sampled_from(sorted(KINDS)),
@@ -136,9 +138,19 @@ class FifoMachine(RuleBasedStateMachine):
                 self.restore()
             self.dispatch_some()
         assert not self.twin.unfinished()
-        while self.too_much():
+        while self.too_much() and not self.rejects:
             (self.returned or self.ready).pop(0)
             self.dropped += 1
+        length, most = self.most
+        line = self.returned + self.ready
+        if not self.rejects or self.keeps_place or self.most == (-1, -1):
+            self.blocked = False
+        elif self.too_much():
+            self.blocked = True
+        elif (length < 0 or len(line) <= int(length * 0.8)) and (
+            most < 0 or sum(self.sizes[message[0]] for message in line) <= int(most * 0.8)
+        ):
+            self.blocked = False
 
     def dispatch_some(self) -> None:
         """Hand out as much as is handed out in one go."""
@@ -250,12 +262,17 @@ class FifoMachine(RuleBasedStateMachine):
             driven.enqueue_each(self.next_message, sizes)
         self.came(sizes)
 
-    @rule(length=st.sampled_from([-1, 0, 3, 9]), most=st.sampled_from([-1, 0, 10, 90]))
-    def limit_length(self, length: int, most: int) -> None:
-        """Only so many messages are to be ready, and bytes of them."""
+    @rule(
+        length=st.sampled_from([-1, 0, 3, 9]),
+        most=st.sampled_from([-1, 0, 10, 90]),
+        rejects=st.booleans(),
+    )
+    def limit_length(self, length: int, most: int, rejects: bool) -> None:
+        """Only so many messages are to be ready, and bytes of them; or no more are to come."""
         self.most = (length, most)
+        self.rejects = rejects
         out = BytesWriter()
-        write_limits(out, Limits(length, most))
+        write_limits(out, Limits(length, most, rejects))
         self.apply(lambda to: commands.config(to, out.getvalue()))
         self.dispatch()
 
@@ -529,6 +546,7 @@ class FifoMachine(RuleBasedStateMachine):
         assert spread(fresh) == self.ready
         assert spread(returned) == self.returned
         assert fifo.dropped == self.dropped
+        assert fifo.blocked == self.blocked
         assert fifo.next_message == self.next_message
         assert sorted(fifo.consumers) == sorted(self.consumers)
         held: list[int] = []

@@ -15,12 +15,16 @@ from typing import Final
 from warren.errors import PRECONDITION_FAILED, Refusal
 from warren.queue_types import (
     DEFAULT,
+    DROP_HEAD,
+    REJECT_PUBLISH,
+    REJECT_PUBLISH_DLX,
     TARGET_SIZE,
     TYPES,
     X_EXPIRES,
     X_MAX_LENGTH,
     X_MAX_LENGTH_BYTES,
     X_MESSAGE_TTL,
+    X_OVERFLOW,
     X_SINGLE_ACTIVE_CONSUMER,
     find,
 )
@@ -35,6 +39,7 @@ HONOURED_ARGUMENTS: Final = (
     X_MAX_LENGTH,
     X_SINGLE_ACTIVE_CONSUMER,
     X_MAX_LENGTH_BYTES,
+    X_OVERFLOW,
     "x-queue-type",
     "x-quorum-initial-group-size",
     "x-queue-leader-locator",
@@ -44,7 +49,6 @@ HONOURED_ARGUMENTS: Final = (
     "x-max-in-memory-length",
     "x-max-in-memory-bytes",
 )
-OVERFLOW: Final = "x-overflow"
 DURATION_MS_MAX: Final = 10 * 365 * 86_400_000
 """Ten years: no time in an argument is longer."""
 LEADER_LOCATORS: Final = ("client-local", "balanced", "random", "least-leaders", "min-masters")
@@ -112,9 +116,10 @@ def check_queue_arguments(arguments: Table, queue: str) -> None:
         _unsupported(QUEUE_TYPE, queue)
     for name in arguments:
         if name in known and name not in HONOURED_ARGUMENTS:
-            # What happens without it may be asked for.
-            if name != OVERFLOW or arguments[name] != "drop-head":
-                _unsupported(name, queue)
+            _unsupported(name, queue)
+    if not kind.replicated and arguments.get(X_OVERFLOW) == REJECT_PUBLISH_DLX:
+        # In a quorum queue it means no more than to drop the first messages, as in RabbitMQ.
+        _unsupported(X_OVERFLOW, queue)
 
 
 def _invalid(name: str, queue: str, reason: str) -> Refusal:
@@ -134,6 +139,11 @@ def _value_error(name: str, value: Value) -> str:
         if not isinstance(value, str):
             return f"{{unacceptable_type,{type_name(value)}}}"
         return "" if value in LEADER_LOCATORS else "invalid_queue_locator_arg"
+    if name == X_OVERFLOW:
+        if not isinstance(value, str):
+            return f"{{unacceptable_type,{type_name(value)}}}"
+        known = (DROP_HEAD, REJECT_PUBLISH, REJECT_PUBLISH_DLX)
+        return "" if value in known else "invalid_overflow"
     if name in ("x-queue-type", "x-queue-mode", "x-queue-master-locator"):
         return ""
     if name == X_SINGLE_ACTIVE_CONSUMER:

@@ -17,10 +17,12 @@ from mypy_extensions import i64
 from warren.errors import CorruptRecord, ProtocolError, StorageError
 from warren.metadata.tables import MemberRecord
 from warren.queue_types import (
+    REJECT_PUBLISH,
     X_EXPIRES,
     X_MAX_LENGTH,
     X_MAX_LENGTH_BYTES,
     X_MESSAGE_TTL,
+    X_OVERFLOW,
     X_SINGLE_ACTIVE_CONSUMER,
 )
 from warren.routing.exchange_types import EXCHANGE_TYPES, OLDEST_TYPES
@@ -330,6 +332,8 @@ class DeclareQueue(Command):
     def cluster_version(self) -> int:
         """Later ones may say that a queue goes when it is unused, or when its messages do."""
         if X_MAX_LENGTH in self.arguments or X_MAX_LENGTH_BYTES in self.arguments:
+            return LENGTH_LIMITS
+        if self.arguments.get(X_OVERFLOW) == REJECT_PUBLISH:
             return LENGTH_LIMITS
         if self.arguments.get(X_SINGLE_ACTIVE_CONSUMER) is True:
             return SINGLE_ACTIVE

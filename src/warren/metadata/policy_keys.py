@@ -16,7 +16,10 @@ from typing import Any, Final, final
 
 from warren.queue_types import (
     DELIVERY_LIMIT,
+    DROP_HEAD,
     QUEUE_LEADER_LOCATOR,
+    REJECT_PUBLISH,
+    REJECT_PUBLISH_DLX,
     TARGET_GROUP_SIZE,
     TARGET_SIZE,
 )
@@ -227,7 +230,7 @@ KEYS: Final = (
     PolicyKey(
         "overflow",
         "overflow value",
-        words=("drop-head", "reject-publish", "reject-publish-dlx"),
+        words=(DROP_HEAD, REJECT_PUBLISH, REJECT_PUBLISH_DLX),
         operator=True,
         with_argument=FIRST,
     ),

@@ -22,6 +22,8 @@ from warren.queue_types import (
     MAX_LENGTH,
     MAX_LENGTH_BYTES,
     MESSAGE_TTL,
+    OVERFLOW,
+    REJECT_PUBLISH,
     X_SINGLE_ACTIVE_CONSUMER,
 )
 from warren.queues.fifo.config import Limits
@@ -65,7 +67,8 @@ class QueuePolicies(Work):
             queue.set_expires(said.number(EXPIRES, -1))
             queue.set_message_ttl(said.number(MESSAGE_TTL, -1))
             most = said.number(MAX_LENGTH, -1)
-            queue.set_limits(Limits(most, said.number(MAX_LENGTH_BYTES, -1)))
+            rejects = said.text(OVERFLOW) == REJECT_PUBLISH
+            queue.set_limits(Limits(most, said.number(MAX_LENGTH_BYTES, -1), rejects))
 
     def changed(self, queues: LocalQueues) -> None:
         """What policies say of queues may be something else now: tell them all, in later turns."""

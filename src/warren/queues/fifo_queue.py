@@ -10,13 +10,16 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from warren.message.flavours import AMQP091
 from warren.pending import PendingResult
 from warren.queue_types import QueueType
 from warren.queues.fifo.effects import Delivery, Effects, Reply
 from warren.queues.fifo.machine import Fifo
 from warren.queues.fifo.sizes import NEVER
+from warren.queues.fitting import Publish
 from warren.queues.freed import Freed
 from warren.queues.gathering import GatheringQueue
+from warren.queues.publishing import PublishRun
 from warren.queues.queue import Counts, Host
 
 USE_MS: Final = 1_000
@@ -92,6 +95,65 @@ class FifoQueue(GatheringQueue):
         """Ask for one message; a `PollReply` has it, or none."""
         self._use()
         super().get(consumer_id, waiter)
+
+    def publish(
+        self,
+        records: bytes,
+        lengths: bytes,
+        count: i64,
+        persistent: bool,
+        run: PublishRun | None,
+        flavour: i64 = AMQP091,
+        life_ms: i64 = -1,
+    ) -> None:
+        """Gather message records, or reject those that there is no room for."""
+        if self._may_reject(count):
+            self._admit(Publish(records, lengths, count, persistent, run, flavour, life_ms))
+        else:
+            super().publish(records, lengths, count, persistent, run, flavour, life_ms)
+
+    def _may_reject(self, count: i64) -> bool:
+        """Whether there may be no room for so many messages more."""
+        config = self.fifo.config
+        if not config.rejects or not config.is_limited() or self.deleted:
+            return False
+        room = config.max_length - self.fifo.ready_count() - self._pending
+        return config.max_bytes >= 0 or count > room
+
+    def _admit(self, publish: Publish) -> None:
+        """Take what there is room for now, behind all that came before, and reject the rest.
+
+        What consumers wait for leaves room for more, so that it is looked at again behind it.
+        """
+        config = self.fifo.config
+        if self._pending > 0:
+            self._seal_messages()
+        elif self._pending_commands:
+            self._seal_commands(None)
+        self.hand_out()
+        while publish.left() > 0:
+            ready = self.fifo.ready
+            count = publish.fitting(config, self.fifo.ready_count(), ready.bytes, False, False)
+            if count == 0:
+                full = 0 <= config.max_length <= self.fifo.ready_count()
+                publish.reject(publish.left() if full else 1)
+            else:
+                self._take_in(publish, count)
+                self._seal_messages()
+        publish.answered()
+
+    def _take_in(self, publish: Publish, count: i64) -> None:
+        """Take so many of the next messages of a publish."""
+        records, lengths = publish.take(count)
+        super().publish(
+            records,
+            lengths,
+            count,
+            publish.persistent,
+            publish.run,
+            publish.flavour,
+            publish.life_ms,
+        )
 
     def act(self, effects: Effects) -> None:
         """Do what comes of an entry, in this turn or when it ends."""

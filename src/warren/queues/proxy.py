@@ -107,14 +107,34 @@ class Line:
 
 @final
 class Sent:
-    """Messages on their way to the queue."""
+    """Messages on their way to the queue.
 
-    def __init__(self, count: i64, size: i64, runs: list[PublishRun]) -> None:
+    Attributes:
+        starts: Where each of the runs begins among them.
+        rejected: Which of them there was no room for: where they begin, and how many.
+    """
+
+    def __init__(self, count: i64, size: i64, runs: list[PublishRun], starts: list[int]) -> None:
         self.count: i64 = count
         self.size: i64 = size
         self.runs: list[PublishRun] = runs
+        self.starts: list[int] = starts
         self.answered: bool = False
         self.refused: bool = False
+        self.rejected: list[tuple[int, int]] | None = None
+
+    def reject(self) -> None:
+        """Tell the runs which of their messages there was no room for."""
+        if self.rejected is None:
+            return
+        for first, count in self.rejected:
+            for at in range(len(self.runs)):
+                run = self.runs[at]
+                start = self.starts[at]
+                low = max(first, start)
+                high = min(first + count, start + int(run.count))
+                if low < high:
+                    run.reject(low - start, high - low)
 
 
 @final
@@ -212,6 +232,8 @@ class ProxyQueue(GatheringQueue):
         self._at_hand: Batch | None = None
         self._pollers: dict[int, i64] = {}
         """By a channel's id for polling, the id over this line."""
+        self._starts: list[int] = []
+        """Where the runs begin among the messages that were gathered."""
         self._ready: i64 = 0
         self._consumers: i64 = 0
 
@@ -330,7 +352,8 @@ class ProxyQueue(GatheringQueue):
         self._forget_messages()
         self.unsafe_bytes = 0
         if pending > 0:
-            sent.append(Sent(pending, 0, runs))
+            sent.append(Sent(pending, 0, runs, []))
+        self._starts = []
         for one in sent:
             self._complete(one, refused or one.refused)
         for question in asked.values():
@@ -339,6 +362,7 @@ class ProxyQueue(GatheringQueue):
     def _complete(self, sent: Sent, refused: bool) -> None:
         if refused and not sent.runs and not self.deleted:
             self.line.dropped(sent.count)
+        sent.reject()
         for run in sent.runs:
             if refused:
                 run.refused = True
@@ -365,6 +389,8 @@ class ProxyQueue(GatheringQueue):
                 run.safe()
         else:
             super().publish(records, lengths, count, persistent, run, flavour, life_ms)
+            if run is not None and not self.deleted:
+                self._starts.append(int(self._pending - count))
 
     def new_consumer(self) -> i64:
         """An id that no other consumer in the cluster has."""
@@ -523,13 +549,20 @@ class ProxyQueue(GatheringQueue):
 
     # --- what its node says ---------------------------------------------------------------------
 
-    def stored(self, sequence: i64, refused: bool) -> None:
-        """Messages are safe, or could not be taken; told in the order of publishing."""
+    def stored(
+        self, sequence: i64, refused: bool, rejected: list[tuple[int, int]] | None = None
+    ) -> None:
+        """Messages are safe, or could not be taken; told in the order of publishing.
+
+        Args:
+            rejected: Those that there was no room for, by their places, where that is not all.
+        """
         one = self._by_sequence.pop(sequence, None)
         if one is None:
             return
         one.answered = True
         one.refused = refused
+        one.rejected = rejected
         sent = self._sent
         while sent and sent[0].answered:
             one = sent.popleft()
@@ -627,7 +660,8 @@ class ProxyQueue(GatheringQueue):
 
     def _seal_messages(self) -> None:
         gathered = self._take_messages()
-        sent = Sent(gathered.count, len(gathered.payload), gathered.runs)
+        sent = Sent(gathered.count, len(gathered.payload), gathered.runs, self._starts)
+        self._starts = []
         if self.line.number == 0 and not self.line.coming():
             self._complete(sent, True)
             return

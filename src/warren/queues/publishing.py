@@ -25,6 +25,9 @@ class PublishRun:
     Attributes:
         waiting: Queues that have not answered yet.
         refused: Whether one of them could not take it; the run is nacked.
+        rejected: Which of its messages one of them had no room for: where they begin among the
+            run's, and how many there are, in any order. These are nacked, and lost to a publisher
+            who waits for no confirm. None if there are none.
     """
 
     def __init__(self, publisher: Publisher, first: i64, count: i64, waiting: i64) -> None:
@@ -33,6 +36,36 @@ class PublishRun:
         self.count: i64 = count
         self.waiting: i64 = waiting
         self.refused: bool = False
+        self.rejected: list[tuple[int, int]] | None = None
+
+    def reject(self, at: i64, count: i64) -> None:
+        """A queue has no room for some of the messages, and drops them."""
+        rejected = self.rejected
+        if rejected is None:
+            self.rejected = [(int(at), int(count))]
+        elif rejected[-1][0] + rejected[-1][1] == at:
+            rejected[-1] = (rejected[-1][0], rejected[-1][1] + int(count))
+        else:
+            rejected.append((int(at), int(count)))
+
+    def parts(self) -> list[tuple[int, bool]]:
+        """The run cut where the answer changes: where each part ends, and whether it is nacked."""
+        rejected = self.rejected
+        if rejected is None or self.refused:
+            return [(int(self.count), self.refused)]
+        found: list[tuple[int, bool]] = []
+        behind = 0
+        for at, count in sorted(rejected):
+            if at > behind:
+                found.append((at, False))
+            if at + count > behind:
+                behind = at + count
+                if found and found[-1][1]:
+                    found.pop()
+                found.append((behind, True))
+        if behind < self.count:
+            found.append((int(self.count), False))
+        return found
 
     def safe(self) -> None:
         """One more queue has these messages where they belong."""

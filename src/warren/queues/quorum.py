@@ -47,6 +47,7 @@ from warren.queues.fifo.machine import Fifo
 from warren.queues.fifo.pieces import Piece
 from warren.queues.fifo.sizes import NEVER
 from warren.queues.fifo_queue import USE_MS
+from warren.queues.fitting import Publish
 from warren.queues.gathering import Gathered
 from warren.queues.links import Link
 from warren.queues.numbers import Numbers
@@ -111,6 +112,15 @@ class QuorumQueue(TableQueue, Machine):
         """Whether such commands were submitted since `is_awaited`."""
         self._left: deque[list[list[Piece]]] = deque()
         """What left the queue with each entry that is ahead of the disk: its bodies are needed."""
+        self._queued: deque[Publish] = deque()
+        """What is published while it is not known whether there is room, in a queue that rejects
+        what is too much."""
+        self._informed: bool = False
+        """Whether the machine has been as far in this life as others were when it was asked."""
+        self._submitted: i64 = 0
+        """Messages of this node that its machine has not seen."""
+        self._submitted_bytes: i64 = 0
+        """What their records take."""
         self._terms: dict[int, tuple[int, int, bool]] = {}
         """Credit, priority and whether acks are automatic, of each consumer of this node."""
 
@@ -342,6 +352,8 @@ class QuorumQueue(TableQueue, Machine):
         """Whether a client of this node has to do with the queue now."""
         if self.links or self._readers or self._pending > 0 or self._pending_commands:
             return True
+        if self._queued:
+            return True
         if self.held_back:
             return True
         session = self._session()
@@ -355,7 +367,7 @@ class QuorumQueue(TableQueue, Machine):
 
     def congested(self) -> bool:
         """Whether the disk is behind, or who leads this queue or others of this node's clients."""
-        return super().congested() or self.host.proposals_behind
+        return super().congested() or self.host.proposals_behind or len(self._queued) > 0
 
     def consumer_count(self) -> i64:
         """Consumers in the machine, but for those that wait until they are the active one.
@@ -380,6 +392,9 @@ class QuorumQueue(TableQueue, Machine):
         for run in self._runs:
             run.safe()
         self._forget_messages()
+        for publish in self._queued:
+            publish.answered()
+        self._queued.clear()
 
     def go_without(self, lost: list[tuple[int, int]]) -> list[tuple[int, int]]:
         """Drop messages that cannot be read here, on the only copy; gives those that were live.
@@ -520,8 +535,15 @@ class QuorumQueue(TableQueue, Machine):
         if isinstance(origin, PendingResult):
             origin.succeeded(reply)
         elif isinstance(origin, Gathered):
+            self._seen(origin)
             self._confirm(batch.payload_size, origin.runs)
+        self._admit_more()
         self._mark()
+
+    def _seen(self, gathered: Gathered) -> None:
+        """The machine has what this node submitted."""
+        self._submitted -= gathered.count
+        self._submitted_bytes -= len(gathered.payload)
 
     def _apply(self, batch: Batch) -> Reply:
         fifo = self.fifo
@@ -560,6 +582,9 @@ class QuorumQueue(TableQueue, Machine):
         self._apply(batch)
         self.fifo.reports_freed = False
         self._left.append(self.freed.take_lists())
+        if isinstance(origin, Gathered):
+            self._seen(origin)
+        self._admit_more()
         self._mark()
         return True
 
@@ -669,7 +694,9 @@ class QuorumQueue(TableQueue, Machine):
         if isinstance(origin, PendingResult):
             origin.missed()
         elif isinstance(origin, Gathered):
+            self._seen(origin)
             self._confirm(len(origin.payload), origin.runs)
+        self._admit_more()
         self._mark()
 
     def abandoned(self, origin: object | None) -> None:
@@ -689,6 +716,71 @@ class QuorumQueue(TableQueue, Machine):
     def _session(self) -> i64:
         return 0 if self.group is None else self.group.session()
 
+    def _may_reject(self, count: i64) -> bool:
+        """Whether there may be no room for so many messages more, or that is not known here."""
+        if self.deleted:
+            return False
+        if self._queued:
+            return True
+        if not self._knows():
+            return self._limits.rejects
+        config = self.fifo.config
+        if not config.rejects or not config.is_limited():
+            return False
+        room = config.max_length - self.fifo.ready_count() - self._submitted - self._pending
+        return self.fifo.blocked or config.max_bytes >= 0 or count > room
+
+    def _admit(self, publish: Publish) -> None:
+        """Take or reject messages, now or when it is known whether there is room (QL-04).
+
+        At most one message more than there is room for is under way from here.
+        """
+        if self._queued:
+            self._queued.append(publish)
+        elif not self._knows():
+            self._queued.append(publish)
+            self.catch_up(Informed(self))
+        elif not self._admit_some(publish):
+            self._queued.append(publish)
+
+    def _knows(self) -> bool:
+        """Whether this node knows what the queue holds, as of a moment ago."""
+        return self._informed and self._group().fed()
+
+    def informed(self) -> None:
+        """The machine is as far as the others were."""
+        self._informed = True
+        while self._queued and self._admit_some(self._queued[0]):
+            self._queued.popleft()
+
+    def _admit_more(self) -> None:
+        """The machine has seen something: see to what waits for that."""
+        if self._queued and self._knows():
+            self.informed()
+
+    def _admit_some(self, publish: Publish) -> bool:
+        """Take or reject as many messages of a publish as can be now; whether that was all."""
+        fifo = self.fifo
+        config = fifo.config
+        if fifo.blocked:
+            publish.reject(publish.left())
+        elif not config.rejects or not config.is_limited():
+            self._take_in(publish, publish.left())
+        else:
+            under_way = self._submitted + self._pending
+            ready_bytes = fifo.ready.bytes + self._submitted_bytes + self._pending_bytes
+            ready = fifo.ready_count() + under_way
+            count = publish.fitting(config, ready, ready_bytes, True, True)
+            if count == 0 and under_way == 0 and not fifo.unfinished():
+                # Whether that is too much, the machine says next.
+                count = 1
+            if count > 0:
+                self._take_in(publish, count)
+        if publish.left() > 0:
+            return False
+        publish.answered()
+        return True
+
     def _before_asking(self) -> None:
         if self._pending > 0:
             self._seal_messages()
@@ -698,6 +790,8 @@ class QuorumQueue(TableQueue, Machine):
             # They may be older than the messages: whoever sees those confirmed counts on them.
             self._seal_commands(None)
         gathered = self._take_messages()
+        self._submitted += gathered.count
+        self._submitted_bytes += len(gathered.payload)
         self._group().submit(
             gathered.kind,
             gathered.count,
@@ -745,6 +839,25 @@ class Expiring(PendingResult):
 
     def missed(self) -> None:
         """It is, within a snapshot: another node leads."""
+
+
+@final
+class Informed(PendingResult):
+    """Waits until it is known here what the queue holds, for messages that wait for that."""
+
+    def __init__(self, queue: QuorumQueue) -> None:
+        self._queue: QuorumQueue = queue
+
+    def succeeded(self, result: Result) -> None:
+        """It is."""
+        self._queue.informed()
+
+    def abandoned(self) -> None:
+        """The queue is gone, and what waits is let go with it."""
+
+    def missed(self) -> None:
+        """It is, within a snapshot."""
+        self._queue.informed()
 
 
 @final

@@ -6,7 +6,8 @@ Each begins as `replication.frames` says, and goes on with the number of the lin
     CLOSED    nothing more; group 0, or that of a queue that its node cannot start
     MESSAGES  sequence i64, flags u8, count u32, lengths count x u32, payload
     COMMANDS  sequence i64, flags u8, commands of `queues.fifo.commands`
-    STORED    as often as need be: sequence i64, refused u8
+    STORED    as often as need be: sequence i64, refused u8; if that is 2 there was no room for
+              some: count u32, and for each stretch of them first u32, count u32
     REPLY     sequence, code, a, ready, consumers: i64 each; for a polled message then what
               DELIVER says
     DELIVER   consumer, id, first, acquired: i64 each; count u32, lengths count x u32, payload
@@ -31,6 +32,10 @@ CONFIRMS: Final = 2
 EXPIRING: Final = 4
 WANTED: Final = 1
 EXCLUSIVE: Final = 2
+
+REFUSED: Final = 1
+REJECTED: Final = 2
+"""What becomes of messages that could not be stored, or not all."""
 
 LINE_BYTES: Final = 17
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, final
 
 from librt.strings import (
+    read_i32_le,
     read_i64_le,
     write_i64_le,
 )
@@ -183,8 +184,14 @@ class Front(Line):
             at: i64 = line_frames.LINE_BYTES
             end = frames.end_of(frame)
             while at + 9 <= end:
-                queue.stored(read_i64_le(frame, at), frame[at + 8] != 0)
+                sequence = read_i64_le(frame, at)
+                told: i64 = frame[at + 8]
                 at += 9
+                if told == line_frames.REJECTED:
+                    rejected, at = _rejected_in(frame, at)
+                    queue.stored(sequence, False, rejected)
+                else:
+                    queue.stored(sequence, told != 0)
         elif kind == kinds.REPLY:
             self._replied(queue, frame)
         elif kind == kinds.HOLD:
@@ -296,6 +303,23 @@ class Front(Line):
                 "are dropped: it is down or inaccessible"
             )
             self._dropped = 0
+
+
+def _rejected_in(frame: bytes, at: i64) -> tuple[list[tuple[int, int]], i64]:
+    """Which messages there was no room for, and where that ends.
+
+    Raises:
+        CorruptRecord: The frame is cut off.
+    """
+    frames.need(frame, at + 4)
+    stretches = i64(read_i32_le(frame, at)) & 0xFFFF_FFFF
+    at += 4
+    frames.need(frame, at + 8 * stretches)
+    rejected: list[tuple[int, int]] = []
+    for _ in range(stretches):
+        rejected.append((int(read_i32_le(frame, at)), int(read_i32_le(frame, at + 4))))
+        at += 8
+    return rejected, at
 
 
 def _batch_in(frame: bytes, at: i64) -> Batch:

@@ -11,9 +11,10 @@ from librt.strings import (
     BytesWriter,
     read_i64_be,
     read_i64_le,
+    write_i32_le,
     write_i64_le,
 )
-from mypy_extensions import i64
+from mypy_extensions import i32, i64
 
 from warren.errors import CorruptRecord
 from warren.log.batch import Batch
@@ -264,16 +265,25 @@ class ServedQueue(Publisher, FlowControlled):
     def settled(self, run: PublishRun) -> None:
         """The queue has messages where they belong."""
         if not self.closed:
-            self._answer(run.first, run.refused)
+            self._answer(run.first, run.refused, run.rejected)
 
-    def _answer(self, sequence: i64, refused: bool) -> None:
+    def _answer(
+        self, sequence: i64, refused: bool, rejected: list[tuple[int, int]] | None = None
+    ) -> None:
         stored = self._stored
         if stored is None:
             stored = self.head(kinds.STORED)
             self._stored = stored
             self.line.remotes.answer_later(self)
         write_i64_le(stored, sequence)
-        stored.append(1 if refused else 0)
+        if refused or rejected is None:
+            stored.append(line_frames.REFUSED if refused else 0)
+            return
+        stored.append(line_frames.REJECTED)
+        write_i32_le(stored, i32(len(rejected)))
+        for first, count in rejected:
+            write_i32_le(stored, i32(first))
+            write_i32_le(stored, i32(count))
 
     def flush(self) -> None:
         """Send the answers of this turn."""

@@ -59,9 +59,19 @@ class Confirms:
                 continue
             first, refused = run.first, run.refused
             last = first
+            if run.rejected is not None:
+                for behind, nacked in run.parts():
+                    last = run.first + behind - 1
+                    self._answer(out, NACK if nacked else ACK, last, last > first)
+                    first = last + 1
+                run.count = 0
+                done += 1
+                continue
             while done < size:
                 run = owed.at(done)
                 if run.waiting != 0 or (run.count > 0 and run.refused != refused):
+                    break
+                if run.rejected is not None and run.count > 0:
                     break
                 if run.count > 0:
                     last = run.first + run.count - 1
@@ -71,8 +81,14 @@ class Confirms:
         owed.drop(done)
         if self._early:
             for run in self._early:
-                for sequence in range(run.first, run.first + run.count):
-                    self._answer(out, NACK if run.refused else ACK, sequence, False)
+                if run.count == 0:
+                    # It was at the head by now.
+                    continue
+                sequence = run.first
+                for behind, nacked in run.parts():
+                    while sequence < run.first + behind:
+                        self._answer(out, NACK if nacked else ACK, sequence, False)
+                        sequence += 1
                 run.count = 0
             self._early.clear()
 

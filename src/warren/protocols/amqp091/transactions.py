@@ -26,7 +26,7 @@ from warren.queues.publishing import Publisher, PublishRun
 from warren.queues.queue import Queue
 from warren.vhost.routes import Route
 from warren.wire.amqp091 import spec
-from warren.wire.amqp091.errors import ConnectionException
+from warren.wire.amqp091.errors import ChannelException, ConnectionException
 
 if TYPE_CHECKING:
     from warren.protocols.amqp091.channel import Channel, Pending
@@ -101,6 +101,8 @@ class Transaction(Publisher):
         self._awaited: dict[int, Awaited] = {}
         """By the identities of their queues, those of runs that are not safe."""
         self._refused: bool = False
+        self._rejected: bool = False
+        """Whether a classic queue had no room for some of the commit's messages."""
         self._pending: Pending | None = None
         self._left: deque[Answer] = deque()
         """Of the commit or the rollback under way, what is not done yet."""
@@ -155,6 +157,7 @@ class Transaction(Publisher):
         self._undoing = undoing
         self._pending = pending
         self._refused = False
+        self._rejected = False
         self._runs = HeadedList()
         self._before = 0
         self._awaited = {}
@@ -260,6 +263,8 @@ class Transaction(Publisher):
             self._refused = True
         runs = self._runs
         for queue in runs.at(run.first - self._before)[1].queues:
+            if run.rejected is not None and not queue.type.replicated:
+                self._rejected = True
             found = self._awaited[id(queue)]
             found.runs -= 1
             if found.runs == 0:
@@ -279,6 +284,9 @@ class Transaction(Publisher):
                 self._channel.refused(
                     ConnectionException(506, "a queue refused messages; the commit failed")
                 )
+            elif self._rejected:
+                # As RabbitMQ has it: what a quorum queue has no room for is dropped silently.
+                self._channel.refused(ChannelException(406, "partial tx completion", 90, 20))
             else:
                 pending.succeeded(Reply())
 

@@ -12,6 +12,7 @@ however often it was delivered before.
     MAX_LENGTH      5  i64  ready messages that there may be; negative for no limit
     SINGLE_ACTIVE   6  u8   1: one consumer at a time is served; what is so stays so
     MAX_BYTES       7  i64  bytes that they may take; negative for no limit
+    REJECTS         8  u8   1: publishes are rejected where there is too much; else the first go
 
 A new setting is a key more. A node that does not know it would go on otherwise than those that do,
 so an unknown key ends an entry as any other damage does, and a node sends a new one only where all
@@ -34,8 +35,9 @@ MESSAGE_TTL: Final = 4
 MAX_LENGTH: Final = 5
 SINGLE_ACTIVE: Final = 6
 MAX_BYTES: Final = 7
+REJECTS: Final = 8
 
-VALUE_BYTES: Final = bytes([0, 1, 8, 8, 8, 8, 1, 8])
+VALUE_BYTES: Final = bytes([0, 1, 8, 8, 8, 8, 1, 8, 1])
 """The size of each key's value."""
 
 FIELD_HEAD_BYTES: Final = 3
@@ -46,20 +48,27 @@ NOT_SET_UP: Final = -2
 
 @final
 class Limits:
-    """How much of a queue's messages may be ready.
+    """How much of a queue's messages may be ready, and what happens to more.
 
     Attributes:
         max_length: How many; negative for no limit.
         max_bytes: How many bytes they may take, as `warren.log.facts` counts them; likewise.
+        rejects: Whether publishes are rejected where there is too much; else the first ready
+            messages are dropped.
     """
 
-    def __init__(self, max_length: i64 = -1, max_bytes: i64 = -1) -> None:
+    def __init__(self, max_length: i64 = -1, max_bytes: i64 = -1, rejects: bool = False) -> None:
         self.max_length: i64 = max_length
         self.max_bytes: i64 = max_bytes
+        self.rejects: bool = rejects
 
     def same(self, other: Limits) -> bool:
         """Whether both say the same."""
-        return self.max_length == other.max_length and self.max_bytes == other.max_bytes
+        return (
+            self.max_length == other.max_length
+            and self.max_bytes == other.max_bytes
+            and self.rejects == other.rejects
+        )
 
 
 @final
@@ -72,9 +81,10 @@ class Config:
             `NOT_SET_UP` until CONFIG has come.
         expires_ms: How long the queue may be unused before it goes; negative for ever (QQ-12).
         message_ttl_ms: After what time messages expire that come from now on; negative for never.
-        max_length: Ready messages that there may be; the first are dropped. Negative for no limit.
+        max_length: Ready messages that there may be; negative for no limit.
         single_active: Whether one consumer at a time is served (QQ-18).
         max_bytes: Bytes that they may take; likewise.
+        rejects: Whether publishes are rejected where there is too much; else the first are dropped.
     """
 
     def __init__(self, delivery_limit: i64, keeps_place: bool) -> None:
@@ -89,6 +99,7 @@ class Config:
         self.max_length: i64 = -1
         self.single_active: bool = False
         self.max_bytes: i64 = -1
+        self.rejects: bool = False
 
     def is_limited(self) -> bool:
         """Whether there may only be so many messages, or bytes of them."""
@@ -96,12 +107,13 @@ class Config:
 
     def limits(self) -> Limits:
         """The limits in force."""
-        return Limits(self.max_length, self.max_bytes)
+        return Limits(self.max_length, self.max_bytes, self.rejects)
 
     def set_limits(self, limits: Limits) -> None:
         """Have other limits."""
         self.max_length = limits.max_length
         self.max_bytes = limits.max_bytes
+        self.rejects = limits.rejects
 
     def place(self) -> i64:
         """Where what returns now is put back (POI-11, POI-12)."""
@@ -125,6 +137,8 @@ class Config:
             write_single_active(out)
         if self.max_bytes >= 0:
             write_max_bytes(out, self.max_bytes)
+        if self.rejects:
+            write_rejects(out, True)
 
     def change(self, data: bytes, at: i64, end: i64, new: bool) -> None:
         """Apply the fields of a CONFIG, which are right (`fields_problem`).
@@ -148,9 +162,11 @@ class Config:
                 self.max_length = read_i64_be(data, value)
             elif key == SINGLE_ACTIVE:
                 self.single_active = data[value] == 1 or self.single_active
-            else:
-                assert key == MAX_BYTES, key
+            elif key == MAX_BYTES:
                 self.max_bytes = read_i64_be(data, value)
+            else:
+                assert key == REJECTS, key
+                self.rejects = data[value] == 1
             at = value + i64(VALUE_BYTES[key])
 
 
@@ -196,10 +212,17 @@ def write_max_bytes(out: BytesWriter, max_bytes: i64) -> None:
     write_i64_be(out, max_bytes)
 
 
+def write_rejects(out: BytesWriter, rejects: bool) -> None:
+    """Append the field of this setting."""
+    _write_head(out, REJECTS)
+    out.append(1 if rejects else 0)
+
+
 def write_limits(out: BytesWriter, limits: Limits) -> None:
     """Append the fields of all limits."""
     write_max_length(out, limits.max_length)
     write_max_bytes(out, limits.max_bytes)
+    write_rejects(out, limits.rejects)
 
 
 def _write_head(out: BytesWriter, key: i64) -> None:
@@ -217,7 +240,7 @@ def fields_problem(data: bytes, at: i64, end: i64) -> str:
         value = at + FIELD_HEAD_BYTES
         if value + size > end or i64(read_i16_be(data, at + 1)) != size:
             return f"setting {key} is not whole"
-        if (key == KEEPS_PLACE or key == SINGLE_ACTIVE) and data[value] > 1:
+        if key in (KEEPS_PLACE, SINGLE_ACTIVE, REJECTS) and data[value] > 1:
             return f"setting {key} has a value that cannot be"
         at = value + size
     return ""

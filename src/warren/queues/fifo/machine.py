@@ -90,6 +90,7 @@ class Fifo:
         held: Messages that consumers or groups hold.
         coming: Messages on their way back, by the commands that returned them.
         leaving: Messages that left, and are not forgotten yet.
+        blocked: Whether whatever is published is to be rejected, for want of room.
         transient: Numbers of messages that do not survive a restart.
         consumers: By their ids.
         single: Who is active, where one consumer at a time is served; else None.
@@ -123,6 +124,7 @@ class Fifo:
         self.groups: dict[str, Group] = self.readers.groups
         self.service: ServiceQueue = ServiceQueue()
         self.single: SingleActive | None = None
+        self.blocked: bool = False
         self._deliveries: list[Delivery] = []
         """What was handed out and is in no effects yet."""
         self._freed: list[list[Piece]] = []
@@ -178,8 +180,11 @@ class Fifo:
             self._forgotten_now = self.return_max
         self._overdue = False
         self._hand_out()
-        if self.config.is_limited():
+        if self.config.is_limited() and not self.config.rejects:
+            self.blocked = False
             self._make_room()
+        elif self.blocked or self.config.rejects:
+            self._mind_room()
         # Nothing that a snapshot does not have goes on to the next entry.
         self._forgotten_now = 0
         self._expired_now = 0
@@ -589,6 +594,28 @@ class Fifo:
             self.dropped += count
             self._leave([[gone]], count)
 
+    def _mind_room(self) -> None:
+        """Find out whether publishers have to be told that there is no room (QL-04).
+
+        That is so from when there is too much on until no more than four fifths of each limit is
+        left, and behind a hand-out only. A classic queue looks at each message that comes.
+        """
+        config = self.config
+        if config.keeps_place or not config.is_limited():
+            self.blocked = False
+        elif self.coming.count > 0 or self._overdue:
+            pass
+        elif self.ready.count > 0 and self.service.any():
+            # What is to be handed out first does not count in a moment.
+            pass
+        elif self._is_over():
+            self.blocked = True
+        elif self.blocked:
+            self.blocked = not (
+                (config.max_length < 0 or self.ready.count <= config.max_length * 4 // 5)
+                and (config.max_bytes < 0 or self.ready.bytes <= config.max_bytes * 4 // 5)
+            )
+
     def _is_over(self) -> bool:
         """Whether more is ready than there may be."""
         config = self.config
@@ -782,5 +809,5 @@ class Fifo:
         if self.config.single_active:
             self.single = SingleActive(not self.config.keeps_place)
             self.single.restored(self.consumers)
-        self._overdue = self._is_over()
+        self._overdue = not self.config.rejects and self._is_over()
         self.check()

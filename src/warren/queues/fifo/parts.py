@@ -3,6 +3,7 @@
     parts   count u8, and for each: tag u8, size i32, and so many octets
     SINGLE  1  for each consumer that is not served, where one is at a time:
                id i64, standing u8 (1 it waits, 2 it has to settle what it holds first)
+    BLOCKED 2  nothing more: publishes are rejected until there is room
 
 A build that does not know a tag refuses the snapshot, as it does one of another version.
 """
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from warren.queues.fifo.machine import Fifo
 
 SINGLE: Final = 1
+BLOCKED: Final = 2
 
 
 def encode_parts(fifo: Fifo) -> bytes:
@@ -29,6 +31,9 @@ def encode_parts(fifo: Fifo) -> bytes:
     if fifo.single is not None:
         count += 1
         _append(out, SINGLE, _standings(fifo))
+    if fifo.blocked:
+        count += 1
+        _append(out, BLOCKED, b"")
     if count == 0:
         return b""
     head = BytesWriter()
@@ -54,6 +59,8 @@ def restore_parts(fifo: Fifo, data: bytes, at: i64) -> i64:
         at += 5
         if tag == SINGLE:
             _restore_standings(fifo, data, at, at + size)
+        elif tag == BLOCKED:
+            fifo.blocked = True
         else:
             raise ValueError(f"queue snapshot with part {tag}, which this build does not know")
         at += size
