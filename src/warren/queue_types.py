@@ -30,6 +30,9 @@ X_MAX_LENGTH_BYTES: Final = "x-max-length-bytes"
 X_OVERFLOW: Final = "x-overflow"
 """The arguments of the same meaning as the last five keys."""
 
+X_MAX_PRIORITY: Final = "x-max-priority"
+PRIORITY_MAX: Final = 255
+
 DROP_HEAD: Final = "drop-head"
 REJECT_PUBLISH: Final = "reject-publish"
 REJECT_PUBLISH_DLX: Final = "reject-publish-dlx"

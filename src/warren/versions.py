@@ -35,7 +35,10 @@ EXPIRY: Final = 4
 and messages say."""
 
 LENGTH_LIMITS: Final = 4
-"""Queues drop their first messages where there are too many."""
+"""Queues drop their first messages where there are too many, or reject publishes."""
+
+PRIORITIES: Final = 4
+"""Messages of classic queues go by their priorities."""
 
 DEAD_LETTERS: Final = 4
 """Messages that queues were to be rid of go through an exchange again; records may have a note."""
@@ -51,6 +54,7 @@ FEATURES: Final = {
     "policy_keys": POLICY_KEYS,
     "expiry": EXPIRY,
     "length_limits": LENGTH_LIMITS,
+    "priorities": PRIORITIES,
     "dead_letters": DEAD_LETTERS,
     "single_active_consumer": SINGLE_ACTIVE,
 }

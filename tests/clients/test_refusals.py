@@ -26,9 +26,9 @@ ARGUMENTS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("argument", sorted([*ARGUMENTS, "x-max-priority"]))
+@pytest.mark.parametrize("argument", sorted(ARGUMENTS))
 def test_queue_arguments(channel: BlockingChannel, names: Names, kind: str, argument: str) -> None:
-    arguments = {"x-queue-type": kind, argument: ARGUMENTS.get(argument, 5)}
+    arguments = {"x-queue-type": kind, argument: ARGUMENTS[argument]}
     with refused(406, f"'{argument}'"):
         channel.queue_declare(names.queue(), durable=True, arguments=arguments)
 

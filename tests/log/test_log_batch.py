@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.log.model import pack_lengths
 from warren.log.batch import HEADER_BYTES, KIND_COMMAND, KIND_MESSAGES, Batch, Header
 from warren.log.copying import narrowed
-from warren.log.facts import SIZES
+from warren.log.facts import PRIORITIES, SIZES, facts_in, narrowed_facts, priority_at, size_at
 from warren.message.properties import EXPIRATION_MS_MAX, parse_life
 
 NUMBERS = st.integers(0, 2**63 - 1)
@@ -46,8 +46,9 @@ def build(
 
 
 def sizes_of(records: list[bytes]) -> bytes:
-    """Facts that say of each record twice its length."""
-    return struct.pack(f"<I{len(records)}I", SIZES, *(2 * len(record) for record in records))
+    """Facts that say of each record twice its length, and what it begins with."""
+    sizes = struct.pack(f"<I{len(records)}I", SIZES | PRIORITIES, *(2 * len(r) for r in records))
+    return sizes + bytes(record[0] if record else 0 for record in records)
 
 
 @given(
@@ -130,12 +131,32 @@ def test_facts_that_are_not_known_are_no_batch() -> None:
     batch = build(records, 1, 2, 3, 4, sized=True)
     raw = bytearray(batch.encode_head() + batch.body())
     facts_at = HEADER_BYTES + 4 * len(records)
-    for which in (0, 2, 3, 1 << 31):
+    for which in (0, 4, 5, 1 << 31):
         raw[facts_at : facts_at + 4] = struct.pack("<I", which)
         assert Header().load(bytes(raw), 0, len(raw)) == "the facts are unknown"
-    raw[facts_at : facts_at + 4] = struct.pack("<I", SIZES)
+    raw[facts_at : facts_at + 4] = struct.pack("<I", SIZES | PRIORITIES)
     raw[12] = KIND_COMMAND
     assert Header().load(bytes(raw), 0, len(raw)) == "there are facts of no messages"
     raw[12] = KIND_MESSAGES
     raw[15] = 2
     assert Header().load(bytes(raw), 0, len(raw)) == "the kind or version is unknown"
+
+
+@given(st.sampled_from([SIZES, PRIORITIES, SIZES | PRIORITIES]), RECORDS, st.data())
+def test_facts_say_of_each_message_what_they_say(
+    which: int, records: list[bytes], data: st.DataObject
+) -> None:
+    sizes = [len(record) for record in records]
+    ranks = [len(record) % 256 for record in records]
+    facts = struct.pack("<I", which)
+    facts += struct.pack(f"<{len(sizes)}I", *sizes) if which & SIZES else b""
+    facts += bytes(ranks) if which & PRIORITIES else b""
+    skip = data.draw(st.integers(0, len(records) - 1))
+    count = data.draw(st.integers(1, len(records) - skip))
+    part = narrowed_facts(facts, skip, count)
+    assert facts_in(part) == which
+    for at in range(count):
+        if which & SIZES:
+            assert size_at(part, at) == sizes[skip + at]
+        if which & PRIORITIES:
+            assert priority_at(part, count, at) == ranks[skip + at]

@@ -55,7 +55,7 @@ CLASSIC = {
     "x-dead-letter-routing-key": "DL-06",
     "x-max-length": "",
     "x-max-length-bytes": "",
-    "x-max-priority": "CQ-08",
+    "x-max-priority": "",
     "x-overflow": "CQ-01",
     "x-single-active-consumer": "",
     "x-queue-mode": "",

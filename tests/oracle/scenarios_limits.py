@@ -5,6 +5,7 @@ Source: CQ-01, CQ-08, QL-02, QL-03, QQ-11 to QQ-13, QQ-18, DUR-08, CT-04, CT-05.
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from tests.oracle.registry import scenario
@@ -275,7 +276,7 @@ def quorum_limit_with_deliveries(s: Session) -> None:
     s.drain("o.q")
 
 
-@scenario(cases={"1": 1, "5": 5, "10": 10, "255": 255}, lacking="CQ-08")
+@scenario(cases={"1": 1, "5": 5, "10": 10, "255": 255})
 def classic_priorities(s: Session, most: int) -> None:
     """The order of messages in a classic queue with priorities; more than it has are its most."""
     s.open()
@@ -287,7 +288,68 @@ def classic_priorities(s: Session, most: int) -> None:
     s.drain("o.q")
 
 
-@scenario(lacking="CQ-08")
+@scenario
+def classic_priorities_consumed(s: Session) -> None:
+    """A consumer with little room gets the highest there is each time; a purge takes all."""
+    s.open("a", 1, 2)
+    s.queue("o.q", {"x-max-priority": 9})
+    for number, priority in enumerate((3, 9, 3, 0, 7)):
+        s.publish(1, "", "o.q", b"%d" % number, {"priority": priority})
+    s.until("o.q", 5)
+    s.call(2, "basic.qos", prefetch_count=1)
+    s.call(2, "basic.consume", queue="o.q", consumer_tag="c")
+    s.take(2)
+    s.publish(1, "", "o.q", b"urgent", {"priority": 8})
+    s.until("o.q", 5)
+    for tag in (1, 2, 3):
+        s.send(2, "basic.ack", delivery_tag=tag)
+        s.take(2)
+    s.call(1, "queue.purge", queue="o.q")
+
+
+@scenario(cases={"length": {"x-max-length": 3}, "bytes": {"x-max-length-bytes": 3}})
+def classic_priorities_limited(s: Session, limit: dict[str, Any]) -> None:
+    """Which messages a limit drops of those with priorities."""
+    s.open()
+    s.queue("o.q", {"x-max-priority": 5, **limit})
+    for number, priority in enumerate((1, 5, 3, 0, 5, 2)):
+        s.publish(1, "", "o.q", b"%d" % number, {"priority": priority})
+    s.until_settled("o.q")
+    s.drain("o.q")
+
+
+@scenario
+def classic_priorities_rejected(s: Session) -> None:
+    """A full queue rejects whatever the priority is."""
+    s.open()
+    s.call(1, "confirm.select")
+    s.queue("o.q", {"x-max-priority": 5, "x-max-length": 2, "x-overflow": "reject-publish"})
+    for number, priority in enumerate((1, 2, 5)):
+        s.publish(1, "", "o.q", b"%d" % number, {"priority": priority})
+        s.confirmed(1, 1)
+    s.drain("o.q")
+
+
+@scenario(waits=True)
+def classic_priorities_expire(s: Session) -> None:
+    """What has expired behind a message of a higher priority waits, and goes behind it."""
+    name = "o.priorities.expire"
+    s.open()
+    s.queue(name, {"x-max-priority": 5})
+    s.publish(1, "", name, b"low", {"priority": 1, "expiration": "300"})
+    s.publish(1, "", name, b"lower", {"priority": 0})
+    s.publish(1, "", name, b"high", {"priority": 5})
+    s.until(name, 3)
+    time.sleep(1.0)
+    s.queue(name, passive=True)
+    tag = s.get(name)
+    s.until(name, 1)
+    s.send(1, "basic.reject", delivery_tag=tag, requeue=True)
+    s.until(name, 2)
+    s.drain(name)
+
+
+@scenario
 def classic_priorities_returned(s: Session) -> None:
     """A returned message keeps its priority."""
     s.open()

@@ -8,7 +8,7 @@ from typing import Any
 
 from librt.strings import BytesWriter
 
-from warren.log.facts import SIZES
+from warren.log.facts import PRIORITIES, SIZES
 from warren.queues.fifo import commands
 from warren.queues.fifo.effects import Delivery, Effects, Reply
 from warren.queues.fifo.entry import Encoded, Enqueue, Meta
@@ -60,9 +60,12 @@ class Driven:
         _, effects = self.fifo.apply(Meta(now_ms), Enqueue(first, count, size, life_ms))
         self._note(effects)
 
-    def enqueue_each(self, first: int, sizes: list[int], life_ms: int = -1) -> None:
-        """Messages arrive in one batch that says what each takes by itself."""
-        facts = struct.pack(f"<I{len(sizes)}I", SIZES, *sizes)
+    def enqueue_each(
+        self, first: int, sizes: list[int], priorities: list[int] | None = None, life_ms: int = -1
+    ) -> None:
+        """Messages arrive in one batch that says what each takes by itself, and its priority."""
+        which = SIZES | (PRIORITIES if priorities else 0)
+        facts = struct.pack(f"<I{len(sizes)}I", which, *sizes) + bytes(priorities or [])
         messages = Enqueue(first, len(sizes), 1_000_000, life_ms, facts)
         _, effects = self.fifo.apply(Meta(NOW_MS), messages)
         self._note(effects)

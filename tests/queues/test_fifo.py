@@ -18,7 +18,7 @@ from librt.strings import BytesWriter
 
 from tests.queues.driver import Driven, size_of, waiting
 from warren.queues.fifo import commands
-from warren.queues.fifo.config import Limits, write_limits, write_single_active
+from warren.queues.fifo.config import Limits, write_limits, write_max_priority, write_single_active
 from warren.queues.fifo.effects import (
     FENCED,
     OK,
@@ -38,6 +38,7 @@ Message = tuple[int, int, int]
 KINDS = {
     "quorum": (3, False, False), "unlimited": (-1, False, False), "classic": (-1, True, False),
     "single quorum": (3, False, True), "single classic": (-1, True, True),
+    "priorities": (-1, True, False),
 }  # fmt: skip
 """Delivery limit, whether returned messages keep their place, and whether one consumer is served
 at a time."""
@@ -90,6 +91,8 @@ class FifoMachine(RuleBasedStateMachine):
         self.next_consumer = 1
         self.now_ms = 1_000
         self.most = (-1, -1)
+        self.ranked = False
+        self.ranks: dict[int, int] = {}
         self.rejects = False
         self.blocked = False
 
@@ -102,6 +105,7 @@ class FifoMachine(RuleBasedStateMachine):
     def begin(self, kind: str, hand_out_max: int, return_max: int, midway: bool) -> None:
         """A new queue, whose machine does so much in one go, and may be restored between."""
         self.limit, self.keeps_place, self.single = KINDS[kind]
+        self.ranked = kind == "priorities"
         self.midway = midway
         # Only a classic queue that is in use drops anything, and that reports what left.
         self.driven = Driven(self.limit, self.keeps_place, self.keeps_place)
@@ -111,6 +115,10 @@ class FifoMachine(RuleBasedStateMachine):
             driven.return_max = return_max
             if self.single:
                 driven.write(lambda out: commands.config(out, single_active()))
+            if self.ranked:
+                fields = BytesWriter()
+                write_max_priority(fields, 3)
+                driven.write(lambda out, f=fields: commands.config(out, f.getvalue()))
         self.attach(4, 0)
         self.enqueue(6)
 
@@ -139,7 +147,7 @@ class FifoMachine(RuleBasedStateMachine):
             self.dispatch_some()
         assert not self.twin.unfinished()
         while self.too_much() and not self.rejects:
-            (self.returned or self.ready).pop(0)
+            self.pop_first()
             self.dropped += 1
         length, most = self.most
         line = self.returned + self.ready
@@ -188,14 +196,31 @@ class FifoMachine(RuleBasedStateMachine):
 
     def deliver(self, consumer: ModelConsumer, mid: int, number: int, acquired: int) -> None:
         """One message was handed out."""
-        line = self.returned or self.ready
-        assert line[0][:2] == (number, acquired), "the first in line"
+        assert self.first()[:2] == (number, acquired), "the first in line"
         assert consumer.takes(), "to one with room"
         assert not any(
             other.takes() and other.priority > consumer.priority
             for other in self.consumers.values()
         ), "and nobody with a higher priority was passed over"
-        self.hold(consumer, mid, line.pop(0))
+        self.hold(consumer, mid, self.pop_first())
+
+    def rank_of(self, message: Message) -> int:
+        """How a message ranks."""
+        return self.ranks.get(message[0], 0)
+
+    def line(self) -> list[Message]:
+        """All that is ready, in the order in which it goes."""
+        return sorted(self.returned + self.ready, key=lambda message: -self.rank_of(message))
+
+    def first(self) -> Message:
+        """The message that is next."""
+        return self.line()[0]
+
+    def pop_first(self) -> Message:
+        """Take it."""
+        message = self.first()
+        (self.returned if message in self.returned else self.ready).remove(message)
+        return message
 
     def hold(self, consumer: ModelConsumer, mid: int, message: Message) -> None:
         """A consumer has a message."""
@@ -255,11 +280,22 @@ class FifoMachine(RuleBasedStateMachine):
         size, longer = divmod(sum(self.sizes_of(count)), count)
         return [size + (at < longer) for at in range(count)]
 
-    @rule(sizes=st.lists(st.sampled_from([0, 1, 7, 40]), min_size=1, max_size=9))
-    def enqueue_each(self, sizes: list[int]) -> None:
-        """Messages arrive in one batch that says how large each of them is."""
+    @rule(
+        each=st.lists(
+            st.tuples(st.sampled_from([0, 1, 7, 40]), st.sampled_from([0, 1, 3, 9])),
+            min_size=1,
+            max_size=9,
+        )
+    )
+    def enqueue_each(self, each: list[tuple[int, int]]) -> None:
+        """Messages arrive in one batch that says how large each of them is, and its priority."""
+        sizes = [size for size, _ in each]
+        priorities = [priority for _, priority in each]
         for driven in (self.driven, self.twin):
-            driven.enqueue_each(self.next_message, sizes)
+            driven.enqueue_each(self.next_message, sizes, priorities)
+        if self.ranked:
+            for at, priority in enumerate(priorities):
+                self.ranks[self.next_message + at] = min(priority, 3)
         self.came(sizes)
 
     @rule(
@@ -364,16 +400,15 @@ class FifoMachine(RuleBasedStateMachine):
         """One message for a channel that polls."""
         reply = self.apply(lambda out: commands.get(out, polls))
         assert isinstance(reply, PollReply)
-        line = self.returned or self.ready
-        if not line:
+        if not self.returned and not self.ready:
             assert reply.delivery is None
             return
         consumer = self.consumers.setdefault(polls, ModelConsumer(0, 0))
         consumer.active = False
         delivery = reply.delivery
         assert delivery is not None and delivery.count == 1
-        assert (delivery.first, delivery.acquired) == line[0][:2]
-        self.hold(consumer, int(delivery.mid), line.pop(0))
+        assert (delivery.first, delivery.acquired) == self.first()[:2]
+        self.hold(consumer, int(delivery.mid), self.pop_first())
 
     @rule()
     def purge(self) -> None:
@@ -466,9 +501,10 @@ class FifoMachine(RuleBasedStateMachine):
             taken = group.open[numbers[0]]
         else:
             taken = []
-            for line in (self.returned, self.ready):
-                while line and len(taken) < rows and (bound < 0 or line[0][0] <= bound):
-                    taken.append(line.pop(0))
+            while (self.returned or self.ready) and len(taken) < rows:
+                if 0 <= bound < self.first()[0]:
+                    break
+                taken.append(self.pop_first())
             if taken:
                 group.last += 1
                 group.open[group.last] = taken
@@ -543,8 +579,8 @@ class FifoMachine(RuleBasedStateMachine):
             return
         fifo = self.fifo
         returned, fresh = waiting(fifo)
-        assert spread(fresh) == self.ready
-        assert spread(returned) == self.returned
+        assert spread(fresh) == sorted(self.ready, key=lambda each: -self.rank_of(each))
+        assert spread(returned) == sorted(self.returned, key=lambda each: -self.rank_of(each))
         assert fifo.dropped == self.dropped
         assert fifo.blocked == self.blocked
         assert fifo.next_message == self.next_message

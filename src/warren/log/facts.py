@@ -2,10 +2,11 @@
 
 Most batches say all in their header. Where their messages differ in what a queue goes by, or it has
 to know each one's size, the batch carries facts behind its lengths: a u32 that says which, and for
-each of these a column with a value of every message:
+each of these, in this order, a column with a value of every message:
 
-    SIZES  1  u32  bytes that count towards a limit: of the body, and of a quorum queue's messages
-                   the properties, but no framing
+    SIZES       1  u32  bytes that count towards a limit: of the body, and of a quorum queue's
+                        messages the properties, but no framing
+    PRIORITIES  2  u8   the priority, that of messages without one where they have none
 
 All numbers are little-endian. A queue writes them once, when it seals a batch; the machines of all
 nodes go by what is there.
@@ -19,8 +20,9 @@ from librt.strings import read_i32_le
 from mypy_extensions import i64
 
 SIZES: Final = 1
+PRIORITIES: Final = 2
 
-KNOWN: Final = SIZES
+KNOWN: Final = SIZES | PRIORITIES
 HEAD_BYTES: Final = 4
 SIZE_BYTES: Final = 4
 
@@ -29,7 +31,12 @@ def facts_bytes(which: i64, count: i64) -> i64:
     """How long the facts of so many messages are; -1 if this release does not know them all."""
     if which <= 0 or which & ~KNOWN:
         return -1
-    return HEAD_BYTES + SIZE_BYTES * count
+    size: i64 = HEAD_BYTES
+    if which & SIZES:
+        size += SIZE_BYTES * count
+    if which & PRIORITIES:
+        size += count
+    return size
 
 
 def facts_end(data: bytes, at: i64, count: i64, end: i64) -> i64:
@@ -44,14 +51,33 @@ def facts_end(data: bytes, at: i64, count: i64, end: i64) -> i64:
     return -1 if size < 0 or at + size > end else at + size
 
 
+def facts_in(facts: bytes) -> i64:
+    """Which facts these are; 0 if there are none."""
+    return i64(read_i32_le(facts, 0)) if facts else 0
+
+
 def size_at(facts: bytes, position: i64) -> i64:
-    """What a message counts towards a limit in bytes."""
+    """What a message counts towards a limit in bytes, where the facts have that."""
     return i64(read_i32_le(facts, HEAD_BYTES + SIZE_BYTES * position))
+
+
+def priority_at(facts: bytes, count: i64, position: i64) -> i64:
+    """The priority of one of so many messages, where the facts have that."""
+    return i64(facts[len(facts) - count + position])
 
 
 def narrowed_facts(facts: bytes, skip: i64, count: i64) -> bytes:
     """The facts of so many messages, behind some that are left out."""
-    if not facts:
+    which = facts_in(facts)
+    if which == 0:
         return facts
-    at = HEAD_BYTES + SIZE_BYTES * skip
-    return facts[:HEAD_BYTES] + facts[at : at + SIZE_BYTES * count]
+    narrowed = facts[:HEAD_BYTES]
+    if which & SIZES:
+        at = HEAD_BYTES + SIZE_BYTES * skip
+        narrowed += facts[at : at + SIZE_BYTES * count]
+    if which & PRIORITIES:
+        whole = len(facts) - HEAD_BYTES
+        all_of_them = whole // (1 + SIZE_BYTES) if which & SIZES else whole
+        at = len(facts) - all_of_them + skip
+        narrowed += facts[at : at + count]
+    return narrowed

@@ -53,6 +53,17 @@ def content_bytes(flavour: i64, data: bytes, at: i64, with_properties: bool) -> 
     return amqp091_record.content_bytes(data, at, with_properties)
 
 
+def priority_of(flavour: i64, data: bytes, at: i64) -> i64:
+    """The priority of the record at `at`; -1 if it has none.
+
+    Raises:
+        UnknownFlavour: Only a later release can tell.
+    """
+    if flavour != AMQP091:
+        raise UnknownFlavour(int(flavour))
+    return amqp091_record.priority_of(data, at)
+
+
 def envelope_of(flavour: i64, data: bytes, at: i64, end: i64) -> Envelope:
     """The message in the record `data[at:end]`, which was checked when it came.
 

@@ -16,6 +16,7 @@ from warren.errors import PRECONDITION_FAILED, Refusal
 from warren.queue_types import (
     DEFAULT,
     DROP_HEAD,
+    PRIORITY_MAX,
     REJECT_PUBLISH,
     REJECT_PUBLISH_DLX,
     TARGET_SIZE,
@@ -23,6 +24,7 @@ from warren.queue_types import (
     X_EXPIRES,
     X_MAX_LENGTH,
     X_MAX_LENGTH_BYTES,
+    X_MAX_PRIORITY,
     X_MESSAGE_TTL,
     X_OVERFLOW,
     X_SINGLE_ACTIVE_CONSUMER,
@@ -39,6 +41,7 @@ HONOURED_ARGUMENTS: Final = (
     X_MAX_LENGTH,
     X_SINGLE_ACTIVE_CONSUMER,
     X_MAX_LENGTH_BYTES,
+    X_MAX_PRIORITY,
     X_OVERFLOW,
     "x-queue-type",
     "x-quorum-initial-group-size",
@@ -75,6 +78,12 @@ def queue_type(arguments: Table) -> str:
     if isinstance(value, str) and value and value != "undefined":
         return value
     return DEFAULT.name
+
+
+def max_priority(arguments: Table) -> int:
+    """The highest priority of a queue's messages; 0 if they have none."""
+    value = arguments.get(X_MAX_PRIORITY)
+    return int(value) if isinstance(value, int) else 0
 
 
 def check_queue_arguments(arguments: Table, queue: str) -> None:
@@ -155,6 +164,8 @@ def _value_error(name: str, value: Value) -> str:
         return text_term(f"unsupported queue version '{term(value)}'")
     if name in ("x-quorum-initial-group-size", TARGET_SIZE, X_EXPIRES) and value == 0:
         return "{value_zero,0}"
+    if name == X_MAX_PRIORITY and isinstance(value, int) and value > PRIORITY_MAX:
+        return f"{{max_value_exceeded,{int(value)}}}"
     lasts = name in (X_EXPIRES, X_MESSAGE_TTL)
     if lasts and isinstance(value, int) and value > DURATION_MS_MAX:
         return f"{{value_too_large,{int(value)}}}"

@@ -21,6 +21,7 @@ from warren.queue_types import (
     X_EXPIRES,
     X_MAX_LENGTH,
     X_MAX_LENGTH_BYTES,
+    X_MAX_PRIORITY,
     X_MESSAGE_TTL,
     X_OVERFLOW,
     X_SINGLE_ACTIVE_CONSUMER,
@@ -34,6 +35,7 @@ from warren.versions import (
     OLDEST,
     POLICY_DELIVERY_LIMIT,
     POLICY_KEYS,
+    PRIORITIES,
     SINGLE_ACTIVE,
     SPREADING_EXCHANGES,
 )
@@ -335,6 +337,8 @@ class DeclareQueue(Command):
             return LENGTH_LIMITS
         if self.arguments.get(X_OVERFLOW) == REJECT_PUBLISH:
             return LENGTH_LIMITS
+        if X_MAX_PRIORITY in self.arguments:
+            return PRIORITIES
         if self.arguments.get(X_SINGLE_ACTIVE_CONSUMER) is True:
             return SINGLE_ACTIVE
         expires = X_EXPIRES in self.arguments or X_MESSAGE_TTL in self.arguments

@@ -12,6 +12,7 @@ from mypy_extensions import i64
 
 from warren.log.log import Log
 from warren.log.runlist import NO_RUNS, KnownRuns, LiveRuns
+from warren.metadata.arguments import max_priority
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.tables import QueueRecord
 from warren.node.beginnings import Beginning
@@ -296,6 +297,7 @@ class QueueHosting:
             queue.seen_messages, queue.seen_bytes = replayer.seen.get(group_id, (0, 0))
             queue.recovered(replayer.clean.get(group_id, False))
         else:
+            queue.set_max_priority(max_priority(record.arguments))
             queue.configure()
         return queue
 

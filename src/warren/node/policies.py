@@ -10,6 +10,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from warren.metadata.arguments import max_priority
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.policies import EffectiveSettings
 from warren.metadata.tables import QueueRecord
@@ -57,8 +58,9 @@ class QueuePolicies(Work):
 
         That is when it and its messages expire, and how many there may be, and bytes of them: of
         its arguments and policies the smaller one counts. Whether one consumer at a time is served,
-        arguments say alone.
+        and which priorities there are, arguments say alone.
         """
+        queue.set_max_priority(max_priority(record.arguments))
         if record.arguments.get(X_SINGLE_ACTIVE_CONSUMER) is True:
             queue.set_single_active()
         tables = self._metadata.vhosts.get(record.vhost)

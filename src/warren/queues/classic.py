@@ -18,6 +18,7 @@ from mypy_extensions import i64
 
 from warren.errors import CorruptRecord
 from warren.log.batch import KIND_COMMAND, KIND_MESSAGES, Batch
+from warren.log.facts import SIZES
 from warren.log.group import GroupLog
 from warren.log.listener import GroupOwner
 from warren.log.runlist import LiveRuns
@@ -134,7 +135,7 @@ class ClassicQueue(LoggedQueue, GroupOwner):
 
     def set_limits(self, limits: Limits) -> None:
         """Have the first messages dropped where there are too many, likewise."""
-        self.measures = limits.max_bytes >= 0
+        self._know(SIZES, limits.max_bytes >= 0)
         if not self.fifo.config.limits().same(limits):
             self.fifo.config.set_limits(limits)
             fields = BytesWriter()

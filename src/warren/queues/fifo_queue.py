@@ -10,6 +10,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from warren.log.facts import PRIORITIES
 from warren.message.flavours import AMQP091
 from warren.pending import PendingResult
 from warren.queue_types import QueueType
@@ -44,6 +45,14 @@ class FifoQueue(GatheringQueue):
         self.freed: Freed = Freed()
         self._used_ms: i64 = 0
         """When a queue that may expire was last used, in monotonic time."""
+
+    def set_max_priority(self, max_priority: i64) -> None:
+        """Have messages go by their priorities, from the queue's beginning on (CQ-08)."""
+        if max_priority > 0 and not self.type.replicated:
+            self._know(PRIORITIES, True)
+            if self.fifo.next_message == 0:
+                self.fifo.config.max_priority = max_priority
+                self.fifo.rank()
 
     def set_single_active(self) -> None:
         """Have one consumer at a time be served; where several may be it is too late for that."""

@@ -10,7 +10,7 @@ from typing import final
 from librt.strings import read_i32_le
 from mypy_extensions import i64
 
-from warren.log.facts import size_at
+from warren.log.facts import SIZES, size_at
 from warren.message.flavours import AMQP091
 from warren.queues.fifo.config import Config
 from warren.queues.measuring import measured
@@ -66,7 +66,7 @@ class Publish:
         if config.max_bytes >= 0 and fits > 0:
             if not self._sizes:
                 self._sizes = measured(
-                    self.records, self.lengths, self.count, self.flavour, replicated
+                    self.records, self.lengths, self.count, self.flavour, SIZES, replicated
                 )
             taken = ready_bytes
             for number in range(fits):

@@ -67,14 +67,14 @@ class GatheringQueue(Queue):
     Attributes:
         links: Consumers of this node by id.
         exclusive_consumer: Whether its only consumer asked to be the only one.
-        measures: Whether the batches of messages say how large each of these is.
+        known_facts: Which facts the batches of messages say of each of these.
     """
 
     def __init__(self, host: Host, vhost: str, name: str, queue_type: QueueType) -> None:
         super().__init__(host, vhost, name, queue_type)
         self.links: dict[int, Link] = {}
         self.exclusive_consumer: bool = False
-        self.measures: bool = False
+        self.known_facts: i64 = 0
         self._next_consumer: i64 = 1
         self._automatic: dict[int, bool] = {}
         """Consumers of this node whose acks are automatic."""
@@ -266,6 +266,10 @@ class GatheringQueue(Queue):
 
     # For types.
 
+    def _know(self, fact: i64, wanted: bool) -> None:
+        """Have the batches from now on say a fact of their messages, or not."""
+        self.known_facts = self.known_facts | fact if wanted else self.known_facts & ~fact
+
     @abstractmethod
     def _seal_messages(self) -> None:
         """Make a record batch of what was published, and pass it on."""
@@ -297,9 +301,10 @@ class GatheringQueue(Queue):
         lengths = self._lengths[0] if len(self._lengths) == 1 else b"".join(self._lengths)
         payload = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         facts = b""
-        if self.measures:
+        which = self.known_facts
+        if which:
             replicated = self.type.replicated
-            facts = measured(payload, lengths, self._pending, self._flavour, replicated)
+            facts = measured(payload, lengths, self._pending, self._flavour, which, replicated)
         gathered = Gathered(
             KIND_MESSAGES if self._persistent else KIND_TRANSIENT,
             self._pending,

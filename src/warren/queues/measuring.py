@@ -9,22 +9,30 @@ from __future__ import annotations
 from librt.strings import BytesWriter, read_i32_le, write_i32_le
 from mypy_extensions import i32, i64
 
-from warren.log.facts import SIZES
-from warren.message.flavours import content_bytes
+from warren.log.facts import PRIORITIES, SIZES
+from warren.message.flavours import content_bytes, priority_of
 
 
 def measured(
-    records: bytes, lengths: bytes, count: i64, flavour: i64, with_properties: bool
+    records: bytes, lengths: bytes, count: i64, flavour: i64, which: i64, with_properties: bool
 ) -> bytes:
-    """The facts of messages whose sizes matter: their records lie back to back.
+    """Facts of messages whose records lie back to back.
 
     Args:
-        with_properties: Whether those count, too: in RabbitMQ's quorum queues they do.
+        which: The facts that are wanted.
+        with_properties: Whether those count, too, towards sizes: in RabbitMQ's quorum queues they
+            do.
     """
     facts = BytesWriter()
-    write_i32_le(facts, i32(SIZES))
+    write_i32_le(facts, i32(which))
     at: i64 = 0
-    for position in range(count):
-        write_i32_le(facts, i32(content_bytes(flavour, records, at, with_properties)))
-        at += i64(read_i32_le(lengths, 4 * position))
+    if which & SIZES:
+        for position in range(count):
+            write_i32_le(facts, i32(content_bytes(flavour, records, at, with_properties)))
+            at += i64(read_i32_le(lengths, 4 * position))
+    if which & PRIORITIES:
+        at = 0
+        for position in range(count):
+            facts.append(max(priority_of(flavour, records, at), 0))
+            at += i64(read_i32_le(lengths, 4 * position))
     return facts.getvalue()

@@ -367,6 +367,12 @@ class Queue:
         As above.
         """
 
+    def set_max_priority(self, max_priority: i64) -> None:
+        """Have messages go by their priorities, up to this one; 0 if they have none.
+
+        As above, and before the first message comes.
+        """
+
     def set_single_active(self) -> None:
         """Have one consumer at a time be served; the queue was declared so, and stays so.
 

@@ -24,6 +24,7 @@ from mypy_extensions import i64
 from warren.errors import CorruptRecord
 from warren.ids import NUMBER_MAX, consumer_of, number_of_consumer, session_of_consumer
 from warren.log.batch import KIND_COMMAND, Batch
+from warren.log.facts import SIZES
 from warren.log.runlist import LiveRuns
 from warren.log.source import MessageSource
 from warren.pending import PendingResult, Result
@@ -246,7 +247,7 @@ class QuorumQueue(TableQueue, Machine):
 
     def set_limits(self, limits: Limits) -> None:
         """Have the log say how much of messages there may be (QL-02)."""
-        self.measures = limits.max_bytes >= 0
+        self._know(SIZES, limits.max_bytes >= 0)
         changes = not self._limits.same(limits) or not self.fifo.config.limits().same(limits)
         self._limits = limits
         if changes and self._may_say():

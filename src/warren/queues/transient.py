@@ -8,6 +8,7 @@ from mypy_extensions import i64
 
 from warren.headed_list import SLACK_MIN, HeadedList
 from warren.log.batch import KIND_MESSAGES, Batch
+from warren.log.facts import SIZES
 from warren.pending import PendingResult
 from warren.queue_types import CLASSIC
 from warren.queues.fifo.config import Limits
@@ -90,7 +91,7 @@ class TransientQueue(FifoQueue):
 
     def set_limits(self, limits: Limits) -> None:
         """Have the first messages dropped where there are too many."""
-        self.measures = limits.max_bytes >= 0
+        self._know(SIZES, limits.max_bytes >= 0)
         self.fifo.config.set_limits(limits)
         self._mark()
 

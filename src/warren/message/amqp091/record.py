@@ -32,6 +32,15 @@ from warren.limits import FRAME_OVERHEAD_BYTES
 from warren.message.amqp091.scan import validate_properties
 from warren.wire.amqp091.errors import ConnectionException
 from warren.wire.amqp091.frame import FRAME_END
+from warren.wire.amqp091.properties import (
+    FLAG_CONTENT_ENCODING,
+    FLAG_CONTENT_TYPE,
+    FLAG_DELIVERY_MODE,
+    FLAG_HEADERS,
+    FLAG_PRIORITY,
+    skip_shortstr,
+    skip_table,
+)
 
 BASIC_PUBLISH: Final = (60 << 16) + 40
 BASIC: Final = 60
@@ -79,6 +88,26 @@ def content_bytes(record: bytes, at: i64, with_properties: bool) -> i64:
         header_end = content + FRAME_HEAD_BYTES + i64(read_i32_be(record, content + 3))
         size += header_end - content - HEADER_PROPERTIES_AT
     return size
+
+
+def priority_of(record: bytes, at: i64) -> i64:
+    """The priority of the record at `at`; -1 if it has none."""
+    content = content_at(record, at)
+    at = content + HEADER_PROPERTIES_AT
+    flags = i64(record[at]) << 8 | i64(record[at + 1])
+    if not flags & FLAG_PRIORITY:
+        return -1
+    end = content + FRAME_HEAD_BYTES + i64(read_i32_be(record, content + 3))
+    at += 2
+    if flags & FLAG_CONTENT_TYPE:
+        at = skip_shortstr(record, at, end)
+    if flags & FLAG_CONTENT_ENCODING:
+        at = skip_shortstr(record, at, end)
+    if flags & FLAG_HEADERS:
+        at = skip_table(record, at, end)
+    if flags & FLAG_DELIVERY_MODE:
+        at += 1
+    return i64(record[at])
 
 
 def properties_of(record: bytes, head: i64) -> bytes:

@@ -13,6 +13,7 @@ however often it was delivered before.
     SINGLE_ACTIVE   6  u8   1: one consumer at a time is served; what is so stays so
     MAX_BYTES       7  i64  bytes that they may take; negative for no limit
     REJECTS         8  u8   1: publishes are rejected where there is too much; else the first go
+    MAX_PRIORITY    9  u8   the highest priority of a classic queue; 0 if it has none
 
 A new setting is a key more. A node that does not know it would go on otherwise than those that do,
 so an unknown key ends an entry as any other damage does, and a node sends a new one only where all
@@ -36,8 +37,9 @@ MAX_LENGTH: Final = 5
 SINGLE_ACTIVE: Final = 6
 MAX_BYTES: Final = 7
 REJECTS: Final = 8
+MAX_PRIORITY: Final = 9
 
-VALUE_BYTES: Final = bytes([0, 1, 8, 8, 8, 8, 1, 8, 1])
+VALUE_BYTES: Final = bytes([0, 1, 8, 8, 8, 8, 1, 8, 1, 1])
 """The size of each key's value."""
 
 FIELD_HEAD_BYTES: Final = 3
@@ -85,6 +87,7 @@ class Config:
         single_active: Whether one consumer at a time is served (QQ-18).
         max_bytes: Bytes that they may take; likewise.
         rejects: Whether publishes are rejected where there is too much; else the first are dropped.
+        max_priority: The highest priority of its messages; 0 if they have none.
     """
 
     def __init__(self, delivery_limit: i64, keeps_place: bool) -> None:
@@ -100,6 +103,7 @@ class Config:
         self.single_active: bool = False
         self.max_bytes: i64 = -1
         self.rejects: bool = False
+        self.max_priority: i64 = 0
 
     def is_limited(self) -> bool:
         """Whether there may only be so many messages, or bytes of them."""
@@ -139,6 +143,8 @@ class Config:
             write_max_bytes(out, self.max_bytes)
         if self.rejects:
             write_rejects(out, True)
+        if self.max_priority > 0:
+            write_max_priority(out, self.max_priority)
 
     def change(self, data: bytes, at: i64, end: i64, new: bool) -> None:
         """Apply the fields of a CONFIG, which are right (`fields_problem`).
@@ -164,9 +170,12 @@ class Config:
                 self.single_active = data[value] == 1 or self.single_active
             elif key == MAX_BYTES:
                 self.max_bytes = read_i64_be(data, value)
-            else:
-                assert key == REJECTS, key
+            elif key == REJECTS:
                 self.rejects = data[value] == 1
+            else:
+                assert key == MAX_PRIORITY, key
+                if new:
+                    self.max_priority = data[value]
             at = value + i64(VALUE_BYTES[key])
 
 
@@ -216,6 +225,12 @@ def write_rejects(out: BytesWriter, rejects: bool) -> None:
     """Append the field of this setting."""
     _write_head(out, REJECTS)
     out.append(1 if rejects else 0)
+
+
+def write_max_priority(out: BytesWriter, max_priority: i64) -> None:
+    """Append the field of this setting."""
+    _write_head(out, MAX_PRIORITY)
+    out.append(max_priority)
 
 
 def write_limits(out: BytesWriter, limits: Limits) -> None:

@@ -10,6 +10,8 @@ from typing import Final, final
 
 from mypy_extensions import i64, mypyc_attr
 
+from warren.log.facts import PRIORITIES, SIZES, facts_in, priority_at, size_at
+
 
 @final
 @mypyc_attr(free_list_len=1)
@@ -55,6 +57,20 @@ class Enqueue(Command):
         self.bytes: i64 = size_bytes
         self.life_ms: i64 = life_ms
         self.facts: bytes = facts
+        self._which: i64 = facts_in(facts)
+
+    def size(self, position: i64) -> i64:
+        """What a message counts for: as the facts say, or its share of all."""
+        if self._which & SIZES:
+            return size_at(self.facts, position)
+        share = self.bytes // self.count
+        return share + 1 if position < self.bytes - share * self.count else share
+
+    def priority(self, position: i64) -> i64:
+        """The priority of a message, as far as the facts say that."""
+        if self._which & PRIORITIES:
+            return priority_at(self.facts, self.count, position)
+        return 0
 
 
 @final

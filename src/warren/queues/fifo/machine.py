@@ -28,7 +28,6 @@ from librt.strings import BytesWriter, read_i32_be, read_i64_be
 from mypy_extensions import i64
 
 from warren.ids import session_of_consumer
-from warren.log.facts import size_at
 from warren.ports import Work
 from warren.queues.fifo import commands, snapshot
 from warren.queues.fifo.config import Config
@@ -191,6 +190,11 @@ class Fifo:
         self.check()
         return self._effects()
 
+    def rank(self) -> None:
+        """Have messages go by their priorities, where the settings say so."""
+        if self.config.max_priority > 0 and self.config.keeps_place:
+            self.ready.rank()
+
     def pass_time(self, now_ms: i64) -> None:
         """Mind that it is so late in a queue of one node, whose entries need not say."""
         if now_ms > self._now_ms:
@@ -316,6 +320,7 @@ class Fifo:
                 new = self.next_message == 0
                 lasted = self.config.expires_ms < 0
                 self.config.change(payload, at + 4, behind, new)
+                self.rank()
                 if lasted:
                     self.used_ms = self._now_ms
                 if self.config.single_active and self.single is None:
@@ -338,26 +343,29 @@ class Fifo:
         # Without any time to live they are there for those who wait at this very time.
         expires_ms: i64 = NEVER if life_ms < 0 else self._now_ms + max(life_ms, 1)
         if messages.facts:
-            self.ready.push(first, count, self._add_each(messages, expires_ms))
+            self._add_each(messages, expires_ms)
         else:
             self.sizes.add(first, count, messages.bytes, expires_ms)
             self.ready.push(first, count, messages.bytes)
         self.next_message = first + count
 
-    def _add_each(self, messages: Enqueue, expires_ms: i64) -> i64:
-        """Note the size of each message; returns what all of them take."""
-        facts = messages.facts
-        total: i64 = 0
+    def _add_each(self, messages: Enqueue, expires_ms: i64) -> None:
+        """Take in messages that are known each by itself."""
         at: i64 = 0
         while at < messages.count:
-            size = size_at(facts, at)
+            size = messages.size(at)
+            rank = min(messages.priority(at), self.config.max_priority)
             behind = at + 1
-            while behind < messages.count and size_at(facts, behind) == size:
+            while (
+                behind < messages.count
+                and messages.size(behind) == size
+                and min(messages.priority(behind), self.config.max_priority) == rank
+            ):
                 behind += 1
-            self.sizes.add_each(messages.first + at, behind - at, size, expires_ms)
-            total += (behind - at) * size
+            first = messages.first + at
+            self.sizes.add_each(first, behind - at, size, expires_ms, rank)
+            self.ready.push(first, behind - at, (behind - at) * size, rank)
             at = behind
-        return total
 
     def _attach(self, consumer_id: i64, credit: i64, priority: i64, automatic: bool) -> None:
         """A consumer arrives; one of the same id, as no node would have it, is gone first."""
@@ -437,7 +445,11 @@ class Fifo:
             consumer = Consumer(consumer_id, 0, 0)
             self.consumers[consumer_id] = consumer
         consumer.active = False
-        return self._hold(consumer, 1)
+        delivery = self._hold(consumer, 1)
+        if self.config.keeps_place and self.sizes.expiring > 0:
+            # What stands at the head now does not count any more, as in RabbitMQ.
+            self._expire()
+        return delivery
 
     def _purge(self) -> i64:
         """All ready messages go; returns how many there were."""

@@ -3,15 +3,17 @@
 Nobody else knows that what returned goes before what was never handed out, or where in a queue a
 returned message has its place. The machine asks what is first, takes from it, and puts back.
 
+Where messages go by their priorities each of these has two queues of its own, and the highest one
+that has any comes first, with all that returned before what was never handed out.
+
 After a crash any message may have been handed out before. That is noted as a bound on their numbers
 and found out again of each run that is next, so that it costs nothing how many runs there are: what
 returned later was handed out in any case.
 
 What is to come has its place here, and changes nothing of how the machine asks:
 
-    priorities         a pair of range queues a class (0 to 31; in a quorum queue of two classes
-                       two of the higher before one of the lower), of which `head` and `take`
-                       choose one; `push` is told the class by `entry.Enqueue`
+    quorum priorities  a range queue a class, beside one of what returned; in a queue of two
+                       classes two of the higher before one of the lower
     expiry             `head` is what a consumer may have: the machine, which knows the entry's time
                        by `entry.Meta`, takes what has expired there before it asks
     delayed returns    `put_back` with a time: such messages are neither counted in `count` nor at
@@ -39,6 +41,22 @@ AT_BACK: Final = 2
 
 
 @final
+class Class:
+    """The ready messages of one rank.
+
+    Attributes:
+        rank: The higher, the sooner they go.
+        returned: Those that were handed out before, by their numbers.
+        fresh: Those that never were.
+    """
+
+    def __init__(self, rank: i64) -> None:
+        self.rank: i64 = rank
+        self.returned: RunQueue = RunQueue()
+        self.fresh: RunQueue = RunQueue()
+
+
+@final
 class Ready:
     """The messages of a queue that wait for a consumer, in the order in which they go.
 
@@ -60,23 +78,75 @@ class Ready:
         self._returned: RunQueue = RunQueue()
         self._fresh: RunQueue = RunQueue()
         """What was never handed out, and behind it what returned to the back."""
+        self._ranked: bool = False
+        """Whether messages go by their ranks: then all are in classes, the highest one first."""
+        self._classes: list[Class] = []
 
-    def push(self, first: i64, count: i64, size_bytes: i64) -> None:
-        """New messages arrive behind everything."""
-        self._fresh.push(first, first + count - 1)
+    def rank(self) -> None:
+        """Have messages go by their ranks, in a queue that has never had any yet."""
+        assert self._ranked or self.count == 0, "messages go by their ranks from the first on"
+        self._ranked = True
+
+    def push(self, first: i64, count: i64, size_bytes: i64, rank: i64 = 0) -> None:
+        """New messages of a rank arrive behind everything."""
+        fresh = self._class(rank).fresh if self._ranked else self._fresh
+        fresh.push(first, first + count - 1)
         self.count += count
         self.bytes += size_bytes
 
+    def _class(self, rank: i64) -> Class:
+        """The class of a rank, which is there from now on."""
+        at: i64 = 0
+        classes = self._classes
+        while at < len(classes) and classes[at].rank > rank:
+            at += 1
+        if at < len(classes) and classes[at].rank == rank:
+            return classes[at]
+        made = Class(rank)
+        classes.insert(at, made)
+        return made
+
+    def _next(self) -> RunQueue:
+        """Where the messages are that are next; if there are none, an empty one."""
+        if self._ranked:
+            for each in self._classes:
+                if each.returned.count > 0:
+                    return each.returned
+                if each.fresh.count > 0:
+                    return each.fresh
+        return self._returned if self._returned.count > 0 else self._fresh
+
+    def _heads(self) -> list[RunQueue]:
+        """The queues of whose heads messages expire: only those of the highest class that has any.
+
+        As in RabbitMQ, where those of lower ones wait behind them.
+        """
+        if self._ranked:
+            for each in self._classes:
+                if each.returned.count > 0 or each.fresh.count > 0:
+                    return [each.returned, each.fresh]
+        return [self._returned, self._fresh]
+
+    def _all(self) -> list[RunQueue]:
+        """All queues, in the order in which messages go."""
+        if not self._ranked:
+            return [self._returned, self._fresh]
+        queues: list[RunQueue] = []
+        for each in self._classes:
+            queues.append(each.returned)
+            queues.append(each.fresh)
+        return queues
+
     def head(self) -> Run:
         """The messages that are next; there must be some. What `take` took is not among them."""
-        run = self._returned.head() if self._returned.count > 0 else self._fresh.head()
+        run = self._next().head()
         if run.first < self.doubted and run.acquired == 0:
             return Run(run.key, run.first, min(run.count, self.doubted - run.first), 1, run.failed)
         return run
 
     def take(self, first: i64, count: i64) -> None:
         """Take so many messages, at most all, from `head`, which begins with the first."""
-        source = self._returned if self._returned.count > 0 else self._fresh
+        source = self._next()
         self.bytes -= self._sizes.of(first, count)
         self.count -= count
         source.take(count)
@@ -90,7 +160,7 @@ class Ready:
         They stand at the head of what returned, or of what was never handed out; None if neither
         has any.
         """
-        for queue in (self._returned, self._fresh):
+        for queue in self._heads():
             if queue.count > 0:
                 run = queue.head()
                 count = self._sizes.expired(run.first, run.count, now_ms)
@@ -107,7 +177,7 @@ class Ready:
     def next_expiry(self) -> i64:
         """When the next of those will have expired; `NEVER` if none does before it is a head."""
         found: i64 = NEVER
-        for queue in (self._returned, self._fresh):
+        for queue in self._heads():
             if queue.count > 0:
                 expires_ms = self._sizes.expiry(queue.head().first)
                 if found == NEVER or NEVER < expires_ms < found:
@@ -122,7 +192,10 @@ class Ready:
         """
         self.count += run.count
         self.bytes += self._sizes.of(run.first, run.count)
-        if place == BY_NUMBER:
+        if self._ranked:
+            for part in self._parted(run):
+                self._class(self._sizes.rank(part.first)).returned.insert(part)
+        elif place == BY_NUMBER:
             self._returned.insert(run)
         elif place == AT_BACK:
             self._fresh.add(run)
@@ -134,7 +207,21 @@ class Ready:
         self.count = 0
         self.bytes = 0
         self.doubted = 0
-        return self._returned.take_all() + self._fresh.take_all()
+        taken: list[list[Piece]] = []
+        for queue in self._all():
+            taken.extend(queue.take_all())
+        return taken
+
+    def _parted(self, run: Run) -> list[Run]:
+        """A run, cut where its messages rank otherwise."""
+        parts: list[Run] = []
+        first = run.first
+        behind = run.first + run.count
+        while first < behind:
+            count = self._sizes.alike(first, behind - first)
+            parts.append(Run(first, first, count, run.acquired, run.failed))
+            first += count
+        return parts
 
     def remove(self, gone: list[tuple[int, int]], ascending: bool) -> list[list[Piece]]:
         """Take messages out, as far as they are here, in lists.
@@ -144,7 +231,7 @@ class Ready:
             ascending: Whether all that returned went back by number; else all is looked at.
         """
         taken: list[list[Piece]] = []
-        for queue in (self._returned, self._fresh):
+        for queue in self._all():
             if ascending:
                 for first, last in gone:
                     taken.extend(queue.remove(first, last))
@@ -167,22 +254,44 @@ class Ready:
 
     def count_of_first(self, runs: i64) -> i64:
         """Messages in about so many of the first runs; twice as many runs, at most."""
-        return self._returned.count_of_first(runs) + self._fresh.count_of_first(runs)
+        count: i64 = 0
+        for queue in self._all():
+            count += queue.count_of_first(runs)
+        return count
 
     def freeze(self) -> list[list[Piece]]:
         """Everything as it is now, in lists that do not change."""
-        return self._returned.freeze() + self._fresh.freeze()
+        frozen: list[list[Piece]] = []
+        for queue in self._all():
+            frozen.extend(queue.freeze())
+        return frozen
 
     def parts(self) -> list[list[list[Piece]]]:
         """The same for a snapshot, which has the returned ones first: two lists of lists."""
-        return [self._returned.freeze(), self._fresh.freeze()]
+        returned = self._returned.freeze()
+        fresh = self._fresh.freeze()
+        for each in self._classes:
+            returned.extend(each.returned.freeze())
+            fresh.extend(each.fresh.freeze())
+        return [returned, fresh]
 
     def decode(self, data: bytes, at: i64) -> i64:
         """Read what a snapshot has of them; returns the offset behind it."""
         at = self._fresh.decode(data, self._returned.decode(data, at))
-        self.count = self._returned.count + self._fresh.count
+        if self._ranked:
+            # What is ready to a restart does not lie there by ranks.
+            for pieces in self._returned.take_all():
+                for piece in pieces:
+                    for part in self._parted(as_run(piece)):
+                        self._class(self._sizes.rank(part.first)).returned.insert(part)
+            for pieces in self._fresh.take_all():
+                for piece in pieces:
+                    for part in self._parted(as_run(piece)):
+                        self._class(self._sizes.rank(part.first)).fresh.add(part)
+        self.count = 0
         self.bytes = 0
-        for queue in (self._returned, self._fresh):
+        for queue in self._all():
+            self.count += queue.count
             for run in queue.runs():
                 self.bytes += self._sizes.of(run.first, run.count)
         return at
@@ -190,7 +299,10 @@ class Ready:
     def quadruples(self) -> list[tuple[int, int, int, int]]:
         """All as (first, last, acquired, failed), in the order in which they go."""
         found: list[tuple[int, int, int, int]] = []
-        for first, last, acquired, failed in self._returned.quadruples() + self._fresh.quadruples():
+        quadruples: list[tuple[int, int, int, int]] = []
+        for queue in self._all():
+            quadruples.extend(queue.quadruples())
+        for first, last, acquired, failed in quadruples:
             doubted = min(int(self.doubted), last + 1)
             if acquired > 0 or first >= doubted:
                 found.append((first, last, acquired, failed))

@@ -1,4 +1,4 @@
-"""How many bytes messages take and when they expire, known by their numbers alone.
+"""What messages take, when they expire and how they rank, known by their numbers alone.
 
 A machine never opens a record. It is told of each batch how many messages there are and how many
 bytes they take together, and counts each of them as an equal share: of 10 bytes for 3 messages the
@@ -6,9 +6,9 @@ first has 4, the others 3. So a batch counts exactly, and so does every message 
 all are of one size. In a queue with a limit in bytes each message's own size is told, which is what
 counts towards that.
 
-Messages of one size that follow each other are one stretch, however many they are; where sizes
-vary, a stretch has 4 bytes for each message. When they expire is said of each batch, too: a stretch
-has times where any of its messages does, 8 bytes for each batch.
+Messages of one size and rank that follow each other are one stretch, however many they are; where
+these vary, a stretch has 5 bytes for each message. When they expire is said of each batch, too: a
+stretch has times where any of its messages does, 8 bytes for each batch.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final, final
 
 from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i32_be, write_i64_be
 from librt.vecs import append, vec
-from mypy_extensions import i32, i64
+from mypy_extensions import i32, i64, u8
 
 from warren.queues.fifo.pieces import Piece, Pieces
 
@@ -115,30 +115,40 @@ class Times:
 
 @final
 class Ends:
-    """Where each message of a stretch ends, counted in bytes from the beginning of its first."""
+    """What is known of each message of a stretch by itself.
+
+    Attributes:
+        ends: Where it ends, counted in bytes from the beginning of the stretch's first.
+        ranks: How it ranks.
+    """
 
     def __init__(self) -> None:
         self.ends: vec[i32] = vec[i32]()
+        self.ranks: vec[u8] = vec[u8]()
 
     def last(self) -> i64:
         """What all of them take."""
         known = len(self.ends)
         return 0 if known == 0 else i64(self.ends[known - 1])
 
-    def add(self, count: i64, size: i64) -> None:
-        """So many messages more, each of a size."""
+    def add(self, count: i64, size: i64, rank: i64) -> None:
+        """So many messages more, each of a size and of a rank."""
         end = self.last()
         for _ in range(count):
             end += size
             self.ends = append(self.ends, i32(end))
+            self.ranks = append(self.ranks, u8(rank))
 
     def trim(self) -> None:
         """Take no more memory than needed: nothing will be added."""
         known = len(self.ends)
         ends = vec[i32](capacity=known)
+        ranks = vec[u8](capacity=known)
         for at in range(known):
             ends = append(ends, self.ends[at])
+            ranks = append(ranks, self.ranks[at])
         self.ends = ends
+        self.ranks = ranks
 
 
 @final
@@ -148,7 +158,8 @@ class Stretch(Piece):
     Attributes:
         left: How many of them have not left the queue.
         position: Bytes of all that was added before its first message, since the queue began.
-        ends: Where each of them ends, if their sizes vary; `size` and `longer` are 0 then.
+        rank: How they rank.
+        ends: What is known of each of them, if that varies; `size`, `longer` and `rank` are 0 then.
         times: When its messages expire; None if none does.
     """
 
@@ -158,6 +169,7 @@ class Stretch(Piece):
         self.longer: i64 = longer
         self.position: i64 = position
         self.left: i64 = 0
+        self.rank: i64 = 0
         self.ends: Ends | None = None
         self.times: Times | None = None
 
@@ -206,7 +218,8 @@ class Sizes:
         count: Messages that have not left.
         bytes: What they take.
         expiring: Stretches of which messages expire.
-        varied: Stretches of messages whose sizes vary.
+        varied: Stretches of messages whose sizes or ranks vary.
+        ranked: Other stretches of messages that have a rank.
     """
 
     def __init__(self) -> None:
@@ -214,6 +227,7 @@ class Sizes:
         self.bytes: i64 = 0
         self.expiring: i64 = 0
         self.varied: i64 = 0
+        self.ranked: i64 = 0
         self._stretches: Pieces = Pieces()
         self._position: i64 = 0
         self._near: Stretch | None = None
@@ -221,11 +235,14 @@ class Sizes:
         self._last: Stretch | None = None
         """The last stretch, which is kept when nothing of it is left: it may yet grow."""
 
-    def add(self, first: i64, count: i64, size_bytes: i64, expires_ms: i64 = NEVER) -> None:
+    def add(
+        self, first: i64, count: i64, size_bytes: i64, expires_ms: i64 = NEVER, rank: i64 = 0
+    ) -> None:
         """Messages came, with higher numbers than all before, that take so much together.
 
         Args:
             expires_ms: When they expire.
+            rank: How they rank; 0 where nothing says that.
         """
         size = size_bytes // count
         longer = size_bytes - size * count
@@ -233,6 +250,7 @@ class Sizes:
         if (
             last is not None
             and last.size == size
+            and last.rank == rank
             and last.ends is None
             and longer == 0
             and last.longer == 0
@@ -253,6 +271,9 @@ class Sizes:
                 else:
                     last.trim()
             last = Stretch(first, count, size, longer, self._position)
+            last.rank = rank
+            if rank != 0:
+                self.ranked += 1
             if expires_ms != NEVER:
                 last.times = Times(expires_ms)
                 last.times.add(0, expires_ms)
@@ -264,7 +285,7 @@ class Sizes:
         self.count += count
         self.bytes += size_bytes
 
-    def add_each(self, first: i64, count: i64, size: i64, expires_ms: i64) -> None:
+    def add_each(self, first: i64, count: i64, size: i64, expires_ms: i64, rank: i64 = 0) -> None:
         """Messages came, likewise, each of which takes so much by itself."""
         last = self._last
         while (
@@ -272,7 +293,7 @@ class Sizes:
             and last is not None
             and count < VARIED_FROM
             and last.key + last.count == first
-            and (last.ends is not None or last.size != size)
+            and (last.ends is not None or last.size != size or last.rank != rank)
         ):
             some = min(count, last.room(size, expires_ms))
             if some == 0:
@@ -280,7 +301,7 @@ class Sizes:
             ends = last.ends
             if ends is None:
                 last, ends = self._vary(last)
-            ends.add(some, size)
+            ends.add(some, size, rank)
             if last.times is not None:
                 last.times.add(last.count, expires_ms)
             self._stretches.extend_tail(some)
@@ -291,7 +312,26 @@ class Sizes:
             first += some
             count -= some
         if count > 0:
-            self.add(first, count, count * size, expires_ms)
+            self.add(first, count, count * size, expires_ms, rank)
+
+    def rank(self, number: i64) -> i64:
+        """How a message ranks, which has not left."""
+        stretch = self._at(number)
+        ends = stretch.ends
+        return stretch.rank if ends is None else i64(ends.ranks[number - stretch.key])
+
+    def alike(self, first: i64, count: i64) -> i64:
+        """How many of the first of some messages rank as the first one does, in its stretch."""
+        stretch = self._at(first)
+        offset = first - stretch.key
+        behind = min(offset + count, stretch.count)
+        ends = stretch.ends
+        if ends is None:
+            return behind - offset
+        at = offset + 1
+        while at < behind and ends.ranks[at] == ends.ranks[offset]:
+            at += 1
+        return at - offset
 
     def first_of(self, first: i64, count: i64, least: i64) -> i64:
         """How many of the first of some messages take so many bytes; all if they take less."""
@@ -380,7 +420,8 @@ class Sizes:
         What is left of them is said by `claim`.
 
         Args:
-            more: Whether it says of each when its messages expire, and their sizes if these vary.
+            more: Whether it says of each when its messages expire, and how they rank, and what is
+                known of each of them if that varies.
         """
         count: i64 = i64(read_i32_be(data, at))
         at += 4
@@ -398,15 +439,19 @@ class Sizes:
         return at
 
     def _decode_ends(self, stretch: Stretch, data: bytes, at: i64) -> i64:
-        known: i64 = i64(read_i32_be(data, at))
-        at += 4
+        stretch.rank = data[at]
+        if stretch.rank != 0:
+            self.ranked += 1
+        known: i64 = i64(read_i32_be(data, at + 1))
+        at += 5
         if known > 0:
             if known != stretch.count:
                 raise ValueError("a stretch has other sizes than messages")
             ends = Ends()
             for _ in range(known):
                 ends.ends = append(ends.ends, read_i32_be(data, at))
-                at += 4
+                ends.ranks = append(ends.ranks, u8(data[at + 4]))
+                at += 5
             stretch.ends = ends
             self.varied += 1
         return at
@@ -432,9 +477,11 @@ class Sizes:
         varied.left = last.left
         varied.times = last.times
         ends = Ends()
-        ends.add(last.count, last.size)
+        ends.add(last.count, last.size, last.rank)
         varied.ends = ends
         self.varied += 1
+        if last.rank != 0:
+            self.ranked -= 1
         self._stretches.replace_tail(varied)
         self._last = varied
         self._near = None
@@ -446,6 +493,8 @@ class Sizes:
             self.expiring -= 1
         if stretch.ends is not None:
             self.varied -= 1
+        if stretch.rank != 0:
+            self.ranked -= 1
         stretches = self._stretches
         if stretches.head() is stretch:
             stretches.drop(stretch.count)
@@ -467,8 +516,8 @@ def encode_stretches(out: BytesWriter, pieces: list[Piece], behind: i64, more: b
 
     Args:
         behind: The number behind the last message that counts.
-        more: Whether it says when messages expire, and their sizes where these vary; else none
-            does, and nowhere they do.
+        more: Whether it says when messages expire, how they rank, and what is known of each where
+            that varies; else there is nothing of that.
     """
     for piece in pieces:
         stretch = as_stretch(piece)
@@ -489,11 +538,13 @@ def encode_stretches(out: BytesWriter, pieces: list[Piece], behind: i64, more: b
             for at in range(known):
                 write_i32_be(out, times.offsets[at])
                 write_i32_be(out, times.times[at])
+        out.append(stretch.rank)
         ends = stretch.ends
         write_i32_be(out, 0 if ends is None else i32(count))
         if ends is not None:
             for at in range(count):
                 write_i32_be(out, ends.ends[at])
+                out.append(i64(ends.ranks[at]))
 
 
 def as_stretch(piece: Piece) -> Stretch:

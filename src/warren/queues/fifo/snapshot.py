@@ -43,7 +43,13 @@ CONSUMER_BYTES: Final = 33
 def write_head(fifo: Fifo, flags: i64, doubted: i64, parted: bool, out: BytesWriter) -> bool:
     """Append what comes before the runs; whether sizes are to say more than they did once."""
     expires = fifo.config.expires_ms >= 0
-    timed = expires or fifo.sizes.expiring > 0 or fifo.sizes.varied > 0 or parted
+    timed = (
+        expires
+        or fifo.sizes.expiring > 0
+        or fifo.sizes.varied > 0
+        or fifo.sizes.ranked > 0
+        or parted
+    )
     if parted:
         out.append(VERSION_PARTS)
     elif timed:
@@ -352,6 +358,7 @@ def restore(fifo: Fifo, data: bytes) -> None:
     # What is not in it is not in force, whatever was before.
     fifo.config.forget()
     fifo.config.change(data, 6, at, True)
+    fifo.rank()
     fifo.next_message = read_i64_be(data, at)
     fifo.dropped = read_i64_be(data, at + 8)
     at += 16
