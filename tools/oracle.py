@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tests.clients.raw import Closed
 from tests.oracle import recorded
+from tests.oracle.conftest import LIKE_THE_ORACLE
 from tests.oracle.recorded import Transcript, difference, play, play_at_once
 from tests.oracle.registry import Scenario, load
 from tests.oracle.verdict import verdict
@@ -72,7 +73,8 @@ def main() -> int:
         broker = Broker.from_environment()
         if broker is None:
             folder = tempfile.mkdtemp(prefix="warren-oracle-")
-            broker = Broker(free_port(), Path(folder) / "broker").start()
+            like = list(LIKE_THE_ORACLE)
+            broker = Broker(free_port(), Path(folder) / "broker", options=like).start()
         address = (broker.host, broker.port)
     else:
         host, _, port = words.pop(0).rpartition(":")

@@ -289,6 +289,61 @@ def classic_priorities(s: Session, most: int) -> None:
 
 
 @scenario
+def quorum_priorities(s: Session) -> None:
+    """The order of messages in a quorum queue: 32 priorities, none is the fifth, higher is most."""
+    s.open()
+    s.queue("o.q", QUORUM)
+    for number, priority in enumerate((0, 3, None, 200, 31, 5, 4, 30, 32)):
+        properties = {} if priority is None else {"priority": priority}
+        s.publish(1, "", "o.q", b"%d" % number, properties)
+    s.until("o.q", 9)
+    s.drain("o.q")
+
+
+@scenario
+def quorum_priorities_returned(s: Session) -> None:
+    """A returned message goes before all others, whatever its priority."""
+    s.open()
+    s.queue("o.q", QUORUM)
+    for number, priority in enumerate((1, 1, 4, 4)):
+        s.publish(1, "", "o.q", b"%d" % number, {"priority": priority})
+    s.until("o.q", 4)
+    tags = [s.get() for _ in range(3)]
+    s.publish(1, "", "o.q", b"urgent", {"priority": 9})
+    s.until("o.q", 2)
+    s.send(1, "basic.reject", delivery_tag=tags[2], requeue=True)
+    s.until("o.q", 3)
+    s.send(1, "basic.reject", delivery_tag=tags[0], requeue=True)
+    s.until("o.q", 4)
+    s.drain("o.q")
+
+
+@scenario
+def quorum_priorities_limited(s: Session) -> None:
+    """Which messages a limit drops of those with priorities."""
+    s.open()
+    s.queue("o.q", {"x-max-length": 3, **QUORUM})
+    for number, priority in enumerate((1, 5, 3, 0, 5, 2)):
+        s.publish(1, "", "o.q", b"%d" % number, {"priority": priority})
+    s.until_settled("o.q")
+    s.drain("o.q")
+
+
+@scenario(waits=True)
+def quorum_priorities_expire(s: Session) -> None:
+    """Messages expire that are the first of their priority."""
+    name = "o.priorities.quorum"
+    s.open()
+    s.queue(name, QUORUM)
+    s.publish(1, "", name, b"low", {"priority": 1, "expiration": "300"})
+    s.publish(1, "", name, b"lower", {"priority": 0})
+    s.publish(1, "", name, b"behind", {"priority": 0, "expiration": "300"})
+    s.publish(1, "", name, b"high", {"priority": 5})
+    s.until(name, 3)
+    s.drain(name)
+
+
+@scenario
 def classic_priorities_consumed(s: Session) -> None:
     """A consumer with little room gets the highest there is each time; a purge takes all."""
     s.open("a", 1, 2)

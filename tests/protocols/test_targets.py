@@ -12,13 +12,14 @@ from warren.wire.amqp091.table import Table
 
 CLASSIC, QUORUM, CHOSEN = "classic", "quorum", "by-headers"
 HIGH = 5
-"""A priority that quorum queues hold apart from the normal one, which is not built."""
+"""A priority that quorum queues hold apart from the normal one, which not all nodes can."""
 
 
 @pytest.fixture
 def line() -> Line:
     """A client in confirm mode, with a queue of each type, both bound to a headers exchange."""
-    line = Line(Pair(alone=True).a)
+    old = Pair(alone=True, configure=lambda settings: setattr(settings, "cluster_version_max", 3))
+    line = Line(old.a)
     for name in (CLASSIC, QUORUM):
         arguments: Table = {"x-queue-type": name}
         line.ask(1, spec.QueueDeclare(0, name, False, True, False, False, False, arguments))

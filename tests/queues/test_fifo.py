@@ -18,7 +18,15 @@ from librt.strings import BytesWriter
 
 from tests.queues.driver import Driven, size_of, waiting
 from warren.queues.fifo import commands
-from warren.queues.fifo.config import Limits, write_limits, write_max_priority, write_single_active
+from warren.queues.fifo.config import (
+    FAIR,
+    STRICT,
+    Limits,
+    write_limits,
+    write_max_priority,
+    write_ranking,
+    write_single_active,
+)
 from warren.queues.fifo.effects import (
     FENCED,
     OK,
@@ -38,7 +46,8 @@ Message = tuple[int, int, int]
 KINDS = {
     "quorum": (3, False, False), "unlimited": (-1, False, False), "classic": (-1, True, False),
     "single quorum": (3, False, True), "single classic": (-1, True, True),
-    "priorities": (-1, True, False),
+    "priorities": (-1, True, False), "fair": (3, False, False), "strict": (-1, False, False),
+    "fair unlimited": (-1, False, False),
 }  # fmt: skip
 """Delivery limit, whether returned messages keep their place, and whether one consumer is served
 at a time."""
@@ -91,7 +100,8 @@ class FifoMachine(RuleBasedStateMachine):
         self.next_consumer = 1
         self.now_ms = 1_000
         self.most = (-1, -1)
-        self.ranked = False
+        self.ranked = self.fair = self.strict = False
+        self.turn = 0
         self.ranks: dict[int, int] = {}
         self.rejects = False
         self.blocked = False
@@ -106,6 +116,8 @@ class FifoMachine(RuleBasedStateMachine):
         """A new queue, whose machine does so much in one go, and may be restored between."""
         self.limit, self.keeps_place, self.single = KINDS[kind]
         self.ranked = kind == "priorities"
+        self.fair = kind.startswith("fair")
+        self.strict = kind == "strict"
         self.midway = midway
         # Only a classic queue that is in use drops anything, and that reports what left.
         self.driven = Driven(self.limit, self.keeps_place, self.keeps_place)
@@ -118,6 +130,10 @@ class FifoMachine(RuleBasedStateMachine):
             if self.ranked:
                 fields = BytesWriter()
                 write_max_priority(fields, 3)
+                driven.write(lambda out, f=fields: commands.config(out, f.getvalue()))
+            if self.fair or self.strict:
+                fields = BytesWriter()
+                write_ranking(fields, FAIR if self.fair else STRICT)
                 driven.write(lambda out, f=fields: commands.config(out, f.getvalue()))
         self.attach(4, 0)
         self.enqueue(6)
@@ -206,19 +222,28 @@ class FifoMachine(RuleBasedStateMachine):
 
     def rank_of(self, message: Message) -> int:
         """How a message ranks."""
-        return self.ranks.get(message[0], 0)
+        return self.ranks.get(message[0], 4 if self.strict else 0)
 
-    def line(self) -> list[Message]:
-        """All that is ready, in the order in which it goes."""
-        return sorted(self.returned + self.ready, key=lambda message: -self.rank_of(message))
+    def levels(self) -> tuple[list[Message], list[Message]]:
+        """What was not handed out of the higher one of two levels, and of the lower one."""
+        high = [message for message in self.ready if self.rank_of(message)]
+        return high, [message for message in self.ready if not self.rank_of(message)]
 
     def first(self) -> Message:
         """The message that is next."""
-        return self.line()[0]
+        if not self.keeps_place and self.returned:
+            return self.returned[0]
+        high, normal = self.levels()
+        if self.fair and high and normal:
+            return high[0] if self.turn < 2 or high[0][0] < normal[0][0] else normal[0]
+        line = self.returned + self.ready
+        return sorted(line, key=lambda message: -self.rank_of(message))[0]
 
     def pop_first(self) -> Message:
         """Take it."""
         message = self.first()
+        if self.fair and not self.returned:
+            self.turn = self.turn + 1 if all(self.levels()) and self.turn < 2 else 0
         (self.returned if message in self.returned else self.ready).remove(message)
         return message
 
@@ -282,7 +307,7 @@ class FifoMachine(RuleBasedStateMachine):
 
     @rule(
         each=st.lists(
-            st.tuples(st.sampled_from([0, 1, 7, 40]), st.sampled_from([0, 1, 3, 9])),
+            st.tuples(st.sampled_from([0, 1, 7, 40]), st.sampled_from([0, 3, 4, 5, 40])),
             min_size=1,
             max_size=9,
         )
@@ -293,9 +318,14 @@ class FifoMachine(RuleBasedStateMachine):
         priorities = [priority for _, priority in each]
         for driven in (self.driven, self.twin):
             driven.enqueue_each(self.next_message, sizes, priorities)
-        if self.ranked:
-            for at, priority in enumerate(priorities):
-                self.ranks[self.next_message + at] = min(priority, 3)
+        for at, priority in enumerate(priorities):
+            number = self.next_message + at
+            if self.ranked:
+                self.ranks[number] = min(priority, 3)
+            elif self.strict:
+                self.ranks[number] = min(priority, 31)
+            elif self.fair:
+                self.ranks[number] = int(priority > 4)
         self.came(sizes)
 
     @rule(
@@ -580,7 +610,11 @@ class FifoMachine(RuleBasedStateMachine):
         fifo = self.fifo
         returned, fresh = waiting(fifo)
         assert spread(fresh) == sorted(self.ready, key=lambda each: -self.rank_of(each))
-        assert spread(returned) == sorted(self.returned, key=lambda each: -self.rank_of(each))
+        if self.keeps_place:
+            assert spread(returned) == sorted(self.returned, key=lambda each: -self.rank_of(each))
+        else:
+            assert spread(returned) == self.returned
+        assert fifo.ready.turn == self.turn
         assert fifo.dropped == self.dropped
         assert fifo.blocked == self.blocked
         assert fifo.next_message == self.next_message

@@ -84,6 +84,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
         auth_mechanisms: How clients may log in.
         quorum_cluster_size: How many members of a new quorum queue vote.
         queue_leader_locator: Where the leader of a new quorum queue begins.
+        quorum_queue_compat: Like which RabbitMQ's new quorum queues treat priorities.
         label_host, label_zone: Where this node is: a machine that it shares with nodes of the same
             label, and an availability zone; empty for nothing known.
         cluster_version_max: The newest cluster version to use, see `warren.versions`.
@@ -138,6 +139,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     auth_mechanisms: tuple[str, ...] = ("PLAIN", "AMQPLAIN")
     quorum_cluster_size: int = 3
     queue_leader_locator: str = "client-local"
+    quorum_queue_compat: str = "4.0"
     label_host: str = ""
     label_zone: str = ""
     cluster_version_max: int = NEWEST
@@ -396,6 +398,8 @@ SETTINGS: Final = (
     Setting("quorum_cluster_size", "quorum_cluster_size", _whole(1, 255, "nodes"), "the same"),
     Setting("queue_leader_locator", "queue_leader_locator", _locator,
             "where the leader of a new quorum queue begins: client-local or balanced"),
+    Setting("quorum_queue.compat", "quorum_queue_compat", _one_of("4.0", "4.3"),
+            "new quorum queues treat priorities as this RabbitMQ: 4.0, two levels, 2:1; 4.3, 32"),
     Setting("metadata_store.khepri.default_timeout", "metadata_store_default_timeout",
             _whole(1, YEAR_MS, "milliseconds"),
             "milliseconds that a client's method waits for a majority before it is refused"),

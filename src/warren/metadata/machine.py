@@ -250,6 +250,8 @@ class MetadataMachine:
             if self.version < command.version <= self.common_version():
                 self.version = command.version
                 outcome.changed = True
+                # Queues may do what not all nodes knew before.
+                outcome.policies_changed = True
         else:
             return isinstance(command, Barrier)
         return True

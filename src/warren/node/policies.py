@@ -27,8 +27,9 @@ from warren.queue_types import (
     REJECT_PUBLISH,
     X_SINGLE_ACTIVE_CONSUMER,
 )
-from warren.queues.fifo.config import Limits
+from warren.queues.fifo.config import FAIR, STRICT, Limits
 from warren.queues.queue import Queue
+from warren.versions import PRIORITIES
 
 MATCHES_MAX: Final = 4_096
 """So many patterns are tried on names of queues in one turn."""
@@ -61,6 +62,8 @@ class QueuePolicies(Work):
         and which priorities there are, arguments say alone.
         """
         queue.set_max_priority(max_priority(record.arguments))
+        if self._metadata.version >= PRIORITIES:
+            queue.set_ranking(STRICT if self._loop.settings.strict_priorities else FAIR)
         if record.arguments.get(X_SINGLE_ACTIVE_CONSUMER) is True:
             queue.set_single_active()
         tables = self._metadata.vhosts.get(record.vhost)

@@ -61,6 +61,8 @@ class Settings:
         delivery_limit: Returns that a message of a quorum queue survives (POI-03).
         majority_wait_ms: How long a client's method may wait for a majority before it is refused.
         leader_locator: Where the leader of such a queue begins; see `metadata.placement`.
+        strict_priorities: Whether the highest priority always goes first in a new one, of 32; else
+            there are two levels.
         tables_voters: Nodes that vote on what the tables say, at most.
         changes_at_once: Committed changes of the tables that one turn puts in force.
         reconciles: Whether queues with too few members get more; see `node.reconcile`.
@@ -101,6 +103,7 @@ class Settings:
         self.delivery_limit: int = 20
         self.majority_wait_ms: int = 30_000
         self.leader_locator: str = "client-local"
+        self.strict_priorities: bool = False
         self.tables_voters: int = TABLES_VOTERS_MAX
         self.changes_at_once: int = TURN_CHANGES_MAX
         self.reconciles: bool = False

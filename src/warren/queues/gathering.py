@@ -14,7 +14,8 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from warren.log.batch import KIND_MESSAGES, KIND_TRANSIENT
-from warren.message.flavours import AMQP091
+from warren.log.facts import PRIORITIES
+from warren.message.flavours import AMQP091, is_known, priority_of
 from warren.pending import PendingResult
 from warren.queue_types import QueueType
 from warren.queues.fifo import commands
@@ -84,6 +85,8 @@ class GatheringQueue(Queue):
         self._pending: i64 = 0
         self._pending_bytes: i64 = 0
         self._persistent: bool = True
+        self._prioritised: bool = False
+        """Whether some of the messages gathered have a priority that counts."""
         self._flavour: i64 = AMQP091
         self._life_ms: i64 = -1
         self._commands: BytesWriter = BytesWriter()
@@ -123,6 +126,9 @@ class GatheringQueue(Queue):
         self._persistent = persistent
         self._flavour = flavour
         self._life_ms = life_ms
+        if not self._prioritised and self._minds_priorities():
+            # All of one publish have the same.
+            self._prioritised = is_known(flavour) and priority_of(flavour, records, 0) >= 0
         self._parts.append(records)
         self._lengths.append(lengths)
         self._pending += count
@@ -266,6 +272,10 @@ class GatheringQueue(Queue):
 
     # For types.
 
+    def _minds_priorities(self) -> bool:
+        """Whether batches say priorities where any of their messages has one."""
+        return False
+
     def _know(self, fact: i64, wanted: bool) -> None:
         """Have the batches from now on say a fact of their messages, or not."""
         self.known_facts = self.known_facts | fact if wanted else self.known_facts & ~fact
@@ -301,7 +311,7 @@ class GatheringQueue(Queue):
         lengths = self._lengths[0] if len(self._lengths) == 1 else b"".join(self._lengths)
         payload = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         facts = b""
-        which = self.known_facts
+        which = self.known_facts | PRIORITIES if self._prioritised else self.known_facts
         if which:
             replicated = self.type.replicated
             facts = measured(payload, lengths, self._pending, self._flavour, which, replicated)
@@ -324,6 +334,7 @@ class GatheringQueue(Queue):
         self._runs = []
         self._pending = 0
         self._pending_bytes = 0
+        self._prioritised = False
 
     def _take_commands(self) -> bytes:
         payload = self._commands.getvalue()

@@ -11,28 +11,31 @@ from mypy_extensions import i32, i64
 
 from warren.log.facts import PRIORITIES, SIZES
 from warren.message.flavours import content_bytes, priority_of
+from warren.queues.fifo.config import STRICT_DEFAULT
 
 
 def measured(
-    records: bytes, lengths: bytes, count: i64, flavour: i64, which: i64, with_properties: bool
+    records: bytes, lengths: bytes, count: i64, flavour: i64, which: i64, replicated: bool
 ) -> bytes:
     """Facts of messages whose records lie back to back.
 
     Args:
         which: The facts that are wanted.
-        with_properties: Whether those count, too, towards sizes: in RabbitMQ's quorum queues they
-            do.
+        replicated: Whether they are for a quorum queue: as in RabbitMQ, properties count there
+            towards sizes, and messages without a priority are not of the lowest.
     """
+    absent: i64 = STRICT_DEFAULT if replicated else 0
     facts = BytesWriter()
     write_i32_le(facts, i32(which))
     at: i64 = 0
     if which & SIZES:
         for position in range(count):
-            write_i32_le(facts, i32(content_bytes(flavour, records, at, with_properties)))
+            write_i32_le(facts, i32(content_bytes(flavour, records, at, replicated)))
             at += i64(read_i32_le(lengths, 4 * position))
     if which & PRIORITIES:
         at = 0
         for position in range(count):
-            facts.append(max(priority_of(flavour, records, at), 0))
+            priority = priority_of(flavour, records, at)
+            facts.append(absent if priority < 0 else priority)
             at += i64(read_i32_le(lengths, 4 * position))
     return facts.getvalue()

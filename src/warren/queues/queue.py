@@ -373,6 +373,13 @@ class Queue:
         As above, and before the first message comes.
         """
 
+    def set_ranking(self, ranking: i64) -> None:
+        """Have messages rank by their priorities, in a quorum queue where they do not do so yet.
+
+        Args:
+            ranking: One of the kinds of `warren.queues.fifo.config`.
+        """
+
     def set_single_active(self) -> None:
         """Have one consumer at a time be served; the queue was declared so, and stays so.
 

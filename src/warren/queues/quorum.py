@@ -33,12 +33,14 @@ from warren.queue_types import QUORUM
 from warren.queues.fifo import commands
 from warren.queues.fifo.config import (
     NOT_SET_UP,
+    UNRANKED,
     Config,
     Limits,
     write_delivery_limit,
     write_expires,
     write_limits,
     write_message_ttl,
+    write_ranking,
     write_single_active,
 )
 from warren.queues.fifo.consumers import Limiter
@@ -91,6 +93,7 @@ class QuorumQueue(TableQueue, Machine):
         self._delivery_limit: i64 = delivery_limit
         self._message_ttl_ms: i64 = -1
         self._single_active: bool = False
+        self._ranking: i64 = UNRANKED
         self._limits: Limits = Limits()
         self.group: Proposer | None = None
         self._handed: dict[int, Handed] = {}
@@ -173,6 +176,7 @@ class QuorumQueue(TableQueue, Machine):
             config.message_ttl_ms = self._message_ttl_ms
             config.single_active = self._single_active
             config.set_limits(self._limits)
+            config.ranking = self._ranking
             config.encode(fields)
             self._configure(fields)
             self._setting_up = not self._unsaid
@@ -193,6 +197,8 @@ class QuorumQueue(TableQueue, Machine):
                 self._log_expires()
             if config.message_ttl_ms != self._message_ttl_ms:
                 self._log_message_ttl()
+            if self._ranking != UNRANKED and config.ranking == UNRANKED:
+                self._log_ranking()
             if self._single_active and not config.single_active:
                 self._log_single_active()
             if not config.limits().same(self._limits):
@@ -257,6 +263,23 @@ class QuorumQueue(TableQueue, Machine):
         fields = BytesWriter()
         write_limits(fields, self._limits)
         self._configure(fields)
+
+    def set_ranking(self, ranking: i64) -> None:
+        """Have the log say how messages rank by their priorities, if it says nothing yet (PRI-01).
+
+        It does so once and for ever, whatever the nodes are set up for later.
+        """
+        self._ranking = ranking
+        if ranking != UNRANKED and self.fifo.config.ranking == UNRANKED and self._may_say():
+            self._log_ranking()
+
+    def _log_ranking(self) -> None:
+        fields = BytesWriter()
+        write_ranking(fields, self._ranking)
+        self._configure(fields)
+
+    def _minds_priorities(self) -> bool:
+        return self._ranking != UNRANKED
 
     def set_single_active(self) -> None:
         """Have the log say that one consumer at a time is served, with its first entry."""

@@ -267,7 +267,7 @@ class VhostHandle:
         else:
             names = router.route(route.exchange, route.routing_key, headers, properties)
         result.queues = self._named(names)
-        check_targets(facts, result.queues)
+        check_targets(facts, result.queues, self._tables)
         return result
 
     def check_properties(self, facts: MessageFacts, route: Route) -> None:
@@ -288,7 +288,7 @@ class VhostHandle:
             )
         if facts.has_expiration:
             check_known(self._tables, EXPIRY)
-        check_targets(facts, route.queues)
+        check_targets(facts, route.queues, self._tables)
 
     def notes_keys(self) -> bool:
         """Whether records may have notes, for what a BCC header named, among others."""

@@ -14,6 +14,8 @@ however often it was delivered before.
     MAX_BYTES       7  i64  bytes that they may take; negative for no limit
     REJECTS         8  u8   1: publishes are rejected where there is too much; else the first go
     MAX_PRIORITY    9  u8   the highest priority of a classic queue; 0 if it has none
+    RANKING        10  u8   how messages of a quorum queue rank: `UNRANKED`, `FAIR` or `STRICT`;
+                            once it is not the first, it stays so
 
 A new setting is a key more. A node that does not know it would go on otherwise than those that do,
 so an unknown key ends an entry as any other damage does, and a node sends a new one only where all
@@ -38,14 +40,28 @@ SINGLE_ACTIVE: Final = 6
 MAX_BYTES: Final = 7
 REJECTS: Final = 8
 MAX_PRIORITY: Final = 9
+RANKING: Final = 10
 
-VALUE_BYTES: Final = bytes([0, 1, 8, 8, 8, 8, 1, 8, 1, 1])
+VALUE_BYTES: Final = bytes([0, 1, 8, 8, 8, 8, 1, 8, 1, 1, 1])
 """The size of each key's value."""
 
 FIELD_HEAD_BYTES: Final = 3
 
 NOT_SET_UP: Final = -2
 """The delivery limit of a machine that nobody has set up yet: none, for as long as that lasts."""
+
+
+UNRANKED: Final = 0
+"""Messages go in their order, whatever priority they have."""
+FAIR: Final = 1
+"""There are two levels, and of each three messages two of the higher one (PRI-02 to PRI-04)."""
+STRICT: Final = 2
+"""The highest priority goes first; there are 32, and those without one are of the fifth."""
+HIGH_FROM: Final = 5
+"""The lowest priority of the higher one of two levels."""
+STRICT_MAX: Final = 31
+STRICT_DEFAULT: Final = 4
+"""What messages without a priority have in a quorum queue, which is the lower one of two levels."""
 
 
 @final
@@ -87,7 +103,8 @@ class Config:
         single_active: Whether one consumer at a time is served (QQ-18).
         max_bytes: Bytes that they may take; likewise.
         rejects: Whether publishes are rejected where there is too much; else the first are dropped.
-        max_priority: The highest priority of its messages; 0 if they have none.
+        max_priority: The highest priority of a classic queue's messages; 0 if they have none.
+        ranking: How a quorum queue's messages rank.
     """
 
     def __init__(self, delivery_limit: i64, keeps_place: bool) -> None:
@@ -104,6 +121,24 @@ class Config:
         self.max_bytes: i64 = -1
         self.rejects: bool = False
         self.max_priority: i64 = 0
+        self.ranking: i64 = UNRANKED
+
+    def rank(self, priority: i64) -> i64:
+        """How a message ranks; 0 where it has no priority, which is what is noted of most.
+
+        Among themselves ranks go by `base`.
+        """
+        if priority < 0:
+            return 0
+        if self.keeps_place:
+            return min(priority, self.max_priority)
+        if self.ranking == STRICT:
+            return min(priority, STRICT_MAX) ^ STRICT_DEFAULT
+        return 1 if self.ranking == FAIR and priority >= HIGH_FROM else 0
+
+    def base(self) -> i64:
+        """What ranks are to be taken with, by exclusive or, so that the higher goes first."""
+        return STRICT_DEFAULT if self.ranking == STRICT and not self.keeps_place else 0
 
     def is_limited(self) -> bool:
         """Whether there may only be so many messages, or bytes of them."""
@@ -145,6 +180,8 @@ class Config:
             write_rejects(out, True)
         if self.max_priority > 0:
             write_max_priority(out, self.max_priority)
+        if self.ranking != UNRANKED:
+            write_ranking(out, self.ranking)
 
     def change(self, data: bytes, at: i64, end: i64, new: bool) -> None:
         """Apply the fields of a CONFIG, which are right (`fields_problem`).
@@ -172,10 +209,13 @@ class Config:
                 self.max_bytes = read_i64_be(data, value)
             elif key == REJECTS:
                 self.rejects = data[value] == 1
-            else:
-                assert key == MAX_PRIORITY, key
+            elif key == MAX_PRIORITY:
                 if new:
                     self.max_priority = data[value]
+            else:
+                assert key == RANKING, key
+                if self.ranking == UNRANKED:
+                    self.ranking = data[value]
             at = value + i64(VALUE_BYTES[key])
 
 
@@ -233,6 +273,12 @@ def write_max_priority(out: BytesWriter, max_priority: i64) -> None:
     out.append(max_priority)
 
 
+def write_ranking(out: BytesWriter, ranking: i64) -> None:
+    """Append the field of this setting."""
+    _write_head(out, RANKING)
+    out.append(ranking)
+
+
 def write_limits(out: BytesWriter, limits: Limits) -> None:
     """Append the fields of all limits."""
     write_max_length(out, limits.max_length)
@@ -256,6 +302,8 @@ def fields_problem(data: bytes, at: i64, end: i64) -> str:
         if value + size > end or i64(read_i16_be(data, at + 1)) != size:
             return f"setting {key} is not whole"
         if key in (KEEPS_PLACE, SINGLE_ACTIVE, REJECTS) and data[value] > 1:
+            return f"setting {key} has a value that cannot be"
+        if key == RANKING and data[value] > STRICT:
             return f"setting {key} has a value that cannot be"
         at = value + size
     return ""

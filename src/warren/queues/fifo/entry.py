@@ -67,10 +67,10 @@ class Enqueue(Command):
         return share + 1 if position < self.bytes - share * self.count else share
 
     def priority(self, position: i64) -> i64:
-        """The priority of a message, as far as the facts say that."""
+        """The priority of a message; -1 if the facts do not say that."""
         if self._which & PRIORITIES:
             return priority_at(self.facts, self.count, position)
-        return 0
+        return -1
 
 
 @final

@@ -30,7 +30,7 @@ from mypy_extensions import i64
 from warren.ids import session_of_consumer
 from warren.ports import Work
 from warren.queues.fifo import commands, snapshot
-from warren.queues.fifo.config import Config
+from warren.queues.fifo.config import FAIR, UNRANKED, Config
 from warren.queues.fifo.consumers import QUIESCING, Consumer
 from warren.queues.fifo.effects import (
     DONE,
@@ -192,8 +192,12 @@ class Fifo:
 
     def rank(self) -> None:
         """Have messages go by their priorities, where the settings say so."""
-        if self.config.max_priority > 0 and self.config.keeps_place:
-            self.ready.rank()
+        config = self.config
+        if config.keeps_place:
+            if config.max_priority > 0:
+                self.ready.rank(True, False, 0)
+        elif config.ranking != UNRANKED:
+            self.ready.rank(False, config.ranking == FAIR, config.base())
 
     def pass_time(self, now_ms: i64) -> None:
         """Mind that it is so late in a queue of one node, whose entries need not say."""
@@ -351,15 +355,16 @@ class Fifo:
 
     def _add_each(self, messages: Enqueue, expires_ms: i64) -> None:
         """Take in messages that are known each by itself."""
+        config = self.config
         at: i64 = 0
         while at < messages.count:
             size = messages.size(at)
-            rank = min(messages.priority(at), self.config.max_priority)
+            rank = config.rank(messages.priority(at))
             behind = at + 1
             while (
                 behind < messages.count
                 and messages.size(behind) == size
-                and min(messages.priority(behind), self.config.max_priority) == rank
+                and config.rank(messages.priority(behind)) == rank
             ):
                 behind += 1
             first = messages.first + at

@@ -4,6 +4,7 @@
     SINGLE  1  for each consumer that is not served, where one is at a time:
                id i64, standing u8 (1 it waits, 2 it has to settle what it holds first)
     BLOCKED 2  nothing more: publishes are rejected until there is room
+    TURN    3  how many messages of the higher one of two levels went since one of the lower did: u8
 
 A build that does not know a tag refuses the snapshot, as it does one of another version.
 """
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 SINGLE: Final = 1
 BLOCKED: Final = 2
+TURN: Final = 3
 
 
 def encode_parts(fifo: Fifo) -> bytes:
@@ -34,6 +36,9 @@ def encode_parts(fifo: Fifo) -> bytes:
     if fifo.blocked:
         count += 1
         _append(out, BLOCKED, b"")
+    if fifo.ready.turn > 0:
+        count += 1
+        _append(out, TURN, bytes([int(fifo.ready.turn)]))
     if count == 0:
         return b""
     head = BytesWriter()
@@ -61,6 +66,8 @@ def restore_parts(fifo: Fifo, data: bytes, at: i64) -> i64:
             _restore_standings(fifo, data, at, at + size)
         elif tag == BLOCKED:
             fifo.blocked = True
+        elif tag == TURN:
+            fifo.ready.turn = data[at]
         else:
             raise ValueError(f"queue snapshot with part {tag}, which this build does not know")
         at += size

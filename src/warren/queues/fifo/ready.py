@@ -3,8 +3,11 @@
 Nobody else knows that what returned goes before what was never handed out, or where in a queue a
 returned message has its place. The machine asks what is first, takes from it, and puts back.
 
-Where messages go by their priorities each of these has two queues of its own, and the highest one
-that has any comes first, with all that returned before what was never handed out.
+Where messages go by their priorities there is a class for each. In a classic queue it has two
+queues of its own, and the highest one that has any comes first, with all that returned before what
+was never handed out. In a quorum queue what returned goes before all classes; the others go by them
+alone, or fairly: where two levels have any, two messages of the higher one come before one of the
+lower, which waits for all of the higher that came before it (PRI-02 to PRI-04).
 
 After a crash any message may have been handed out before. That is noted as a bound on their numbers
 and found out again of each run that is next, so that it costs nothing how many runs there are: what
@@ -12,8 +15,6 @@ returned later was handed out in any case.
 
 What is to come has its place here, and changes nothing of how the machine asks:
 
-    quorum priorities  a range queue a class, beside one of what returned; in a queue of two
-                       classes two of the higher before one of the lower
     expiry             `head` is what a consumer may have: the machine, which knows the entry's time
                        by `entry.Meta`, takes what has expired there before it asks
     delayed returns    `put_back` with a time: such messages are neither counted in `count` nor at
@@ -31,6 +32,9 @@ from mypy_extensions import i64
 from warren.queues.fifo.pieces import Piece
 from warren.queues.fifo.runs import Run, RunQueue, as_run
 from warren.queues.fifo.sizes import NEVER, Sizes
+
+FAIR_SHARE: Final = 2
+"""Messages of the higher level that go before one of the lower."""
 
 BY_NUMBER: Final = 0
 """A returned message goes to exactly where it was, as in a classic queue."""
@@ -64,6 +68,8 @@ class Ready:
         count: How many there are.
         bytes: What they take.
         doubted: Ready messages with a lower number may have been handed out before; 0 if none is.
+        turn: Messages of the higher one of two levels that went since one of the lower did, while
+            there were both.
     """
 
     def __init__(self, sizes: Sizes) -> None:
@@ -74,18 +80,36 @@ class Ready:
         self.count: i64 = 0
         self.bytes: i64 = 0
         self.doubted: i64 = 0
+        self.turn: i64 = 0
         self._sizes: Sizes = sizes
         self._returned: RunQueue = RunQueue()
         self._fresh: RunQueue = RunQueue()
         """What was never handed out, and behind it what returned to the back."""
         self._ranked: bool = False
-        """Whether messages go by their ranks: then all are in classes, the highest one first."""
+        """Whether messages go by their ranks: then they are in classes, the highest one first."""
+        self._fair: bool = False
+        self._classic: bool = False
+        """Whether what returned is in classes, too."""
+        self._base: i64 = 0
         self._classes: list[Class] = []
 
-    def rank(self) -> None:
-        """Have messages go by their ranks, in a queue that has never had any yet."""
-        assert self._ranked or self.count == 0, "messages go by their ranks from the first on"
+    def rank(self, classic: bool, fair: bool, base: i64) -> None:
+        """Have messages go by their ranks; those that are here have none.
+
+        Args:
+            classic: Whether what returns goes by them, too.
+            fair: Whether there are two levels that go fairly.
+            base: What ranks are taken with to be compared (`Config.base`).
+        """
+        if self._ranked:
+            return
         self._ranked = True
+        self._classic = classic
+        self._fair = fair
+        self._base = base
+        if self._fresh.count > 0:
+            self._class(0).fresh = self._fresh
+            self._fresh = RunQueue()
 
     def push(self, first: i64, count: i64, size_bytes: i64, rank: i64 = 0) -> None:
         """New messages of a rank arrive behind everything."""
@@ -96,6 +120,7 @@ class Ready:
 
     def _class(self, rank: i64) -> Class:
         """The class of a rank, which is there from now on."""
+        rank ^= self._base
         at: i64 = 0
         classes = self._classes
         while at < len(classes) and classes[at].rank > rank:
@@ -108,19 +133,42 @@ class Ready:
 
     def _next(self) -> RunQueue:
         """Where the messages are that are next; if there are none, an empty one."""
+        if self._returned.count > 0:
+            return self._returned
+        if self._fair:
+            return self._next_fair()
         if self._ranked:
             for each in self._classes:
                 if each.returned.count > 0:
                     return each.returned
                 if each.fresh.count > 0:
                     return each.fresh
-        return self._returned if self._returned.count > 0 else self._fresh
+        return self._fresh
+
+    def _next_fair(self) -> RunQueue:
+        """The same of two levels."""
+        classes = self._classes
+        if len(classes) < 2 or classes[0].fresh.count == 0:
+            return self._fresh if not classes else classes[len(classes) - 1].fresh
+        high = classes[0].fresh
+        normal = classes[1].fresh
+        if normal.count == 0 or self.turn < FAIR_SHARE or high.head().first < normal.head().first:
+            return high
+        return normal
+
+    def _both(self) -> bool:
+        """Whether two levels wait for each other."""
+        classes = self._classes
+        return len(classes) == 2 and classes[0].fresh.count > 0 and classes[1].fresh.count > 0
 
     def _heads(self) -> list[RunQueue]:
-        """The queues of whose heads messages expire: only those of the highest class that has any.
+        """The queues of whose heads messages expire.
 
-        As in RabbitMQ, where those of lower ones wait behind them.
+        Of a classic queue only those of the highest class that has any: as in RabbitMQ, messages of
+        lower ones wait behind them.
         """
+        if self._ranked and not self._classic:
+            return self._all()
         if self._ranked:
             for each in self._classes:
                 if each.returned.count > 0 or each.fresh.count > 0:
@@ -129,9 +177,7 @@ class Ready:
 
     def _all(self) -> list[RunQueue]:
         """All queues, in the order in which messages go."""
-        if not self._ranked:
-            return [self._returned, self._fresh]
-        queues: list[RunQueue] = []
+        queues: list[RunQueue] = [self._returned, self._fresh]
         for each in self._classes:
             queues.append(each.returned)
             queues.append(each.fresh)
@@ -139,7 +185,12 @@ class Ready:
 
     def head(self) -> Run:
         """The messages that are next; there must be some. What `take` took is not among them."""
-        run = self._next().head()
+        source = self._next()
+        run = source.head()
+        if self._fair and source is not self._returned and self._both():
+            room = max(1, FAIR_SHARE - self.turn)
+            if run.count > room:
+                run = Run(run.key, run.first, room, run.acquired, run.failed)
         if run.first < self.doubted and run.acquired == 0:
             return Run(run.key, run.first, min(run.count, self.doubted - run.first), 1, run.failed)
         return run
@@ -147,6 +198,11 @@ class Ready:
     def take(self, first: i64, count: i64) -> None:
         """Take so many messages, at most all, from `head`, which begins with the first."""
         source = self._next()
+        if self._fair and source is not self._returned:
+            if not self._both() or self.turn >= FAIR_SHARE:
+                self.turn = 0
+            else:
+                self.turn += count
         self.bytes -= self._sizes.of(first, count)
         self.count -= count
         source.take(count)
@@ -192,9 +248,13 @@ class Ready:
         """
         self.count += run.count
         self.bytes += self._sizes.of(run.first, run.count)
-        if self._ranked:
+        if self._ranked and place != AT_HEAD:
             for part in self._parted(run):
-                self._class(self._sizes.rank(part.first)).returned.insert(part)
+                ranked = self._class(self._sizes.rank(part.first))
+                if place == BY_NUMBER:
+                    ranked.returned.insert(part)
+                else:
+                    ranked.fresh.add(part)
         elif place == BY_NUMBER:
             self._returned.insert(run)
         elif place == AT_BACK:
@@ -280,10 +340,11 @@ class Ready:
         at = self._fresh.decode(data, self._returned.decode(data, at))
         if self._ranked:
             # What is ready to a restart does not lie there by ranks.
-            for pieces in self._returned.take_all():
-                for piece in pieces:
-                    for part in self._parted(as_run(piece)):
-                        self._class(self._sizes.rank(part.first)).returned.insert(part)
+            if self._classic:
+                for pieces in self._returned.take_all():
+                    for piece in pieces:
+                        for part in self._parted(as_run(piece)):
+                            self._class(self._sizes.rank(part.first)).returned.insert(part)
             for pieces in self._fresh.take_all():
                 for piece in pieces:
                     for part in self._parted(as_run(piece)):
