@@ -74,7 +74,7 @@ def priority_without_levels(s: Session, priority: int) -> None:
     s.drain("o.q")
 
 
-@scenario(cases={"5": 5, "9": 9, "255": 255}, lacking="PRI-02")
+@scenario(cases={"5": 5, "9": 9, "255": 255})
 def priority_high(s: Session, priority: int) -> None:
     """A quorum queue delivers messages of high priority first."""
     s.open()
