@@ -153,6 +153,8 @@ class Actor:
     def declare(self, queue: QueueState, answer: Answer = ignore) -> None:
         """Make sure that a queue exists."""
         arguments: Table = {"x-queue-type": queue.kind}
+        if queue.most >= 0:
+            arguments |= {"x-max-length": queue.most, "x-overflow": "reject-publish"}
         self.call(
             spec.QueueDeclare(queue=queue.name, durable=queue.durable, arguments=arguments),
             answer,

@@ -35,6 +35,7 @@ def make_queues(world: Stage) -> list[QueueState]:
         queues.append(QueueState(name("v"), kind, True, True))
     queues[0].grouped = bool(options.groups and options.quorum_queues)
     for queue in queues:
+        queue.most = options.most
         if queue.kind == "quorum":
             queue.delivery_limit = options.delivery_limit
     return queues

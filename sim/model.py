@@ -133,6 +133,7 @@ class QueueState:
         kind: `quorum` or `classic`.
         durable: Whether it outlives the node's process.
         delivery_limit: How often a message may come back; negative for ever.
+        most: How many ready messages it may have before it rejects publishes; negative for ever.
         volatile: Whether clients delete it now and then.
         single: Whether it lives on one node of a cluster, and cannot be used while that is away.
         lost: Whether the machine that it lived on is lost for good.
@@ -154,6 +155,7 @@ class QueueState:
         self.durable = durable
         self.volatile = volatile
         self.delivery_limit = -1
+        self.most = -1
         self.single = False
         self.lost = False
         self.copies: list[Copy] = []

@@ -97,6 +97,9 @@ class Publisher(Actor):
         if self.mode == "confirm":
             self.call(spec.ConfirmSelect(), self.begin)
         elif self.mode == "tx":
+            if self.queues[0].most >= 0:
+                # A full classic queue ends the transaction with what could be done.
+                self.tolerated.add(406)
             self.call(spec.TxSelect(), self.begin)
         else:
             self.call(spec.BasicQos(), self.begin)
@@ -203,7 +206,8 @@ class Publisher(Actor):
         self._committing = []
         self.world.count("commits")
         for message in messages:
-            if message.status == SENT:
+            # What a full quorum queue rejects of a transaction is lost in silence.
+            if message.status == SENT and self.queues[0].most < 0:
                 self.world.confirm(message)
 
     def pushed(self, method: spec.Method, content: bytes) -> None:
@@ -236,7 +240,8 @@ class Publisher(Actor):
             if status == CONFIRMED:
                 self.world.confirm(message)
             else:
-                if not self.world.may_refuse(message):
+                full = any(queue.most >= 0 for queue in self.queues)
+                if not full and not self.world.may_refuse(message):
                     raise Violation(f"{self.name}: {message} was refused for no reason")
                 message.status = REFUSED
                 self.world.count("refused")

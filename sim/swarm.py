@@ -79,6 +79,7 @@ class Options:
         body_bytes_max: Largest body that the node takes; 0 for what it has by itself.
         exclusive: Whether connections have queues for themselves.
         renewed: Which of `RENEWED` there are.
+        most: So many ready messages queues may have; they reject publishes beyond. -1 for no limit.
     """
 
     def __init__(self, random: Random, operations: int, seed: int) -> None:
@@ -137,6 +138,8 @@ class Options:
         kinds = Random(f"{seed} kinds")
         self.exclusive = kinds.random() < KINDS_SHARE
         self.renewed = [kind for kind in RENEWED if kinds.random() < KINDS_SHARE]
+        limits = Random(f"{seed} limits")
+        self.most = limits.choice((1, 6, 40)) if limits.random() < LATER_SHARE else -1
 
     def name(self, plain: str) -> str:
         """What something is called in this run."""

@@ -9,6 +9,7 @@ import pytest
 from tests.node.pair import Client, Pair
 from tests.node.test_length_limits import KINDS, NAME, declare, drained
 from warren.metadata.commands import ClearPolicy, SetPolicy
+from warren.queues.fitting import Publish
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import content_frames
 
@@ -276,3 +277,19 @@ def test_a_transaction_ends_with_what_could_be_done(kind: str) -> None:
             "PRECONDITION_FAILED - partial tx completion",
         )
     assert int(pair.a.queue("other").counts().ready) == 2
+
+
+def test_what_waits_goes_on_when_a_node_hears_of_the_queue_again() -> None:
+    """An observer that missed entries goes on from a snapshot, which is no entry of its own."""
+    pair = Pair()
+    declare(pair.a.client(), "quorum", **{"x-max-length": 2}, **REJECTS)
+    client = confirming(pair, "b")
+    assert publish(client, 4)[0] == [1, 2, 3]
+    queue = pair.b.queue(NAME)
+    queue._queued.append(Publish(b"", b"", 0, True, None))
+    state = queue.state()
+    queue.restore(state)
+    assert not queue._queued
+    queue._queued.append(Publish(b"", b"", 0, True, None))
+    queue.look_after()
+    assert not queue._queued

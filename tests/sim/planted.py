@@ -15,6 +15,7 @@ from warren.log.runlist import PAIR_BYTES, RunList
 from warren.log.scan import Scan
 from warren.protocols.amqp091 import consuming, publishing
 from warren.queues import classic, logged, quorum
+from warren.queues import publishing as publishing_runs
 from warren.queues.fifo import consumers, machine
 from warren.queues.fifo.effects import Delivery, Reply
 from warren.queues.fifo.groups import Readers
@@ -73,6 +74,11 @@ def quorum_confirms_at_append() -> Undo:
             run.safe()
 
     return replace(quorum.QuorumQueue, "_seal_messages", seal)
+
+
+def rejected_is_confirmed() -> Undo:
+    """Publishers of what a full queue rejects are told that it is safe."""
+    return replace(publishing_runs.PublishRun, "reject", lambda run, at, count: None)
 
 
 def classic_confirms_at_append() -> Undo:
@@ -271,24 +277,25 @@ LARGE = {"trouble_share": 0.03, "large_share": 0.1, "large_bytes": 9_000}
 
 PLANTED = {
     skipped_sync: Where(1),
-    quorum_confirms_at_append: Where(8),
+    quorum_confirms_at_append: Where(37),
     classic_confirms_at_append: Where(43),
-    unchecked_tail: Where(5, 200, (POWER,), LARGE | {"large_bytes": 20_000}),
+    rejected_is_confirmed: Where(5),
+    unchecked_tail: Where(6, 200, (POWER,), LARGE | {"large_bytes": 20_000}),
     live_without_held: Where(3),
     no_doubt: Where(245),
     snapshot_of_what_is_ahead: Where(411),
     settles_neighbour: Where(1),
     forgotten_reset: Where(26),
-    forgotten_live_run: Where(5),
+    forgotten_live_run: Where(12),
     no_redelivered: Where(1),
     eager_redelivered: Where(
         10, 150, (DEAF,), {"large_share": 0.1, "groups": False, "trouble_share": 0.01}
     ),
     spurious_return: Where(3),
-    spurious_nack: Where(8),
+    spurious_nack: Where(3),
     snapshot_ahead: Where(1),
     surviving_transients: Where(3),
-    unfenced: Where(4),
+    unfenced: Where(13),
     ignored_limit: Where(1),
     unsynced_manifest: Where(
         2, 300, (POWER,), LARGE | {"wal_max_bytes": 8_192, "compact_interval_ms": 100}

@@ -507,11 +507,11 @@ PLANTED = {
     stamps_by_wall: Where(1, 150, (CLOCK, TRANSFER)),
     damage_unheeded: Where(3, 250, (SPOIL, KILL, CUT)),
     same_name: Where(1, 250, (WIPE, KILL, CUT)),
-    leases_by_wall: Where(73, 300, (CLOCK, TRANSFER, LOSE, KILL), LEASES),
+    leases_by_wall: Where(274, 300, (CLOCK, TRANSFER, LOSE, KILL), LEASES),
     lost_resend: Where(3, 100, (CUT, TRANSFER), QUORUM),
     unchecked_sequence: Where(3, 150, (CUT, TRANSFER, KILL)),
-    open_sessions: Where(4, 120, (KILL, STOP), QUORUM | {"clients": 2}),
-    reopened_sessions: Where(5, 150, (PARTITION, PAUSE), {"silence_us": 1_500_000}),
+    open_sessions: Where(1, 120, (KILL, STOP), QUORUM | {"clients": 2}),
+    reopened_sessions: Where(2, 150, (PARTITION, PAUSE), {"silence_us": 1_500_000}),
     ignored_truncation: Where(
         13,
         300,
@@ -547,11 +547,11 @@ PLANTED = {
     ),
     forgotten_pending: Where(),
     followers_hand_out_nothing: Where(),
-    unheard_restart: Where(4, 120, (KILL, STOP), QUORUM | {"clients": 2}),
+    unheard_restart: Where(1, 120, (KILL, STOP), QUORUM | {"clients": 2}),
     replays_closed: Where(),
-    kept_by_the_gone: Where(5, 120, (KILL, POWER), QUORUM | {"clients": 3}),
+    kept_by_the_gone: Where(3, 120, (KILL, POWER), QUORUM | {"clients": 3}),
     returns_unmarked: Where(2, 60, (KILL, STOP), QUORUM | {"clients": 2}),
-    snapshot_without_a_run: Where(4, 150, (POWER, KILL, REPLACE), SMALL_FILES),
+    snapshot_without_a_run: Where(8, 150, (POWER, KILL, REPLACE), SMALL_FILES),
     stale_get: Where(
         3, 150, (CUT, LOSE), QUORUM | {"clients": 3, "gap_us": 2_000, "jitter_us": 2_000}
     ),
@@ -560,7 +560,7 @@ PLANTED = {
     ),
     confirms_what_it_sends: Where(3),
     confirms_what_is_lost: Where(
-        4,
+        1,
         250,
         (CUT, KILL),
         {

@@ -667,6 +667,7 @@ class QuorumQueue(TableQueue, Machine):
                 for run in consumer.holding():
                     missed = Delivery(consumer, run.key, run.first, run.count, run.acquired)
                     self._hand_on(consumer_id, missed)
+        self._admit_more()
         self._mark()
 
     def next_message(self) -> i64:
@@ -781,6 +782,11 @@ class QuorumQueue(TableQueue, Machine):
         """The machine has seen something: see to what waits for that."""
         if self._queued and self._knows():
             self.informed()
+
+    def look_after(self) -> None:
+        """See to what waits for room, should nothing have come that says there is some."""
+        super().look_after()
+        self._admit_more()
 
     def _admit_some(self, publish: Publish) -> bool:
         """Take or reject as many messages of a publish as can be now; whether that was all."""
