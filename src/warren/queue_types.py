@@ -41,6 +41,11 @@ REJECT_PUBLISH_DLX: Final = "reject-publish-dlx"
 X_SINGLE_ACTIVE_CONSUMER: Final = "x-single-active-consumer"
 """An argument only: no policy says so."""
 
+CONSUMER_TIMEOUT: Final = "consumer-timeout"
+"""A key of policies."""
+X_CONSUMER_TIMEOUT: Final = "x-consumer-timeout"
+"""The argument of the same meaning, of queues and of consumers."""
+
 OF_STREAMS: Final = ("max-age", "stream-max-segment-size-bytes", "initial-cluster-size")
 """Keys of policies that mean something to streams alone."""
 
@@ -215,13 +220,13 @@ QUORUM: Final = QueueType(
         "x-message-ttl",
         "x-queue-leader-locator",
         "x-consumer-disconnected-timeout",
-        "x-consumer-timeout",
+        X_CONSUMER_TIMEOUT,
         "x-delayed-retry-type",
         "x-delayed-retry-min",
         "x-delayed-retry-max",
     ),
     further_arguments=(TARGET_SIZE,),
-    consumer_arguments=("x-consumer-timeout",),
+    consumer_arguments=(X_CONSUMER_TIMEOUT,),
     policy_keys=(
         DELIVERY_LIMIT,
         TARGET_GROUP_SIZE,
@@ -231,6 +236,7 @@ QUORUM: Final = QueueType(
         MAX_LENGTH,
         MAX_LENGTH_BYTES,
         OVERFLOW,
+        CONSUMER_TIMEOUT,
     ),
     foreign_policy_keys=(*OF_STREAMS, "queue-mode"),
 )

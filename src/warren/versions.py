@@ -46,6 +46,9 @@ DEAD_LETTERS: Final = 4
 SINGLE_ACTIVE: Final = 4
 """Queues may serve one consumer at a time."""
 
+CONSUMER_TIMEOUTS: Final = 4
+"""Consumers of quorum queues may hold messages for so long only."""
+
 FEATURES: Final = {
     "policy_delivery_limit": POLICY_DELIVERY_LIMIT,
     "node_labels": NODE_LABELS,
@@ -57,6 +60,7 @@ FEATURES: Final = {
     "priorities": PRIORITIES,
     "dead_letters": DEAD_LETTERS,
     "single_active_consumer": SINGLE_ACTIVE,
+    "consumer_timeouts": CONSUMER_TIMEOUTS,
 }
 """What each version after the oldest brings, by name."""
 

@@ -22,7 +22,6 @@ ARGUMENTS: dict[str, Any] = {
     "x-dead-letter-exchange": "amq.fanout",
     "x-dead-letter-routing-key": "k",
     "x-delivery-limit": 3,
-    "x-consumer-timeout": 1000,
 }
 
 
@@ -38,7 +37,7 @@ def test_streams(channel: BlockingChannel, names: Names) -> None:
         channel.queue_declare(names.queue(), durable=True, arguments={"x-queue-type": "stream"})
 
 
-@pytest.mark.parametrize("argument", ["x-consumer-timeout", "x-stream-offset"])
+@pytest.mark.parametrize("argument", ["x-stream-offset"])
 def test_consume_arguments(channel: BlockingChannel, queue: str, argument: str) -> None:
     with refused(406, f"'{argument}'"):
         channel.basic_consume(queue, lambda *_: None, arguments={argument: 1000})

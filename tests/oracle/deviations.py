@@ -96,6 +96,17 @@ def _every_return_counts(place: str, counts: dict[int, int]) -> list[Edit]:
     return [Field(place, event, path, ["l", count]) for event, count in counts.items()]
 
 
+_LATE = (
+    "PRECONDITION_FAILED - delivery acknowledgement on channel 2 timed out. Timeout value used: "
+    "700 ms. This timeout value can be configured, see consumers doc guide to learn more"
+)
+
+
+def _timeout_said(edits: list[Edit]) -> Deviation:
+    """RabbitMQ 4.3 says -1 for every timeout."""
+    return Deviation("the timeout is told; every return counts, as the guide of 4.0 says", edits)
+
+
 _DECLARED = {"method": "queue.declare-ok", "message_count": 0, "consumer_count": 0}
 _DROPPED_AT_COMMIT: list[Any] = [
     {"method": "tx.commit-ok"},
@@ -232,6 +243,30 @@ DEVIATIONS: dict[str, Deviation] = {
         _AS_THE_GUIDE,
         _every_return_counts("a/2", {2: 1}),
     ),
+    **{
+        name: _timeout_said(edits)
+        for name, edits in {
+            "timeout_cancels_one_consumer": _every_return_counts("a/3", {1: 1, 2: 1}),
+            "timeout_closes_a_channel": [
+                *_every_return_counts("a/3", {0: 1, 1: 1}),
+                Field("old/2", 3, ("reply_text",), _LATE),
+            ],
+            "timeout_of_a_get": [
+                *_every_return_counts("a/1", {1: 1}),
+                Field("a/2", 1, ("reply_text",), _LATE),
+            ],
+            "timeout_after_a_cancel": [
+                *_every_return_counts("a/1", {1: 1}),
+                Field("a/2", 3, ("reply_text",), _LATE),
+            ],
+            "timeout_of_the_active_consumer": _every_return_counts("a/3", {1: 1}),
+            "timeout_and_consume_again": _every_return_counts("a/2", {4: 1}),
+            "timeout_counts": [
+                *_every_return_counts("a/3", {1: 1}),
+                *_every_return_counts("a/4", {0: 2, 1: 3}),
+            ],
+        }.items()
+    },
     "delivery_limit": Deviation(
         "every return counts towards the limit, as the guide of 4.0 says",
         [

@@ -82,7 +82,7 @@ QUORUM = {
     "x-quorum-target-group-size": "",
     "x-delivery-limit": "POI-04",
     "x-queue-leader-locator": "",
-    "x-consumer-timeout": "CT-05",
+    "x-consumer-timeout": "",
     "x-consumer-disconnected-timeout": "CT-05",
     "x-delayed-retry-type": "POI-02",
     "x-delayed-retry-min": "POI-02",

@@ -89,7 +89,7 @@ TIMEOUTS: tuple[Any, ...] = (
 )  # fmt: skip
 
 
-@scenario(cases=["classic", "quorum"], lacking={"quorum": "CT-04"})
+@scenario(cases=["classic", "quorum"])
 def consumer_timeout_argument(s: Session, kind: str) -> None:
     """Where a consumer's timeout has no meaning, every value of it."""
     s.open()

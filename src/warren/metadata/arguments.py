@@ -21,6 +21,7 @@ from warren.queue_types import (
     REJECT_PUBLISH_DLX,
     TARGET_SIZE,
     TYPES,
+    X_CONSUMER_TIMEOUT,
     X_EXPIRES,
     X_MAX_LENGTH,
     X_MAX_LENGTH_BYTES,
@@ -43,6 +44,7 @@ HONOURED_ARGUMENTS: Final = (
     X_MAX_LENGTH_BYTES,
     X_MAX_PRIORITY,
     X_OVERFLOW,
+    X_CONSUMER_TIMEOUT,
     "x-queue-type",
     "x-quorum-initial-group-size",
     "x-queue-leader-locator",
@@ -157,7 +159,7 @@ def _value_error(name: str, value: Value) -> str:
         return ""
     if name == X_SINGLE_ACTIVE_CONSUMER:
         return "" if isinstance(value, bool) else f"{{unacceptable_type,{type_name(value)}}}"
-    reason = _not_a_count(value)
+    reason = count_error(value)
     if reason:
         return reason
     if name == "x-queue-version" and value != 2:
@@ -172,8 +174,8 @@ def _value_error(name: str, value: Value) -> str:
     return ""
 
 
-def _not_a_count(value: Value) -> str:
-    """Why a value is not an integer from 0, or empty."""
+def count_error(value: Value) -> str:
+    """Why a value is not an integer from 0, as RabbitMQ says it; else empty."""
     if not is_integer_type(value):
         return text_term(f"expected integer, got {type_name(value)}")
     assert isinstance(value, int)

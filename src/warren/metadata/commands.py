@@ -18,6 +18,7 @@ from warren.errors import CorruptRecord, ProtocolError, StorageError
 from warren.metadata.tables import MemberRecord
 from warren.queue_types import (
     REJECT_PUBLISH,
+    X_CONSUMER_TIMEOUT,
     X_EXPIRES,
     X_MAX_LENGTH,
     X_MAX_LENGTH_BYTES,
@@ -29,6 +30,7 @@ from warren.queue_types import (
 from warren.routing.exchange_types import EXCHANGE_TYPES, OLDEST_TYPES
 from warren.versions import (
     ACCESS,
+    CONSUMER_TIMEOUTS,
     EXPIRY,
     LENGTH_LIMITS,
     NODE_LABELS,
@@ -341,6 +343,8 @@ class DeclareQueue(Command):
             return PRIORITIES
         if self.arguments.get(X_SINGLE_ACTIVE_CONSUMER) is True:
             return SINGLE_ACTIVE
+        if X_CONSUMER_TIMEOUT in self.arguments:
+            return CONSUMER_TIMEOUTS
         expires = X_EXPIRES in self.arguments or X_MESSAGE_TTL in self.arguments
         return EXPIRY if expires else OLDEST
 

@@ -221,6 +221,7 @@ class Node(Loop):
             settings.node_name,
             settings.max_message_bytes,
         )
+        self.vhosts.consumer_timeout_ms = settings.consumer_timeout_ms
         self.cluster.wire(
             Parts(
                 self.queues,

@@ -167,7 +167,7 @@ class GatheringQueue(Queue):
         self.links[consumer_id] = link
         if credit <= 0:
             credit = self.unlimited_credit()
-        commands.attach(self._commands, consumer_id, credit, priority, automatic)
+        self._write_attach(consumer_id, credit, priority, automatic)
         if automatic:
             self._automatic[int(consumer_id)] = True
         self._ask(waiter)
@@ -228,7 +228,7 @@ class GatheringQueue(Queue):
     def get(self, consumer_id: i64, waiter: PendingResult) -> None:
         """Ask for one message; a `PollReply` has it, or none."""
         self._before_asking()
-        commands.get(self._commands, consumer_id)
+        self._write_get(consumer_id)
         self._ask(waiter)
 
     def purge(self, waiter: PendingResult) -> None:
@@ -287,6 +287,14 @@ class GatheringQueue(Queue):
     @abstractmethod
     def _seal_commands(self, waiter: PendingResult | None) -> None:
         """Pass on the commands; a waiter gets the reply to the last of them."""
+
+    def _write_attach(self, consumer_id: i64, credit: i64, priority: i64, automatic: bool) -> None:
+        """Write the command that a consumer arrives."""
+        commands.attach(self._commands, consumer_id, credit, priority, automatic)
+
+    def _write_get(self, consumer_id: i64) -> None:
+        """Write the command that one message is wanted."""
+        commands.get(self._commands, consumer_id)
 
     def _adopt(self, consumer_id: i64, limiter: Limiter | None) -> None:
         """Give a new consumer its channel's shared limit; types without one ignore it."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, trait
 
 from warren.queues.fifo.effects import Delivery
+
+if TYPE_CHECKING:
+    from warren.queues.queue import Queue
 
 IN_EXCLUSIVE_USE: Final = 16
 """The code of a reply: a consumer was not attached, because of an exclusive one."""
@@ -35,3 +38,12 @@ class Link(Fetching):
     @abstractmethod
     def cancelled(self) -> None:
         """The queue is gone; tell the client."""
+
+
+@trait
+class Holder:
+    """Who holds messages that a queue has handed out: a channel."""
+
+    @abstractmethod
+    def held_too_long(self, queue: Queue, consumer_id: i64, timeout_ms: i64) -> None:
+        """Messages went back to their queue, since nobody settled them in time; tell the client."""

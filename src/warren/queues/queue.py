@@ -19,7 +19,7 @@ from warren.queue_types import QueueType
 from warren.queues.fifo.config import Limits
 from warren.queues.fifo.consumers import Limiter
 from warren.queues.fifo.effects import Delivery
-from warren.queues.links import Fetching, Link
+from warren.queues.links import Fetching, Holder, Link
 from warren.queues.publishing import PublishRun
 from warren.replication.proposals import Throttled
 
@@ -207,6 +207,15 @@ class Queue:
     def current(self, consumer_id: i64) -> bool:
         """Whether a consumer's id is still good; else its channel has to take a new one."""
         return True
+
+    def held_by(self, consumer_id: i64, holder: Holder, timeout_ms: i64) -> None:
+        """Say who has what a consumer, or a channel that polls, is handed, and for how long it may.
+
+        It is told if that was too long, where the type minds that.
+
+        Args:
+            timeout_ms: Negative for ever.
+        """
 
     @abstractmethod
     def admit(self, exclusive: bool) -> bool:

@@ -43,8 +43,8 @@ from warren.queues.fifo.config import (
     write_ranking,
     write_single_active,
 )
-from warren.queues.fifo.consumers import Limiter
-from warren.queues.fifo.effects import Delivery, Effects, Reply
+from warren.queues.fifo.consumers import TIMED_OUT, Limiter
+from warren.queues.fifo.effects import Delivery, Effects, Reply, TimedOut
 from warren.queues.fifo.entry import Encoded, Enqueue, Meta
 from warren.queues.fifo.machine import Fifo
 from warren.queues.fifo.pieces import Piece
@@ -52,7 +52,7 @@ from warren.queues.fifo.sizes import NEVER
 from warren.queues.fifo_queue import USE_MS
 from warren.queues.fitting import Publish
 from warren.queues.gathering import Gathered
-from warren.queues.links import Link
+from warren.queues.links import Holder, Link
 from warren.queues.numbers import Numbers
 from warren.queues.queue import Counts, Host
 from warren.queues.table_queue import TableQueue
@@ -60,6 +60,9 @@ from warren.replication.machine import Machine, Proposer
 
 PREFETCH_UNLIMITED: Final = 2_000
 """Messages in flight to a consumer without a prefetch limit, as RabbitMQ has it (2.4)."""
+
+LOOKED_AT_A_MS: Final = 64
+"""So many consumers of one queue are looked at in a millisecond, on the average of a time."""
 
 GATHER_BYTES: Final = 16_384
 """Messages of this size are an entry of their own at once: it costs little more than its bytes."""
@@ -127,6 +130,13 @@ class QuorumQueue(TableQueue, Machine):
         """What their records take."""
         self._terms: dict[int, tuple[int, int, bool]] = {}
         """Credit, priority and whether acks are automatic, of each consumer of this node."""
+        self._owners: dict[int, Owner] = {}
+        """Who has what consumers of this node hold, and for how long they may."""
+        self._timed_out: list[TimedOut] = []
+        """Of which of them the clients are to be told when the turn ends."""
+        self._locks_planned: i64 = NEVER
+        """When this node, which leads, looks whether messages are held for too long, by the log's
+        time; `NEVER` if it does not."""
 
     def unlimited_credit(self) -> i64:
         """A bound stands in for no bound, so that the machine never hands out a whole backlog."""
@@ -140,6 +150,7 @@ class QuorumQueue(TableQueue, Machine):
         """A consumer's channel is gone, so that its number may be given again."""
         super().down(consumer_id)
         self._handed.pop(consumer_id, None)
+        self._owners.pop(consumer_id, None)
         if self.current(consumer_id):
             self.numbers.give_back(number_of_consumer(consumer_id))
 
@@ -161,6 +172,26 @@ class QuorumQueue(TableQueue, Machine):
         self._handed[consumer_id] = Handed()
         self._terms[consumer_id] = (credit, priority, automatic)
         super().subscribe(link, consumer_id, credit, priority, limiter, waiter, automatic)
+
+    def held_by(self, consumer_id: i64, holder: Holder, timeout_ms: i64) -> None:
+        """Remember who has what is handed to a consumer, and for how long it may."""
+        self._owners[consumer_id] = Owner(holder, timeout_ms)
+
+    def _write_attach(self, consumer_id: i64, credit: i64, priority: i64, automatic: bool) -> None:
+        """Write the command that a consumer arrives; with automatic acks it holds nothing."""
+        owner = self._owners.get(consumer_id)
+        if owner is None or owner.timeout_ms < 0 or automatic:
+            super()._write_attach(consumer_id, credit, priority, automatic)
+        else:
+            commands.attach_timed(self._commands, consumer_id, credit, priority, owner.timeout_ms)
+
+    def _write_get(self, consumer_id: i64) -> None:
+        """Write the command that one message is wanted, to be held for so long."""
+        owner = self._owners.get(consumer_id)
+        if owner is None or owner.timeout_ms < 0:
+            super()._write_get(consumer_id)
+        else:
+            commands.get_timed(self._commands, consumer_id, owner.timeout_ms)
 
     def is_complete(self) -> bool:
         """Whether what is not found in the log here is gone, and not only on its way."""
@@ -203,6 +234,7 @@ class QuorumQueue(TableQueue, Machine):
                 self._log_single_active()
             if not config.limits().same(self._limits):
                 self._log_limits()
+        self._locks_planned = NEVER
         if self.expires_ms >= 0 or self.fifo.sizes.expiring > 0:
             self.host.queue_later(self, 0)
 
@@ -293,9 +325,37 @@ class QuorumQueue(TableQueue, Machine):
 
     def due(self, now_ms: i64) -> None:
         """As leader, have the queue go if nobody has used it for long, and messages expire."""
+        self._locks_planned = NEVER
         if self._group().leads():
             self._mind_use()
             self._mind_expiry()
+            if self.fifo.locks_due != NEVER:
+                self._mind_locks()
+
+    def _mind_locks(self) -> None:
+        """As leader, have what is held for too long return, by an entry that says so.
+
+        Until then nothing is done for a message, and at the time a look at each consumer: most
+        have settled what they held by then, and the next look is as much later.
+        """
+        fifo = self.fifo
+        left = fifo.locks_due - self._group().stamp_ms()
+        if left <= 0:
+            fifo.look_at_locks()
+            if fifo.locks_due == NEVER:
+                return
+            left = fifo.locks_due - self._group().stamp_ms()
+            if left <= 0:
+                if not self.going_on:
+                    out = BytesWriter()
+                    commands.time_out(out)
+                    self.going_on = self._group().propose_plain(out.getvalue())
+                    if self.going_on:
+                        return
+                left = USE_MS
+        self._locks_planned = fifo.locks_due
+        # With very many consumers a look is not made for each of them by itself.
+        self.host.queue_later(self, max(left, len(fifo.consumers) // LOOKED_AT_A_MS))
 
     def _mind_expiry(self) -> None:
         """As leader, have the next messages expire when it is time, by an entry of that time."""
@@ -491,8 +551,12 @@ class QuorumQueue(TableQueue, Machine):
     def dispatch(self) -> None:
         """Pass on what the machine handed to consumers of this node."""
         self._keep_going()
-        if not self.deliveries:
-            return
+        if self.deliveries:
+            self._hand_on_all()
+        if self._timed_out:
+            self._tell_timed_out()
+
+    def _hand_on_all(self) -> None:
         deliveries = self.deliveries
         self.deliveries = []
         session = self._session()
@@ -500,6 +564,22 @@ class QuorumQueue(TableQueue, Machine):
             consumer_id = delivery.consumer.id
             if session_of_consumer(consumer_id) == session:
                 self._hand_on(consumer_id, delivery)
+
+    def act(self, effects: Effects) -> None:
+        """Do what comes of an entry."""
+        super().act(effects)
+        if effects.timed_out:
+            self._timed_out.extend(effects.timed_out)
+
+    def _tell_timed_out(self) -> None:
+        """Have clients of this node told what they held for too long, each consumer's once."""
+        timed_out = self._timed_out
+        self._timed_out = []
+        for one in timed_out:
+            owner = self._owners.get(one.consumer_id)
+            if owner is not None and not owner.told and not self.deleted:
+                owner.told = True
+                owner.holder.held_too_long(self, one.consumer_id, one.timeout_ms)
 
     def _keep_going(self) -> None:
         """The leader has the machine hand out more, if the last entry did not come to the end."""
@@ -511,6 +591,13 @@ class QuorumQueue(TableQueue, Machine):
             self._go_on()
         elif self.fifo.sizes.expiring > 0 and self._group().leads():
             self._mind_expiry()
+        due_ms = self.fifo.locks_due
+        if (
+            due_ms != NEVER
+            and (self._locks_planned == NEVER or due_ms < self._locks_planned)
+            and self._group().leads()
+        ):
+            self._mind_locks()
 
     def _go_on(self) -> None:
         """Log an entry that has the machine go on, if this node leads."""
@@ -667,6 +754,8 @@ class QuorumQueue(TableQueue, Machine):
                 for run in consumer.holding():
                     missed = Delivery(consumer, run.key, run.first, run.count, run.acquired)
                     self._hand_on(consumer_id, missed)
+                if consumer.standing == TIMED_OUT and consumer.locks is not None:
+                    self._timed_out.append(TimedOut(consumer.id, consumer.locks.timeout_ms))
         self._admit_more()
         self._mark()
 
@@ -694,6 +783,8 @@ class QuorumQueue(TableQueue, Machine):
         self._handed = {}
         self._terms = {}
         self._automatic = {}
+        owners = self._owners
+        self._owners = {}
         self.numbers.clear()
         for consumer_id, link in links.items():
             credit, priority, automatic = terms[consumer_id]
@@ -703,14 +794,12 @@ class QuorumQueue(TableQueue, Machine):
             self._terms[renewed] = (credit, priority, automatic)
             if automatic:
                 self._automatic[renewed] = True
+            owner = owners.get(consumer_id)
+            if owner is not None:
+                self._owners[renewed] = Owner(owner.holder, owner.timeout_ms)
             link.renumbered(renewed)
-            commands.attach(
-                self._commands,
-                renewed,
-                credit if credit > 0 else PREFETCH_UNLIMITED,
-                priority,
-                automatic,
-            )
+            allowed = credit if credit > 0 else int(PREFETCH_UNLIMITED)
+            self._write_attach(renewed, allowed, priority, automatic)
             # The log has who consumes before anything is handed out, see `sessions_served`.
             self._ask(Renewed())
 
@@ -851,6 +940,21 @@ class Handed:
 
     def __init__(self) -> None:
         self.behind: i64 = 0
+
+
+@final
+class Owner:
+    """Who has what a consumer holds.
+
+    Attributes:
+        timeout_ms: For how long it may hold a message; negative for ever.
+        told: Whether it was told that it held some for too long.
+    """
+
+    def __init__(self, holder: Holder, timeout_ms: i64) -> None:
+        self.holder: Holder = holder
+        self.timeout_ms: i64 = timeout_ms
+        self.told: bool = False
 
 
 @final

@@ -28,15 +28,17 @@ from warren.metadata.names import (
 )
 from warren.metadata.outcome import Outcome
 from warren.metadata.permissions import CONFIGURE, READ, WRITE
+from warren.metadata.policies import EffectiveSettings
 from warren.metadata.recent import NO_STORE
 from warren.metadata.version_checks import check_known, check_version
 from warren.pending import DONE, PendingResult, Result
+from warren.queue_types import CONSUMER_TIMEOUT, X_CONSUMER_TIMEOUT
 from warren.queues.fifo.effects import Reply
 from warren.queues.queue import Queue
 from warren.routing.alternates import ALTERNATE_EXCHANGE
 from warren.routing.router import Router, routing_keys
 from warren.routing.terms import readable
-from warren.versions import DEAD_LETTERS, EXPIRY
+from warren.versions import CONSUMER_TIMEOUTS, DEAD_LETTERS, EXPIRY
 from warren.vhost.host import VhostHost
 from warren.vhost.pending import QueueDeclared, QueueDeleted, Resumable
 from warren.vhost.properties import check_targets
@@ -206,6 +208,10 @@ class VhostHandle:
         self._user_bytes: bytes = user.encode("utf-8", "surrogateescape")
         self._impersonates: bool = impersonates
         self._over: bool = False
+        self._timeouts: dict[str, i64] = {}
+        """By queues' names: what arguments and policies of each say of its consumers' timeout,"""
+        self._timeouts_of: i64 = -1
+        """as of this generation of routes, which changes with policies."""
 
     # Publishing.
 
@@ -530,6 +536,36 @@ class VhostHandle:
         assert record is not None, "it is used"
         checks.check_polls(record)
         return queue
+
+    def consumer_timeout(self, queue: Queue, given_ms: i64) -> i64:
+        """How long a message of a queue may be held, in milliseconds; negative for ever.
+
+        Args:
+            given_ms: What a consumer asks for, before all else (CT-04); negative if it does not.
+
+        Raises:
+            Refusal: Not all nodes of the cluster know of that.
+        """
+        if X_CONSUMER_TIMEOUT not in queue.type.consumer_arguments:
+            return -1
+        if given_ms >= 0:
+            check_known(self._tables, CONSUMER_TIMEOUTS)
+            return given_ms
+        if self._tables.version < CONSUMER_TIMEOUTS:
+            return -1
+        if self._timeouts_of != self._router.generation:
+            self._timeouts_of = self._router.generation
+            self._timeouts = {}
+        found = self._timeouts.get(queue.name)
+        if found is None:
+            found = self._host.consumer_timeout_ms
+            tables = self._tables.vhosts.get(self.name)
+            record = self._tables.queue(self.name, queue.name)
+            if tables is not None and record is not None:
+                said = EffectiveSettings(tables, record.name, record.kind, record.arguments)
+                found = said.number(CONSUMER_TIMEOUT, found)
+            self._timeouts[queue.name] = found
+        return found
 
     # Names and replies.
 

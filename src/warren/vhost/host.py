@@ -24,6 +24,7 @@ class VhostHost:
         authority: Answers for users and permissions.
         node_name: As in `warren@host`.
         max_message_bytes: Largest body that may be published.
+        consumer_timeout_ms: How long consumers of queues that mind it may hold a message (CT-08).
         disk_full: Whether nothing more may go to the disk of this node.
         replies: What takes direct replies on this node, by vhost and address.
     """
@@ -39,6 +40,7 @@ class VhostHost:
         self.authority: Authority = authority
         self.node_name: str = node_name
         self.max_message_bytes: i64 = max_message_bytes
+        self.consumer_timeout_ms: i64 = 1_800_000
         self.disk_full: bool = False
         self.replies: dict[tuple[str, str], ReplyTarget] = {}
 

@@ -37,6 +37,7 @@ from warren.protocols.client import EndOfTurn
 from warren.queues.fifo.consumers import Limiter
 from warren.queues.fifo.effects import Reply
 from warren.queues.fifo.pieces import SPENT_LISTS, LettingGo, Piece
+from warren.queues.links import Holder
 from warren.queues.publishing import PublishRun
 from warren.queues.queue import Queue
 from warren.vhost.handle import VhostHandle
@@ -121,7 +122,7 @@ class Pending(PendingResult):
 
 
 @final
-class Channel(PublishOwner, LinkOwner, EndOfTurn):
+class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
     """The server's side of one channel.
 
     Attributes:
@@ -543,6 +544,30 @@ class Channel(PublishOwner, LinkOwner, EndOfTurn):
         """It is under its new id that it has to be let go of."""
         self.holders.pop((id(link.queue), int(before)), None)
         self.holders[(id(link.queue), int(link.consumer_id))] = link.queue
+
+    def held_too_long(self, queue: Queue, consumer_id: i64, timeout_ms: i64) -> None:
+        """Cancel the consumer, if the client can be told of that; else close the channel (CT-11).
+
+        What it still holds may be settled; so may be what went back, to no effect.
+        """
+        if self._ended:
+            return
+        if self.connection.agreement.capability("consumer_cancel_notify"):
+            for link in self.consumers.values():
+                if link.queue is queue and link.consumer_id == consumer_id:
+                    del self.consumers[link.tag]
+                    link.close()
+                    queue.cancel(consumer_id)
+                    self.send(spec.BasicCancel(link.tag, True))
+                    return
+        self.refused(
+            ChannelException(
+                406,
+                f"delivery acknowledgement on channel {self.number} timed out. Timeout value used: "
+                f"{timeout_ms} ms. This timeout value can be configured, see consumers doc guide "
+                "to learn more",
+            )
+        )
 
     # Settling.
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
+from warren.metadata.arguments import count_error
 from warren.pending import Result
 from warren.protocols.amqp091 import tables
 from warren.protocols.amqp091.confirms import Confirms
@@ -19,7 +20,7 @@ from warren.protocols.amqp091.consuming import ConsumerLink
 from warren.protocols.amqp091.polling import PollLink
 from warren.protocols.amqp091.replies import DirectReplies
 from warren.protocols.amqp091.transactions import Transaction
-from warren.queue_types import TYPES
+from warren.queue_types import TYPES, X_CONSUMER_TIMEOUT
 from warren.queues.fifo.consumers import Limiter
 from warren.queues.fifo.effects import PollReply, PurgeReply, Reply
 from warren.queues.links import IN_EXCLUSIVE_USE
@@ -278,8 +279,12 @@ def _consume(channel: Channel, method: spec.BasicConsume) -> None:
             limiter = channel.limiter
         else:
             credit = channel.prefetch_said
+    given = method.arguments.get(X_CONSUMER_TIMEOUT, -1)
+    assert isinstance(given, int)
+    timeout_ms = channel.vhost.consumer_timeout(queue, given)
     link.consumer_id = queue.new_consumer()
     channel.will_hold(queue, link.consumer_id)
+    queue.held_by(link.consumer_id, channel, timeout_ms)
     queue.subscribe(
         link, link.consumer_id, credit, priority, limiter, pending, automatic=method.no_ack
     )
@@ -290,7 +295,12 @@ def _consume_arguments(queue: Queue, arguments: Table) -> int:
     for kind in TYPES.values():
         for key in kind.consumer_arguments:
             if key in arguments:
-                if key in queue.type.consumer_arguments:
+                if key == X_CONSUMER_TIMEOUT and key in queue.type.consumer_arguments:
+                    reason = count_error(arguments[key])
+                    if not reason:
+                        continue
+                    text = f"invalid arg '{key}' for {queue}: {reason}"
+                elif key in queue.type.consumer_arguments:
                     text = f"argument '{key}' for a consumer of {queue} {NOT_YET}"
                 else:
                     text = f"invalid arg '{key}' for {queue} of queue type {queue.type.module}"
@@ -333,6 +343,7 @@ def _get(channel: Channel, method: spec.BasicGet) -> None:
         consumer_id = queue.new_consumer()
         channel.will_hold(queue, consumer_id)
         channel.pollers[id(queue)] = consumer_id
+    queue.held_by(consumer_id, channel, channel.vhost.consumer_timeout(queue, -1))
     pending = channel.wait(method)
     pending.queue = queue
     queue.get(consumer_id, pending)

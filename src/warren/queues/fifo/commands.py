@@ -22,6 +22,9 @@ big-endian:
     GO_ON    17
     ATTACH_AUTO 18 like ATTACH
     DOUBT    19
+    ATTACH_TIMED 20 like ATTACH, timeout_ms i64
+    GET_TIMED 21 consumer i64, timeout_ms i64
+    TIME_OUT 22
 
 CONFIG is the first command in a classic queue's log, and the first of a quorum queue's first
 leader; later ones change settings. FREE is all that a classic queue logs of what happens to its
@@ -33,6 +36,9 @@ goes, since it may have seen it. Until then it settles to get more, and may retu
 see.
 
 DOUBT is logged by a sole copy after a crash: what is ready may have been delivered before.
+
+ATTACH_TIMED and GET_TIMED are for consumers that may hold a message for so long only, and TIME_OUT
+has what was held longer return: from cluster version 4 on, so that all members know of all times.
 
 GO_ON changes nothing: it is an entry, and each entry has the machine hand out some more, or make
 more ready of what is on its way back.
@@ -69,10 +75,17 @@ FREE: Final = 16
 GO_ON: Final = 17
 ATTACH_AUTO: Final = 18
 DOUBT: Final = 19
+ATTACH_TIMED: Final = 20
+GET_TIMED: Final = 21
+TIME_OUT: Final = 22
+
+LAST: Final = TIME_OUT
 
 SETTLE_BYTES: Final = 25
 
-FIELD_BYTES: Final = bytes([0, 24, 8, 8, 24, 25, 24, 8, 0, 0, 8, 32, 16, 8, 8, 0, 16, 0, 24, 0])
+FIELD_BYTES: Final = bytes(
+    [0, 24, 8, 8, 24, 25, 24, 8, 0, 0, 8, 32, 16, 8, 8, 0, 16, 0, 24, 0, 32, 16, 0]
+)
 """What follows each opcode, but for a group's name and the fields of a CONFIG."""
 CREDIT_MAX: Final = 1 << 60
 """Credit of a consumer without a prefetch limit."""
@@ -86,6 +99,17 @@ def attach(
     write_i64_be(out, consumer)
     write_i64_be(out, credit)
     write_i64_be(out, priority)
+
+
+def attach_timed(
+    out: BytesWriter, consumer: i64, credit: i64, priority: i64, timeout_ms: i64
+) -> None:
+    """A consumer arrives that may hold each message for so long."""
+    out.append(ATTACH_TIMED)
+    write_i64_be(out, consumer)
+    write_i64_be(out, credit)
+    write_i64_be(out, priority)
+    write_i64_be(out, timeout_ms)
 
 
 def cancel(out: BytesWriter, consumer: i64) -> None:
@@ -129,6 +153,18 @@ def get(out: BytesWriter, consumer: i64) -> None:
     """One message, if there is one."""
     out.append(GET)
     write_i64_be(out, consumer)
+
+
+def get_timed(out: BytesWriter, consumer: i64, timeout_ms: i64) -> None:
+    """One message, if there is one, to be held for so long."""
+    out.append(GET_TIMED)
+    write_i64_be(out, consumer)
+    write_i64_be(out, timeout_ms)
+
+
+def time_out(out: BytesWriter) -> None:
+    """What consumers have held for too long returns."""
+    out.append(TIME_OUT)
 
 
 def purge(out: BytesWriter) -> None:
@@ -230,7 +266,7 @@ def command_end(payload: bytes, at: i64, end: i64) -> i64:
         end: Behind the last command. It is beyond `at`, and within `payload`.
     """
     opcode: i64 = payload[at]
-    if opcode == 0 or opcode > DOUBT:
+    if opcode == 0 or opcode > LAST:
         return -1
     at += 1 + i64(FIELD_BYTES[opcode])
     if ACQUIRE <= opcode <= CONFIG:
@@ -261,12 +297,16 @@ def problem(payload: bytes) -> str:
             return f"command {opcode} is unknown, or not whole, or names an unknown setting"
         if opcode == RESET or opcode == FREE or opcode == DOUBT:
             return f"command {opcode} is for a queue of one node"
-        if opcode == ATTACH or opcode == ATTACH_AUTO:
+        if opcode == ATTACH or opcode == ATTACH_AUTO or opcode == ATTACH_TIMED:
+            if opcode == ATTACH_TIMED and read_i64_be(payload, at + 25) < 0:
+                return "a consumer has a timeout that cannot be"
             if not 0 < read_i64_be(payload, at + 9) <= CREDIT_MAX:
                 return "a consumer has credit that cannot be"
         elif opcode == SETTLE or opcode == RETURN or opcode == DISCARD:
             if read_i64_be(payload, at + 9) > read_i64_be(payload, at + 17):
                 return "messages are named from the last to the first"
+        elif opcode == GET_TIMED and read_i64_be(payload, at + 9) < 0:
+            return "a consumer has a timeout that cannot be"
         elif opcode == CONFIG and keeps_place_in(payload, at + 5, behind):
             return "messages keep their places in a queue of one node only"
         at = behind

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
+from warren.queues.fifo.locks import Locks
 from warren.queues.fifo.pieces import Piece, Pieces
 from warren.queues.fifo.runs import Run, as_run
 
@@ -22,6 +23,8 @@ WAITING: Final = 1
 """Another consumer is active."""
 QUIESCING: Final = 2
 """It was active, and gets nothing more; another one is when it has settled what it holds."""
+TIMED_OUT: Final = 3
+"""It held messages for too long, and gets nothing more before it has settled these."""
 
 
 @final
@@ -54,6 +57,7 @@ class Consumer:
         standing: Whether it is served, one of the constants above.
         paused: True while its node cannot pass messages on (never set for a quorum queue).
         automatic: Whether what it is handed counts as settled when it is gone.
+        locks: Until when it may hold what, if it may not hold it for ever.
         limited: Whether its shared limit was found used up when its turn came.
     """
 
@@ -68,6 +72,7 @@ class Consumer:
         self.automatic: bool = False
         self.limited: bool = False
         self.limiter: Limiter | None = None
+        self.locks: Locks | None = None
         self.next_mid: i64 = 0
         self.line: Level | None = None
         self.before: Consumer | None = None
@@ -127,6 +132,14 @@ class Consumer:
         if limiter is not None:
             limiter.used -= count
         return taken
+
+    def first_held(self) -> i64:
+        """The lowest id that it holds; -1 if it holds nothing."""
+        return self._holding.head().key if self.held > 0 else -1
+
+    def lowest(self) -> i64:
+        """The lowest id that it holds; it must hold something."""
+        return self._holding.head().key
 
     def holding(self) -> list[Run]:
         """All that it holds, in id order."""

@@ -119,6 +119,20 @@ class LeaseReply(Reply):
 
 
 @final
+class TimedOut:
+    """A consumer held messages for longer than it may: they are ready again.
+
+    Attributes:
+        consumer_id: Whose they were.
+        timeout_ms: How long it might have held each of them.
+    """
+
+    def __init__(self, consumer_id: i64, timeout_ms: i64) -> None:
+        self.consumer_id: i64 = consumer_id
+        self.timeout_ms: i64 = timeout_ms
+
+
+@final
 class Effects:
     """What a queue has to do.
 
@@ -128,15 +142,22 @@ class Effects:
         deliveries: Pass these on to consumers, in this order.
         freed: These messages left for good, so their bodies may go; only a machine that reports
             them (`Fifo.reports_freed`) has any.
+        timed_out: Tell the clients of these consumers (CT-03).
     """
 
-    def __init__(self, deliveries: list[Delivery], freed: list[list[Piece]]) -> None:
+    def __init__(
+        self,
+        deliveries: list[Delivery],
+        freed: list[list[Piece]],
+        timed_out: list[TimedOut],
+    ) -> None:
         self.deliveries: list[Delivery] = deliveries
         self.freed: list[list[Piece]] = freed
+        self.timed_out: list[TimedOut] = timed_out
 
 
 DONE: Final = Reply()
 """The answer to what nobody asks about, and so nobody changes it."""
 
-NO_EFFECTS: Final = Effects([], [])
+NO_EFFECTS: Final = Effects([], [], [])
 """Nothing to do, for which nothing is allocated. Nobody changes it."""

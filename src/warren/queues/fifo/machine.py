@@ -31,7 +31,7 @@ from warren.ids import session_of_consumer
 from warren.ports import Work
 from warren.queues.fifo import commands, snapshot
 from warren.queues.fifo.config import FAIR, UNRANKED, Config
-from warren.queues.fifo.consumers import QUIESCING, Consumer
+from warren.queues.fifo.consumers import QUIESCING, SERVED, TIMED_OUT, Consumer
 from warren.queues.fifo.effects import (
     DONE,
     MALFORMED,
@@ -42,11 +42,13 @@ from warren.queues.fifo.effects import (
     PollReply,
     PurgeReply,
     Reply,
+    TimedOut,
 )
 from warren.queues.fifo.entry import Command, Encoded, Enqueue, Meta
 from warren.queues.fifo.groups import Checkout, Group, Readers
 from warren.queues.fifo.live import PART_RUNS, Gathering
-from warren.queues.fifo.pieces import Piece
+from warren.queues.fifo.locks import Locks
+from warren.queues.fifo.pieces import Piece, Pieces
 from warren.queues.fifo.ready import Ready
 from warren.queues.fifo.returning import Leaving, Return, Returning, Strand
 from warren.queues.fifo.runs import Run, RunQueue, disjoint
@@ -92,6 +94,7 @@ class Fifo:
         blocked: Whether whatever is published is to be rejected, for want of room.
         transient: Numbers of messages that do not survive a restart.
         consumers: By their ids.
+        locks_due: No message is held for too long before this time; `NEVER` if none may be.
         single: Who is active, where one consumer at a time is served; else None.
         readers, groups: The groups of readers; by their names.
         hand_out_max: See `HAND_OUT_MAX`.
@@ -124,6 +127,9 @@ class Fifo:
         self.service: ServiceQueue = ServiceQueue()
         self.single: SingleActive | None = None
         self.blocked: bool = False
+        self.locks_due: i64 = NEVER
+        self._timed_out: list[TimedOut] = []
+        """Who held messages for too long, and is in no effects yet."""
         self._deliveries: list[Delivery] = []
         """What was handed out and is in no effects yet."""
         self._freed: list[list[Piece]] = []
@@ -245,9 +251,11 @@ class Fifo:
 
     def _effects(self) -> Effects:
         """Give away what is to be done."""
-        if not self._deliveries and not self._freed:
+        if not self._deliveries and not self._freed and not self._timed_out:
             return NO_EFFECTS
-        effects = Effects(self._deliveries, self._freed)
+        effects = Effects(self._deliveries, self._freed, self._timed_out)
+        if self._timed_out:
+            self._timed_out = []
         self._deliveries = []
         if self._freed:
             self._freed = []
@@ -277,24 +285,32 @@ class Fifo:
                     read_i64_be(payload, at + 16),
                     payload[at + 24] == 1,
                 )
-            elif opcode == commands.ATTACH or opcode == commands.ATTACH_AUTO:
+            elif (
+                opcode == commands.ATTACH
+                or opcode == commands.ATTACH_AUTO
+                or opcode == commands.ATTACH_TIMED
+            ):
                 if session == 0 or session_of_consumer(read_i64_be(payload, at)) == session:
+                    timed = opcode == commands.ATTACH_TIMED
                     self._attach(
                         read_i64_be(payload, at),
                         read_i64_be(payload, at + 8),
                         read_i64_be(payload, at + 16),
                         opcode == commands.ATTACH_AUTO,
+                        read_i64_be(payload, at + 24) if timed else -1,
                     )
             elif opcode == commands.CANCEL:
                 self._cancel(read_i64_be(payload, at))
             elif opcode == commands.DOWN:
                 self._down(read_i64_be(payload, at))
-            elif opcode == commands.GET:
+            elif opcode == commands.GET or opcode == commands.GET_TIMED:
                 if at > start + 1:
                     # Whoever waits in line was there before, and this batch may have made room.
                     self._hand_out()
                 if session == 0 or session_of_consumer(read_i64_be(payload, at)) == session:
-                    reply = PollReply(self._get(read_i64_be(payload, at)))
+                    timed = opcode == commands.GET_TIMED
+                    timeout_ms = read_i64_be(payload, at + 8) if timed else -1
+                    reply = PollReply(self._get(read_i64_be(payload, at), timeout_ms))
                 else:
                     reply = PollReply(None)
             elif opcode == commands.PURGE:
@@ -305,6 +321,8 @@ class Fifo:
                 self._reset()
             elif opcode == commands.DOUBT:
                 self.count_as_delivered()
+            elif opcode == commands.TIME_OUT:
+                self._time_out()
             elif opcode == commands.GO_ON:
                 # What it is for is the dispatch that follows every entry.
                 pass
@@ -372,12 +390,16 @@ class Fifo:
             self.ready.push(first, behind - at, (behind - at) * size, rank)
             at = behind
 
-    def _attach(self, consumer_id: i64, credit: i64, priority: i64, automatic: bool) -> None:
+    def _attach(
+        self, consumer_id: i64, credit: i64, priority: i64, automatic: bool, timeout_ms: i64
+    ) -> None:
         """A consumer arrives; one of the same id, as no node would have it, is gone first."""
         if consumer_id in self.consumers:
             self._down(consumer_id)
         consumer = Consumer(consumer_id, credit, priority)
         consumer.automatic = automatic
+        if timeout_ms >= 0:
+            consumer.locks = Locks(timeout_ms)
         self.consumers[consumer_id] = consumer
         if self.single is None:
             self.service.wake(consumer)
@@ -401,6 +423,8 @@ class Fifo:
             self.service.leave(consumer)
             if self.single is not None:
                 self.single.left(consumer)
+            if consumer.locks is not None:
+                consumer.locks.late = Pieces()
             if consumer.held == 0:
                 self._forget_consumer(consumer_id)
 
@@ -423,6 +447,8 @@ class Fifo:
             self.held -= count
             self._leave(taken, count)
             self._gave_up(consumer, count)
+            if consumer.standing == TIMED_OUT:
+                self._settled_late(consumer, first, last)
 
     def _return(self, consumer_id: i64, first: i64, last: i64, failed: bool) -> None:
         """Messages go back, each with its counters up; dropped past the delivery limit."""
@@ -434,8 +460,59 @@ class Fifo:
             self.held -= count
             self._come_back([Strand(taken, count)], failed, self.config.delivery_limit)
             self._gave_up(consumer, count)
+            if consumer.standing == TIMED_OUT:
+                self._settled_late(consumer, first, last)
 
-    def _get(self, consumer_id: i64) -> Delivery | None:
+    def _time_out(self) -> None:
+        """What consumers have held for too long returns; they get nothing more (CT-03, CT-15).
+
+        To find it out costs a look at each consumer, and nothing for each message.
+        """
+        for consumer in list(self.consumers.values()):
+            locks = consumer.locks
+            if locks is None or consumer.held == 0:
+                continue
+            first = consumer.lowest()
+            behind = locks.due_behind(self._now_ms, consumer.next_mid)
+            if behind <= first:
+                continue
+            held = consumer.held
+            taken = consumer.release(first, behind - 1)
+            count = held - consumer.held
+            self.held -= count
+            if consumer.active:
+                locks.keep_late(taken)
+                consumer.standing = TIMED_OUT
+                self.service.leave(consumer)
+                if self.single is not None:
+                    self.single.left(consumer)
+            self._timed_out.append(TimedOut(consumer.id, locks.timeout_ms))
+            # No delivery failed: the client may be at work still.
+            self._come_back([Strand(list(taken), count)], False, self.config.delivery_limit)
+            self._gave_up(consumer, count)
+        self.look_at_locks()
+
+    def look_at_locks(self) -> None:
+        """Find out when the next message will have been held for too long."""
+        due: i64 = NEVER
+        for consumer in self.consumers.values():
+            if consumer.locks is not None:
+                at = consumer.locks.next_due(consumer.first_held(), self._now_ms)
+                if at != NEVER and (due == NEVER or at < due):
+                    due = at
+        self.locks_due = due
+
+    def _settled_late(self, consumer: Consumer, first: i64, last: i64) -> None:
+        """A consumer that held messages for too long settled some: it is served after the last."""
+        locks = consumer.locks
+        if locks is not None and consumer.active and locks.settled_late(first, last):
+            consumer.standing = SERVED
+            if self.single is None:
+                self.service.wake(consumer)
+            else:
+                self.single.attached(consumer)
+
+    def _get(self, consumer_id: i64, timeout_ms: i64) -> Delivery | None:
         """One message for a consumer that polls, or None if none is ready.
 
         It does not wait for what is on its way back.
@@ -448,6 +525,8 @@ class Fifo:
         consumer = self.consumers.get(consumer_id)
         if consumer is None:
             consumer = Consumer(consumer_id, 0, 0)
+            if timeout_ms >= 0:
+                consumer.locks = Locks(timeout_ms)
             self.consumers[consumer_id] = consumer
         consumer.active = False
         delivery = self._hold(consumer, 1)
@@ -651,6 +730,11 @@ class Fifo:
         self.ready.take(number, count)
         self.held += count
         mid = consumer.hold(number, count, acquired, failed)
+        locks = consumer.locks
+        if locks is not None and locks.wants_mark(self._now_ms):
+            due = locks.mark(mid, self._now_ms, consumer.lowest())
+            if self.locks_due == NEVER or due < self.locks_due:
+                self.locks_due = due
         return Delivery(consumer, mid, number, count, acquired)
 
     def _take_back(self, consumer_id: i64) -> Strand | None:
@@ -827,4 +911,5 @@ class Fifo:
             self.single = SingleActive(not self.config.keeps_place)
             self.single.restored(self.consumers)
         self._overdue = not self.config.rejects and self._is_over()
+        self.look_at_locks()
         self.check()

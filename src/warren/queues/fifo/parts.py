@@ -5,18 +5,25 @@
                id i64, standing u8 (1 it waits, 2 it has to settle what it holds first)
     BLOCKED 2  nothing more: publishes are rejected until there is room
     TURN    3  how many messages of the higher one of two levels went since one of the lower did: u8
+    LOCKS   4  for each consumer that may hold messages for so long only:
+               id i64, timeout_ms i64, i32 and so many marks: message id i64, time_ms i64
+    LATE    5  for each of these that has held messages for too long, and not settled them:
+               id i64, i32 and so many runs of message ids: first i64, count i64
 
 A build that does not know a tag refuses the snapshot, as it does one of another version.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, final
 
 from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64
 
-from warren.queues.fifo.consumers import SERVED
+from warren.queues.fifo.consumers import SERVED, TIMED_OUT
+from warren.queues.fifo.locks import decode_locks
+from warren.queues.fifo.pieces import Piece, count_of
+from warren.queues.fifo.runs import Run
 
 if TYPE_CHECKING:
     from warren.queues.fifo.machine import Fifo
@@ -24,27 +31,68 @@ if TYPE_CHECKING:
 SINGLE: Final = 1
 BLOCKED: Final = 2
 TURN: Final = 3
+LOCKS: Final = 4
+LATE: Final = 5
+
+LATE_HEAD_BYTES: Final = 12
+LATE_RUN_BYTES: Final = 16
 
 
-def encode_parts(fifo: Fifo) -> bytes:
-    """All parts of a machine's state as it is now; empty where it has none."""
-    out = BytesWriter()
-    count: i64 = 0
-    if fifo.single is not None:
-        count += 1
-        _append(out, SINGLE, _standings(fifo))
-    if fifo.blocked:
-        count += 1
-        _append(out, BLOCKED, b"")
-    if fifo.ready.turn > 0:
-        count += 1
-        _append(out, TURN, bytes([int(fifo.ready.turn)]))
-    if count == 0:
-        return b""
-    head = BytesWriter()
-    head.append(count)
-    head.write(out.getvalue())
-    return head.getvalue()
+@final
+class Parts:
+    """The parts of a machine's state, as it is when this is made.
+
+    Attributes:
+        late: Consumers and what each has in `LATE`, in lists that do not change.
+    """
+
+    def __init__(self, fifo: Fifo) -> None:
+        self.late: list[tuple[int, list[list[Piece]]]] = []
+        self._count: i64 = 0
+        self._short: BytesWriter = BytesWriter()
+        if fifo.single is not None:
+            self._add(SINGLE, _standings(fifo))
+        if fifo.blocked:
+            self._add(BLOCKED, b"")
+        if fifo.ready.turn > 0:
+            self._add(TURN, bytes([int(fifo.ready.turn)]))
+        locks = BytesWriter()
+        for consumer in fifo.consumers.values():
+            if consumer.locks is not None:
+                write_i64_be(locks, consumer.id)
+                consumer.locks.encode(locks)
+                if consumer.locks.late.count > 0:
+                    self.late.append((int(consumer.id), consumer.locks.late.freeze()))
+        if len(locks) > 0:
+            self._add(LOCKS, locks.getvalue())
+
+    def any(self) -> bool:
+        """Whether there is one."""
+        return self._count > 0
+
+    def write(self, out: BytesWriter) -> None:
+        """Append all of them, but for what each consumer has in `LATE`, which comes last."""
+        out.append(self._count + (1 if self.late else 0))
+        out.write(self._short.getvalue())
+        if self.late:
+            size: i64 = 0
+            for _, lists in self.late:
+                size += LATE_HEAD_BYTES + LATE_RUN_BYTES * count_of(lists)
+            out.append(LATE)
+            write_i32_be(out, i32(size))
+
+    def _add(self, tag: i64, data: bytes) -> None:
+        self._count += 1
+        self._short.append(tag)
+        write_i32_be(self._short, i32(len(data)))
+        self._short.write(data)
+
+
+def encode_late(out: BytesWriter, pieces: list[Piece]) -> None:
+    """Append runs of message ids."""
+    for piece in pieces:
+        write_i64_be(out, piece.key)
+        write_i64_be(out, piece.count)
 
 
 def restore_parts(fifo: Fifo, data: bytes, at: i64) -> i64:
@@ -68,22 +116,20 @@ def restore_parts(fifo: Fifo, data: bytes, at: i64) -> i64:
             fifo.blocked = True
         elif tag == TURN:
             fifo.ready.turn = data[at]
+        elif tag == LOCKS:
+            _restore_locks(fifo, data, at, at + size)
+        elif tag == LATE:
+            _restore_late(fifo, data, at, at + size)
         else:
             raise ValueError(f"queue snapshot with part {tag}, which this build does not know")
         at += size
     return at
 
 
-def _append(out: BytesWriter, tag: i64, data: bytes) -> None:
-    out.append(tag)
-    write_i32_be(out, i32(len(data)))
-    out.write(data)
-
-
 def _standings(fifo: Fifo) -> bytes:
     out = BytesWriter()
     for consumer in fifo.consumers.values():
-        if consumer.active and consumer.standing != SERVED:
+        if consumer.active and consumer.standing != SERVED and consumer.standing != TIMED_OUT:
             write_i64_be(out, consumer.id)
             out.append(consumer.standing)
     return out.getvalue()
@@ -93,3 +139,23 @@ def _restore_standings(fifo: Fifo, data: bytes, at: i64, end: i64) -> None:
     while at < end:
         fifo.consumers[read_i64_be(data, at)].standing = data[at + 8]
         at += 9
+
+
+def _restore_locks(fifo: Fifo, data: bytes, at: i64, end: i64) -> None:
+    while at < end:
+        consumer = fifo.consumers[read_i64_be(data, at)]
+        consumer.locks, at = decode_locks(data, at + 8)
+
+
+def _restore_late(fifo: Fifo, data: bytes, at: i64, end: i64) -> None:
+    while at < end:
+        consumer = fifo.consumers[read_i64_be(data, at)]
+        locks = consumer.locks
+        assert locks is not None, "who was late had a time"
+        count: i64 = i64(read_i32_be(data, at + 8))
+        at += LATE_HEAD_BYTES
+        for _ in range(count):
+            first = read_i64_be(data, at)
+            locks.late.push(Run(first, first, read_i64_be(data, at + 8)))
+            at += LATE_RUN_BYTES
+        consumer.standing = TIMED_OUT

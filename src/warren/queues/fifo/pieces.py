@@ -353,6 +353,20 @@ class Pieces:
         chunk.count += piece.count
         self.count += piece.count
 
+    def adopt(self, lists: list[list[Piece]]) -> None:
+        """Append pieces in lists, which are others' as well and stay as they are."""
+        for pieces in lists:
+            if not pieces:
+                continue
+            chunk = Chunk()
+            chunk.pieces = pieces
+            chunk.frozen = True
+            chunk.shared_behind = len(pieces)
+            for piece in pieces:
+                chunk.count += piece.count
+            self._chunks.append(chunk)
+            self.count += chunk.count
+
     def tail(self) -> Piece | None:
         """The last piece."""
         return self._chunks[-1].pieces[-1] if self.count > 0 else None

@@ -59,7 +59,7 @@ class SingleActive:
     def restored(self, consumers: dict[int, Consumer]) -> None:
         """Find who is active, where a snapshot has said how each of them stands."""
         for consumer in consumers.values():
-            if consumer.active and consumer.standing != WAITING:
+            if consumer.active and consumer.standing in (SERVED, QUIESCING):
                 self.active = consumer
         self.stale = True
 

@@ -16,7 +16,7 @@ from warren.ports import Work
 from warren.queues.fifo.consumers import Consumer
 from warren.queues.fifo.groups import Checkout, decode_group
 from warren.queues.fifo.live import Gathering
-from warren.queues.fifo.parts import encode_parts, restore_parts
+from warren.queues.fifo.parts import Parts, encode_late, restore_parts
 from warren.queues.fifo.pieces import Piece, count_of
 from warren.queues.fifo.returning import decode_return
 from warren.queues.fifo.runs import RUN_BYTES, RunQueue, as_run, common, encode_runs, merge_pairs
@@ -85,10 +85,8 @@ class StateWriter(Work):
         self._part_runs: i64 = fifo.part_runs
         self._done: i64 = 0
         """Runs written in this part."""
-        self._more: bytes = encode_parts(fifo)
-        """What comes last, if anything."""
-        parted = len(self._more) > 0
-        self._timed: bool = write_head(fifo, flags, fifo.ready.doubted, parted, out)
+        self._more: Parts = Parts(fifo)
+        self._timed: bool = write_head(fifo, flags, fifo.ready.doubted, self._more.any(), out)
         self._next_message: i64 = fifo.next_message
         self._sizes: list[list[Piece]] = fifo.sizes.freeze()
         self._queues = [*fifo.ready.parts(), fifo.transient.freeze()]
@@ -182,7 +180,17 @@ class StateWriter(Work):
             if self._enough():
                 yield
             self._runs(self._leaving)
-        out.write(self._more)
+        if self._more.any():
+            self._more.write(out)
+            for consumer_id, lists in self._more.late:
+                write_i64_be(out, i64(consumer_id))
+                self._begin(lists)
+                while lists:
+                    if self._enough():
+                        yield
+                    pieces = lists.pop()
+                    self._done += len(pieces)
+                    encode_late(out, pieces)
 
     def _enough(self) -> bool:
         """Whether this part has come to its end."""

@@ -1,0 +1,133 @@
+"""Consumers of quorum queues that hold messages for too long."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.node.pair import Client, Pair
+from warren.metadata.commands import SetPolicy
+from warren.wire.amqp091 import spec
+from warren.wire.amqp091.table import Table
+
+NAME = "q"
+SHORT_MS = 2_000
+
+
+def declare(client: Client, **more: Any) -> spec.Method:
+    arguments: Table = {"x-queue-type": "quorum", "x-quorum-initial-group-size": 1, **more}
+    return client.call(spec.QueueDeclare(0, NAME, False, True, False, False, False, arguments))
+
+
+def consume(client: Client, tag: str, timeout_ms: int | None = None) -> spec.Method:
+    arguments: Table = {} if timeout_ms is None else {"x-consumer-timeout": timeout_ms}
+    return client.call(spec.BasicConsume(0, NAME, tag, False, False, False, False, arguments))
+
+
+def cancelled(client: Client) -> bool:
+    return isinstance(client.methods[-1], spec.BasicCancel)
+
+
+@pytest.mark.rule("CT-11", "CT-13")
+@pytest.mark.parametrize("where", ["a", "b"])
+def test_the_consumer_is_cancelled_and_another_one_gets_its_messages(where: str) -> None:
+    """On the queue's node, and on one that holds nothing of the queue."""
+    pair = Pair()
+    assert isinstance(declare(pair.a.client()), spec.QueueDeclareOk)
+    pair.until(lambda: pair.b.knows(NAME))
+    slow, other = pair.stations[where].client(), pair.a.client()
+    consume(slow, "slow", SHORT_MS)
+    pair.a.client().publish_confirmed(NAME, 2)
+    pair.until(lambda: len(slow.messages) == 2)
+    consume(other, "other", 60_000)
+    pair.until(lambda: cancelled(slow))
+    pair.until(lambda: other.bodies() == [b"1", b"2"])
+    assert all(got.redelivered for got in other.messages)
+    slow.ack(2, True)
+    other.ack(2, True)
+    pair.settle(20)
+    counts = pair.a.queue(NAME).counts()
+    assert (int(counts.ready), int(counts.held), int(counts.consumers)) == (0, 0, 1)
+    assert cancelled(slow), "its channel is open, and late acks are passed over"
+
+
+@pytest.mark.rule("CT-15")
+def test_only_what_is_held_for_too_long_returns() -> None:
+    pair = Pair(alone=True)
+    client, publisher = pair.a.client(), pair.a.client()
+    declare(client)
+    consume(client, "c", SHORT_MS)
+    publisher.publish_confirmed(NAME, 1)
+    pair.until(lambda: len(client.messages) == 1)
+    since = pair.clock.monotonic_ms()
+    pair.until(lambda: pair.clock.monotonic_ms() - since > SHORT_MS // 2)
+    publisher.publish_confirmed(NAME, 1)
+    pair.until(lambda: cancelled(client))
+    counts = pair.a.queue(NAME).counts()
+    assert (int(counts.ready), int(counts.held)) == (1, 1)
+    client.ack(2)
+    pair.until(lambda: pair.a.queue(NAME).counts().held == 0)
+
+
+@pytest.mark.rule("CT-04", "CT-05", "CT-06", "CT-07", "CT-08", "CT-09")
+@pytest.mark.parametrize(
+    ("own", "argument", "policy", "wanted"),
+    [
+        (None, None, None, 1_800_000),
+        (None, None, 7_000, 7_000),
+        (None, 6_000, 7_000, 6_000),
+        (None, 7_000, 6_000, 6_000),
+        (9_000, 6_000, 7_000, 9_000),
+        (5_000, 6_000, 7_000, 5_000),
+    ],
+)
+def test_what_counts(
+    own: int | None, argument: int | None, policy: int | None, wanted: int
+) -> None:
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    declare(client, **({} if argument is None else {"x-consumer-timeout": argument}))
+    if policy is not None:
+        definition = {"consumer-timeout": policy}
+        pair.a.node.store.submit(SetPolicy("/", "p", False, ".*", "queues", 0, definition), None)
+        pair.settle(20)
+    consume(client, "c", own)
+    consumers = list(pair.a.queue(NAME).fifo.consumers.values())
+    assert [int(consumer.locks.timeout_ms) for consumer in consumers] == [wanted]
+
+
+@pytest.mark.rule("CT-14")
+def test_the_next_one_is_active() -> None:
+    """A queue that serves one consumer at a time does not stand still."""
+    pair = Pair(alone=True)
+    client, other, publisher = pair.a.client(), pair.a.client(), pair.a.client()
+    declare(client, **{"x-single-active-consumer": True})
+    consume(client, "c", SHORT_MS)
+    publisher.publish_confirmed(NAME, 1)
+    pair.until(lambda: len(client.messages) == 1)
+    pair.until(lambda: cancelled(client))
+    consume(other, "other", 60_000)
+    pair.until(lambda: other.bodies() == [b"1"])
+
+
+def test_a_get_that_is_not_settled_closes_its_channel() -> None:
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    declare(client, **{"x-consumer-timeout": SHORT_MS})
+    client.publish_confirmed(NAME, 1)
+    assert client.get(NAME) is not None
+    pair.until(lambda: isinstance(client.methods[-1], spec.ChannelClose))
+    assert f"Timeout value used: {SHORT_MS} ms" in client.methods[-1].reply_text
+    pair.until(lambda: pair.a.queue(NAME).ready_count() == 1)
+
+
+def test_a_cluster_of_two_releases_has_none() -> None:
+    pair = Pair(configure=lambda settings: setattr(settings, "cluster_version_max", 3))
+    client = pair.a.client()
+    declare(client)
+    assert isinstance(consume(client, "c"), spec.BasicConsumeOk)
+    assert [c.locks for c in pair.a.queue(NAME).fifo.consumers.values()] == [None]
+    refused = consume(client, "timed", 5_000)
+    assert isinstance(refused, spec.ChannelClose)
+    assert "this needs cluster version 4" in refused.reply_text
