@@ -21,6 +21,8 @@ MESSAGE_TTL: Final = "message-ttl"
 MAX_LENGTH: Final = "max-length"
 MAX_LENGTH_BYTES: Final = "max-length-bytes"
 OVERFLOW: Final = "overflow"
+DEAD_LETTER_EXCHANGE: Final = "dead-letter-exchange"
+DEAD_LETTER_KEY: Final = "dead-letter-routing-key"
 """Keys of policies."""
 
 X_EXPIRES: Final = "x-expires"
@@ -28,7 +30,9 @@ X_MESSAGE_TTL: Final = "x-message-ttl"
 X_MAX_LENGTH: Final = "x-max-length"
 X_MAX_LENGTH_BYTES: Final = "x-max-length-bytes"
 X_OVERFLOW: Final = "x-overflow"
-"""The arguments of the same meaning as the last five keys."""
+X_DEAD_LETTER_EXCHANGE: Final = "x-dead-letter-exchange"
+X_DEAD_LETTER_KEY: Final = "x-dead-letter-routing-key"
+"""The arguments of the same meaning as the keys from `expires` on."""
 
 X_MAX_PRIORITY: Final = "x-max-priority"
 PRIORITY_MAX: Final = 255
@@ -174,6 +178,8 @@ CLASSIC: Final = QueueType(
         MAX_LENGTH,
         MAX_LENGTH_BYTES,
         OVERFLOW,
+        DEAD_LETTER_EXCHANGE,
+        DEAD_LETTER_KEY,
     ),
     foreign_policy_keys=(
         *OF_STREAMS,
@@ -237,6 +243,8 @@ QUORUM: Final = QueueType(
         MAX_LENGTH_BYTES,
         OVERFLOW,
         CONSUMER_TIMEOUT,
+        DEAD_LETTER_EXCHANGE,
+        DEAD_LETTER_KEY,
     ),
     foreign_policy_keys=(*OF_STREAMS, "queue-mode"),
 )

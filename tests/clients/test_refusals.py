@@ -19,8 +19,6 @@ def only_warren(is_warren: bool) -> None:
 
 
 ARGUMENTS: dict[str, Any] = {
-    "x-dead-letter-exchange": "amq.fanout",
-    "x-dead-letter-routing-key": "k",
     "x-delivery-limit": 3,
 }
 

@@ -51,8 +51,8 @@ COUNTS: dict[str, tuple[int, ...]] = {
 CLASSIC = {
     "x-expires": "",
     "x-message-ttl": "",
-    "x-dead-letter-exchange": "DL-01",
-    "x-dead-letter-routing-key": "DL-06",
+    "x-dead-letter-exchange": "",
+    "x-dead-letter-routing-key": "",
     "x-max-length": "",
     "x-max-length-bytes": "",
     "x-max-priority": "",
@@ -69,8 +69,8 @@ CLASSIC = {
 QUORUM = {
     "x-expires": "",
     "x-message-ttl": "",
-    "x-dead-letter-exchange": "DL-01",
-    "x-dead-letter-routing-key": "DL-06",
+    "x-dead-letter-exchange": "",
+    "x-dead-letter-routing-key": "",
     "x-dead-letter-strategy": "DL-04",
     "x-max-length": "",
     "x-max-length-bytes": "",

@@ -23,7 +23,7 @@ def _with_target(s: Session, name: str, arguments: dict[str, Any], *channels: in
     s.queue(name, {DLX: "", KEY: f"{name}.dead", **arguments})
 
 
-@scenario(cases=KINDS, lacking="DL-01")
+@scenario(cases=KINDS)
 def dead_rejected(s: Session, arguments: dict[str, Any]) -> None:
     """Rejected and nacked messages, one by one and together, with all their properties."""
     _with_target(s, "o.q", arguments)
@@ -36,7 +36,7 @@ def dead_rejected(s: Session, arguments: dict[str, Any]) -> None:
     s.drain("o.q.dead")
 
 
-@scenario(cases=KINDS, lacking="DL-01", waits=True)
+@scenario(cases=KINDS, waits=True)
 def dead_expired_in_queue(s: Session, arguments: dict[str, Any]) -> None:
     """Messages that outlive the queue's time to live."""
     name = f"o.ttl.{'quorum' if arguments else 'classic'}"
@@ -47,7 +47,7 @@ def dead_expired_in_queue(s: Session, arguments: dict[str, Any]) -> None:
     s.drain(f"{name}.dead")
 
 
-@scenario(cases=KINDS, lacking="DL-01", waits=True)
+@scenario(cases=KINDS, waits=True)
 def dead_expired_itself(s: Session, arguments: dict[str, Any]) -> None:
     """Messages that outlive their own; the expiration is gone from them, and told."""
     name = f"o.own.{'quorum' if arguments else 'classic'}"
@@ -58,7 +58,7 @@ def dead_expired_itself(s: Session, arguments: dict[str, Any]) -> None:
     s.drain(f"{name}.dead")
 
 
-@scenario(cases=KINDS, lacking="DL-01")
+@scenario(cases=KINDS)
 def dead_for_length(s: Session, arguments: dict[str, Any]) -> None:
     """The oldest messages go when there are too many."""
     _with_target(s, "o.q", {"x-max-length": 2, **arguments})
@@ -68,7 +68,7 @@ def dead_for_length(s: Session, arguments: dict[str, Any]) -> None:
     s.drain("o.q.dead", "o.q")
 
 
-@scenario(lacking="DL-01")
+@scenario(lacking="POI-04")
 def dead_for_deliveries(s: Session) -> None:
     """Messages of a quorum queue that failed too often."""
     _with_target(s, "o.q", {"x-delivery-limit": 2, **QUORUM})
@@ -81,7 +81,7 @@ def dead_for_deliveries(s: Session) -> None:
     s.drain("o.q.dead")
 
 
-@scenario(cases=KINDS, lacking="DL-01")
+@scenario(cases=KINDS)
 def dead_without_a_key(s: Session, arguments: dict[str, Any]) -> None:
     """Without a key of their own dead letters keep the message's, those of CC and BCC too."""
     s.open()
@@ -98,7 +98,7 @@ def dead_without_a_key(s: Session, arguments: dict[str, Any]) -> None:
     s.drain("o.q.dead", "o.cc.dead", "o.bcc.dead")
 
 
-@scenario(cases=KINDS, lacking="DL-06")
+@scenario(cases=KINDS)
 def dead_with_a_key(s: Session, arguments: dict[str, Any]) -> None:
     """With a key of their own the copies of CC and BCC are not followed."""
     s.open()
@@ -113,7 +113,7 @@ def dead_with_a_key(s: Session, arguments: dict[str, Any]) -> None:
     s.drain("o.dead", "o.cc")
 
 
-@scenario(cases=KINDS, lacking="DL-01")
+@scenario(cases=KINDS)
 def dead_twice(s: Session, arguments: dict[str, Any]) -> None:
     """What dies in two queues, and again in the first: the deaths that are told, in order."""
     s.open()
@@ -127,7 +127,7 @@ def dead_twice(s: Session, arguments: dict[str, Any]) -> None:
     s.drain("o.first")
 
 
-@scenario(cases=KINDS, lacking="DL-01", waits=True)
+@scenario(cases=KINDS, waits=True)
 def dead_in_a_circle(s: Session, arguments: dict[str, Any]) -> None:
     """A message that would expire in a circle for ever is dropped."""
     kind = "quorum" if arguments else "classic"
@@ -148,7 +148,7 @@ NOWHERE: dict[str, dict[str, Any]] = {
 }
 
 
-@scenario(cases=NOWHERE, lacking="DL-01")
+@scenario(cases=NOWHERE)
 def dead_nowhere(s: Session, arguments: dict[str, Any]) -> None:
     """Dead letters that nothing takes are dropped."""
     s.open()
@@ -173,14 +173,14 @@ def dead_at_least_once(s: Session) -> None:
     s.queue("o.q", passive=True)
 
 
-@scenario(cases=KINDS, lacking="DL-06")
+@scenario(cases=KINDS)
 def dead_letter_key_alone(s: Session, arguments: dict[str, Any]) -> None:
     """A key for dead letters without an exchange for them."""
     s.open()
     s.queue("o.q", {KEY: "o.dead", **arguments})
 
 
-@scenario(lacking="DL-01")
+@scenario
 def dead_letters_of_a_deleted_queue(s: Session) -> None:
     """What is purged, or goes with its queue, is no dead letter."""
     _with_target(s, "o.q", {})
@@ -191,3 +191,62 @@ def dead_letters_of_a_deleted_queue(s: Session) -> None:
     s.call(1, "queue.delete", queue="o.q")
     s.until_settled("o.q.dead")
     s.queue("o.q.dead", passive=True)
+
+
+@scenario(cases=KINDS)
+def dead_with_headers_of_a_client(s: Session, arguments: dict[str, Any]) -> None:
+    """What clients write of deaths themselves counts for nothing, also if it was the broker's."""
+    _with_target(s, "o.q", arguments)
+    told = [{"queue": "o.q", "reason": "rejected", "count": 5}]
+    for headers in (
+        {"x-death": "junk"},
+        {"x-death": [1, 2]},
+        {"x-death": told, "x-first-death-queue": "o.other", "x-last-death-reason": 7},
+    ):
+        s.publish(1, "", "o.q", b"1", {"headers": headers})
+        s.until("o.q", 1)
+        s.send(1, "basic.nack", delivery_tag=s.get(), requeue=False)
+        s.until("o.q.dead", 1)
+        s.drain("o.q.dead")
+
+
+@scenario(cases=KINDS)
+def dead_again_without_a_key(s: Session, arguments: dict[str, Any]) -> None:
+    """A key of a queue's stands alone from then on: CC does not count for the next death."""
+    s.open()
+    s.call(1, "exchange.declare", exchange="o.x", type="topic")
+    for key in ("o.middle", "o.cc"):
+        s.queue(f"{key}.dead")
+        s.call(1, "queue.bind", queue=f"{key}.dead", exchange="o.x", routing_key=key)
+    s.queue("o.middle", {DLX: "o.x", **arguments})
+    s.queue("o.q", {DLX: "", KEY: "o.middle", **arguments})
+    s.publish(1, "", "o.q", b"1", {"headers": {"CC": ["o.cc"], "BCC": ["o.bcc"]}})
+    for name in ("o.q", "o.middle"):
+        s.until(name, 1)
+        s.send(1, "basic.nack", delivery_tag=s.get(name), requeue=False)
+    s.until("o.middle.dead", 1)
+    s.drain("o.middle.dead", "o.cc.dead")
+
+
+@scenario(cases=KINDS)
+def dead_through_an_alternate(s: Session, arguments: dict[str, Any]) -> None:
+    """An exchange that has no route for a dead letter has another one take it."""
+    s.open()
+    s.call(1, "exchange.declare", exchange="o.f", type="fanout", internal=True)
+    s.call(
+        1,
+        "exchange.declare",
+        exchange="o.x",
+        type="headers",
+        arguments={"alternate-exchange": "o.f"},
+    )
+    for name, exchange in (("o.f.dead", "o.f"), ("o.x.dead", "o.x")):
+        s.queue(name)
+        s.call(1, "queue.bind", queue=name, exchange=exchange, arguments={"h": 1})
+    s.queue("o.q", {DLX: "o.x", **arguments})
+    for number in (1, 2):
+        s.put("o.q", b"%d" % number, headers={"h": number})
+        s.send(1, "basic.nack", delivery_tag=s.get(), requeue=False)
+    s.until("o.f.dead", 1)
+    s.until("o.x.dead", 1)
+    s.drain("o.f.dead", "o.x.dead")

@@ -31,23 +31,31 @@ class Driven:
 
     Attributes:
         deliveries, freed: The effects so far.
+        died: Of each message that is to go elsewhere, why, its number, and its failed deliveries.
     """
 
     def __init__(self, limit: int = -1, keeps_place: bool = False, reports: bool = False) -> None:
         self.fifo = Fifo(limit, keeps_place, reports)
         self.deliveries: list[Delivery] = []
         self.freed = Freed()
+        self.died: list[tuple[int, int, int]] = []
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.fifo, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        own = name in ("fifo", "deliveries", "freed")
+        own = name in ("fifo", "deliveries", "freed", "died")
         object.__setattr__(self if own else self.fifo, name, value)
 
     def _note(self, effects: Effects) -> None:
         self.deliveries += effects.deliveries
         self.freed.add(effects.freed)
+        for dead in effects.dead or []:
+            runs: Any = [run for pieces in dead.lists for run in pieces]
+            assert dead.count == sum(run.count for run in runs)
+            for run in runs:
+                for number in range(run.first, run.first + run.count):
+                    self.died.append((int(dead.reason), number, int(run.failed + dead.failed)))
 
     def enqueue(
         self, first: int, count: int, size: int = -1, now_ms: int = NOW_MS, life_ms: int = -1

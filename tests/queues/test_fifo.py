@@ -17,16 +17,19 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from librt.strings import BytesWriter
 
 from tests.queues.driver import Driven, size_of, waiting
+from warren.message.dead_letters import DELIVERY_LIMIT, MAXLEN, REJECTED
 from warren.queues.fifo import commands
 from warren.queues.fifo.config import (
     FAIR,
     STRICT,
     Limits,
+    write_dead_letters,
     write_limits,
     write_max_priority,
     write_ranking,
     write_single_active,
 )
+from warren.queues.fifo.dead_letters import AT_MOST_ONCE
 from warren.queues.fifo.effects import (
     FENCED,
     OK,
@@ -95,6 +98,7 @@ class FifoMachine(RuleBasedStateMachine):
         self.consumers: dict[int, ModelConsumer] = {}
         self.groups: dict[str, ModelGroup] = {}
         self.dropped = 0
+        self.died: list[tuple[int, int, int]] = []
         self.next_message = 0
         self.sizes: list[int] = []
         self.next_consumer = 1
@@ -111,8 +115,11 @@ class FifoMachine(RuleBasedStateMachine):
         hand_out_max=st.sampled_from([1, 3, HAND_OUT_MAX]),
         return_max=st.sampled_from([1, 3, RETURN_MAX]),
         midway=st.booleans(),
+        bereaved=st.booleans(),
     )
-    def begin(self, kind: str, hand_out_max: int, return_max: int, midway: bool) -> None:
+    def begin(
+        self, kind: str, hand_out_max: int, return_max: int, midway: bool, bereaved: bool
+    ) -> None:
         """A new queue, whose machine does so much in one go, and may be restored between."""
         self.limit, self.keeps_place, self.single = KINDS[kind]
         self.ranked = kind == "priorities"
@@ -135,6 +142,9 @@ class FifoMachine(RuleBasedStateMachine):
                 fields = BytesWriter()
                 write_ranking(fields, FAIR if self.fair else STRICT)
                 driven.write(lambda out, f=fields: commands.config(out, f.getvalue()))
+            if bereaved:
+                driven.write(lambda out: commands.config(out, at_most_once()))
+        self.bereaved = bereaved
         self.attach(4, 0)
         self.enqueue(6)
 
@@ -163,8 +173,9 @@ class FifoMachine(RuleBasedStateMachine):
             self.dispatch_some()
         assert not self.twin.unfinished()
         while self.too_much() and not self.rejects:
-            self.pop_first()
+            number, _, fails = self.pop_first()
             self.dropped += 1
+            self.died.append((MAXLEN, number, fails))
         length, most = self.most
         line = self.returned + self.ready
         if not self.rejects or self.keeps_place or self.most == (-1, -1):
@@ -269,6 +280,7 @@ class FifoMachine(RuleBasedStateMachine):
         for number, acquired, fails in messages:
             if 0 <= self.limit < acquired + 1:
                 self.dropped += 1
+                self.died.append((DELIVERY_LIMIT, number, fails + failed))
             else:
                 kept.append((number, acquired + 1, fails + failed))
         return kept
@@ -400,14 +412,23 @@ class FifoMachine(RuleBasedStateMachine):
         self.apply(lambda out: commands.down(out, consumer_id))
         self.dispatch()
 
-    @rule(data=st.data(), first=SMALL, count=SMALL, discard=st.booleans())
-    def settle(self, data: st.DataObject, first: int, count: int, discard: bool) -> None:
+    @rule(data=st.data(), first=SMALL, count=SMALL)
+    def settle(self, data: st.DataObject, first: int, count: int) -> None:
         """Messages are done with."""
         consumer_id = self.pick(data)
         first, last = self.near(consumer_id, first, count)
         self.release(consumer_id, first, last)
-        write = commands.discard if discard else commands.settle
-        self.apply(lambda out: write(out, consumer_id, first, last))
+        self.apply(lambda out: commands.settle(out, consumer_id, first, last))
+        self.dispatch()
+
+    @rule(data=st.data(), first=SMALL, count=SMALL, failed=st.booleans())
+    def discard(self, data: st.DataObject, first: int, count: int, failed: bool) -> None:
+        """Messages are rejected for good."""
+        consumer_id = self.pick(data)
+        first, last = self.near(consumer_id, first, count)
+        for number, _, fails in self.release(consumer_id, first, last):
+            self.died.append((REJECTED, number, fails + failed))
+        self.apply(lambda out: commands.discard(out, consumer_id, first, last, failed))
         self.dispatch()
 
     @rule(data=st.data(), first=SMALL, count=SMALL, failed=st.booleans())
@@ -598,6 +619,7 @@ class FifoMachine(RuleBasedStateMachine):
         restored.hand_out_max = self.fifo.hand_out_max
         restored.return_max = self.fifo.return_max
         restored.reports_freed = self.fifo.reports_freed
+        restored.died = self.driven.died
         restored.restore(state)
         assert restored.encode() == state
         self.driven = restored
@@ -646,6 +668,17 @@ class FifoMachine(RuleBasedStateMachine):
         assert fifo.held_bytes() == sum(self.sizes[number] for number in held)
 
     @invariant()
+    def dead_letters_are_told_of(self) -> None:
+        """What died since the last step, each once, in whatever parts the machine did it."""
+        if hasattr(self, "driven"):
+            told = self.driven.died
+            assert sorted(told) == (sorted(self.died) if self.bereaved else [])
+            assert told == self.twin.died
+            self.died = []
+            self.driven.died = []
+            self.twin.died = []
+
+    @invariant()
     def nobody_waits_beside_a_message(self) -> None:
         """If a message is ready, no consumer has room for it."""
         if self.ready or self.returned:
@@ -673,6 +706,13 @@ def single_active() -> bytes:
     """The fields of a CONFIG that has one consumer at a time served."""
     out = BytesWriter()
     write_single_active(out)
+    return out.getvalue()
+
+
+def at_most_once() -> bytes:
+    """The fields of a CONFIG that has the machine tell of what dies."""
+    out = BytesWriter()
+    write_dead_letters(out, AT_MOST_ONCE)
     return out.getvalue()
 
 

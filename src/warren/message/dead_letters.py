@@ -27,19 +27,26 @@ class DeadLetter:
     """What dead letters that differ in their bodies alone have in common, for routing.
 
     Attributes:
-        keys: All routing keys that count, the message's own first.
+        keys: All routing keys that count, the message's own first; none if it leads nowhere.
         headers: As those who receive it see them.
         persistent: Whether it asks to survive a restart.
+        prioritised: Whether it has a priority.
         deaths: The queues that it died in, the last one first, and whether a client rejected it
             there.
     """
 
     def __init__(
-        self, keys: list[str], headers: Table, persistent: bool, deaths: list[tuple[str, bool]]
+        self,
+        keys: list[str],
+        headers: Table,
+        persistent: bool,
+        prioritised: bool,
+        deaths: list[tuple[str, bool]],
     ) -> None:
         self.keys: list[str] = keys
         self.headers: Table = headers
         self.persistent: bool = persistent
+        self.prioritised: bool = prioritised
         self.deaths: list[tuple[str, bool]] = deaths
 
     @abstractmethod

@@ -22,6 +22,8 @@ from warren.queue_types import (
     TARGET_SIZE,
     TYPES,
     X_CONSUMER_TIMEOUT,
+    X_DEAD_LETTER_EXCHANGE,
+    X_DEAD_LETTER_KEY,
     X_EXPIRES,
     X_MAX_LENGTH,
     X_MAX_LENGTH_BYTES,
@@ -45,6 +47,8 @@ HONOURED_ARGUMENTS: Final = (
     X_MAX_PRIORITY,
     X_OVERFLOW,
     X_CONSUMER_TIMEOUT,
+    X_DEAD_LETTER_EXCHANGE,
+    X_DEAD_LETTER_KEY,
     "x-queue-type",
     "x-quorum-initial-group-size",
     "x-queue-leader-locator",
@@ -110,6 +114,8 @@ def check_queue_arguments(arguments: Table, queue: str) -> None:
     for name in HONOURED_ARGUMENTS:
         if name in arguments and name in known:
             reason = _value_error(name, arguments[name])
+            if not reason and name == X_DEAD_LETTER_KEY and X_DEAD_LETTER_EXCHANGE not in arguments:
+                reason = "routing_key_but_no_dlx_defined"
             if reason:
                 raise _invalid(name, queue, reason)
     for name in kind.further_arguments:
@@ -146,9 +152,11 @@ def _unsupported(name: str, queue: str) -> None:
 
 def _value_error(name: str, value: Value) -> str:
     """What is wrong with the value of an honoured argument, as RabbitMQ says it; else empty."""
-    if name == "x-queue-leader-locator":
+    if name in ("x-queue-leader-locator", X_DEAD_LETTER_EXCHANGE, X_DEAD_LETTER_KEY):
         if not isinstance(value, str):
             return f"{{unacceptable_type,{type_name(value)}}}"
+        if name != "x-queue-leader-locator":
+            return ""
         return "" if value in LEADER_LOCATORS else "invalid_queue_locator_arg"
     if name == X_OVERFLOW:
         if not isinstance(value, str):

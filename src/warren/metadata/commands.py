@@ -19,6 +19,7 @@ from warren.metadata.tables import MemberRecord
 from warren.queue_types import (
     REJECT_PUBLISH,
     X_CONSUMER_TIMEOUT,
+    X_DEAD_LETTER_EXCHANGE,
     X_EXPIRES,
     X_MAX_LENGTH,
     X_MAX_LENGTH_BYTES,
@@ -31,6 +32,7 @@ from warren.routing.exchange_types import EXCHANGE_TYPES, OLDEST_TYPES
 from warren.versions import (
     ACCESS,
     CONSUMER_TIMEOUTS,
+    DEAD_LETTERS,
     EXPIRY,
     LENGTH_LIMITS,
     NODE_LABELS,
@@ -335,6 +337,8 @@ class DeclareQueue(Command):
 
     def cluster_version(self) -> int:
         """Later ones may say that a queue goes when it is unused, or when its messages do."""
+        if X_DEAD_LETTER_EXCHANGE in self.arguments:
+            return DEAD_LETTERS
         if X_MAX_LENGTH in self.arguments or X_MAX_LENGTH_BYTES in self.arguments:
             return LENGTH_LIMITS
         if self.arguments.get(X_OVERFLOW) == REJECT_PUBLISH:

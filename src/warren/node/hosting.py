@@ -266,8 +266,9 @@ class QueueHosting:
             # A quorum queue came to this node: what routes remember is not it.
             self._metadata.vhosts[record.vhost].router.generation += 1
         vhost.queues[record.name] = queue
-        if served:
+        if served or not record.type.replicated:
             self._policies.tell(queue, record)
+        if served:
             remotes.started(queue)
         elif halted and not record.type.replicated:
             remotes.halt(queue)

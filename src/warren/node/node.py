@@ -39,6 +39,7 @@ from warren.node.cluster.observers import Observers
 from warren.node.cluster.queue_members import QueueMembers
 from warren.node.cluster.reconcile import Reconciler
 from warren.node.copies import Copies
+from warren.node.dead_letters import DeadLetterOffice
 from warren.node.evictions import Evictions
 from warren.node.histories import Histories
 from warren.node.hosting import QueueHosting
@@ -66,6 +67,7 @@ from warren.protocols.broker import (
 )
 from warren.protocols.client import ClientConnection, EndOfTurn
 from warren.protocols.output import Output
+from warren.queues.dead_letters import Bereaved
 from warren.queues.queue import Queue
 from warren.raft.state import Options
 from warren.vhost.handle import VhostHandle
@@ -222,6 +224,9 @@ class Node(Loop):
             settings.max_message_bytes,
         )
         self.vhosts.consumer_timeout_ms = settings.consumer_timeout_ms
+        self.dead_letters: DeadLetterOffice = DeadLetterOffice(
+            self, self.metadata, self.queues, self.vhosts
+        )
         self.cluster.wire(
             Parts(
                 self.queues,
@@ -449,6 +454,7 @@ class Node(Loop):
             self._tick_connections()
         self.queues.expire_leases(now)
         self.announcer.again()
+        self.dead_letters.tick()
         for queue in list(self._congested):
             queue.look_after()
         self.needs_turn = True
@@ -523,6 +529,10 @@ class Node(Loop):
     def queue_unused(self, queue: Queue) -> None:
         """Delete an auto-delete queue that lost its last consumer (PROP-04), or an expired one."""
         self.removals.delete_unused(queue)
+
+    def queue_bereaved(self, bereaved: Bereaved) -> None:
+        """Have a queue's dead letters routed in a later turn."""
+        self.dead_letters.add(bereaved)
 
     def queue_damaged(self, queue: Queue, error: BaseException) -> None:
         """Mind that messages of a queue cannot be read from the disk of this node."""

@@ -18,6 +18,8 @@ from warren.node.loop import Loop
 from warren.node.queues import LocalQueues
 from warren.ports import Work
 from warren.queue_types import (
+    DEAD_LETTER_EXCHANGE,
+    DEAD_LETTER_KEY,
     DELIVERY_LIMIT,
     EXPIRES,
     MAX_LENGTH,
@@ -59,7 +61,8 @@ class QueuePolicies(Work):
 
         That is when it and its messages expire, and how many there may be, and bytes of them: of
         its arguments and policies the smaller one counts. Whether one consumer at a time is served,
-        and which priorities there are, arguments say alone.
+        and which priorities there are, arguments say alone, and where messages go that die, they
+        say before policies.
         """
         queue.set_max_priority(max_priority(record.arguments))
         if self._metadata.version >= PRIORITIES:
@@ -74,6 +77,12 @@ class QueuePolicies(Work):
             most = said.number(MAX_LENGTH, -1)
             rejects = said.text(OVERFLOW) == REJECT_PUBLISH
             queue.set_limits(Limits(most, said.number(MAX_LENGTH_BYTES, -1), rejects))
+            exchange = said.value(DEAD_LETTER_EXCHANGE)
+            key = said.value(DEAD_LETTER_KEY)
+            queue.set_dead_letters(
+                exchange if isinstance(exchange, str) else None,
+                key if isinstance(key, str) else None,
+            )
 
     def changed(self, queues: LocalQueues) -> None:
         """What policies say of queues may be something else now: tell them all, in later turns."""

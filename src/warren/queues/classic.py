@@ -26,7 +26,12 @@ from warren.pending import PendingResult
 from warren.ports import Work
 from warren.queue_types import CLASSIC
 from warren.queues.fifo import commands
-from warren.queues.fifo.config import Limits, write_limits, write_message_ttl
+from warren.queues.fifo.config import (
+    Limits,
+    write_dead_letters,
+    write_limits,
+    write_message_ttl,
+)
 from warren.queues.fifo.consumers import Limiter
 from warren.queues.fifo.entry import NO_META, Encoded, Enqueue, Meta
 from warren.queues.fifo.live import Gathering
@@ -96,7 +101,7 @@ class ClassicQueue(LoggedQueue, GroupOwner):
 
     def _gather(self) -> Gathering:
         leaving = [leaving.pairs for leaving in self._leaving]
-        return self.fifo.gather_live(self.freed.lists, leaving)
+        return self.fifo.gather_live(self.freed.lists + self.unburied(), leaving)
 
     def hand_out(self) -> None:
         """Have those who wait get what is ready, but for what is too much for one turn."""
@@ -142,6 +147,14 @@ class ClassicQueue(LoggedQueue, GroupOwner):
             write_limits(fields, limits)
             self._say(fields)
             self._mark()
+
+    def _set_deaths(self, dead_letters: i64) -> None:
+        """Have the machine say what dies, or not, likewise."""
+        if dead_letters != self.fifo.config.dead_letters:
+            self.fifo.config.dead_letters = dead_letters
+            fields = BytesWriter()
+            write_dead_letters(fields, dead_letters)
+            self._say(fields)
 
     def _say(self, fields: BytesWriter) -> None:
         """Log settings that are in force."""
@@ -203,6 +216,8 @@ class ClassicQueue(LoggedQueue, GroupOwner):
             self._mark()
         if not clean:
             fifo.count_as_delivered()
+        if fifo.sizes.expiring > 0:
+            self._mark()
 
     def damaged(self, error: BaseException) -> None:
         """Go on without the messages that are lost; nobody else has them."""

@@ -6,6 +6,7 @@ What differs between the types, when a message counts as enqueued and where its 
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Final
 
 from mypy_extensions import i64
@@ -14,8 +15,11 @@ from warren.log.facts import PRIORITIES
 from warren.message.flavours import AMQP091
 from warren.pending import PendingResult
 from warren.queue_types import QueueType
+from warren.queues.dead_letters import Bereaved
+from warren.queues.fifo.dead_letters import AT_MOST_ONCE, FORGOTTEN, Dead
 from warren.queues.fifo.effects import Delivery, Effects, Reply
 from warren.queues.fifo.machine import Fifo
+from warren.queues.fifo.pieces import Piece
 from warren.queues.fifo.sizes import NEVER
 from warren.queues.fitting import Publish
 from warren.queues.freed import Freed
@@ -34,6 +38,7 @@ class FifoQueue(GatheringQueue):
         fifo: The machine.
         deliveries: What it has handed out and is passed on when the turn ends.
         freed: What has left it, where it reports that.
+        bereaved: What died in it and is on its way elsewhere, if it has ever had such.
     """
 
     def __init__(
@@ -43,6 +48,7 @@ class FifoQueue(GatheringQueue):
         self.fifo: Fifo = fifo
         self.deliveries: list[Delivery] = []
         self.freed: Freed = Freed()
+        self.bereaved: Bereaved | None = None
         self._used_ms: i64 = 0
         """When a queue that may expire was last used, in monotonic time."""
 
@@ -173,6 +179,44 @@ class FifoQueue(GatheringQueue):
                 self.deliveries = effects.deliveries
         if effects.freed:
             self.freed.add(effects.freed)
+        dead = effects.dead
+        if dead is not None:
+            self._died(dead)
+
+    def _died(self, dead: list[Dead]) -> None:
+        """Messages are to go through the dead-letter exchange."""
+        bereaved = self.bereaved
+        if bereaved is not None and not self.deleted:
+            bereaved.add(dead)
+
+    def buried(self, lists: list[list[Piece]]) -> None:
+        """Messages that died have gone elsewhere: their bodies are not needed any more."""
+        if self.fifo.reports_freed:
+            self.freed.add(lists)
+            self._mark()
+
+    def gone_up_to(self, number: i64) -> i64:
+        """The last of the messages from a number on that this queue goes on without; -1 if none."""
+        return -1
+
+    def unburied(self) -> list[list[Piece]]:
+        """What died and has not gone elsewhere, in lists that do not change."""
+        return [] if self.bereaved is None else self.bereaved.lists()
+
+    def set_dead_letters(self, exchange: str | None, key: str | None) -> None:
+        """Have messages that die here from now on go through an exchange."""
+        if exchange is not None:
+            if self.bereaved is None:
+                self.bereaved = Bereaved(self)
+            self.bereaved.aim(exchange, key)
+        self._set_deaths(FORGOTTEN if exchange is None else AT_MOST_ONCE)
+
+    @abstractmethod
+    def _set_deaths(self, dead_letters: i64) -> None:
+        """Have the machine say what dies, or not."""
+
+    def _tells_deaths(self) -> bool:
+        return self.fifo.config.dead_letters != FORGOTTEN
 
     def count(self, waiter: PendingResult) -> None:
         """Take in what was gathered, and have those who wait get what is ready.

@@ -200,9 +200,10 @@ class GatheringQueue(Queue):
         commands.return_(self._commands, consumer_id, first, last, failed)
         self._command()
 
-    def discard(self, consumer_id: i64, first: i64, last: i64) -> None:
+    def discard(self, consumer_id: i64, first: i64, last: i64, failed: bool) -> None:
         """Message ids of a consumer were rejected for good."""
-        commands.discard(self._commands, consumer_id, first, last)
+        told = failed and self._tells_deaths()
+        commands.discard(self._commands, consumer_id, first, last, told)
         self._command()
 
     def cancel(self, consumer_id: i64) -> None:
@@ -295,6 +296,10 @@ class GatheringQueue(Queue):
     def _write_get(self, consumer_id: i64) -> None:
         """Write the command that one message is wanted."""
         commands.get(self._commands, consumer_id)
+
+    def _tells_deaths(self) -> bool:
+        """Whether messages that die here go on elsewhere, and say how often they failed."""
+        return False
 
     def _adopt(self, consumer_id: i64, limiter: Limiter | None) -> None:
         """Give a new consumer its channel's shared limit; types without one ignore it."""

@@ -187,6 +187,13 @@ class LoggedQueue(FifoQueue):
                 return True
         return False
 
+    def gone_up_to(self, number: i64) -> i64:
+        """The last of the messages from a number on that this queue goes on without; -1 if none."""
+        for first, last in self._lost:
+            if first <= number <= last:
+                return last
+        return -1
+
     def look_for_gaps(self) -> None:
         """Read all that is live, to find out which of it no file has."""
         self._look = GapCheck(self, self.live())

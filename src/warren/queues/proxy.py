@@ -219,6 +219,8 @@ class ProxyQueue(GatheringQueue):
         self.line: Line = line
         self.unsafe_bytes: i64 = 0
         self._held: bool = False
+        self._bereaves: bool = False
+        """Whether messages that die there go on elsewhere."""
         self._sequence: i64 = 0
         self._sent: deque[Sent] = deque()
         self._by_sequence: dict[int, Sent] = {}
@@ -430,11 +432,18 @@ class ProxyQueue(GatheringQueue):
         if self.line.number:
             super().return_(consumer_id, first, last, failed)
 
-    def discard(self, consumer_id: i64, first: i64, last: i64) -> None:
+    def discard(self, consumer_id: i64, first: i64, last: i64, failed: bool) -> None:
         """Message ids of a consumer were rejected for good."""
         self._release(consumer_id, first, last)
         if self.line.number:
-            super().discard(consumer_id, first, last)
+            super().discard(consumer_id, first, last, failed)
+
+    def set_dead_letters(self, exchange: str | None, key: str | None) -> None:
+        """Mind whether its node is to be told why messages are rejected."""
+        self._bereaves = exchange is not None
+
+    def _tells_deaths(self) -> bool:
+        return self._bereaves
 
     def cancel(self, consumer_id: i64) -> None:
         """A consumer wants no more; what came and was not handed on goes back."""

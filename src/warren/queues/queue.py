@@ -24,6 +24,7 @@ from warren.queues.publishing import PublishRun
 from warren.replication.proposals import Throttled
 
 if TYPE_CHECKING:
+    from warren.queues.dead_letters import Bereaved
     from warren.queues.table_queue import TableQueue
 
 
@@ -81,6 +82,11 @@ class Host(Throttled):
     def queue_unused(self, queue: Queue) -> None:
         """The last consumer of an auto-delete queue left, or nobody uses the queue for long."""
         raise AssertionError("a host defines queue_unused")
+
+    @abstractmethod
+    def queue_bereaved(self, bereaved: Bereaved) -> None:
+        """Messages of a queue died, and are to go elsewhere: call `carry` in a later turn."""
+        raise AssertionError("a host defines queue_bereaved")
 
     @abstractmethod
     def queue_damaged(self, queue: Queue, error: BaseException) -> None:
@@ -254,8 +260,8 @@ class Queue:
         """Message ids of a consumer go back to the queue."""
 
     @abstractmethod
-    def discard(self, consumer_id: i64, first: i64, last: i64) -> None:
-        """Message ids of a consumer were rejected for good."""
+    def discard(self, consumer_id: i64, first: i64, last: i64, failed: bool) -> None:
+        """Message ids of a consumer were rejected for good; `failed` is whether deliveries did."""
 
     @abstractmethod
     def cancel(self, consumer_id: i64) -> None:
@@ -393,6 +399,15 @@ class Queue:
         """Have one consumer at a time be served; the queue was declared so, and stays so.
 
         As above.
+        """
+
+    def set_dead_letters(self, exchange: str | None, key: str | None) -> None:
+        """Have messages that die here go through an exchange; None for none.
+
+        As above.
+
+        Args:
+            key: With this routing key; None for their own.
         """
 
     def due(self, now_ms: i64) -> None:

@@ -36,6 +36,7 @@ from warren.queues.fifo.config import (
     UNRANKED,
     Config,
     Limits,
+    write_dead_letters,
     write_delivery_limit,
     write_expires,
     write_limits,
@@ -44,6 +45,7 @@ from warren.queues.fifo.config import (
     write_single_active,
 )
 from warren.queues.fifo.consumers import TIMED_OUT, Limiter
+from warren.queues.fifo.dead_letters import FORGOTTEN, Dead
 from warren.queues.fifo.effects import Delivery, Effects, Reply, TimedOut
 from warren.queues.fifo.entry import Encoded, Enqueue, Meta
 from warren.queues.fifo.machine import Fifo
@@ -98,6 +100,7 @@ class QuorumQueue(TableQueue, Machine):
         self._single_active: bool = False
         self._ranking: i64 = UNRANKED
         self._limits: Limits = Limits()
+        self._dead_letters: i64 = FORGOTTEN
         self.group: Proposer | None = None
         self._handed: dict[int, Handed] = {}
         """How far each consumer of this node is whose channel is there.
@@ -208,6 +211,7 @@ class QuorumQueue(TableQueue, Machine):
             config.single_active = self._single_active
             config.set_limits(self._limits)
             config.ranking = self._ranking
+            config.dead_letters = self._dead_letters
             config.encode(fields)
             self._configure(fields)
             self._setting_up = not self._unsaid
@@ -234,6 +238,8 @@ class QuorumQueue(TableQueue, Machine):
                 self._log_single_active()
             if not config.limits().same(self._limits):
                 self._log_limits()
+            if config.dead_letters != self._dead_letters:
+                self._log_dead_letters()
         self._locks_planned = NEVER
         if self.expires_ms >= 0 or self.fifo.sizes.expiring > 0:
             self.host.queue_later(self, 0)
@@ -322,6 +328,27 @@ class QuorumQueue(TableQueue, Machine):
         fields = BytesWriter()
         write_single_active(fields)
         self._configure(fields)
+
+    def _set_deaths(self, dead_letters: i64) -> None:
+        """Have the log say what becomes of messages that die (QQ-21)."""
+        changes = dead_letters != self._dead_letters
+        changes = changes or dead_letters != self.fifo.config.dead_letters
+        self._dead_letters = dead_letters
+        if changes and self._may_say():
+            self._log_dead_letters()
+
+    def _log_dead_letters(self) -> None:
+        fields = BytesWriter()
+        write_dead_letters(fields, self._dead_letters)
+        self._configure(fields)
+
+    def _died(self, dead: list[Dead]) -> None:
+        """The leader has messages go through the dead-letter exchange, at most once."""
+        if self._group().leads():
+            super()._died(dead)
+
+    def buried(self, lists: list[list[Piece]]) -> None:
+        """Nothing is to be done: the machine knows them no more."""
 
     def due(self, now_ms: i64) -> None:
         """As leader, have the queue go if nobody has used it for long, and messages expire."""
@@ -711,6 +738,7 @@ class QuorumQueue(TableQueue, Machine):
         left: list[list[Piece]] = []
         for lists in self._left:
             left.extend(lists)
+        left.extend(self.unburied())
         return self.fifo.gather_live(left, [])
 
     def sessions_served(self) -> list[int]:
@@ -746,6 +774,9 @@ class QuorumQueue(TableQueue, Machine):
         except (AssertionError, LookupError, OverflowError, ValueError) as error:
             raise CorruptRecord("the state of a queue", 0, f"it is none: {error}") from error
         self._left.clear()
+        if self.bereaved is not None:
+            # Another node led, and their bodies are not here any more.
+            self.bereaved.forget()
         self.mind_leases()
         self.deliveries = []
         for consumer_id in list(self._handed):

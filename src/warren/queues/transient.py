@@ -95,6 +95,10 @@ class TransientQueue(FifoQueue):
         self.fifo.config.set_limits(limits)
         self._mark()
 
+    def _set_deaths(self, dead_letters: i64) -> None:
+        """Have the machine say what dies, or not."""
+        self.fifo.config.dead_letters = dead_letters
+
     def look_after(self) -> None:
         """Note whether messages leave; called about once a second."""
         self.draining = self.delivered != self._delivered_before

@@ -312,7 +312,7 @@ class VhostHandle:
 
     def keep(self, route: Route, records: list[bytes]) -> None:
         """Have the exchanges on a route that keep messages keep these."""
-        kept = [record for record in records if not _not_to_keep(record)]
+        kept = [record for record in records if is_to_keep(record)]
         if kept:
             for exchange in route.keepers:
                 self._host.keep_recent(self.name, exchange, kept)
@@ -749,9 +749,9 @@ class VhostHandle:
             self._host.submit(command, TopologyChange(self, request, pending))
 
 
-def _not_to_keep(record: bytes) -> bool:
-    """Whether a message's headers say that no exchange is to keep it."""
+def is_to_keep(record: bytes) -> bool:
+    """Whether a message's headers do not say that no exchange is to keep it."""
     if NO_STORE_BYTES not in record:
-        return False
+        return True
     headers = envelope_of(AMQP091, record, 0, len(record)).properties().headers
-    return headers is not None and headers.get(NO_STORE) is True
+    return headers is None or headers.get(NO_STORE) is not True

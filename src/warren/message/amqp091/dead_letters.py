@@ -15,6 +15,7 @@ from typing import Final, final
 from librt.strings import BytesWriter, write_i32_be
 from mypy_extensions import i32, i64, u8
 
+from warren.limits import SHORTSTR_BYTES_MAX
 from warren.message.amqp091.conversion import PERSISTENT, neutral_properties
 from warren.message.amqp091.note import Note, note_of
 from warren.message.amqp091.record import (
@@ -54,11 +55,12 @@ class PublishDeadLetter(DeadLetter):
         keys: list[str],
         headers: Table,
         persistent: bool,
+        prioritised: bool,
         deaths: list[tuple[str, bool]],
         front: bytes,
         encoded: bytes,
     ) -> None:
-        super().__init__(keys, headers, persistent, deaths)
+        super().__init__(keys, headers, persistent, prioritised, deaths)
         self.front: bytes = front
         self.encoded: bytes = encoded
         self.back: bytes = encoded + bytes([FRAME_END])
@@ -76,6 +78,7 @@ class PublishDeadLetters(DeadLetters):
         self._queue: str = queue
         self._exchange: str = ""
         self._key: str | None = None
+        self._nowhere: bool = False
         self._letter: PublishDeadLetter | None = None
         """The one that was made last."""
         self._head: bytes = b""
@@ -93,6 +96,8 @@ class PublishDeadLetters(DeadLetters):
         self._exchange = exchange
         self._key = key
         self._letter = None
+        # What no publish could name leads nowhere.
+        self._nowhere = _too_long(exchange) or (key is not None and _too_long(key))
 
     def make(self, record: bytes, reason: i64, failed: i64, now_ms: i64) -> DeadLetter:
         """Look at a message that died."""
@@ -148,6 +153,8 @@ class PublishDeadLetters(DeadLetters):
         encoded = properties.encode()
         note.dead = True
         note.failed += self._failed
+        if self._nowhere:
+            return PublishDeadLetter([], headers, False, False, [], b"", encoded)
         if self._key is not None:
             keys = [self._key]
             note.alone = True
@@ -163,6 +170,7 @@ class PublishDeadLetters(DeadLetters):
             keys,
             headers,
             properties.delivery_mode == PERSISTENT,
+            properties.priority is not None,
             [(_name(death, "queue"), death.get("reason") == REASONS[REJECTED]) for death in deaths],
             header.getvalue(),
             encoded,
@@ -248,6 +256,10 @@ def method_frame(record: bytes, exchange: str, key: str, note: Note) -> bytes:
 
 def _text(name: bytes) -> str:
     return str(name, "utf-8", "surrogateescape")
+
+
+def _too_long(name: str) -> bool:
+    return len(name.encode("utf-8", "surrogateescape")) > SHORTSTR_BYTES_MAX
 
 
 def _texts(value: Value) -> list[str]:

@@ -347,9 +347,9 @@ class ServedQueue(Publisher, FlowControlled):
                 elif opcode == commands.SETTLE:
                     if known:
                         queue.settle(consumer_id, first, last)
-                elif opcode == commands.DISCARD:
+                elif opcode == commands.DISCARD or opcode == commands.REJECT:
                     if known:
-                        queue.discard(consumer_id, first, last)
+                        queue.discard(consumer_id, first, last, opcode == commands.REJECT)
                 else:
                     raise CorruptRecord("a frame of a node", 0, f"opcode {opcode}")
         if flags & line_frames.WANTED and opcode not in ANSWERED_LATER:

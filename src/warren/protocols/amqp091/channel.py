@@ -637,7 +637,7 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
             if requeue:
                 run.queue.return_(run.consumer_id, run.mid, last, failed)
             else:
-                run.queue.discard(run.consumer_id, run.mid, last)
+                run.queue.discard(run.consumer_id, run.mid, last, failed)
         self._limits_changed()
 
     def recover(self, request: spec.Method) -> None:

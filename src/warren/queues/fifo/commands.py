@@ -25,6 +25,7 @@ big-endian:
     ATTACH_TIMED 20 like ATTACH, timeout_ms i64
     GET_TIMED 21 consumer i64, timeout_ms i64
     TIME_OUT 22
+    REJECT   23 like DISCARD
 
 CONFIG is the first command in a classic queue's log, and the first of a quorum queue's first
 leader; later ones change settings. FREE is all that a classic queue logs of what happens to its
@@ -34,6 +35,9 @@ disk has lost of it.
 ATTACH_AUTO is for a consumer with automatic acknowledgement: what it was handed is settled when it
 goes, since it may have seen it. Until then it settles to get more, and may return what it did not
 see.
+
+REJECT is DISCARD where a delivery failed with it, which is told of messages that go on elsewhere:
+it is for queues with a dead-letter exchange.
 
 DOUBT is logged by a sole copy after a crash: what is ready may have been delivered before.
 
@@ -79,12 +83,14 @@ ATTACH_TIMED: Final = 20
 GET_TIMED: Final = 21
 TIME_OUT: Final = 22
 
-LAST: Final = TIME_OUT
+REJECT: Final = 23
+
+LAST: Final = REJECT
 
 SETTLE_BYTES: Final = 25
 
 FIELD_BYTES: Final = bytes(
-    [0, 24, 8, 8, 24, 25, 24, 8, 0, 0, 8, 32, 16, 8, 8, 0, 16, 0, 24, 0, 32, 16, 0]
+    [0, 24, 8, 8, 24, 25, 24, 8, 0, 0, 8, 32, 16, 8, 8, 0, 16, 0, 24, 0, 32, 16, 0, 24]
 )
 """What follows each opcode, but for a group's name and the fields of a CONFIG."""
 CREDIT_MAX: Final = 1 << 60
@@ -141,9 +147,9 @@ def return_(out: BytesWriter, consumer: i64, first: i64, last: i64, failed: bool
     out.append(1 if failed else 0)
 
 
-def discard(out: BytesWriter, consumer: i64, first: i64, last: i64) -> None:
+def discard(out: BytesWriter, consumer: i64, first: i64, last: i64, failed: bool = False) -> None:
     """Messages were rejected for good."""
-    out.append(DISCARD)
+    out.append(REJECT if failed else DISCARD)
     write_i64_be(out, consumer)
     write_i64_be(out, first)
     write_i64_be(out, last)
@@ -302,7 +308,7 @@ def problem(payload: bytes) -> str:
                 return "a consumer has a timeout that cannot be"
             if not 0 < read_i64_be(payload, at + 9) <= CREDIT_MAX:
                 return "a consumer has credit that cannot be"
-        elif opcode == SETTLE or opcode == RETURN or opcode == DISCARD:
+        elif opcode in (SETTLE, RETURN, DISCARD, REJECT):
             if read_i64_be(payload, at + 9) > read_i64_be(payload, at + 17):
                 return "messages are named from the last to the first"
         elif opcode == GET_TIMED and read_i64_be(payload, at + 9) < 0:

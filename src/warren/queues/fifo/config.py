@@ -16,6 +16,7 @@ however often it was delivered before.
     MAX_PRIORITY    9  u8   the highest priority of a classic queue; 0 if it has none
     RANKING        10  u8   how messages of a quorum queue rank: `UNRANKED`, `FAIR` or `STRICT`;
                             once it is not the first, it stays so
+    DEAD_LETTERS   11  u8   what becomes of messages that die, see `dead_letters`
 
 A new setting is a key more. A node that does not know it would go on otherwise than those that do,
 so an unknown key ends an entry as any other damage does, and a node sends a new one only where all
@@ -29,6 +30,7 @@ from typing import Final, final
 from librt.strings import BytesWriter, read_i16_be, read_i64_be, write_i16_be, write_i64_be
 from mypy_extensions import i16, i64
 
+from warren.queues.fifo.dead_letters import AT_MOST_ONCE, FORGOTTEN
 from warren.queues.fifo.ready import AT_BACK, AT_HEAD, BY_NUMBER
 
 KEEPS_PLACE: Final = 1
@@ -41,8 +43,9 @@ MAX_BYTES: Final = 7
 REJECTS: Final = 8
 MAX_PRIORITY: Final = 9
 RANKING: Final = 10
+DEAD_LETTERS: Final = 11
 
-VALUE_BYTES: Final = bytes([0, 1, 8, 8, 8, 8, 1, 8, 1, 1, 1])
+VALUE_BYTES: Final = bytes([0, 1, 8, 8, 8, 8, 1, 8, 1, 1, 1, 1])
 """The size of each key's value."""
 
 FIELD_HEAD_BYTES: Final = 3
@@ -105,6 +108,7 @@ class Config:
         rejects: Whether publishes are rejected where there is too much; else the first are dropped.
         max_priority: The highest priority of a classic queue's messages; 0 if they have none.
         ranking: How a quorum queue's messages rank.
+        dead_letters: `FORGOTTEN`, or how messages that die go on elsewhere.
     """
 
     def __init__(self, delivery_limit: i64, keeps_place: bool) -> None:
@@ -122,6 +126,7 @@ class Config:
         self.rejects: bool = False
         self.max_priority: i64 = 0
         self.ranking: i64 = UNRANKED
+        self.dead_letters: i64 = FORGOTTEN
 
     def rank(self, priority: i64) -> i64:
         """How a message ranks; 0 where it has no priority, which is what is noted of most.
@@ -182,6 +187,8 @@ class Config:
             write_max_priority(out, self.max_priority)
         if self.ranking != UNRANKED:
             write_ranking(out, self.ranking)
+        if self.dead_letters != FORGOTTEN:
+            write_dead_letters(out, self.dead_letters)
 
     def change(self, data: bytes, at: i64, end: i64, new: bool) -> None:
         """Apply the fields of a CONFIG, which are right (`fields_problem`).
@@ -212,10 +219,12 @@ class Config:
             elif key == MAX_PRIORITY:
                 if new:
                     self.max_priority = data[value]
-            else:
-                assert key == RANKING, key
+            elif key == RANKING:
                 if self.ranking == UNRANKED:
                     self.ranking = data[value]
+            else:
+                assert key == DEAD_LETTERS, key
+                self.dead_letters = data[value]
             at = value + i64(VALUE_BYTES[key])
 
 
@@ -286,6 +295,12 @@ def write_limits(out: BytesWriter, limits: Limits) -> None:
     write_rejects(out, limits.rejects)
 
 
+def write_dead_letters(out: BytesWriter, dead_letters: i64) -> None:
+    """Append the field of this setting."""
+    _write_head(out, DEAD_LETTERS)
+    out.append(dead_letters)
+
+
 def _write_head(out: BytesWriter, key: i64) -> None:
     out.append(key)
     write_i16_be(out, i16(VALUE_BYTES[key]))
@@ -305,6 +320,8 @@ def fields_problem(data: bytes, at: i64, end: i64) -> str:
             return f"setting {key} has a value that cannot be"
         if key == RANKING and data[value] > STRICT:
             return f"setting {key} has a value that cannot be"
+        if key == DEAD_LETTERS and data[value] > AT_MOST_ONCE:
+            return f"setting {key} has a value that is unknown to this release"
         at = value + size
     return ""
 

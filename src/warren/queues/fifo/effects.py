@@ -16,6 +16,7 @@ from warren.queues.fifo.pieces import Piece
 
 if TYPE_CHECKING:
     from warren.queues.fifo.consumers import Consumer
+    from warren.queues.fifo.dead_letters import Dead
     from warren.queues.fifo.groups import Checkout
 
 OK: Final = 0
@@ -136,13 +137,15 @@ class TimedOut:
 class Effects:
     """What a queue has to do.
 
-    A new effect, a message to dead-letter or a publisher to refuse, is a list more.
+    A new effect, such as a publisher to refuse, is a list more.
 
     Attributes:
         deliveries: Pass these on to consumers, in this order.
         freed: These messages left for good, so their bodies may go; only a machine that reports
             them (`Fifo.reports_freed`) has any.
         timed_out: Tell the clients of these consumers (CT-03).
+        dead: These died, in this order, and are to go through the queue's dead-letter exchange. In
+            a queue of one node they are not among those that left: their bodies may go afterwards.
     """
 
     def __init__(
@@ -150,10 +153,12 @@ class Effects:
         deliveries: list[Delivery],
         freed: list[list[Piece]],
         timed_out: list[TimedOut],
+        dead: list[Dead] | None = None,
     ) -> None:
         self.deliveries: list[Delivery] = deliveries
         self.freed: list[list[Piece]] = freed
         self.timed_out: list[TimedOut] = timed_out
+        self.dead: list[Dead] | None = dead
 
 
 DONE: Final = Reply()

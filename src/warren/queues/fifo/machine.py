@@ -28,10 +28,12 @@ from librt.strings import BytesWriter, read_i32_be, read_i64_be
 from mypy_extensions import i64
 
 from warren.ids import session_of_consumer
+from warren.message.dead_letters import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
 from warren.ports import Work
 from warren.queues.fifo import commands, snapshot
 from warren.queues.fifo.config import FAIR, UNRANKED, Config
 from warren.queues.fifo.consumers import QUIESCING, SERVED, TIMED_OUT, Consumer
+from warren.queues.fifo.dead_letters import FORGOTTEN, Dead
 from warren.queues.fifo.effects import (
     DONE,
     MALFORMED,
@@ -134,6 +136,8 @@ class Fifo:
         """What was handed out and is in no effects yet."""
         self._freed: list[list[Piece]] = []
         """What left and is in no effects yet."""
+        self._dead: list[Dead] = []
+        """What died and is in no effects yet."""
         self._returned_now: i64 = 0
         """Runs that were made ready again since the last `dispatch`."""
         self._forgotten_now: i64 = 0
@@ -251,7 +255,7 @@ class Fifo:
 
     def _effects(self) -> Effects:
         """Give away what is to be done."""
-        if not self._deliveries and not self._freed and not self._timed_out:
+        if not self._deliveries and not self._freed and not self._timed_out and not self._dead:
             return NO_EFFECTS
         effects = Effects(self._deliveries, self._freed, self._timed_out)
         if self._timed_out:
@@ -259,6 +263,9 @@ class Fifo:
         self._deliveries = []
         if self._freed:
             self._freed = []
+        if self._dead:
+            effects.dead = self._dead
+            self._dead = []
         return effects
 
     def _apply_batch(self, meta: Meta, payload: bytes, at: i64, end: i64) -> Reply:
@@ -271,12 +278,18 @@ class Fifo:
                 return Reply(MALFORMED)
             opcode: i64 = payload[at]
             at += 1
-            if opcode == commands.SETTLE or opcode == commands.DISCARD:
-                # Without a dead letter exchange what was rejected for good is dropped.
+            if opcode == commands.SETTLE:
                 self._settle(
                     read_i64_be(payload, at),
                     read_i64_be(payload, at + 8),
                     read_i64_be(payload, at + 16),
+                )
+            elif opcode == commands.DISCARD or opcode == commands.REJECT:
+                self._discard(
+                    read_i64_be(payload, at),
+                    read_i64_be(payload, at + 8),
+                    read_i64_be(payload, at + 16),
+                    opcode == commands.REJECT,
                 )
             elif opcode == commands.RETURN:
                 self._return(
@@ -446,6 +459,19 @@ class Fifo:
             count = held - consumer.held
             self.held -= count
             self._leave(taken, count)
+            self._gave_up(consumer, count)
+            if consumer.standing == TIMED_OUT:
+                self._settled_late(consumer, first, last)
+
+    def _discard(self, consumer_id: i64, first: i64, last: i64, failed: bool) -> None:
+        """Messages were rejected for good."""
+        consumer = self.consumers.get(consumer_id)
+        if consumer is not None:
+            held = consumer.held
+            taken = consumer.release(first, last)
+            count = held - consumer.held
+            self.held -= count
+            self._die(taken, count, REJECTED, 1 if failed else 0)
             self._gave_up(consumer, count)
             if consumer.standing == TIMED_OUT:
                 self._settled_late(consumer, first, last)
@@ -649,6 +675,8 @@ class Fifo:
 
         Those behind others stay, and count, until it is their turn (QQ-11).
         """
+        if self.config.dead_letters != FORGOTTEN and self._replays():
+            return True
         while self.ready.count > 0:
             if self._expired_now >= self.return_max:
                 self._overdue = NEVER < self.ready.next_expiry() <= self._now_ms
@@ -658,7 +686,7 @@ class Fifo:
                 return True
             self._expired_now += 1
             self.dropped += run.count
-            self._leave([[run]], run.count)
+            self._die([[run]], run.count, EXPIRED, 0)
         return True
 
     def _make_room(self) -> None:
@@ -672,7 +700,7 @@ class Fifo:
         config = self.config
         if self.coming.count > 0 or self._overdue or self.service.any():
             return
-        if config.keeps_place and not self.reports_freed:
+        if self._replays():
             return
         while self._is_over():
             over = ready.count - config.max_length if config.max_length >= 0 else 0
@@ -688,7 +716,7 @@ class Fifo:
             gone = Run(head.first, head.first, count, head.acquired, head.failed)
             ready.take(head.first, count)
             self.dropped += count
-            self._leave([[gone]], count)
+            self._die([[gone]], count, MAXLEN, 0)
 
     def _mind_room(self) -> None:
         """Find out whether publishers have to be told that there is no room (QL-04).
@@ -718,6 +746,10 @@ class Fifo:
         return (0 <= config.max_length < self.ready.count) or (
             0 <= config.max_bytes < self.ready.bytes
         )
+
+    def _replays(self) -> bool:
+        """Whether a classic queue comes back, whose log does not say who held what."""
+        return self.config.keeps_place and not self.reports_freed
 
     def next_expiry(self) -> i64:
         """When messages expire next that nothing stands before; `NEVER` if none do."""
@@ -769,6 +801,23 @@ class Fifo:
         self.consumers.pop(consumer_id, None)
         self.used_ms = self._now_ms
 
+    def _die(self, lists: list[list[Piece]], count: i64, reason: i64, failed: i64) -> None:
+        """Messages left the queue, and may be for another one.
+
+        Args:
+            failed: How often a delivery of them failed beyond what their runs say.
+        """
+        config = self.config
+        if config.dead_letters == FORGOTTEN or count == 0:
+            self._leave(lists, count)
+            return
+        self._dead.append(Dead(reason, lists, count, failed))
+        if config.keeps_place:
+            # Their bodies are needed until they are routed.
+            self._forget_soon(lists, count)
+        else:
+            self._leave(lists, count)
+
     def _leave(self, lists: list[list[Piece]], count: i64) -> None:
         """Messages left the queue for good."""
         if self.reports_freed and count > 0:
@@ -809,7 +858,7 @@ class Fifo:
             failed = run.failed + 1 if work.failed else run.failed
             if 0 <= work.limit < acquired:
                 self.dropped += run.count
-                self._leave([[run]], run.count)
+                self._die([[run]], run.count, DELIVERY_LIMIT, 1 if work.failed else 0)
             else:
                 back = Run(run.first, run.first, run.count, acquired, failed)
                 self.ready.put_back(back, work.place)

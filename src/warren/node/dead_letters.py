@@ -1,0 +1,207 @@
+"""Dead letters on their way from the queues of this node, through exchanges, into other queues.
+
+They take the way of a publish, with its routes and queues, but nobody's rights: those were asked
+for when the queue was declared. What has no route is dropped, and so is what would go round for
+ever: from queue to queue without a client that rejects it.
+
+Source: DL-01, QQ-21; `rabbit_dead_letter` of RabbitMQ 4.3.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final, final
+
+from librt.strings import BytesWriter, write_i32_le
+from mypy_extensions import i32, i64
+
+from warren.message.dead_letters import REJECTED, DeadLetter, DeadLetters
+from warren.message.flavours import AMQP091
+from warren.metadata.machine import MetadataMachine
+from warren.node.loop import Loop
+from warren.node.queues import LocalQueues
+from warren.node.vhosts import NodeVhosts
+from warren.ports import Work
+from warren.queues.dead_letters import Bereaved, Undertaker
+from warren.queues.queue import Queue
+from warren.vhost.handle import is_to_keep
+
+TURN_MESSAGES: Final = 1_024
+TURN_BYTES: Final = 1_048_576
+"""No more is routed in one turn: some milliseconds."""
+PUBLISH_BYTES: Final = 262_144
+"""Messages with one route are handed over when they pass this size."""
+CIRCLES_MAX: Final = 1_024
+"""So many circles are told of."""
+
+
+@final
+class DeadLetterOffice(Work, Undertaker):
+    """Of one node: serves its queues in turns, one of them in a turn of the node."""
+
+    def __init__(
+        self, loop: Loop, metadata: MetadataMachine, queues: LocalQueues, vhosts: NodeVhosts
+    ) -> None:
+        self._loop: Loop = loop
+        self._metadata: MetadataMachine = metadata
+        self._queues: LocalQueues = queues
+        self._vhosts: NodeVhosts = vhosts
+        self._due: deque[Bereaved] = deque()
+        self._at_work: bool = False
+        self._vhost: str = ""
+        """That of the queue whose turn it is."""
+        self._exchange: str = ""
+        self._letter: DeadLetter | None = None
+        """Whose route is known, as of `_generation`."""
+        self._generation: i64 = 0
+        self._route: list[Queue] = []
+        self._keepers: list[str] = []
+        self._targets: list[Queue] = []
+        """Where what was gathered goes."""
+        self._persistent: bool = False
+        self._prioritised: bool = False
+        self._flavour: i64 = AMQP091
+        self._records: list[bytes] = []
+        self._lengths: BytesWriter = BytesWriter()
+        self._bytes: i64 = 0
+        self._circles: dict[str, None] = {}
+
+    def add(self, bereaved: Bereaved) -> None:
+        """A queue has dead letters."""
+        self._due.append(bereaved)
+        self._begin()
+
+    def tick(self) -> None:
+        """Go on where the disk had no room."""
+        if self._due:
+            self._begin()
+
+    def _begin(self) -> None:
+        if not self._at_work and not self._vhosts.disk_full:
+            self._at_work = True
+            self._loop.do_in_parts(self)
+
+    def go_on(self) -> bool:
+        """Route some dead letters of the queue whose turn it is."""
+        if self._due and not self._vhosts.disk_full:
+            bereaved = self._due.popleft()
+            bereaved.due = False
+            if bereaved.queue.deleted:
+                bereaved.forget()
+            else:
+                self._serve(bereaved)
+        self._at_work = len(self._due) > 0 and not self._vhosts.disk_full
+        return not self._at_work
+
+    def _serve(self, bereaved: Bereaved) -> None:
+        self._vhost = bereaved.queue.vhost
+        self._exchange = bereaved.exchange
+        self._letter = None
+        bereaved.carry(self, TURN_MESSAGES, TURN_BYTES)
+        self._hand_over()
+        for target in self._targets:
+            if target.congested() and not target.deleted:
+                bereaved.hold(target)
+                break
+        self._targets = []
+        self._route = []
+        bereaved.go_on()
+
+    def take(self, letter: DeadLetter, letters: DeadLetters, reason: i64, flavour: i64) -> i64:
+        """Route the message that `letters` looked at last; gives the bytes that it takes."""
+        tables = self._metadata.vhosts.get(self._vhost)
+        if tables is None:
+            return 0
+        router = tables.router
+        if letter is not self._letter or router.generation != self._generation:
+            self._letter = None
+            self._keepers = []
+            names = self._names(letter)
+            if reason != REJECTED:
+                names = [name for name in names if not self._goes_round(letter, name)]
+            self._route = self._named(names)
+            if not router.by_message(self._exchange):
+                self._letter = letter
+                self._generation = router.generation
+        if not self._route and not self._keepers:
+            return 1
+        record = letters.record()
+        if self._keepers and is_to_keep(record):
+            for exchange in self._keepers:
+                self._vhosts.keep_recent(self._vhost, exchange, [record])
+        if self._route:
+            self._gather(record, letter, flavour)
+        return len(record)
+
+    def _names(self, letter: DeadLetter) -> list[str]:
+        """The queues to which a dead letter goes."""
+        router = self._metadata.vhosts[self._vhost].router
+        exchange = self._exchange
+        keys = letter.keys
+        if not keys:
+            return []
+        if not exchange:
+            return router.route_keys(exchange, keys)
+        properties = letter.properties() if router.needs_properties(exchange) else None
+        if router.keeps(exchange):
+            keepers = self._keepers
+            return router.route_kept(exchange, keys, letter.headers, properties, keepers)
+        if len(keys) > 1:
+            return router.route_keys(exchange, keys, letter.headers, properties)
+        return router.route(exchange, keys[0], letter.headers, properties)
+
+    def _goes_round(self, letter: DeadLetter, queue: str) -> bool:
+        """Whether a queue is not to have a dead letter, because it would go round for ever."""
+        if not letter.goes_round(queue):
+            return False
+        circle = " -> ".join([queue, *[name for name, _ in letter.deaths]])
+        if circle not in self._circles and len(self._circles) < CIRCLES_MAX:
+            self._circles[circle] = None
+            self._loop.log_warning(
+                f"dead letters in vhost '{self._vhost}' go round without being rejected, and are "
+                f"dropped before queue '{queue}', the latest first: {circle}; this is not said "
+                "again"
+            )
+        return True
+
+    def _named(self, names: list[str]) -> list[Queue]:
+        here = self._queues.vhosts.get(self._vhost)
+        found: list[Queue] = []
+        for name in names:
+            queue = None if here is None else here.queues.get(name)
+            if queue is None:
+                queue = self._vhosts.use(self._vhost, name)
+            if queue is not None:
+                found.append(queue)
+        return found
+
+    def _gather(self, record: bytes, letter: DeadLetter, flavour: i64) -> None:
+        """Keep a message until those that are alike to queues are handed over together."""
+        if (
+            self._route != self._targets
+            or letter.persistent != self._persistent
+            or letter.prioritised != self._prioritised
+            or flavour != self._flavour
+            or self._bytes > PUBLISH_BYTES
+        ):
+            self._hand_over()
+            self._targets = self._route
+            self._persistent = letter.persistent
+            self._prioritised = letter.prioritised
+            self._flavour = flavour
+        self._records.append(record)
+        write_i32_le(self._lengths, i32(len(record)))
+        self._bytes += len(record)
+
+    def _hand_over(self) -> None:
+        """Put what was gathered into its queues."""
+        count: i64 = len(self._records)
+        if count == 0:
+            return
+        records = self._records[0] if count == 1 else b"".join(self._records)
+        lengths = self._lengths.getvalue()
+        self._records = []
+        self._lengths = BytesWriter()
+        self._bytes = 0
+        for queue in self._targets:
+            queue.publish(records, lengths, count, self._persistent, None, self._flavour)

@@ -1,0 +1,191 @@
+"""Messages that died in a queue of this node, until they have gone through its exchange, once.
+
+They are kept as the runs that they were in, however many there are, and read a few at a time; until
+then their bodies stay in the log, or in memory. The node routes them (`Undertaker`).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import deque
+from typing import TYPE_CHECKING, final
+
+from mypy_extensions import i64, trait
+
+from warren.log.batch import Batch
+from warren.message.dead_letters import DeadLetter, DeadLetters
+from warren.message.flavours import AMQP091, dead_letters_of
+from warren.queues.fifo.dead_letters import Dead
+from warren.queues.fifo.pieces import Piece
+from warren.queues.fifo.returning import Strand
+from warren.queues.fifo.runs import Run
+from warren.queues.links import Fetching
+from warren.queues.queue import FlowControlled, Queue
+
+if TYPE_CHECKING:
+    from warren.queues.fifo_queue import FifoQueue
+
+
+@trait
+class Undertaker:
+    """Routes dead letters, and puts them into queues."""
+
+    @abstractmethod
+    def take(self, letter: DeadLetter, letters: DeadLetters, reason: i64, flavour: i64) -> i64:
+        """Route the message that `letters` looked at last; gives the bytes that it takes."""
+
+
+@final
+class Bereaved(Fetching, FlowControlled):
+    """A queue's messages that died and are on their way elsewhere.
+
+    Attributes:
+        queue: Where they died.
+        exchange, key: Where they go; without a key of the queue's, by their own.
+        waiting: Whether the next of them is being read.
+        held_by: The queue that takes no more of them for a while.
+        due: Whether the node is going to call `carry`.
+    """
+
+    def __init__(self, queue: FifoQueue) -> None:
+        self.queue: FifoQueue = queue
+        self.exchange: str = ""
+        self.key: str | None = None
+        self.waiting: bool = False
+        self.held_by: Queue | None = None
+        self.due: bool = False
+        self._letters: DeadLetters = dead_letters_of(AMQP091, queue.name)
+        self._flavour: i64 = AMQP091
+        self._dead: deque[Dead] = deque()
+        self._strand: Strand | None = None
+        """The runs of the first of them that are not begun."""
+        self._first: i64 = 0
+        """The next message of the run under way."""
+        self._count: i64 = 0
+        """How many of that run are left."""
+        self._acquired: i64 = 0
+        self._failed: i64 = 0
+
+    def aim(self, exchange: str, key: str | None) -> None:
+        """Have them go through an exchange from now on, by a key or by their own."""
+        if exchange != self.exchange or key != self.key:
+            self.exchange = exchange
+            self.key = key
+            self._letters.aim(exchange, key)
+
+    def add(self, dead: list[Dead]) -> None:
+        """More messages died."""
+        self._dead.extend(dead)
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Ask the node to carry on, if nothing is being waited for."""
+        if self._dead and not self.due and not self.waiting and self.held_by is None:
+            self.due = True
+            self.queue.host.queue_bereaved(self)
+
+    def resume(self) -> None:
+        """Messages were read."""
+        self.waiting = False
+        self.go_on()
+
+    def flow_on(self) -> None:
+        """The queue that took no more is congested no more."""
+        self.held_by = None
+        self.go_on()
+
+    def hold(self, queue: Queue) -> None:
+        """Wait until a queue is congested no more."""
+        self.held_by = queue
+        queue.hold_back(self)
+
+    def forget(self) -> None:
+        """None of them goes anywhere."""
+        self._dead.clear()
+        self._strand = None
+        self._count = 0
+
+    def empty(self) -> bool:
+        """Whether there are none."""
+        return not self._dead
+
+    def lists(self) -> list[list[Piece]]:
+        """All of them, in lists that do not change: their bodies are needed."""
+        found: list[list[Piece]] = []
+        if self._count > 0:
+            found.append([Run(self._first, self._first, self._count)])
+        for at, dead in enumerate(self._dead):
+            strand = self._strand
+            if at == 0 and strand is not None:
+                found.extend(strand.rest())
+            else:
+                found.extend(dead.lists)
+        return found
+
+    def carry(self, undertaker: Undertaker, most: i64, most_bytes: i64) -> None:
+        """Have the next of them routed, as far as they are in memory.
+
+        Args:
+            most, most_bytes: No more than so many, or little more than so many bytes.
+        """
+        queue = self.queue
+        now_ms: i64 = queue.host.now_ms()
+        gone: list[Piece] = []
+        while most > 0 and most_bytes > 0 and self._next():
+            first = self._first
+            behind = queue.gone_up_to(first) + 1
+            if behind > first:
+                count = min(behind - first, self._count)
+            else:
+                batch = queue.batch_of(first)
+                if batch is None:
+                    self.waiting = True
+                    break
+                count = min(self._count, batch.first + batch.count - first, most)
+                most_bytes -= self._route(batch, undertaker, count, now_ms)
+                most -= count
+            gone.append(Run(first, first, count, self._acquired, self._failed))
+            self._first += count
+            self._count -= count
+        self._next()
+        if gone:
+            queue.buried([gone])
+        if self.waiting:
+            queue.fetch(self._first, self)
+
+    def _next(self) -> bool:
+        """Have a run under way; False if there is none left."""
+        while self._count == 0:
+            if not self._dead:
+                return False
+            strand = self._strand
+            if strand is None:
+                dead = self._dead[0]
+                strand = Strand(list(dead.lists), dead.count)
+                self._strand = strand
+            run = strand.next()
+            if run is None:
+                self._dead.popleft()
+                self._strand = None
+            else:
+                self._first = run.first
+                self._count = run.count
+                self._acquired = run.acquired
+                self._failed = run.failed
+        return True
+
+    def _route(self, batch: Batch, undertaker: Undertaker, count: i64, now_ms: i64) -> i64:
+        """Have messages of one batch routed; gives how many bytes they took."""
+        dead = self._dead[0]
+        if batch.flavour != self._flavour:
+            self._flavour = batch.flavour
+            self._letters = dead_letters_of(batch.flavour, self.queue.name)
+            self._letters.aim(self.exchange, self.key)
+        letters = self._letters
+        failed = self._failed + dead.failed
+        position = self._first - batch.first
+        taken: i64 = 0
+        for at in range(position, position + count):
+            letter = letters.make(batch.record(at), dead.reason, failed, now_ms)
+            taken += undertaker.take(letter, letters, dead.reason, batch.flavour)
+        return taken
