@@ -56,6 +56,7 @@ def test_a_whole_file() -> None:
         default_pass = 'a # b = c'
         loopback_users.ops = true
         loopback_users.guest = false
+        consumer_timeout = 60000
         log.console.level = WARNING
         heartbeat = 31
         """
@@ -65,6 +66,7 @@ def test_a_whole_file() -> None:
     assert got.vm_memory_high_watermark_absolute == 2_000_000_000
     assert got.memory_limit_bytes(10) == 2_000_000_000
     assert got.disk_free_limit == 536_870_912
+    assert got.consumer_timeout == 60_000
     assert got.raft_wal_max_size_bytes == 67_108_864
     assert got.default_pass == "a # b = c"
     assert got.loopback_users == ("ops",)

@@ -70,7 +70,7 @@ def test_only_what_is_held_for_too_long_returns() -> None:
     pair.until(lambda: pair.a.queue(NAME).counts().held == 0)
 
 
-@pytest.mark.rule("CT-04", "CT-05", "CT-06", "CT-07", "CT-08", "CT-09")
+@pytest.mark.rule("CT-04", "CT-05", "CT-06", "CT-07", "CT-09")
 @pytest.mark.parametrize(
     ("own", "argument", "policy", "wanted"),
     [
@@ -97,9 +97,22 @@ def test_what_counts(
     assert [int(consumer.locks.timeout_ms) for consumer in consumers] == [wanted]
 
 
+@pytest.mark.rule("CT-08")
+def test_a_node_says_what_counts_where_nobody_else_does() -> None:
+    pair = Pair(
+        alone=True, configure=lambda settings: setattr(settings, "consumer_timeout_ms", SHORT_MS)
+    )
+    client, publisher = pair.a.client(), pair.a.client()
+    declare(client)
+    consume(client, "c")
+    publisher.publish_confirmed(NAME, 1)
+    pair.until(lambda: cancelled(client))
+    assert pair.a.queue(NAME).ready_count() == 1
+
+
 @pytest.mark.rule("CT-14")
 def test_the_next_one_is_active() -> None:
-    """A queue that serves one consumer at a time does not stand still."""
+    """Who held a message for too long gets no other, and a queue with one consumer goes on."""
     pair = Pair(alone=True)
     client, other, publisher = pair.a.client(), pair.a.client(), pair.a.client()
     declare(client, **{"x-single-active-consumer": True})
@@ -109,6 +122,9 @@ def test_the_next_one_is_active() -> None:
     pair.until(lambda: cancelled(client))
     consume(other, "other", 60_000)
     pair.until(lambda: other.bodies() == [b"1"])
+    publisher.publish_confirmed(NAME, 1)
+    pair.until(lambda: len(other.messages) == 2)
+    assert len(client.messages) == 1
 
 
 def test_a_get_that_is_not_settled_closes_its_channel() -> None:
