@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from random import Random
-from typing import final
+from typing import Final, final
 
 START_WALL_MS = 1_700_000_000_000
 START_MONOTONIC_MS = 1_000
+
+CONSUMER_TIMEOUT_MS: Final = 31_536_000_000
+"""A year, to which all jumps of the wall clocks of a run together do not come."""
 
 
 @final

@@ -18,7 +18,7 @@ from sim.checkers.durability import DurabilityChecker
 from sim.checkers.loss import LossChecker
 from sim.checkers.order import OrderChecker
 from sim.checkers.replay import ReplayChecker
-from sim.clock import SeededRandom, VirtualClock
+from sim.clock import CONSUMER_TIMEOUT_MS, SeededRandom, VirtualClock
 from sim.connection import SimConnection
 from sim.consumer import Receiver
 from sim.disk import Crash, SimDisk, SimExecutor
@@ -230,6 +230,7 @@ class World(Stage):
             groups_at_once=GROUPS_AT_ONCE,
         )
         settings.changes_at_once = CHANGES_AT_ONCE
+        settings.consumer_timeout_ms = CONSUMER_TIMEOUT_MS
         settings.memory_limit_bytes = MEMORY_LIMIT_BYTES
         settings.delivery_limit = options.delivery_limit
         settings.max_message_bytes = options.body_bytes_max or settings.max_message_bytes
