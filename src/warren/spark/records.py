@@ -47,6 +47,7 @@ from warren.message.amqp091.record import (
     HEADER_PROPERTIES_AT,
     NAMES_AT,
     NAMES_TAIL_BYTES,
+    NOTE_BYTES_MIN,
 )
 
 Positions = npt.NDArray[np.int64]
@@ -193,8 +194,9 @@ class Block:
         """
         exchanges, exchanges_end = self.strings(self.starts + NAMES_AT)
         keys, keys_end = self.strings(exchanges_end)
-        # Behind them the broker may have noted something.
-        fits = keys_end + NAMES_TAIL_BYTES <= self.headers
+        # Behind them the broker may have noted something, which is no shorter than an empty note.
+        left = self.headers - keys_end - NAMES_TAIL_BYTES
+        fits = (left == 0) | (left >= NOTE_BYTES_MIN)
         if not fits.all():
             bad = int(np.argmin(fits))
             raise CorruptRecord(
