@@ -332,8 +332,9 @@ class Wal:
 
     def flush(self) -> None:
         """Start a round with what a turn gathered, after the one in flight if there is one."""
-        self._coming = max(self._came, self._coming * 3 // 4)
-        self._came = 0
+        if self._came > 0:
+            self._coming = max(self._came, self._coming * 3 // 4)
+            self._came = 0
         if self._starved or not self._gathered or self.store.failure is not None:
             return
         if self._busy:
