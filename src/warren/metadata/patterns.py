@@ -29,6 +29,10 @@ WAYS_MAX: Final = 1 << 17
 STEPS_MAX: Final = 20_000
 """Steps after which a name counts as not matched; one takes about 0.1 us."""
 
+NESTING_MAX: Final = 50
+"""Groups within each other. What can be read in one place and not in another, because calls are
+deeper there, must not be a pattern."""
+
 WITHOUT_END: Final = float("inf")
 
 
@@ -49,7 +53,7 @@ class Pattern:
             self._tried: re.Pattern[str] | None = re.compile(text)
             tree = parser.parse(text)
             flags: int = tree.state.flags
-            whole = _translated(tree, flags)
+            whole = _translated(tree, flags, 0)
         except (re.error, OverflowError, RecursionError) as error:
             raise PatternError(str(error)) from None
         self._followed: Step = whole
@@ -432,18 +436,24 @@ class Unable(Step):
         return self._what
 
 
-def _translated(tree: Any, flags: int) -> Step:
+def _translated(tree: Any, flags: int, depth: int) -> Step:
     """What Python's parser read, as steps.
 
     Args:
         tree: Pairs of an operation and what it takes.
         flags: Those of `re`.
+        depth: In how many others it is.
+
+    Raises:
+        RecursionError: In too many.
     """
-    parts = [_step(str(operation), taken, flags) for operation, taken in tree]
+    if depth > NESTING_MAX:
+        raise RecursionError(f"more than {NESTING_MAX} groups within each other")
+    parts = [_step(str(operation), taken, flags, depth + 1) for operation, taken in tree]
     return parts[0] if len(parts) == 1 else InOrder(parts)
 
 
-def _step(operation: str, taken: Any, flags: int) -> Step:
+def _step(operation: str, taken: Any, flags: int, depth: int) -> Step:
     any_case = bool(flags & re.IGNORECASE)
     if operation in ("LITERAL", "NOT_LITERAL"):
         return OneOf([("LITERAL", taken)], operation == "NOT_LITERAL", any_case)
@@ -457,21 +467,21 @@ def _step(operation: str, taken: Any, flags: int) -> Step:
     if operation == "AT":
         return At(str(taken), bool(flags & re.MULTILINE))
     if operation == "BRANCH":
-        return Either([_translated(branch, flags) for branch in taken[1]])
+        return Either([_translated(branch, flags, depth) for branch in taken[1]])
     if operation == "SUBPATTERN":
         _, added, removed, part = taken
-        return _translated(part, (flags | added) & ~removed)
+        return _translated(part, (flags | added) & ~removed, depth)
     if operation in ("MAX_REPEAT", "MIN_REPEAT"):
         least, most, part = taken
-        return Repeated(_translated(part, flags), int(least), int(most))
+        return Repeated(_translated(part, flags, depth), int(least), int(most))
     if operation in ("ASSERT", "ASSERT_NOT"):
         direction, part = taken
-        return Look(_translated(part, flags), direction < 0, operation == "ASSERT_NOT")
+        return Look(_translated(part, flags, depth), direction < 0, operation == "ASSERT_NOT")
     if operation == "ATOMIC_GROUP":
-        return Unable("a group that is not gone back into", _translated(taken, flags))
+        return Unable("a group that is not gone back into", _translated(taken, flags, depth))
     if operation == "POSSESSIVE_REPEAT":
         least, most, part = taken
-        repeated = Repeated(_translated(part, flags), int(least), int(most))
+        repeated = Repeated(_translated(part, flags, depth), int(least), int(most))
         return Unable("a repetition that is not gone back into", repeated)
     if operation == "FAILURE":
         return Either([OneOf([], False, False)])
