@@ -28,7 +28,7 @@ def declare(client: Client, name: str, kind: str = "classic", **more: Any) -> sp
     return client.call(spec.QueueDeclare(0, name, False, durable, False, False, False, arguments))
 
 
-def bereaved(client: Client, name: str, kind: str, to: str = "dead", **more: Any) -> None:
+def dead_lettering(client: Client, name: str, kind: str, to: str = "dead", **more: Any) -> None:
     """Declare a queue whose dead letters go to another one."""
     ok = declare(client, name, kind, **{DLX: "", KEY: to}, **more)
     assert isinstance(ok, spec.QueueDeclareOk), ok
@@ -71,7 +71,7 @@ def test_rejected_messages_go_on(kind: str, to: str, where: str) -> None:
     pair = Pair()
     source, target = (pair.stations[name].client() for name in where)
     declare(target, "dead", to)
-    bereaved(source, "q", kind)
+    dead_lettering(source, "q", kind)
     target.publish_confirmed("q", 6)
     reject(target, "q", 2)
     got = [target.get("q") for _ in range(4)]
@@ -92,7 +92,7 @@ def test_expired_messages_go_on(kind: str) -> None:
     pair = Pair(alone=True)
     client = pair.a.client()
     declare(client, "dead")
-    bereaved(client, "q", kind, **{"x-message-ttl": 500})
+    dead_lettering(client, "q", kind, **{"x-message-ttl": 500})
     client.publish_confirmed("q", 3)
     pass_time(pair, 700)
     pair.settle()
@@ -104,7 +104,7 @@ def test_messages_without_room_go_on(kind: str) -> None:
     pair = Pair(alone=True)
     client = pair.a.client()
     declare(client, "dead")
-    bereaved(client, "q", kind, **{"x-max-length": 2})
+    dead_lettering(client, "q", kind, **{"x-max-length": 2})
     client.publish_confirmed("q", 5)
     pair.settle()
     assert drained(client) == [b"1", b"2", b"3"]
@@ -143,7 +143,7 @@ def test_what_policies_say_counts_at_once_behind_arguments(kind: str) -> None:
     for name in ("dead", "other"):
         declare(client, name)
     declare(client, "q.plain", kind)
-    bereaved(client, "q.own", kind)
+    dead_lettering(client, "q.own", kind)
     client.publish_confirmed("q.plain", 3)
     client.publish_confirmed("q.own", 1)
     reject(client, "q.plain")
@@ -202,15 +202,15 @@ def test_without_a_route_they_are_dropped(kind: str) -> None:
         client.publish_confirmed(name, 2)
         reject(client, name, 2)
         queue = pair.a.queue(name)
-        assert queue.bereaved.empty() and not queue.unburied()
+        assert queue.dead_lettering.empty() and not queue.not_dead_lettered()
 
 
 def test_circles_end_and_are_told_of_once() -> None:
     pair = Pair(alone=True)
     client = pair.a.client()
-    bereaved(client, "q.1", "classic", "q.2", **{"x-message-ttl": 100})
-    bereaved(client, "q.2", "quorum", "q.1", **{"x-message-ttl": 100})
-    bereaved(client, "q.self", "classic", "q.self", **{"x-message-ttl": 100})
+    dead_lettering(client, "q.1", "classic", "q.2", **{"x-message-ttl": 100})
+    dead_lettering(client, "q.2", "quorum", "q.1", **{"x-message-ttl": 100})
+    dead_lettering(client, "q.self", "classic", "q.self", **{"x-message-ttl": 100})
     client.publish_confirmed("q.1", 3)
     client.publish_confirmed("q.self", 1)
     pass_time(pair, 1_000)
@@ -223,7 +223,7 @@ def test_circles_end_and_are_told_of_once() -> None:
 def test_a_client_that_rejects_ends_no_circle() -> None:
     pair = Pair(alone=True)
     client = pair.a.client()
-    bereaved(client, "q", "quorum", "q")
+    dead_lettering(client, "q", "quorum", "q")
     client.publish_confirmed("q", 1)
     reject(client, "q", 5)
     got = client.get("q")
@@ -236,7 +236,7 @@ def test_what_expires_while_its_node_is_down_goes_on(kind: str) -> None:
     pair = Pair(alone=True)
     client = pair.a.client()
     declare(client, "dead", "quorum")
-    bereaved(client, "q", kind, **{"x-message-ttl": 500})
+    dead_lettering(client, "q", kind, **{"x-message-ttl": 500})
     client.publish_confirmed("q", 2)
     got = client.get("q")
     assert got is not None and got.body == b"1"
@@ -259,7 +259,7 @@ def test_bodies_stay_until_they_are_routed() -> None:
     declare(client, "dead", "transient")
     for kind in ("classic", "quorum"):
         name = f"q.{kind}"
-        bereaved(client, name, kind, **{"x-max-length": 5_000})
+        dead_lettering(client, name, kind, **{"x-max-length": 5_000})
         client.publish_confirmed(name, 3)
         queue = pair.a.queue(name)
         pair.a.node.vhosts.disk_full = True
@@ -280,8 +280,8 @@ def test_many_at_once_take_many_turns(kind: str) -> None:
     for name in ("dead", "other"):
         declare(client, name, "transient")
     count = 4 * TURN_MESSAGES
-    bereaved(client, "q", kind, "dead")
-    bereaved(client, "p", kind, "other")
+    dead_lettering(client, "q", kind, "dead")
+    dead_lettering(client, "p", kind, "other")
     client.publish_confirmed("q", count)
     client.publish_confirmed("p", 1)
     pair.a.node.vhosts.disk_full = True
@@ -303,7 +303,7 @@ def test_a_target_that_is_behind_is_waited_for() -> None:
     pair = Pair(alone=True)
     client = pair.a.client()
     declare(client, "dead", "transient")
-    bereaved(client, "q", "classic")
+    dead_lettering(client, "q", "classic")
     client.publish_confirmed("q", 3 * TURN_MESSAGES)
     dead = pair.a.queue("dead")
     policy(pair, {"max-length": 0}, "^q$")
@@ -327,7 +327,7 @@ def test_priorities_are_kept() -> None:
     pair = Pair(alone=True)
     client = pair.a.client()
     declare(client, "dead", **{"x-max-priority": 5})
-    bereaved(client, "q", "quorum")
+    dead_lettering(client, "q", "quorum")
     for body, priority in ((b"1", None), (b"2", 3), (b"3", None), (b"4", 5)):
         properties = Properties(priority=priority, delivery_mode=2).encode()
         method = spec.BasicPublish(0, "", "q", False, False)
@@ -341,7 +341,7 @@ def test_a_queue_that_goes_takes_them_along() -> None:
     pair = Pair(alone=True)
     client = pair.a.client()
     declare(client, "dead")
-    bereaved(client, "q", "classic")
+    dead_lettering(client, "q", "classic")
     client.publish_confirmed("q", 3)
     client.call(spec.QueuePurge(0, "q", False))
     client.publish_confirmed("q", 3)

@@ -115,10 +115,10 @@ class FifoMachine(RuleBasedStateMachine):
         hand_out_max=st.sampled_from([1, 3, HAND_OUT_MAX]),
         return_max=st.sampled_from([1, 3, RETURN_MAX]),
         midway=st.booleans(),
-        bereaved=st.booleans(),
+        dead_lettering=st.booleans(),
     )
     def begin(
-        self, kind: str, hand_out_max: int, return_max: int, midway: bool, bereaved: bool
+        self, kind: str, hand_out_max: int, return_max: int, midway: bool, dead_lettering: bool
     ) -> None:
         """A new queue, whose machine does so much in one go, and may be restored between."""
         self.limit, self.keeps_place, self.single = KINDS[kind]
@@ -142,9 +142,9 @@ class FifoMachine(RuleBasedStateMachine):
                 fields = BytesWriter()
                 write_ranking(fields, FAIR if self.fair else STRICT)
                 driven.write(lambda out, f=fields: commands.config(out, f.getvalue()))
-            if bereaved:
+            if dead_lettering:
                 driven.write(lambda out: commands.config(out, at_most_once()))
-        self.bereaved = bereaved
+        self.dead_lettering = dead_lettering
         self.attach(4, 0)
         self.enqueue(6)
 
@@ -672,7 +672,7 @@ class FifoMachine(RuleBasedStateMachine):
         """What died since the last step, each once, in whatever parts the machine did it."""
         if hasattr(self, "driven"):
             told = self.driven.died
-            assert sorted(told) == (sorted(self.died) if self.bereaved else [])
+            assert sorted(told) == (sorted(self.died) if self.dead_lettering else [])
             assert told == self.twin.died
             self.died = []
             self.driven.died = []

@@ -22,7 +22,7 @@ from warren.node.loop import Loop
 from warren.node.queues import LocalQueues
 from warren.node.vhosts import NodeVhosts
 from warren.ports import Work
-from warren.queues.dead_letters import Bereaved, Undertaker
+from warren.queues.dead_letters import DeadLettering, DeadLetterRouter
 from warren.queues.queue import Queue
 from warren.vhost.handle import is_to_keep
 
@@ -36,7 +36,7 @@ CIRCLES_MAX: Final = 1_024
 
 
 @final
-class DeadLetterOffice(Work, Undertaker):
+class DeadLetterWorker(Work, DeadLetterRouter):
     """Of one node: serves its queues in turns, one of them in a turn of the node."""
 
     def __init__(
@@ -46,7 +46,7 @@ class DeadLetterOffice(Work, Undertaker):
         self._metadata: MetadataMachine = metadata
         self._queues: LocalQueues = queues
         self._vhosts: NodeVhosts = vhosts
-        self._due: deque[Bereaved] = deque()
+        self._due: deque[DeadLettering] = deque()
         self._at_work: bool = False
         self._vhost: str = ""
         """That of the queue whose turn it is."""
@@ -66,9 +66,9 @@ class DeadLetterOffice(Work, Undertaker):
         self._bytes: i64 = 0
         self._circles: dict[str, None] = {}
 
-    def add(self, bereaved: Bereaved) -> None:
+    def add(self, dead_lettering: DeadLettering) -> None:
         """A queue has dead letters."""
-        self._due.append(bereaved)
+        self._due.append(dead_lettering)
         self._begin()
 
     def tick(self) -> None:
@@ -84,28 +84,28 @@ class DeadLetterOffice(Work, Undertaker):
     def go_on(self) -> bool:
         """Route some dead letters of the queue whose turn it is."""
         if self._due and not self._vhosts.disk_full:
-            bereaved = self._due.popleft()
-            bereaved.due = False
-            if bereaved.queue.deleted:
-                bereaved.forget()
+            dead_lettering = self._due.popleft()
+            dead_lettering.due = False
+            if dead_lettering.queue.deleted:
+                dead_lettering.forget()
             else:
-                self._serve(bereaved)
+                self._serve(dead_lettering)
         self._at_work = len(self._due) > 0 and not self._vhosts.disk_full
         return not self._at_work
 
-    def _serve(self, bereaved: Bereaved) -> None:
-        self._vhost = bereaved.queue.vhost
-        self._exchange = bereaved.exchange
+    def _serve(self, dead_lettering: DeadLettering) -> None:
+        self._vhost = dead_lettering.queue.vhost
+        self._exchange = dead_lettering.exchange
         self._letter = None
-        bereaved.carry(self, TURN_MESSAGES, TURN_BYTES)
+        dead_lettering.carry(self, TURN_MESSAGES, TURN_BYTES)
         self._hand_over()
         for target in self._targets:
             if target.congested() and not target.deleted:
-                bereaved.hold(target)
+                dead_lettering.hold(target)
                 break
         self._targets = []
         self._route = []
-        bereaved.go_on()
+        dead_lettering.go_on()
 
     def take(self, letter: DeadLetter, letters: DeadLetters, reason: i64, flavour: i64) -> i64:
         """Route the message that `letters` looked at last; gives the bytes that it takes."""

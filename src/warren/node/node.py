@@ -39,7 +39,7 @@ from warren.node.cluster.observers import Observers
 from warren.node.cluster.queue_members import QueueMembers
 from warren.node.cluster.reconcile import Reconciler
 from warren.node.copies import Copies
-from warren.node.dead_letters import DeadLetterOffice
+from warren.node.dead_letters import DeadLetterWorker
 from warren.node.evictions import Evictions
 from warren.node.histories import Histories
 from warren.node.hosting import QueueHosting
@@ -67,7 +67,7 @@ from warren.protocols.broker import (
 )
 from warren.protocols.client import ClientConnection, EndOfTurn
 from warren.protocols.output import Output
-from warren.queues.dead_letters import Bereaved
+from warren.queues.dead_letters import DeadLettering
 from warren.queues.queue import Queue
 from warren.raft.state import Options
 from warren.vhost.handle import VhostHandle
@@ -224,7 +224,7 @@ class Node(Loop):
             settings.max_message_bytes,
         )
         self.vhosts.consumer_timeout_ms = settings.consumer_timeout_ms
-        self.dead_letters: DeadLetterOffice = DeadLetterOffice(
+        self.dead_letters: DeadLetterWorker = DeadLetterWorker(
             self, self.metadata, self.queues, self.vhosts
         )
         self.cluster.wire(
@@ -530,9 +530,9 @@ class Node(Loop):
         """Delete an auto-delete queue that lost its last consumer (PROP-04), or an expired one."""
         self.removals.delete_unused(queue)
 
-    def queue_bereaved(self, bereaved: Bereaved) -> None:
+    def queue_dead_letters(self, dead_lettering: DeadLettering) -> None:
         """Have a queue's dead letters routed in a later turn."""
-        self.dead_letters.add(bereaved)
+        self.dead_letters.add(dead_lettering)
 
     def queue_damaged(self, queue: Queue, error: BaseException) -> None:
         """Mind that messages of a queue cannot be read from the disk of this node."""

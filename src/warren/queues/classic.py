@@ -101,7 +101,7 @@ class ClassicQueue(LoggedQueue, GroupOwner):
 
     def _gather(self) -> Gathering:
         leaving = [leaving.pairs for leaving in self._leaving]
-        return self.fifo.gather_live(self.freed.lists + self.unburied(), leaving)
+        return self.fifo.gather_live(self.freed.lists + self.not_dead_lettered(), leaving)
 
     def hand_out(self) -> None:
         """Have those who wait get what is ready, but for what is too much for one turn."""

@@ -1,7 +1,7 @@
 """Messages that died in a queue of this node, until they have gone through its exchange, once.
 
 They are kept as the runs that they were in, however many there are, and read a few at a time; until
-then their bodies stay in the log, or in memory. The node routes them (`Undertaker`).
+then their bodies stay in the log, or in memory. The node routes them (`DeadLetterRouter`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @trait
-class Undertaker:
+class DeadLetterRouter:
     """Routes dead letters, and puts them into queues."""
 
     @abstractmethod
@@ -36,7 +36,7 @@ class Undertaker:
 
 
 @final
-class Bereaved(Fetching, FlowControlled):
+class DeadLettering(Fetching, FlowControlled):
     """A queue's messages that died and are on their way elsewhere.
 
     Attributes:
@@ -82,7 +82,7 @@ class Bereaved(Fetching, FlowControlled):
         """Ask the node to carry on, if nothing is being waited for."""
         if self._dead and not self.due and not self.waiting and self.held_by is None:
             self.due = True
-            self.queue.host.queue_bereaved(self)
+            self.queue.host.queue_dead_letters(self)
 
     def resume(self) -> None:
         """Messages were read."""
@@ -122,7 +122,7 @@ class Bereaved(Fetching, FlowControlled):
                 found.extend(dead.lists)
         return found
 
-    def carry(self, undertaker: Undertaker, most: i64, most_bytes: i64) -> None:
+    def carry(self, router: DeadLetterRouter, most: i64, most_bytes: i64) -> None:
         """Have the next of them routed, as far as they are in memory.
 
         Args:
@@ -142,14 +142,14 @@ class Bereaved(Fetching, FlowControlled):
                     self.waiting = True
                     break
                 count = min(self._count, batch.first + batch.count - first, most)
-                most_bytes -= self._route(batch, undertaker, count, now_ms)
+                most_bytes -= self._route(batch, router, count, now_ms)
                 most -= count
             gone.append(Run(first, first, count, self._acquired, self._failed))
             self._first += count
             self._count -= count
         self._next()
         if gone:
-            queue.buried([gone])
+            queue.dead_lettered([gone])
         if self.waiting:
             queue.fetch(self._first, self)
 
@@ -174,7 +174,7 @@ class Bereaved(Fetching, FlowControlled):
                 self._failed = run.failed
         return True
 
-    def _route(self, batch: Batch, undertaker: Undertaker, count: i64, now_ms: i64) -> i64:
+    def _route(self, batch: Batch, router: DeadLetterRouter, count: i64, now_ms: i64) -> i64:
         """Have messages of one batch routed; gives how many bytes they took."""
         dead = self._dead[0]
         if batch.flavour != self._flavour:
@@ -187,5 +187,5 @@ class Bereaved(Fetching, FlowControlled):
         taken: i64 = 0
         for at in range(position, position + count):
             letter = letters.make(batch.record(at), dead.reason, failed, now_ms)
-            taken += undertaker.take(letter, letters, dead.reason, batch.flavour)
+            taken += router.take(letter, letters, dead.reason, batch.flavour)
         return taken

@@ -15,7 +15,7 @@ from warren.log.facts import PRIORITIES
 from warren.message.flavours import AMQP091
 from warren.pending import PendingResult
 from warren.queue_types import QueueType
-from warren.queues.dead_letters import Bereaved
+from warren.queues.dead_letters import DeadLettering
 from warren.queues.fifo.dead_letters import AT_MOST_ONCE, FORGOTTEN, Dead
 from warren.queues.fifo.effects import Delivery, Effects, Reply
 from warren.queues.fifo.machine import Fifo
@@ -38,7 +38,7 @@ class FifoQueue(GatheringQueue):
         fifo: The machine.
         deliveries: What it has handed out and is passed on when the turn ends.
         freed: What has left it, where it reports that.
-        bereaved: What died in it and is on its way elsewhere, if it has ever had such.
+        dead_lettering: What died in it and is on its way elsewhere, if it has ever had such.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class FifoQueue(GatheringQueue):
         self.fifo: Fifo = fifo
         self.deliveries: list[Delivery] = []
         self.freed: Freed = Freed()
-        self.bereaved: Bereaved | None = None
+        self.dead_lettering: DeadLettering | None = None
         self._used_ms: i64 = 0
         """When a queue that may expire was last used, in monotonic time."""
 
@@ -185,11 +185,11 @@ class FifoQueue(GatheringQueue):
 
     def _died(self, dead: list[Dead]) -> None:
         """Messages are to go through the dead-letter exchange."""
-        bereaved = self.bereaved
-        if bereaved is not None and not self.deleted:
-            bereaved.add(dead)
+        dead_lettering = self.dead_lettering
+        if dead_lettering is not None and not self.deleted:
+            dead_lettering.add(dead)
 
-    def buried(self, lists: list[list[Piece]]) -> None:
+    def dead_lettered(self, lists: list[list[Piece]]) -> None:
         """Messages that died have gone elsewhere: their bodies are not needed any more."""
         if self.fifo.reports_freed:
             self.freed.add(lists)
@@ -199,16 +199,16 @@ class FifoQueue(GatheringQueue):
         """The last of the messages from a number on that this queue goes on without; -1 if none."""
         return -1
 
-    def unburied(self) -> list[list[Piece]]:
+    def not_dead_lettered(self) -> list[list[Piece]]:
         """What died and has not gone elsewhere, in lists that do not change."""
-        return [] if self.bereaved is None else self.bereaved.lists()
+        return [] if self.dead_lettering is None else self.dead_lettering.lists()
 
     def set_dead_letters(self, exchange: str | None, key: str | None) -> None:
         """Have messages that die here from now on go through an exchange."""
         if exchange is not None:
-            if self.bereaved is None:
-                self.bereaved = Bereaved(self)
-            self.bereaved.aim(exchange, key)
+            if self.dead_lettering is None:
+                self.dead_lettering = DeadLettering(self)
+            self.dead_lettering.aim(exchange, key)
         self._set_deaths(FORGOTTEN if exchange is None else AT_MOST_ONCE)
 
     @abstractmethod

@@ -219,7 +219,7 @@ class ProxyQueue(GatheringQueue):
         self.line: Line = line
         self.unsafe_bytes: i64 = 0
         self._held: bool = False
-        self._bereaves: bool = False
+        self._tells_of_deaths: bool = False
         """Whether messages that die there go on elsewhere."""
         self._sequence: i64 = 0
         self._sent: deque[Sent] = deque()
@@ -440,10 +440,10 @@ class ProxyQueue(GatheringQueue):
 
     def set_dead_letters(self, exchange: str | None, key: str | None) -> None:
         """Mind whether its node is to be told why messages are rejected."""
-        self._bereaves = exchange is not None
+        self._tells_of_deaths = exchange is not None
 
     def _tells_deaths(self) -> bool:
-        return self._bereaves
+        return self._tells_of_deaths
 
     def cancel(self, consumer_id: i64) -> None:
         """A consumer wants no more; what came and was not handed on goes back."""

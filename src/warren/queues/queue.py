@@ -24,7 +24,7 @@ from warren.queues.publishing import PublishRun
 from warren.replication.proposals import Throttled
 
 if TYPE_CHECKING:
-    from warren.queues.dead_letters import Bereaved
+    from warren.queues.dead_letters import DeadLettering
     from warren.queues.table_queue import TableQueue
 
 
@@ -84,9 +84,9 @@ class Host(Throttled):
         raise AssertionError("a host defines queue_unused")
 
     @abstractmethod
-    def queue_bereaved(self, bereaved: Bereaved) -> None:
+    def queue_dead_letters(self, dead_lettering: DeadLettering) -> None:
         """Messages of a queue died, and are to go elsewhere: call `carry` in a later turn."""
-        raise AssertionError("a host defines queue_bereaved")
+        raise AssertionError("a host defines queue_dead_letters")
 
     @abstractmethod
     def queue_damaged(self, queue: Queue, error: BaseException) -> None:

@@ -347,7 +347,7 @@ class QuorumQueue(TableQueue, Machine):
         if self._group().leads():
             super()._died(dead)
 
-    def buried(self, lists: list[list[Piece]]) -> None:
+    def dead_lettered(self, lists: list[list[Piece]]) -> None:
         """Nothing is to be done: the machine knows them no more."""
 
     def due(self, now_ms: i64) -> None:
@@ -738,7 +738,7 @@ class QuorumQueue(TableQueue, Machine):
         left: list[list[Piece]] = []
         for lists in self._left:
             left.extend(lists)
-        left.extend(self.unburied())
+        left.extend(self.not_dead_lettered())
         return self.fifo.gather_live(left, [])
 
     def sessions_served(self) -> list[int]:
@@ -774,9 +774,9 @@ class QuorumQueue(TableQueue, Machine):
         except (AssertionError, LookupError, OverflowError, ValueError) as error:
             raise CorruptRecord("the state of a queue", 0, f"it is none: {error}") from error
         self._left.clear()
-        if self.bereaved is not None:
+        if self.dead_lettering is not None:
             # Another node led, and their bodies are not here any more.
-            self.bereaved.forget()
+            self.dead_lettering.forget()
         self.mind_leases()
         self.deliveries = []
         for consumer_id in list(self._handed):
