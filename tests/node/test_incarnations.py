@@ -154,6 +154,35 @@ def test_a_copy_that_does_not_know_that_its_vote_is_needed_stays() -> None:
     client.publish_confirmed(QUEUE, 1)
 
 
+def test_a_copy_is_counted_out_by_a_leader_that_is_to_go_itself() -> None:
+    """The tables name neither it nor the leader any more, only the copy that is to come."""
+    pair = Pair()
+    c = pair.add("c")
+    client = pair.b.client()
+    assert isinstance(client.declare(QUEUE, kind="quorum", size=1), spec.QueueDeclareOk)
+    pair.add_member(QUEUE, "c")
+    pair.until(lambda: committed(c).voters() == 2)
+    client.publish_confirmed(QUEUE, 3)
+    group_id = int(c.record(QUEUE).group_id)
+    lines = {("b", "c"), ("c", "b")}
+    pair.blocked |= lines
+    for line in lines:
+        pair.cut(*line)
+    before = copy_on(c).hard_state.incarnation
+    incarnation = replaced(pair, "c")
+    pair.until(lambda: c.record(QUEUE).member_on("c") is not None)
+    assert copy_on(c).hard_state.incarnation == before
+    assert c.node.queue_members.why_not(c.record(QUEUE)), "c has another copy than it shall have"
+    set_members(pair, [MemberRecord("c", incarnation, True)])
+    pair.until(lambda: c.record(QUEUE).member_on("b") is None)
+    pair.blocked -= lines
+    pair.until(lambda: group_id not in pair.b.node.cluster.members)
+    assert copy_on(c).hard_state.incarnation == incarnation
+    assert committed(c).voters() == 1
+    got = [client.get(QUEUE) for _ in range(3)]
+    assert [message.body for message in got if message is not None] == [b"1", b"2", b"3"]
+
+
 def test_a_copy_that_is_new_stays_whatever_older_tables_say() -> None:
     """Behind a start the tables are older for a moment; what was acknowledged is kept."""
     pair = three_with_messages(QUEUE)

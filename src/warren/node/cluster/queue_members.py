@@ -240,8 +240,12 @@ class QueueMembers:
             if observer is None or not observer.fed():
                 return False
             members = observer.members
-        voting = [copy.node for copy in members if copy.voter and copy.node != without]
-        return sorted(voting) == sorted(name for name in voters(queue) if name != without)
+        voting = {copy.node: copy.incarnation for copy in members if copy.voter}
+        wanted = {row.node: row.incarnation for row in queue.members if row.voter}
+        # A copy that another one takes the place of is not the one that the tables say.
+        voting.pop(without, None)
+        wanted.pop(without, None)
+        return voting == wanted
 
     def why_not(self, queue: QueueRecord) -> str:
         """Why the members of a queue cannot be changed now; empty if they can (MEM-06)."""
@@ -299,14 +303,19 @@ class QueueMembers:
         self._say(peer, RENEW, [int(queue.group_id), int(incarnation)])
 
     def ask_to_leave(self, queue: QueueRecord, member: Member) -> None:
-        """Ask the members of a queue whether they count this node's copy, which is to go."""
-        for row in queue.members:
-            content = [
-                int(queue.group_id),
-                int(member.hard_state.incarnation),
-                int(member.raft.state.config().index),
-            ]
-            self._say(row.node, LEAVE, content)
+        """Ask the other nodes whether they count this node's copy of a queue, which is to go.
+
+        All of them: whoever leads may be about to go as well, so that the tables name it no more,
+        and may lead by a configuration that this copy has not heard of.
+        """
+        content = [
+            int(queue.group_id),
+            int(member.hard_state.incarnation),
+            int(member.raft.state.config().index),
+        ]
+        for node in self._metadata.nodes:
+            if node != self._node_name:
+                self._say(node, LEAVE, content)
 
     def _leaves(self, peer: str, group_id: int, incarnation: int, index: int) -> None:
         """A node's copy is to go: say so if it counts no more, which the leader knows.
