@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.node.pair import Pair, Station, three_with_messages
-from warren.metadata.commands import DeleteQueue, SetMembers
+from warren.metadata.commands import AddNode, DeleteQueue, SetMembers
 from warren.metadata.tables import MemberRecord
 from warren.raft.members import Config
 from warren.replication.member import Member
@@ -213,6 +213,28 @@ def test_a_copy_that_is_new_stays_whatever_older_tables_say() -> None:
     assert copy_on(station).hard_state.incarnation == incarnation
     assert copy_on(station).raft.last_index >= last
     assert not any("was replaced" in text for text in station.warnings)
+
+
+def test_a_node_whose_place_is_a_copy_that_never_began() -> None:
+    """It was asked for by a life of the node that ended too soon, and is heard of last.
+
+    The node says that it has another one, until that counts.
+    """
+    pair = Pair()
+    pair.minds_seconds = True
+    c = pair.add("c")
+    tables = pair.a.node.store.member().raft
+    own = c.node.store.member().hard_state.incarnation
+    pair.until(lambda: tables.config_at(tables.commit_index).has_voter("c", own))
+    place = pair.a.node.metadata.nodes["c"]
+    late = AddNode("c", place.uid, place.host, place.port, own + 1)
+    pair.a.node.store.submit(late, None)
+    pair.until(lambda: not tables.config_at(tables.commit_index).has_voter("c", own))
+    pair.until(lambda: tables.config_at(tables.commit_index).has_voter("c", own))
+    c.kill()
+    c.start()
+    pair.until(lambda: c.node.ready)
+    assert isinstance(c.client().declare(QUEUE, kind="quorum"), spec.QueueDeclareOk)
 
 
 def test_a_queue_declared_again_while_its_node_was_down() -> None:

@@ -35,6 +35,7 @@ def hear(state: State, leader: str, incarnation: i64, term: i64) -> None:
         assert state.role != LEADER, "two leaders in one term"
         assert state.leader in ("", leader), "two leaders in one term"
     state.removed = False
+    state.passed_over = False
     state.follow(term, leader, incarnation)
     if state.election_ms >= 0:
         # A leader that is leaving the group is not to be trusted for ever, only for a while.

@@ -283,6 +283,8 @@ class Raft:
         self._see(now_ms)
         state = self.state
         if not self.is_meant(message):
+            if message.target == state.node and isinstance(message, (Append, SnapshotOffer)):
+                state.passed_over = message.term >= state.term
             return
         if isinstance(message, Append):
             following.append(state, message)

@@ -146,6 +146,8 @@ class State:
         """Whether others are to lead, because this node's disk is slow."""
         self.abstentions: i64 = 0
         self.removed = False
+        self.passed_over = False
+        """Whether a leader not behind this copy's term has spoken to another copy on its node."""
         self.granted: list[str] = []
         self.refused: list[str] = []
         self.vote_sequence: i64 = 0

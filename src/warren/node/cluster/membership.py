@@ -5,7 +5,8 @@ each group changes its configuration towards that, one member at a time (R-12). 
 about it are MessagePack arrays behind a kind:
 
     JOIN      name, uid, host, port, incarnation of its member of the tables' group, and the uid
-              that it gave up to begin anew or nothing
+              that it gave up to begin anew or nothing. Its own uid there means that it has its
+              place, but that the group counts another copy of it than this one.
     JOINED    cluster id, nodes as [name, host, port]; or a reason why not, as a string
     COMMAND   a command for the tables that belongs to no session
     DURABLE   16 bytes, the life of the node that speaks, and u64, the newest round of its log that
@@ -258,18 +259,38 @@ class Membership:
         """Ask to be taken in."""
         if self._asks >= JOIN_ASKS_MAX:
             self._ask_another()
-        settings = self._loop.settings
         self._asks += 1
-        row = [
+        row = self._own_row(self._loop.settings.former_uid)
+        if not self._say(self._contacts[0], JOIN, row):
+            self._ask_another()
+
+    def _own_row(self, former_uid: bytes) -> list[Any]:
+        """What `JOIN` says of this node."""
+        settings = self._loop.settings
+        return [
             settings.node_name,
             self._node_uid,
             settings.cluster_host,
             settings.cluster_port,
             int(self._store.member().hard_state.incarnation),
-            settings.former_uid,
+            former_uid,
         ]
-        if not self._say(self._contacts[0], JOIN, row):
-            self._ask_another()
+
+    def _counts_no_more(self) -> bool:
+        """Whether the tables' group, as others say, does not count the copy that is here."""
+        state = self._store.member().raft.state
+        return state.removed or state.passed_over
+
+    def _ask_to_count_again(self) -> None:
+        """Say which copy of the tables is here: others do not count it any more.
+
+        A node that begins anew and ends before that is durable asks again with another copy. What
+        it asked first may be heard last, so that the tables name a copy that is no more.
+        """
+        row = self._own_row(self._node_uid)
+        for name in self._metadata.nodes:
+            if name != self._loop.settings.node_name:
+                self._say(name, JOIN, row)
 
     def _ask_another(self) -> None:
         self._asks = 0
@@ -338,7 +359,22 @@ class Membership:
         except (msgspec.DecodeError, ValueError, TypeError) as error:
             raise CorruptRecord("a frame of a node", 0, f"this is no message: {error}") from error
 
+    def _asked_to_count(self, command: commands.ReplaceNode) -> None:
+        """Have the tables name the copy that a node has, if it is in them with another one."""
+        record = self._metadata.nodes.get(command.name)
+        if (
+            record is not None
+            and record.uid == command.uid
+            and record.incarnation != command.incarnation
+            and self._cluster.session
+        ):
+            name, uid, host, port = record.name, record.uid, record.host, record.port
+            self._store.submit(commands.AddNode(name, uid, host, port, command.incarnation), None)
+
     def _asked(self, peer: str, command: commands.ReplaceNode) -> None:
+        if command.former_uid == command.uid:
+            self._asked_to_count(command)
+            return
         if not self._cluster.session:
             self._say(peer, JOINED, "the node asked is not up itself; ask again or ask another one")
             return
@@ -401,6 +437,8 @@ class Membership:
             self._asked_ms = now
             if self._contacts and self.joining():
                 self._ask()
+            elif self._counts_no_more():
+                self._ask_to_count_again()
             elif self._cluster.session:
                 self._cluster.end_links_of_strangers()
                 if self._moved():
