@@ -538,6 +538,10 @@ class Node(Loop):
         """Mind that messages of a queue cannot be read from the disk of this node."""
         self.repairs.queue_damaged(queue, error)
 
+    def queue_lost(self, queue: Queue, lost: list[tuple[int, int]], error: CorruptRecord) -> None:
+        """Say that a queue goes on without messages."""
+        self.repairs.say_gone(queue, lost, error)
+
     def queue_stalled(self, queue: Queue) -> None:
         """Have a queue read again a while later."""
         self.repairs.stalled.append(queue)

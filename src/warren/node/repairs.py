@@ -35,8 +35,8 @@ from warren.node.loop import Loop
 from warren.node.placing import Placing
 from warren.node.queues import LocalQueues
 from warren.node.store import METADATA_GROUP, MetadataStore
-from warren.queues.fifo.runs import merge_pairs, without
 from warren.queues.logged import LoggedQueue
+from warren.queues.lost import Losses
 from warren.queues.queue import Queue
 from warren.replication.member import Member
 from warren.replication.throttle import READ_BYTES
@@ -68,7 +68,7 @@ class Damage:
         incarnation: The copy.
         said: What the log says last about why it is still there.
         handed_over: How often this node tried to give the lead away.
-        lost: Messages that are known to be unreadable.
+        losses: Messages that are known to be unreadable.
         error: What was found first.
         vhost, name: The queue, once the tables have named it, where it could not be started.
     """
@@ -77,7 +77,7 @@ class Damage:
         self.incarnation: i64 = incarnation
         self.said: str = ""
         self.handed_over: i64 = 0
-        self.lost: list[tuple[int, int]] = []
+        self.losses: Losses = Losses()
         self.error: CorruptRecord | None = None
         self.vhost: str = ""
         self.name: str = ""
@@ -171,7 +171,7 @@ class Repairs:
         """A queue is started, perhaps long after the node: say what it has lost."""
         for error in self._losses.pop(int(queue.group_id), []):
             if error.lost:
-                self._say_gone(queue, error.lost, error)
+                self.say_gone(queue, error.lost, error)
             else:
                 self._loop.log_warning(
                     f"messages that had left {queue} may come again, redelivered: {error}"
@@ -218,12 +218,11 @@ class Repairs:
             if self._said_turn != self._turn:
                 self._said_turn = self._turn
                 self._loop.log_warning(f"{queue} cannot be read for now: {error}")
-        elif queue.type.replicated:
-            self._note(int(queue.group_id), error)
         else:
-            self._say_gone(queue, error.lost, error)
+            self._note(int(queue.group_id), error)
 
-    def _say_gone(self, queue: Queue, lost: list[tuple[int, int]], error: CorruptRecord) -> None:
+    def say_gone(self, queue: Queue, lost: list[tuple[int, int]], error: CorruptRecord) -> None:
+        """Messages of a queue are gone for good."""
         said = ", ".join(f"{a} to {b}" if b > a else str(a) for a, b in lost[:RUNS_SAID])
         if len(lost) > RUNS_SAID:
             said += f" and more up to {lost[-1][1]}"
@@ -259,7 +258,7 @@ class Repairs:
             return
         damage = self._damaged.get(group_id)
         if damage is not None:
-            damage.lost = merge_pairs([*damage.lost, *without(error.lost, damage.lost)])
+            damage.losses.note(error.lost)
             return
         member = self._cluster.members.get(group_id)
         queue = self._queues.logged.get(group_id)
@@ -267,7 +266,7 @@ class Repairs:
             return
         self._loop.log_warning(f"the copy of {queue} on this node is damaged: {error}")
         damage = Damage(member.hard_state.incarnation)
-        damage.lost = error.lost
+        damage.losses.note(error.lost)
         damage.error = error
         self._damaged[group_id] = damage
 
@@ -409,9 +408,8 @@ class Repairs:
             if queue is not None and queue.brings_back():
                 # What is lost is dropped of what is ready, so it has to be that first.
                 return True
-            gone = member.machine.go_without(damage.lost)
-            if gone and queue is not None and damage.error is not None:
-                self._say_gone(queue, gone, damage.error)
+            if queue is not None and damage.error is not None:
+                queue.go_without(damage.losses.pairs(), damage.error)
             return False
         running = self._cluster.running()
         for name in others:

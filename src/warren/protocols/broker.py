@@ -9,7 +9,6 @@ from mypy_extensions import i64
 
 from warren.limits import TABLES_VOTERS_MAX, TURN_CHANGES_MAX
 from warren.log.config import LogConfig
-from warren.ports import Work
 from warren.protocols.client import ClientConnection, EndOfTurn
 from warren.protocols.output import OutputHost
 from warren.queues.queue import Host
@@ -181,10 +180,6 @@ class Broker(Host, OutputHost):
     @abstractmethod
     def go_on_later(self, channel: Resumable) -> None:
         """Have a channel go on in the next turn."""
-
-    @abstractmethod
-    def do_in_parts(self, work: Work) -> None:
-        """Have something done from the next turn on, in turns with whatever else is long."""
 
     # Shortages, and the log.
 

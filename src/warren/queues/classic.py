@@ -224,11 +224,10 @@ class ClassicQueue(LoggedQueue, GroupOwner):
         if not isinstance(error, CorruptRecord):
             super().damaged(error)
             return
-        gone = self._note_lost(error.lost)
-        if not gone:
-            return
-        error.lost = gone
-        self.host.queue_damaged(self, error)
+        self.go_without(error.lost, error)
+
+    def drop(self, gone: list[tuple[int, int]]) -> None:
+        """Have messages that are lost leave, and log that at once."""
         self.fifo.free(gone)
         out = BytesWriter()
         for first, last in gone:

@@ -17,10 +17,10 @@ from warren.message.flavours import AMQP091, is_known
 from warren.queue_types import QueueType
 from warren.queues.fifo.effects import Delivery
 from warren.queues.fifo.machine import Fifo
-from warren.queues.fifo.runs import common, merge_pairs, without
 from warren.queues.fifo_queue import FifoQueue
 from warren.queues.gathering import Gathered
 from warren.queues.links import Fetching
+from warren.queues.lost import Dropping, Losses, Matching
 from warren.queues.publishing import PublishRun
 from warren.queues.queue import Host
 
@@ -78,8 +78,12 @@ class LoggedQueue(FifoQueue):
         self._read_first: i64 = 0
         self._read_behind: i64 = -1
         """What the read before brought: its first message, and the one behind its last."""
-        self._lost: list[tuple[int, int]] = []
-        """Messages that this queue goes on without in this life, as ascending pairs."""
+        self._losses: Losses = Losses()
+        """Messages that this queue goes on without in this life."""
+        self._dropping: Dropping | None = None
+        """What finds out which of them count, and drops them, while it is not over."""
+        self._left_over: Matching | None = None
+        """What finds out whether any of them count behind that."""
         self._stalled: bool = False
         """Whether what readers wait for cannot be had now, so that only `retry` reads again."""
         self._barred: list[Fetching] = []
@@ -166,10 +170,31 @@ class LoggedQueue(FifoQueue):
         """Read some messages, to find out which of them are lost."""
         self.messages.read(first, last, READ_AHEAD_BYTES, LossCheck(self))
 
-    def _note_lost(self, lost: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Go on without some messages, of which nobody has a copy; those that are still live."""
-        self._lost = merge_pairs([*self._lost, *without(lost, self._lost)])
-        return common(self.fifo.live(), lost)
+    def go_without(self, lost: list[tuple[int, int]], error: CorruptRecord) -> None:
+        """Go on without some messages, of which nobody has a copy.
+
+        The host is told which of them still count; these are dropped, in parts. What consumers were
+        handed is settled when it is their turn.
+        """
+        self._losses.note(lost)
+        self._left_over = None
+        dropping = self._dropping
+        if dropping is not None:
+            dropping.add(lost, error)
+            return
+        dropping = Dropping(self)
+        self._dropping = dropping
+        dropping.add(lost, error)
+        if not dropping.go_on():
+            self.host.do_in_parts(dropping)
+
+    @abstractmethod
+    def drop(self, gone: list[tuple[int, int]]) -> None:
+        """Have messages that are lost leave what is ready, and the log say so."""
+
+    def dropped(self) -> None:
+        """All that is lost, as far as it is known, was dropped."""
+        self._dropping = None
 
     def brings_back(self) -> bool:
         """Whether messages are on their way back into the queue, for some turns more."""
@@ -177,22 +202,19 @@ class LoggedQueue(FifoQueue):
 
     def pass_over(self, delivery: Delivery) -> bool:
         """Settle what is lost of a delivery's next messages; whether there was such."""
-        for first, last in self._lost:
-            if first <= delivery.first <= last:
-                count = min(i64(last) - delivery.first + 1, delivery.count)
-                self.settle(delivery.consumer.id, delivery.mid, delivery.mid + count - 1)
-                delivery.first += count
-                delivery.mid += count
-                delivery.count -= count
-                return True
-        return False
+        last = self._losses.end(delivery.first)
+        if last < 0:
+            return False
+        count = min(last - delivery.first + 1, delivery.count)
+        self.settle(delivery.consumer.id, delivery.mid, delivery.mid + count - 1)
+        delivery.first += count
+        delivery.mid += count
+        delivery.count -= count
+        return True
 
     def gone_up_to(self, number: i64) -> i64:
         """The last of the messages from a number on that this queue goes on without; -1 if none."""
-        for first, last in self._lost:
-            if first <= number <= last:
-                return last
-        return -1
+        return self._losses.end(number)
 
     def look_for_gaps(self) -> None:
         """Read all that is live, to find out which of it no file has."""
@@ -203,7 +225,17 @@ class LoggedQueue(FifoQueue):
         """Whether that is not over, or what it found to be lost is still counted."""
         if self._look is None or self.deleted:
             return False
-        return not self._look.over() or len(common(self.fifo.live(), self._lost)) > 0
+        if not self._look.over() or self._dropping is not None:
+            return True
+        lost = self._losses.pairs()
+        left_over = self._left_over
+        if not lost or (left_over is not None and left_over.over and not left_over.found):
+            return False
+        if left_over is None or left_over.over:
+            left_over = Matching(self.fifo.gather_live([], []), lost)
+            self._left_over = left_over
+            self.host.do_in_parts(left_over)
+        return True
 
     def close(self) -> None:
         """The queue was deleted: nobody gets what they wait for."""

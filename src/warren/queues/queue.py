@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, final
 
 from mypy_extensions import i64, mypyc_attr, trait
 
+from warren.errors import CorruptRecord
 from warren.log.batch import Batch
 from warren.message.flavours import AMQP091
 from warren.pending import PendingResult
+from warren.ports import Work
 from warren.queue_types import QueueType
 from warren.queues.fifo.config import Limits
 from warren.queues.fifo.consumers import Limiter
@@ -92,6 +94,16 @@ class Host(Throttled):
     def queue_damaged(self, queue: Queue, error: BaseException) -> None:
         """Messages of the queue cannot be read from the disk of this node; `error` says which."""
         raise AssertionError("a host defines queue_damaged")
+
+    @abstractmethod
+    def queue_lost(self, queue: Queue, lost: list[tuple[int, int]], error: CorruptRecord) -> None:
+        """The queue goes on without messages, ascending pairs; nobody has them."""
+        raise AssertionError("a host defines queue_lost")
+
+    @abstractmethod
+    def do_in_parts(self, work: Work) -> None:
+        """Have something done from the next turn on: of all that is long, one part a turn."""
+        raise AssertionError("a host defines do_in_parts")
 
     @abstractmethod
     def queue_stalled(self, queue: Queue) -> None:

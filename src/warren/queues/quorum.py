@@ -439,10 +439,7 @@ class QuorumQueue(TableQueue, Machine):
 
     def gone_up_to(self, number: i64) -> i64:
         """The last of the messages from a number on that this queue goes on without; -1 if none."""
-        for first, last in self._lost:
-            if first <= number <= last:
-                return last
-        return -1
+        return self._losses.end(number)
 
     def count(self, waiter: PendingResult) -> None:
         """Count what is here; where nothing is heard of the queue, ask for it first."""
@@ -507,18 +504,16 @@ class QuorumQueue(TableQueue, Machine):
             publish.answered()
         self._queued.clear()
 
-    def go_without(self, lost: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Drop messages that cannot be read here, on the only copy; gives those that were live.
+    def go_without(self, lost: list[tuple[int, int]], error: CorruptRecord) -> None:
+        """Go on without messages that cannot be read here, on the only copy."""
+        super().go_without(lost, error)
+        self.retry()
 
-        Those that consumers were handed are settled when it is their turn.
-        """
-        gone = self._note_lost(lost)
+    def drop(self, gone: list[tuple[int, int]]) -> None:
+        """Have the log say that messages are lost; they are dropped when that is applied."""
         for first, last in gone:
             commands.free(self._commands, i64(first), i64(last))
-        if gone:
-            self._command()
-        self.retry()
-        return gone
+        self._command()
 
     def _leased(self) -> bool:
         return self._unsaid or super()._leased()

@@ -95,10 +95,6 @@ class Machine:
     def sessions_closed(self, sessions: list[int], stamp_ms: i64) -> None:
         """These sessions are over, in the order of the log, whose time is `stamp_ms` then."""
 
-    def go_without(self, lost: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Drop messages that cannot be read here, on the only copy; gives those that were live."""
-        return []
-
     def gone_up_to(self, number: i64) -> i64:
         """The last of the messages from a number on that the group goes on without; -1 if it does
         not go on without that one.

@@ -14,7 +14,6 @@ so that what all of them have is known for the cost of the chunks.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from typing import Final, final
 
 from librt.vecs import append, vec
@@ -122,6 +121,38 @@ class Shares:
                 return at
             at += 1
         return -1
+
+
+@final
+class Stretches:
+    """Ascending stretches of numbers that are looked for in many pieces.
+
+    Attributes:
+        size: How many there are.
+        firsts, lasts: Where each begins and ends, both included.
+    """
+
+    def __init__(self, pairs: list[tuple[int, int]]) -> None:
+        self.size: i64 = len(pairs)
+        firsts = vec[i64](capacity=self.size)
+        lasts = vec[i64](capacity=self.size)
+        for first, last in pairs:
+            firsts = append(firsts, i64(first))
+            lasts = append(lasts, i64(last))
+        self.firsts: vec[i64] = firsts
+        self.lasts: vec[i64] = lasts
+
+    def find(self, number: i64) -> i64:
+        """Which is the first that ends at or behind a number; there may be none."""
+        low: i64 = 0
+        high: i64 = self.size
+        while low < high:
+            middle = (low + high) // 2
+            if self.lasts[middle] < number:
+                low = middle + 1
+            else:
+                high = middle
+        return low
 
 
 @final
@@ -260,17 +291,19 @@ class Chunk:
             shares.remove(taken)
         return taken
 
-    def strike(self, gone: list[tuple[int, int]]) -> list[Piece]:
+    def strike(self, gone: Stretches) -> list[Piece]:
         """Take numbers out, whatever order the pieces are in; see `Pieces.strike`."""
         pieces = self.pieces
-        first: i64 = gone[0][0]
-        last: i64 = gone[-1][1]
+        first = gone.firsts[0]
+        last = gone.lasts[gone.size - 1]
         size: i64 = len(pieces)
         start = self.head
         while start < size:
             piece = pieces[start]
             if piece.key <= last and piece.key + piece.count > first:
-                break
+                found = gone.find(piece.key)
+                if gone.firsts[found] < piece.key + piece.count:
+                    break
             start += 1
         taken: list[Piece] = []
         if start == size:
@@ -282,13 +315,10 @@ class Chunk:
             behind = key + piece.count
             # From here on nothing of it was looked at.
             rest = key
-            # The first that may end behind its beginning.
-            turn = bisect_right(gone, (key, -1))
-            if turn > 0 and gone[turn - 1][1] >= key:
-                turn -= 1
-            while turn < len(gone) and gone[turn][0] < behind:
-                low = max(key, i64(gone[turn][0]))
-                high = min(behind, i64(gone[turn][1]) + 1)
+            turn = gone.size if key > last else gone.find(key)
+            while turn < gone.size and gone.firsts[turn] < behind:
+                low = max(key, gone.firsts[turn])
+                high = min(behind, gone.lasts[turn] + 1)
                 if rest < low:
                     left.append(piece.part(rest - key, low - rest))
                 taken.append(piece.part(low - key, high - low))
@@ -470,8 +500,9 @@ class Pieces:
         if self.count == 0 or not gone:
             return taken
         chunks: list[Chunk] = []
+        stretches = Stretches(gone)
         for chunk in self._chunks:
-            some = chunk.strike(gone)
+            some = chunk.strike(stretches)
             if some:
                 taken.append(some)
             if chunk.head < len(chunk.pieces):

@@ -240,16 +240,3 @@ def common(pairs: list[tuple[int, int]], others: list[tuple[int, int]]) -> list[
             found.append((max(first, others[turn][0]), min(last, others[turn][1])))
             turn += 1
     return found
-
-
-def without(pairs: list[tuple[int, int]], others: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The numbers of ascending pairs that are not in others."""
-    left: list[tuple[int, int]] = []
-    for first, last in pairs:
-        for low, high in common([(first, last)], others):
-            if first < low:
-                left.append((first, low - 1))
-            first = high + 1
-        if first <= last:
-            left.append((first, last))
-    return left
