@@ -23,6 +23,7 @@ MAX_LENGTH_BYTES: Final = "max-length-bytes"
 OVERFLOW: Final = "overflow"
 DEAD_LETTER_EXCHANGE: Final = "dead-letter-exchange"
 DEAD_LETTER_KEY: Final = "dead-letter-routing-key"
+DEAD_LETTER_STRATEGY: Final = "dead-letter-strategy"
 """Keys of policies."""
 
 X_EXPIRES: Final = "x-expires"
@@ -32,6 +33,7 @@ X_MAX_LENGTH_BYTES: Final = "x-max-length-bytes"
 X_OVERFLOW: Final = "x-overflow"
 X_DEAD_LETTER_EXCHANGE: Final = "x-dead-letter-exchange"
 X_DEAD_LETTER_KEY: Final = "x-dead-letter-routing-key"
+X_DEAD_LETTER_STRATEGY: Final = "x-dead-letter-strategy"
 """The arguments of the same meaning as the keys from `expires` on."""
 
 X_MAX_PRIORITY: Final = "x-max-priority"
@@ -41,6 +43,10 @@ DROP_HEAD: Final = "drop-head"
 REJECT_PUBLISH: Final = "reject-publish"
 REJECT_PUBLISH_DLX: Final = "reject-publish-dlx"
 """What may become of messages that are too many."""
+
+AT_MOST_ONCE: Final = "at-most-once"
+AT_LEAST_ONCE: Final = "at-least-once"
+"""How messages that die may go on elsewhere."""
 
 X_SINGLE_ACTIVE_CONSUMER: Final = "x-single-active-consumer"
 """An argument only: no policy says so."""
@@ -245,6 +251,7 @@ QUORUM: Final = QueueType(
         CONSUMER_TIMEOUT,
         DEAD_LETTER_EXCHANGE,
         DEAD_LETTER_KEY,
+        DEAD_LETTER_STRATEGY,
     ),
     foreign_policy_keys=(*OF_STREAMS, "queue-mode"),
 )

@@ -160,7 +160,7 @@ def dead_nowhere(s: Session, arguments: dict[str, Any]) -> None:
         s.queue(f"o.{kind}", passive=True)
 
 
-@scenario(lacking="DL-04")
+@scenario
 def dead_at_least_once(s: Session) -> None:
     """A quorum queue that keeps its dead letters until they are confirmed."""
     strategy = {"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}

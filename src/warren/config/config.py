@@ -84,6 +84,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
         auth_mechanisms: How clients may log in.
         quorum_cluster_size: How many members of a new quorum queue vote.
         consumer_timeout: Milliseconds that consumers of quorum queues may hold a message.
+        dead_letter_prefetch: Dead letters of a quorum queue that are on their way at a time.
         queue_leader_locator: Where the leader of a new quorum queue begins.
         quorum_queue_compat: Like which RabbitMQ's new quorum queues treat priorities.
         label_host, label_zone: Where this node is: a machine that it shares with nodes of the same
@@ -140,6 +141,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     auth_mechanisms: tuple[str, ...] = ("PLAIN", "AMQPLAIN")
     quorum_cluster_size: int = 3
     consumer_timeout: int = 1_800_000
+    dead_letter_prefetch: int = 32
     queue_leader_locator: str = "client-local"
     quorum_queue_compat: str = "4.0"
     label_host: str = ""
@@ -400,6 +402,9 @@ SETTINGS: Final = (
     Setting("quorum_cluster_size", "quorum_cluster_size", _whole(1, 255, "nodes"), "the same"),
     Setting("consumer_timeout", "consumer_timeout", _whole(1, YEAR_MS, "milliseconds"),
             "milliseconds that a consumer of a quorum queue may hold a message unsettled"),
+    Setting("dead_letter_worker_consumer_prefetch", "dead_letter_prefetch",
+            _whole(1, 10_000, "messages"),
+            "dead letters of a quorum queue on their way at a time, with at-least-once"),
     Setting("queue_leader_locator", "queue_leader_locator", _locator,
             "where the leader of a new quorum queue begins: client-local or balanced"),
     Setting("quorum_queue.compat", "quorum_queue_compat", _one_of("4.0", "4.3"),

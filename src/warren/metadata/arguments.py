@@ -14,6 +14,8 @@ from typing import Final
 
 from warren.errors import PRECONDITION_FAILED, Refusal
 from warren.queue_types import (
+    AT_LEAST_ONCE,
+    AT_MOST_ONCE,
     DEFAULT,
     DROP_HEAD,
     PRIORITY_MAX,
@@ -24,6 +26,7 @@ from warren.queue_types import (
     X_CONSUMER_TIMEOUT,
     X_DEAD_LETTER_EXCHANGE,
     X_DEAD_LETTER_KEY,
+    X_DEAD_LETTER_STRATEGY,
     X_EXPIRES,
     X_MAX_LENGTH,
     X_MAX_LENGTH_BYTES,
@@ -49,6 +52,7 @@ HONOURED_ARGUMENTS: Final = (
     X_CONSUMER_TIMEOUT,
     X_DEAD_LETTER_EXCHANGE,
     X_DEAD_LETTER_KEY,
+    X_DEAD_LETTER_STRATEGY,
     "x-queue-type",
     "x-quorum-initial-group-size",
     "x-queue-leader-locator",
@@ -163,6 +167,10 @@ def _value_error(name: str, value: Value) -> str:
             return f"{{unacceptable_type,{type_name(value)}}}"
         known = (DROP_HEAD, REJECT_PUBLISH, REJECT_PUBLISH_DLX)
         return "" if value in known else "invalid_overflow"
+    if name == X_DEAD_LETTER_STRATEGY:
+        if not isinstance(value, str):
+            return f"{{unacceptable_type,{type_name(value)}}}"
+        return "" if value in (AT_MOST_ONCE, AT_LEAST_ONCE) else "invalid_dlx_strategy"
     if name in ("x-queue-type", "x-queue-mode", "x-queue-master-locator"):
         return ""
     if name == X_SINGLE_ACTIVE_CONSUMER:

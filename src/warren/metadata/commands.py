@@ -20,6 +20,7 @@ from warren.queue_types import (
     REJECT_PUBLISH,
     X_CONSUMER_TIMEOUT,
     X_DEAD_LETTER_EXCHANGE,
+    X_DEAD_LETTER_STRATEGY,
     X_EXPIRES,
     X_MAX_LENGTH,
     X_MAX_LENGTH_BYTES,
@@ -337,7 +338,7 @@ class DeclareQueue(Command):
 
     def cluster_version(self) -> int:
         """Later ones may say that a queue goes when it is unused, or when its messages do."""
-        if X_DEAD_LETTER_EXCHANGE in self.arguments:
+        if X_DEAD_LETTER_EXCHANGE in self.arguments or X_DEAD_LETTER_STRATEGY in self.arguments:
             return DEAD_LETTERS
         if X_MAX_LENGTH in self.arguments or X_MAX_LENGTH_BYTES in self.arguments:
             return LENGTH_LIMITS

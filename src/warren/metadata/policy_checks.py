@@ -25,7 +25,6 @@ from warren.queue_types import OVERFLOW, REJECT_PUBLISH_DLX
 PRIORITY_MAX: Final = 2**31 - 1
 NOT_YET: Final = (
     "consumer-disconnected-timeout",
-    "dead-letter-strategy",
     "delayed-retry-max",
     "delayed-retry-min",
     "delayed-retry-type",

@@ -2,9 +2,10 @@
 
 They take the way of a publish, with its routes and queues, but nobody's rights: those were asked
 for when the queue was declared. What has no route is dropped, and so is what would go round for
-ever: from queue to queue without a client that rejects it.
+ever: from queue to queue without a client that rejects it. Those that stay in their queue until
+they are confirmed are not dropped: what holds them up is told of, once (`Forwarding`).
 
-Source: DL-01, QQ-21; `rabbit_dead_letter` of RabbitMQ 4.3.
+Source: DL-01, DL-11, QQ-21; `rabbit_dead_letter` and `rabbit_fifo_dlx_worker` of RabbitMQ 4.3.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from warren.node.queues import LocalQueues
 from warren.node.vhosts import NodeVhosts
 from warren.ports import Work
 from warren.queues.dead_letters import DeadLettering, DeadLetterRouter
+from warren.queues.forwarding import Forwarder, Forwarding
 from warren.queues.queue import Queue
 from warren.vhost.handle import is_to_keep
 
@@ -36,7 +38,7 @@ CIRCLES_MAX: Final = 1_024
 
 
 @final
-class DeadLetterWorker(Work, DeadLetterRouter):
+class DeadLetterWorker(Work, DeadLetterRouter, Forwarder):
     """Of one node: serves its queues in turns, one of them in a turn of the node."""
 
     def __init__(
@@ -47,10 +49,13 @@ class DeadLetterWorker(Work, DeadLetterRouter):
         self._queues: LocalQueues = queues
         self._vhosts: NodeVhosts = vhosts
         self._due: deque[DeadLettering] = deque()
+        self._forwarding: deque[Forwarding] = deque()
         self._at_work: bool = False
         self._vhost: str = ""
         """That of the queue whose turn it is."""
         self._exchange: str = ""
+        self._forwarded: Forwarding | None = None
+        """Those of the queue whose turn it is, if they stay until they are confirmed."""
         self._letter: DeadLetter | None = None
         """Whose route is known, as of `_generation`."""
         self._generation: i64 = 0
@@ -71,9 +76,15 @@ class DeadLetterWorker(Work, DeadLetterRouter):
         self._due.append(dead_lettering)
         self._begin()
 
+    def add_kept(self, forwarding: Forwarding) -> None:
+        """A queue has dead letters that stay until they are confirmed."""
+        forwarding.prefetch = self._loop.settings.dead_letter_prefetch
+        self._forwarding.append(forwarding)
+        self._begin()
+
     def tick(self) -> None:
         """Go on where the disk had no room."""
-        if self._due:
+        if self._due or self._forwarding:
             self._begin()
 
     def _begin(self) -> None:
@@ -90,8 +101,59 @@ class DeadLetterWorker(Work, DeadLetterRouter):
                 dead_lettering.forget()
             else:
                 self._serve(dead_lettering)
-        self._at_work = len(self._due) > 0 and not self._vhosts.disk_full
+        if self._forwarding and not self._vhosts.disk_full:
+            self._forward(self._forwarding.popleft())
+        more = len(self._due) > 0 or len(self._forwarding) > 0
+        self._at_work = more and not self._vhosts.disk_full
         return not self._at_work
+
+    def _forward(self, forwarding: Forwarding) -> None:
+        self._vhost = forwarding.queue.vhost
+        self._exchange = forwarding.exchange
+        self._letter = None
+        self._forwarded = forwarding
+        forwarding.due = False
+        forwarding.carry(self)
+        self._route = []
+        self._forwarded = None
+        forwarding.go_on()
+
+    def targets(
+        self, letter: DeadLetter, letters: DeadLetters, reason: i64, again: bool
+    ) -> list[Queue]:
+        """The queues to which a message goes that stays in its own until they confirmed it."""
+        forwarding = self._forwarded
+        tables = self._metadata.vhosts.get(self._vhost)
+        assert forwarding is not None, "asked while dead letters are forwarded"
+        if tables is None:
+            return []
+        why = ""
+        self._keepers = []
+        if self._exchange and self._exchange not in tables.exchanges:
+            names: list[str] = []
+            why = f"there is no exchange '{self._exchange}'"
+        else:
+            names = self._names(letter)
+            if not names:
+                why = f"exchange '{self._exchange}' has no route for some of them"
+            elif reason != REJECTED:
+                names = [name for name in names if not self._goes_round(letter, name)]
+        targets = self._named(names)
+        if names and not targets:
+            why = f"exchange '{self._exchange}' has no route for some of them"
+        if why != forwarding.told:
+            if why:
+                self._loop.log_warning(
+                    f"dead letters stay in {forwarding.queue} and are tried again: {why}; this is "
+                    "not said again"
+                )
+            forwarding.told = why
+        if self._keepers and not again:
+            record = letters.record()
+            if is_to_keep(record):
+                for exchange in self._keepers:
+                    self._vhosts.keep_recent(self._vhost, exchange, [record])
+        return targets
 
     def _serve(self, dead_lettering: DeadLettering) -> None:
         self._vhost = dead_lettering.queue.vhost
@@ -158,9 +220,8 @@ class DeadLetterWorker(Work, DeadLetterRouter):
         if circle not in self._circles and len(self._circles) < CIRCLES_MAX:
             self._circles[circle] = None
             self._loop.log_warning(
-                f"dead letters in vhost '{self._vhost}' go round without being rejected, and are "
-                f"dropped before queue '{queue}', the latest first: {circle}; this is not said "
-                "again"
+                f"dead letters in vhost '{self._vhost}' go round without being rejected, and do "
+                f"not get to queue '{queue}', the latest first: {circle}; this is not said again"
             )
         return True
 

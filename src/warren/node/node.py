@@ -68,6 +68,7 @@ from warren.protocols.broker import (
 from warren.protocols.client import ClientConnection, EndOfTurn
 from warren.protocols.output import Output
 from warren.queues.dead_letters import DeadLettering
+from warren.queues.forwarding import Forwarding
 from warren.queues.queue import Queue
 from warren.raft.state import Options
 from warren.vhost.handle import VhostHandle
@@ -533,6 +534,10 @@ class Node(Loop):
     def queue_dead_letters(self, dead_lettering: DeadLettering) -> None:
         """Have a queue's dead letters routed in a later turn."""
         self.dead_letters.add(dead_lettering)
+
+    def queue_forwards(self, forwarding: Forwarding) -> None:
+        """The same of those that stay in their queue until they are confirmed."""
+        self.dead_letters.add_kept(forwarding)
 
     def queue_damaged(self, queue: Queue, error: BaseException) -> None:
         """Mind that messages of a queue cannot be read from the disk of this node."""

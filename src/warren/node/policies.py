@@ -18,8 +18,10 @@ from warren.node.loop import Loop
 from warren.node.queues import LocalQueues
 from warren.ports import Work
 from warren.queue_types import (
+    AT_LEAST_ONCE,
     DEAD_LETTER_EXCHANGE,
     DEAD_LETTER_KEY,
+    DEAD_LETTER_STRATEGY,
     DELIVERY_LIMIT,
     EXPIRES,
     MAX_LENGTH,
@@ -37,6 +39,10 @@ MATCHES_MAX: Final = 4_096
 """So many patterns are tried on names of queues in one turn."""
 
 
+FALLEN_BACK_MAX: Final = 1_024
+"""So many queues are told of whose dead letters arrive less often than was asked for."""
+
+
 @final
 class QueuePolicies(Work):
     """See the module's head."""
@@ -44,6 +50,8 @@ class QueuePolicies(Work):
     def __init__(self, loop: Loop, metadata: MetadataMachine) -> None:
         self._loop: Loop = loop
         self._metadata: MetadataMachine = metadata
+        self._fallen_back: dict[int, None] = {}
+        """Queues, by incarnation, whose dead letters arrive less often than was asked for."""
         self._left: list[Queue] = []
         """Queues that are yet to be told."""
         self._at_work: bool = False
@@ -79,9 +87,24 @@ class QueuePolicies(Work):
             queue.set_limits(Limits(most, said.number(MAX_LENGTH_BYTES, -1), rejects))
             exchange = said.value(DEAD_LETTER_EXCHANGE)
             key = said.value(DEAD_LETTER_KEY)
+            kept = said.text(DEAD_LETTER_STRATEGY) == AT_LEAST_ONCE
             queue.set_dead_letters(
                 exchange if isinstance(exchange, str) else None,
                 key if isinstance(key, str) else None,
+                kept and rejects,
+            )
+            self._mind_fallback(queue, kept and not rejects and isinstance(exchange, str))
+
+    def _mind_fallback(self, queue: Queue, falls_back: bool) -> None:
+        """Tell, once, where dead letters are to arrive at least once, and do so at most once."""
+        group_id = int(queue.group_id)
+        if not falls_back:
+            self._fallen_back.pop(group_id, None)
+        elif group_id not in self._fallen_back and len(self._fallen_back) < FALLEN_BACK_MAX:
+            self._fallen_back[group_id] = None
+            self._loop.log_warning(
+                f"dead letters of {queue} arrive at most once, although its dead-letter-strategy "
+                f"is {AT_LEAST_ONCE}: that takes the overflow {REJECT_PUBLISH}"
             )
 
     def changed(self, queues: LocalQueues) -> None:

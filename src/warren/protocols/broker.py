@@ -59,6 +59,8 @@ class Settings:
         quorum_size: How many members of a quorum queue vote where its declare says nothing.
         delivery_limit: Returns that a message of a quorum queue survives (POI-03).
         consumer_timeout_ms: How long consumers of quorum queues may hold a message (CT-08).
+        dead_letter_prefetch: How many dead letters of a quorum queue are on their way at a time,
+            where they are to be confirmed (DL-14).
         majority_wait_ms: How long a client's method may wait for a majority before it is refused.
         leader_locator: Where the leader of such a queue begins; see `metadata.placement`.
         strict_priorities: Whether the highest priority always goes first in a new one, of 32; else
@@ -102,6 +104,7 @@ class Settings:
         self.quorum_size: int = 3
         self.delivery_limit: int = 20
         self.consumer_timeout_ms: int = 1_800_000
+        self.dead_letter_prefetch: int = 32
         self.majority_wait_ms: int = 30_000
         self.leader_locator: str = "client-local"
         self.strict_priorities: bool = False

@@ -203,7 +203,7 @@ class FifoQueue(GatheringQueue):
         """What died and has not gone elsewhere, in lists that do not change."""
         return [] if self.dead_lettering is None else self.dead_lettering.lists()
 
-    def set_dead_letters(self, exchange: str | None, key: str | None) -> None:
+    def set_dead_letters(self, exchange: str | None, key: str | None, kept: bool = False) -> None:
         """Have messages that die here from now on go through an exchange."""
         if exchange is not None:
             if self.dead_lettering is None:
@@ -237,7 +237,12 @@ class FifoQueue(GatheringQueue):
 
     def counts(self) -> Counts | None:
         """What it holds, for operators."""
-        return Counts(self.ready_count(), self.fifo.held_count(), self.consumer_count())
+        return Counts(
+            self.ready_count(),
+            self.fifo.held_count(),
+            self.consumer_count(),
+            self.fifo.discards.count,
+        )
 
     def pause(self, consumer_id: i64) -> None:
         """Hand a consumer nothing more until `resume`."""

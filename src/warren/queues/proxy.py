@@ -438,7 +438,7 @@ class ProxyQueue(GatheringQueue):
         if self.line.number:
             super().discard(consumer_id, first, last, failed)
 
-    def set_dead_letters(self, exchange: str | None, key: str | None) -> None:
+    def set_dead_letters(self, exchange: str | None, key: str | None, kept: bool = False) -> None:
         """Mind whether its node is to be told why messages are rejected."""
         self._tells_of_deaths = exchange is not None
 

@@ -27,6 +27,7 @@ from warren.replication.proposals import Throttled
 
 if TYPE_CHECKING:
     from warren.queues.dead_letters import DeadLettering
+    from warren.queues.forwarding import Forwarding
     from warren.queues.table_queue import TableQueue
 
 
@@ -91,6 +92,11 @@ class Host(Throttled):
         raise AssertionError("a host defines queue_dead_letters")
 
     @abstractmethod
+    def queue_forwards(self, forwarding: Forwarding) -> None:
+        """The same of those that stay in their queue until they are confirmed."""
+        raise AssertionError("a host defines queue_forwards")
+
+    @abstractmethod
     def queue_damaged(self, queue: Queue, error: BaseException) -> None:
         """Messages of the queue cannot be read from the disk of this node; `error` says which."""
         raise AssertionError("a host defines queue_damaged")
@@ -127,12 +133,14 @@ class Counts:
     Attributes:
         ready: Messages that are ready for delivery.
         held: Messages handed out and not settled.
+        dead: Messages that died and stay until they are elsewhere.
         consumers: How many there are, as far as the queue counts them.
     """
 
-    def __init__(self, ready: i64, held: i64, consumers: i64) -> None:
+    def __init__(self, ready: i64, held: i64, consumers: i64, dead: i64 = 0) -> None:
         self.ready: i64 = ready
         self.held: i64 = held
+        self.dead: i64 = dead
         self.consumers: i64 = consumers
 
 
@@ -413,13 +421,14 @@ class Queue:
         As above.
         """
 
-    def set_dead_letters(self, exchange: str | None, key: str | None) -> None:
+    def set_dead_letters(self, exchange: str | None, key: str | None, kept: bool = False) -> None:
         """Have messages that die here go through an exchange; None for none.
 
         As above.
 
         Args:
             key: With this routing key; None for their own.
+            kept: Whether they stay until they are elsewhere, where the type can do that.
         """
 
     def due(self, now_ms: i64) -> None:

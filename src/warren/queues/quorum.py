@@ -45,7 +45,7 @@ from warren.queues.fifo.config import (
     write_single_active,
 )
 from warren.queues.fifo.consumers import TIMED_OUT, Limiter
-from warren.queues.fifo.dead_letters import FORGOTTEN, Dead
+from warren.queues.fifo.dead_letters import AT_LEAST_ONCE, FORGOTTEN, Dead
 from warren.queues.fifo.effects import Delivery, Effects, Reply, TimedOut
 from warren.queues.fifo.entry import Encoded, Enqueue, Meta
 from warren.queues.fifo.machine import Fifo
@@ -53,6 +53,7 @@ from warren.queues.fifo.pieces import Piece
 from warren.queues.fifo.sizes import NEVER
 from warren.queues.fifo_queue import USE_MS
 from warren.queues.fitting import Publish
+from warren.queues.forwarding import Forwarding
 from warren.queues.gathering import Gathered
 from warren.queues.links import Holder, Link
 from warren.queues.numbers import Numbers
@@ -77,6 +78,7 @@ class QuorumQueue(TableQueue, Machine):
     Attributes:
         numbers: Of this node's consumers in its present session, behind which they stand in ids.
         going_on: Whether an entry is under way that only has the machine hand out more.
+        forwarding: Where dead letters go that stay until they are there, if any ever did.
     """
 
     def __init__(
@@ -101,6 +103,9 @@ class QuorumQueue(TableQueue, Machine):
         self._ranking: i64 = UNRANKED
         self._limits: Limits = Limits()
         self._dead_letters: i64 = FORGOTTEN
+        self.forwarding: Forwarding | None = None
+        self._led: bool = False
+        """Whether this node, if it leads, has all that was there when it began to."""
         self.group: Proposer | None = None
         self._handed: dict[int, Handed] = {}
         """How far each consumer of this node is whose channel is there.
@@ -241,6 +246,9 @@ class QuorumQueue(TableQueue, Machine):
             if config.dead_letters != self._dead_letters:
                 self._log_dead_letters()
         self._locks_planned = NEVER
+        self._led = True
+        if self.forwarding is not None:
+            self.forwarding.anew()
         if self.expires_ms >= 0 or self.fifo.sizes.expiring > 0:
             self.host.queue_later(self, 0)
 
@@ -337,6 +345,27 @@ class QuorumQueue(TableQueue, Machine):
         if changes and self._may_say():
             self._log_dead_letters()
 
+    def set_dead_letters(self, exchange: str | None, key: str | None, kept: bool = False) -> None:
+        """Have messages that die here go through an exchange, once or until they are confirmed."""
+        if exchange is None or not kept:
+            super().set_dead_letters(exchange, key)
+            return
+        if self.forwarding is None:
+            self.forwarding = Forwarding(self)
+        self._set_deaths(AT_LEAST_ONCE)
+        self.forwarding.aim(exchange, key)
+
+    def forwards(self) -> bool:
+        """Whether this node is the one that sees to the dead letters which the queue keeps."""
+        if not self._group().leads():
+            self._led = False
+        return self._led and not self.deleted
+
+    def forwarded(self, first: i64, last: i64) -> None:
+        """Dead letters are where they belong, from one death to another."""
+        commands.delivered(self._commands, first, last)
+        self._command()
+
     def _log_dead_letters(self) -> None:
         fields = BytesWriter()
         write_dead_letters(fields, self._dead_letters)
@@ -356,6 +385,8 @@ class QuorumQueue(TableQueue, Machine):
         if self._group().leads():
             self._mind_use()
             self._mind_expiry()
+            if self.forwarding is not None:
+                self.forwarding.mind()
             if self.fifo.locks_due != NEVER:
                 self._mind_locks()
 
@@ -613,6 +644,8 @@ class QuorumQueue(TableQueue, Machine):
             self._go_on()
         elif self.fifo.sizes.expiring > 0 and self._group().leads():
             self._mind_expiry()
+        if self.fifo.discards.count > 0 and self.forwarding is not None:
+            self.forwarding.go_on()
         due_ms = self.fifo.locks_due
         if (
             due_ms != NEVER
@@ -867,7 +900,8 @@ class QuorumQueue(TableQueue, Machine):
         config = self.fifo.config
         if not config.rejects or not config.is_limited():
             return False
-        room = config.max_length - self.fifo.ready_count() - self._submitted - self._pending
+        counted = self.fifo.ready_count() + self.fifo.discards.count
+        room = config.max_length - counted - self._submitted - self._pending
         return self.fifo.blocked or config.max_bytes >= 0 or count > room
 
     def _admit(self, publish: Publish) -> None:
@@ -913,8 +947,8 @@ class QuorumQueue(TableQueue, Machine):
             self._take_in(publish, publish.left())
         else:
             under_way = self._submitted + self._pending
-            ready_bytes = fifo.ready.bytes + self._submitted_bytes + self._pending_bytes
-            ready = fifo.ready_count() + under_way
+            ready_bytes = fifo.limited_bytes() + self._submitted_bytes + self._pending_bytes
+            ready = fifo.ready_count() + fifo.discards.count + under_way
             count = publish.fitting(config, ready, ready_bytes, True, True)
             if count == 0 and under_way == 0 and not fifo.unfinished():
                 # Whether that is too much, the machine says next.

@@ -89,6 +89,7 @@ def settings_from(config: ServerConfig) -> Settings:
     settings.cluster_version_max = config.cluster_version_max
     settings.quorum_size = config.quorum_cluster_size
     settings.consumer_timeout_ms = config.consumer_timeout
+    settings.dead_letter_prefetch = config.dead_letter_prefetch
     settings.leader_locator = config.queue_leader_locator
     settings.strict_priorities = config.quorum_queue_compat == "4.3"
     settings.majority_wait_ms = config.metadata_store_default_timeout

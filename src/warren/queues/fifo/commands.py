@@ -26,6 +26,7 @@ big-endian:
     GET_TIMED 21 consumer i64, timeout_ms i64
     TIME_OUT 22
     REJECT   23 like DISCARD
+    DELIVERED 24 first death i64, last death i64
 
 CONFIG is the first command in a classic queue's log, and the first of a quorum queue's first
 leader; later ones change settings. FREE is all that a classic queue logs of what happens to its
@@ -37,7 +38,8 @@ goes, since it may have seen it. Until then it settles to get more, and may retu
 see.
 
 REJECT is DISCARD where a delivery failed with it, which is told of messages that go on elsewhere:
-it is for queues with a dead-letter exchange.
+it is for queues with a dead-letter exchange. DELIVERED says that dead letters which the queue kept
+are where they belong (`discards`).
 
 DOUBT is logged by a sole copy after a crash: what is ready may have been delivered before.
 
@@ -84,13 +86,14 @@ GET_TIMED: Final = 21
 TIME_OUT: Final = 22
 
 REJECT: Final = 23
+DELIVERED: Final = 24
 
-LAST: Final = REJECT
+LAST: Final = DELIVERED
 
 SETTLE_BYTES: Final = 25
 
 FIELD_BYTES: Final = bytes(
-    [0, 24, 8, 8, 24, 25, 24, 8, 0, 0, 8, 32, 16, 8, 8, 0, 16, 0, 24, 0, 32, 16, 0, 24]
+    [0, 24, 8, 8, 24, 25, 24, 8, 0, 0, 8, 32, 16, 8, 8, 0, 16, 0, 24, 0, 32, 16, 0, 24, 16]
 )
 """What follows each opcode, but for a group's name and the fields of a CONFIG."""
 CREDIT_MAX: Final = 1 << 60
@@ -151,6 +154,13 @@ def discard(out: BytesWriter, consumer: i64, first: i64, last: i64, failed: bool
     """Messages were rejected for good."""
     out.append(REJECT if failed else DISCARD)
     write_i64_be(out, consumer)
+    write_i64_be(out, first)
+    write_i64_be(out, last)
+
+
+def delivered(out: BytesWriter, first: i64, last: i64) -> None:
+    """Dead letters are where they belong."""
+    out.append(DELIVERED)
     write_i64_be(out, first)
     write_i64_be(out, last)
 
@@ -311,6 +321,9 @@ def problem(payload: bytes) -> str:
         elif opcode in (SETTLE, RETURN, DISCARD, REJECT):
             if read_i64_be(payload, at + 9) > read_i64_be(payload, at + 17):
                 return "messages are named from the last to the first"
+        elif opcode == DELIVERED:
+            if not 0 <= read_i64_be(payload, at + 1) <= read_i64_be(payload, at + 9):
+                return "dead letters are named from the last to the first"
         elif opcode == GET_TIMED and read_i64_be(payload, at + 9) < 0:
             return "a consumer has a timeout that cannot be"
         elif opcode == CONFIG and keeps_place_in(payload, at + 5, behind):

@@ -30,7 +30,7 @@ from typing import Final, final
 from librt.strings import BytesWriter, read_i16_be, read_i64_be, write_i16_be, write_i64_be
 from mypy_extensions import i16, i64
 
-from warren.queues.fifo.dead_letters import AT_MOST_ONCE, FORGOTTEN
+from warren.queues.fifo.dead_letters import AT_LEAST_ONCE, FORGOTTEN
 from warren.queues.fifo.ready import AT_BACK, AT_HEAD, BY_NUMBER
 
 KEEPS_PLACE: Final = 1
@@ -320,7 +320,7 @@ def fields_problem(data: bytes, at: i64, end: i64) -> str:
             return f"setting {key} has a value that cannot be"
         if key == RANKING and data[value] > STRICT:
             return f"setting {key} has a value that cannot be"
-        if key == DEAD_LETTERS and data[value] > AT_MOST_ONCE:
+        if key == DEAD_LETTERS and data[value] > AT_LEAST_ONCE:
             return f"setting {key} has a value that is unknown to this release"
         at = value + size
     return ""

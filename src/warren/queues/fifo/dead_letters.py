@@ -6,7 +6,8 @@
     delivery_limit   it came back too often
 
 At most once, a machine only says which they were, as an effect: whoever acts on it reads them, and
-has them routed. Where that is lost, so are they.
+has them routed. Where that is lost, so are they. At least once, it keeps them (`discards`) until it
+is told that they are where they belong.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ FORGOTTEN: Final = 0
 """What dies is dropped."""
 AT_MOST_ONCE: Final = 1
 """It is said that it died."""
+AT_LEAST_ONCE: Final = 2
+"""It is kept until it is somewhere else."""
 
 
 @final

@@ -33,7 +33,8 @@ from warren.ports import Work
 from warren.queues.fifo import commands, snapshot
 from warren.queues.fifo.config import FAIR, UNRANKED, Config
 from warren.queues.fifo.consumers import QUIESCING, SERVED, TIMED_OUT, Consumer
-from warren.queues.fifo.dead_letters import FORGOTTEN, Dead
+from warren.queues.fifo.dead_letters import AT_LEAST_ONCE, FORGOTTEN, Dead
+from warren.queues.fifo.discards import Discards
 from warren.queues.fifo.effects import (
     DONE,
     MALFORMED,
@@ -51,9 +52,9 @@ from warren.queues.fifo.groups import Checkout, Group, Readers
 from warren.queues.fifo.live import PART_RUNS, Gathering
 from warren.queues.fifo.locks import Locks
 from warren.queues.fifo.pieces import Piece, Pieces
-from warren.queues.fifo.ready import Ready
+from warren.queues.fifo.ready import AMONG_DEAD, NO_PLACE, Ready
 from warren.queues.fifo.returning import Leaving, Return, Returning, Strand
-from warren.queues.fifo.runs import Run, RunQueue, disjoint
+from warren.queues.fifo.runs import Run, RunQueue, as_run, disjoint
 from warren.queues.fifo.service import ServiceQueue
 from warren.queues.fifo.single import SingleActive
 from warren.queues.fifo.sizes import NEVER, Sizes
@@ -93,6 +94,7 @@ class Fifo:
         held: Messages that consumers or groups hold.
         coming: Messages on their way back, by the commands that returned them.
         leaving: Messages that left, and are not forgotten yet.
+        discards: Messages that died and stay until they are elsewhere.
         blocked: Whether whatever is published is to be rejected, for want of room.
         transient: Numbers of messages that do not survive a restart.
         consumers: By their ids.
@@ -122,6 +124,7 @@ class Fifo:
         self.held: i64 = 0
         self.coming: Returning = Returning()
         self.leaving: Leaving = Leaving()
+        self.discards: Discards = Discards(self.sizes)
         self.transient: RunQueue = RunQueue()
         self.consumers: dict[int, Consumer] = {}
         self.readers: Readers = Readers()
@@ -248,7 +251,7 @@ class Fifo:
 
     def check(self) -> None:
         """What has to hold behind every entry, as far as it costs nothing to look."""
-        live = self.ready.count + self.coming.count + self.held
+        live = self.ready.count + self.coming.count + self.held + self.discards.count
         assert self.sizes.count == live + self.leaving.count, "each message is at one place"
         assert self.sizes.bytes >= self.ready.bytes, "what is ready is a part of all there is"
         assert self.held >= 0, "no more is settled than was handed out"
@@ -336,6 +339,10 @@ class Fifo:
                 self.count_as_delivered()
             elif opcode == commands.TIME_OUT:
                 self._time_out()
+            elif opcode == commands.DELIVERED:
+                before = self.discards.count
+                taken = self.discards.settle(read_i64_be(payload, at), read_i64_be(payload, at + 8))
+                self._leave(taken, before - self.discards.count)
             elif opcode == commands.GO_ON:
                 # What it is for is the dispatch that follows every entry.
                 pass
@@ -356,6 +363,9 @@ class Fifo:
                 lasted = self.config.expires_ms < 0
                 self.config.change(payload, at + 4, behind, new)
                 self.rank()
+                if self.discards.count > 0 and self.config.dead_letters != AT_LEAST_ONCE:
+                    # As in RabbitMQ, they go nowhere (DL-15).
+                    self._drop_discards()
                 if lasted:
                     self.used_ms = self._now_ms
                 if self.config.single_active and self.single is None:
@@ -471,7 +481,10 @@ class Fifo:
             taken = consumer.release(first, last)
             count = held - consumer.held
             self.held -= count
-            self._die(taken, count, REJECTED, 1 if failed else 0)
+            if self.config.dead_letters == AT_LEAST_ONCE:
+                self._come_back([Strand(taken, count)], failed, -1, AMONG_DEAD)
+            else:
+                self._die(taken, count, REJECTED, 1 if failed else 0)
             self._gave_up(consumer, count)
             if consumer.standing == TIMED_OUT:
                 self._settled_late(consumer, first, last)
@@ -562,10 +575,16 @@ class Fifo:
         return delivery
 
     def _purge(self) -> i64:
-        """All ready messages go; returns how many there were."""
+        """All ready messages go, and all dead letters; returns how many there were."""
         count = self.ready_count()
         self._leave(self.ready.take_all() + self.coming.lists(), count)
         self.coming = Returning()
+        return count + self._drop_discards()
+
+    def _drop_discards(self) -> i64:
+        """The dead letters that are here go nowhere; returns how many there were."""
+        count = self.discards.count
+        self._leave(self.discards.take_all(), count)
         return count
 
     def _reset(self) -> None:
@@ -737,16 +756,28 @@ class Fifo:
             self.blocked = True
         elif self.blocked:
             self.blocked = not (
-                (config.max_length < 0 or self.ready.count <= config.max_length * 4 // 5)
-                and (config.max_bytes < 0 or self.ready.bytes <= config.max_bytes * 4 // 5)
+                (config.max_length < 0 or self.limited_count() <= config.max_length * 4 // 5)
+                and (config.max_bytes < 0 or self.limited_bytes() <= config.max_bytes * 4 // 5)
             )
 
     def _is_over(self) -> bool:
-        """Whether more is ready than there may be."""
+        """Whether there is more than there may be."""
         config = self.config
-        return (0 <= config.max_length < self.ready.count) or (
-            0 <= config.max_bytes < self.ready.bytes
+        if not config.rejects:
+            return (0 <= config.max_length < self.ready.count) or (
+                0 <= config.max_bytes < self.ready.bytes
+            )
+        return (0 <= config.max_length < self.limited_count()) or (
+            0 <= config.max_bytes < self.limited_bytes()
         )
+
+    def limited_count(self) -> i64:
+        """Messages that count where publishes are rejected: dead letters do, too (DL-09)."""
+        return self.ready.count + self.discards.count
+
+    def limited_bytes(self) -> i64:
+        """What these take."""
+        return self.ready.bytes + self.discards.bytes
 
     def _replays(self) -> bool:
         """Whether a classic queue comes back, whose log does not say who held what."""
@@ -812,12 +843,21 @@ class Fifo:
         if config.dead_letters == FORGOTTEN or count == 0:
             self._leave(lists, count)
             return
+        if config.dead_letters == AT_LEAST_ONCE:
+            for pieces in lists:
+                for piece in pieces:
+                    self._keep_dead(as_run(piece), reason, failed)
+            return
         self._dead.append(Dead(reason, lists, count, failed))
         if config.keeps_place:
             # Their bodies are needed until they are routed.
             self._forget_soon(lists, count)
         else:
             self._leave(lists, count)
+
+    def _keep_dead(self, run: Run, reason: i64, failed: i64) -> None:
+        """Messages died, and stay until they are elsewhere."""
+        self.discards.add(run.first, run.count, reason, run.acquired, run.failed + failed)
 
     def _leave(self, lists: list[list[Piece]], count: i64) -> None:
         """Messages left the queue for good."""
@@ -836,11 +876,15 @@ class Fifo:
         self.held -= count
         self._come_back([Strand(group.give_up(), count)], True, -1)
 
-    def _come_back(self, strands: list[Strand], failed: bool, limit: i64) -> None:
+    def _come_back(
+        self, strands: list[Strand], failed: bool, limit: i64, place: i64 = NO_PLACE
+    ) -> None:
         """Messages return, behind all that return already; those past their limit are dropped."""
         if not strands:
             return
-        work = Return(strands, failed, self.config.place(), limit)
+        if place == NO_PLACE:
+            place = self.config.place()
+        work = Return(strands, failed, place, limit)
         if work.count > 0:
             self.coming.add(work)
             self._bring_back()
@@ -857,7 +901,12 @@ class Fifo:
             # The run may be looked at as it was.
             acquired = run.acquired + 1
             failed = run.failed + 1 if work.failed else run.failed
-            if 0 <= work.limit < acquired:
+            if work.place == AMONG_DEAD:
+                if self.config.dead_letters == AT_LEAST_ONCE:
+                    self._keep_dead(run, REJECTED, 1 if work.failed else 0)
+                else:
+                    self._leave([[run]], run.count)
+            elif 0 <= work.limit < acquired:
                 self.dropped += run.count
                 self._die([[run]], run.count, DELIVERY_LIMIT, 1 if work.failed else 0)
             else:
@@ -918,7 +967,7 @@ class Fifo:
         Args:
             left, more: Messages that left and are needed all the same.
         """
-        lists = self._unheld() + left
+        lists = self._unheld() + self.discards.freeze() + left
         for consumer in self.consumers.values():
             lists.extend(consumer.freeze())
         checkouts: list[Checkout] = []

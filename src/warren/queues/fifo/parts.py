@@ -9,6 +9,9 @@
                id i64, timeout_ms i64, i32 and so many marks: message id i64, time_ms i64
     LATE    5  for each of these that has held messages for too long, and not settled them:
                id i64, i32 and so many runs of message ids: first i64, count i64
+    DEAD    6  where dead letters are kept, or were: the number of the next death i64, and for each
+               reason, in the order of their numbers, i32 and so many runs:
+               death i64, first i64, count i64, acquired i32, failed i32
 
 A build that does not know a tag refuses the snapshot, as it does one of another version.
 """
@@ -20,10 +23,11 @@ from typing import TYPE_CHECKING, Final, final
 from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64
 
+from warren.message.dead_letters import REASONS
 from warren.queues.fifo.consumers import SERVED, TIMED_OUT
 from warren.queues.fifo.locks import decode_locks
 from warren.queues.fifo.pieces import Piece, count_of
-from warren.queues.fifo.runs import Run
+from warren.queues.fifo.runs import Run, as_run
 
 if TYPE_CHECKING:
     from warren.queues.fifo.machine import Fifo
@@ -33,9 +37,11 @@ BLOCKED: Final = 2
 TURN: Final = 3
 LOCKS: Final = 4
 LATE: Final = 5
+DEAD: Final = 6
 
 LATE_HEAD_BYTES: Final = 12
 LATE_RUN_BYTES: Final = 16
+DEAD_RUN_BYTES: Final = 32
 
 
 @final
@@ -44,10 +50,16 @@ class Parts:
 
     Attributes:
         late: Consumers and what each has in `LATE`, in lists that do not change.
+        dead: For each reason the messages that died for it and are kept, likewise; nothing at all
+            where none ever were.
     """
 
     def __init__(self, fifo: Fifo) -> None:
         self.late: list[tuple[int, list[list[Piece]]]] = []
+        self.dead: list[list[list[Piece]]] = []
+        self._next_death: i64 = fifo.discards.next_death
+        if self._next_death > 0:
+            self.dead = fifo.discards.by_reason()
         self._count: i64 = 0
         self._short: BytesWriter = BytesWriter()
         if fifo.single is not None:
@@ -68,12 +80,22 @@ class Parts:
 
     def any(self) -> bool:
         """Whether there is one."""
-        return self._count > 0
+        return self._count > 0 or len(self.dead) > 0
 
     def write(self, out: BytesWriter) -> None:
-        """Append all of them, but for what each consumer has in `LATE`, which comes last."""
-        out.append(self._count + (1 if self.late else 0))
+        """Append all of them, but for what is in `dead`, and behind it `LATE`; see `write_late`."""
+        out.append(self._count + (1 if self.late else 0) + (1 if self.dead else 0))
         out.write(self._short.getvalue())
+        if self.dead:
+            size: i64 = 8
+            for lists in self.dead:
+                size += 4 + DEAD_RUN_BYTES * count_of(lists)
+            out.append(DEAD)
+            write_i32_be(out, i32(size))
+            write_i64_be(out, self._next_death)
+
+    def write_late(self, out: BytesWriter) -> None:
+        """Append the beginning of `LATE`, if there is such."""
         if self.late:
             size: i64 = 0
             for _, lists in self.late:
@@ -93,6 +115,17 @@ def encode_late(out: BytesWriter, pieces: list[Piece]) -> None:
     for piece in pieces:
         write_i64_be(out, piece.key)
         write_i64_be(out, piece.count)
+
+
+def encode_dead(out: BytesWriter, pieces: list[Piece]) -> None:
+    """Append runs of dead letters."""
+    for piece in pieces:
+        run = as_run(piece)
+        write_i64_be(out, run.key)
+        write_i64_be(out, run.first)
+        write_i64_be(out, run.count)
+        write_i32_be(out, i32(run.acquired))
+        write_i32_be(out, i32(run.failed))
 
 
 def restore_parts(fifo: Fifo, data: bytes, at: i64) -> i64:
@@ -120,6 +153,8 @@ def restore_parts(fifo: Fifo, data: bytes, at: i64) -> i64:
             _restore_locks(fifo, data, at, at + size)
         elif tag == LATE:
             _restore_late(fifo, data, at, at + size)
+        elif tag == DEAD:
+            _restore_dead(fifo, data, at)
         else:
             raise ValueError(f"queue snapshot with part {tag}, which this build does not know")
         at += size
@@ -159,3 +194,22 @@ def _restore_late(fifo: Fifo, data: bytes, at: i64, end: i64) -> None:
             locks.late.push(Run(first, first, read_i64_be(data, at + 8)))
             at += LATE_RUN_BYTES
         consumer.standing = TIMED_OUT
+
+
+def _restore_dead(fifo: Fifo, data: bytes, at: i64) -> None:
+    next_death = read_i64_be(data, at)
+    at += 8
+    for reason in range(len(REASONS)):
+        count: i64 = i64(read_i32_be(data, at))
+        at += 4
+        for _ in range(count):
+            run = Run(
+                read_i64_be(data, at),
+                read_i64_be(data, at + 8),
+                read_i64_be(data, at + 16),
+                i64(read_i32_be(data, at + 24)),
+                i64(read_i32_be(data, at + 28)),
+            )
+            fifo.discards.restore(run, i64(reason))
+            at += DEAD_RUN_BYTES
+    fifo.discards.next_death = next_death

@@ -42,6 +42,10 @@ AT_HEAD: Final = 1
 """It goes before all that was never handed out, and behind earlier returns (POI-12)."""
 AT_BACK: Final = 2
 """It goes behind everything (POI-11)."""
+AMONG_DEAD: Final = 3
+"""It does not come here: it died, and is kept until it is elsewhere."""
+NO_PLACE: Final = -1
+"""The settings say where it goes."""
 
 
 @final

@@ -16,7 +16,7 @@ from warren.ports import Work
 from warren.queues.fifo.consumers import Consumer
 from warren.queues.fifo.groups import Checkout, decode_group
 from warren.queues.fifo.live import Gathering
-from warren.queues.fifo.parts import Parts, encode_late, restore_parts
+from warren.queues.fifo.parts import Parts, encode_dead, encode_late, restore_parts
 from warren.queues.fifo.pieces import Piece, count_of
 from warren.queues.fifo.returning import decode_return
 from warren.queues.fifo.runs import RUN_BYTES, RunQueue, as_run, common, encode_runs, merge_pairs
@@ -182,6 +182,15 @@ class StateWriter(Work):
             self._runs(self._leaving)
         if self._more.any():
             self._more.write(out)
+            for lists in self._more.dead:
+                self._begin(lists)
+                while lists:
+                    if self._enough():
+                        yield
+                    pieces = lists.pop()
+                    self._done += len(pieces)
+                    encode_dead(out, pieces)
+            self._more.write_late(out)
             for consumer_id, lists in self._more.late:
                 write_i64_be(out, i64(consumer_id))
                 self._begin(lists)
@@ -409,7 +418,7 @@ def restore(fifo: Fifo, data: bytes) -> None:
 
 def _claim(fifo: Fifo) -> None:
     """Tell a machine's sizes which messages there are."""
-    lists = [*fifo.coming.lists(), *fifo.leaving.lists()]
+    lists = [*fifo.coming.lists(), *fifo.leaving.lists(), *fifo.discards.freeze()]
     for part in fifo.ready.parts():
         lists.extend(part)
     for consumer in fifo.consumers.values():

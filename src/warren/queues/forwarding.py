@@ -1,0 +1,303 @@
+"""Messages that died in a quorum queue, on their way elsewhere: at least once.
+
+The leader's node takes the first of them, routes each, and has it leave the queue when all queues
+that it was routed to have confirmed it. What is not confirmed, or has no route, is tried again a
+while later, and until then it is kept. All this is forgotten with the lead: the next leader begins
+anew with what the queue has, so that a message may come twice.
+
+Source: DL-02, DL-03, DL-10 to DL-14; `rabbit_fifo_dlx_worker` of RabbitMQ 4.3.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Final, final
+
+from librt.strings import BytesWriter, write_i32_le
+from mypy_extensions import i32, i64, trait
+
+from warren.log.batch import Batch
+from warren.message.dead_letters import DeadLetter, DeadLetters
+from warren.message.flavours import AMQP091, dead_letters_of
+from warren.queues.links import Fetching
+from warren.queues.publishing import Publisher, PublishRun
+from warren.queues.queue import Queue
+
+if TYPE_CHECKING:
+    from warren.queues.quorum import QuorumQueue
+
+PREFETCH: Final = 32
+"""So many dead letters of a queue are on their way at a time (DL-13)."""
+TURN_MESSAGES: Final = 256
+"""So many are sent in one turn."""
+UNDERWAY_BYTES: Final = 16_777_216
+"""No more of them are taken while those on their way take so much."""
+RETRY_MS: Final = 1_000
+"""A dead letter that did not get to where it belongs is tried again after this time, ..."""
+RETRY_MS_MAX: Final = 60_000
+"""and after twice the time before each time that follows, up to this."""
+
+
+@trait
+class Forwarder:
+    """Routes dead letters that are to be confirmed."""
+
+    @abstractmethod
+    def targets(
+        self, letter: DeadLetter, letters: DeadLetters, reason: i64, again: bool
+    ) -> list[Queue]:
+        """The queues to which the message goes that `letters` looked at last.
+
+        Args:
+            again: Whether it was tried before.
+        """
+
+
+@final
+class Outgoing(Publisher):
+    """One dead letter on its way.
+
+    Attributes:
+        death: Its number among those of its queue.
+        number: That of the message.
+        reason: Why it died.
+        failed: How often deliveries of it failed.
+        size: What its record takes, while it is on its way.
+        waiting: Queues that have not answered.
+        again_ms: When it is tried again, in monotonic time.
+    """
+
+    def __init__(
+        self, forwarding: Forwarding, death: i64, number: i64, reason: i64, failed: i64
+    ) -> None:
+        self.death: i64 = death
+        self.number: i64 = number
+        self.reason: i64 = reason
+        self.failed: i64 = failed
+        self.size: i64 = 0
+        self.waiting: i64 = 0
+        self.again_ms: i64 = 0
+        self._forwarding: Forwarding = forwarding
+        self._tries: i64 = 0
+        self._targets: list[Queue] = []
+        """Where it was sent the last time."""
+        self._confirmed: list[str] = []
+        """The queues that have it."""
+
+    def send(self, targets: list[Queue], record: bytes, letter: DeadLetter, flavour: i64) -> None:
+        """Put it into those queues that do not have it."""
+        left: list[Queue] = []
+        for target in targets:
+            if target.name not in self._confirmed:
+                left.append(target)
+        self._tries += 1
+        if not left:
+            # Where it has no route any more, one that has it is enough.
+            self._forwarding.answered(self, len(self._confirmed) > 0)
+            return
+        self._targets = left
+        self.waiting = len(left)
+        size = BytesWriter()
+        write_i32_le(size, i32(len(record)))
+        lengths = size.getvalue()
+        for at, target in enumerate(left):
+            run = PublishRun(self, i64(at), 1, 1)
+            target.publish(record, lengths, 1, letter.persistent, run, flavour)
+
+    def settled(self, run: PublishRun) -> None:
+        """A queue has it, or does not take it."""
+        target = self._targets[run.first]
+        self.waiting -= 1
+        if not (run.refused or run.rejected is not None or target.deleted):
+            self._confirmed.append(target.name)
+        if self.waiting == 0:
+            confirmed = True
+            for each in self._targets:
+                confirmed = confirmed and each.name in self._confirmed
+            self._targets = []
+            self._forwarding.answered(self, confirmed)
+
+    def wait(self, now_ms: i64) -> i64:
+        """Have it tried again, later each time; gives in how many milliseconds."""
+        wait_ms = min(RETRY_MS << min(self._tries - 1, 20), RETRY_MS_MAX)
+        self.again_ms = now_ms + wait_ms
+        return wait_ms
+
+    def tried(self) -> bool:
+        """Whether it was sent before."""
+        return self._tries > 0
+
+
+@final
+class Forwarding(Fetching):
+    """A quorum queue's dead letters, as its leader's node sees to them.
+
+    Attributes:
+        queue: Where they died.
+        exchange, key: Where they go; without a key of the queue's, by their own.
+        prefetch: How many may be on their way at a time.
+        due: Whether the node is going to call `carry`.
+        told: What was said last of why they do not get on.
+    """
+
+    def __init__(self, queue: QuorumQueue) -> None:
+        self.queue: QuorumQueue = queue
+        self.exchange: str = ""
+        self.key: str | None = None
+        self.prefetch: i64 = PREFETCH
+        self.due: bool = False
+        self.told: str = ""
+        self._letters: DeadLetters = dead_letters_of(AMQP091, queue.name)
+        self._flavour: i64 = AMQP091
+        self._underway: dict[int, Outgoing] = {}
+        """By death, those that were taken and have not left the queue."""
+        self._failed: dict[int, Outgoing] = {}
+        """Those of them that are to be tried again."""
+        self._bytes: i64 = 0
+        self._next: i64 = 0
+        """The first death that was not taken."""
+        self._waiting: bool = False
+        """Whether a message is being read."""
+
+    def aim(self, exchange: str, key: str | None) -> None:
+        """Have them go through an exchange from now on; what was in vain is tried again."""
+        if exchange != self.exchange or key != self.key:
+            self.exchange = exchange
+            self.key = key
+            self._letters.aim(exchange, key)
+            self.told = ""
+        self.hurry()
+
+    def hurry(self) -> None:
+        """Something may be otherwise than before: try at once what was in vain."""
+        for outgoing in self._failed.values():
+            outgoing.again_ms = 0
+        self.go_on()
+
+    def anew(self) -> None:
+        """Begin with the first of what the queue has: nothing is known of what became of it."""
+        self._underway = {}
+        self._failed = {}
+        self._bytes = 0
+        self._next = 0
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Ask the node to carry on, if there is something to do."""
+        if not self.due and not self._waiting and self.queue.forwards() and self._wants():
+            self.due = True
+            self.queue.host.queue_forwards(self)
+
+    def _wants(self) -> bool:
+        """Whether there is something to send now."""
+        discards = self.queue.fifo.discards
+        if self._has_room() and self._next < discards.next_death and discards.count > 0:
+            return True
+        now_ms: i64 = self.queue.host.monotonic_ms()
+        for outgoing in self._failed.values():
+            if outgoing.again_ms <= now_ms:
+                return True
+        return False
+
+    def _has_room(self) -> bool:
+        return len(self._underway) < self.prefetch and self._bytes < UNDERWAY_BYTES
+
+    def underway(self) -> i64:
+        """How many are on their way, or are to be tried again."""
+        return len(self._underway)
+
+    def resume(self) -> None:
+        """A message was read."""
+        self._waiting = False
+        self.go_on()
+
+    def answered(self, outgoing: Outgoing, confirmed: bool) -> None:
+        """One of them is where it belongs, or is not."""
+        if self._underway.get(int(outgoing.death)) is not outgoing:
+            # Another node led meanwhile.
+            return
+        self._bytes -= outgoing.size
+        outgoing.size = 0
+        if confirmed:
+            del self._underway[int(outgoing.death)]
+            self.queue.forwarded(outgoing.death, outgoing.death)
+        else:
+            self._failed[int(outgoing.death)] = outgoing
+            wait_ms = outgoing.wait(self.queue.host.monotonic_ms())
+            self.queue.host.queue_later(self.queue, wait_ms)
+        self.go_on()
+
+    def mind(self) -> None:
+        """Time has passed: try again what is to be, and ask to be called for the rest."""
+        if not self.queue.forwards():
+            return
+        self.go_on()
+        now_ms: i64 = self.queue.host.monotonic_ms()
+        next_ms: i64 = -1
+        for outgoing in self._failed.values():
+            if outgoing.again_ms > now_ms and (next_ms < 0 or outgoing.again_ms < next_ms):
+                next_ms = outgoing.again_ms
+        if next_ms >= 0:
+            self.queue.host.queue_later(self.queue, next_ms - now_ms)
+
+    def carry(self, forwarder: Forwarder) -> None:
+        """Send what is to be tried again, and more as far as there is room."""
+        queue = self.queue
+        if not queue.forwards():
+            return
+        now_ms: i64 = queue.host.monotonic_ms()
+        discards = queue.fifo.discards
+        left: i64 = TURN_MESSAGES
+        for outgoing in list(self._failed.values()):
+            if outgoing.again_ms > now_ms or left == 0:
+                continue
+            left -= 1
+            kept, _ = discards.from_death(outgoing.death)
+            if kept is None or kept.key != outgoing.death:
+                # Somebody purged the queue.
+                del self._failed[int(outgoing.death)]
+                del self._underway[int(outgoing.death)]
+            elif not self._send(outgoing, forwarder):
+                return
+        while left > 0 and self._has_room():
+            left -= 1
+            run, reason = discards.from_death(self._next)
+            if run is None:
+                self._next = discards.next_death
+                return
+            gone = queue.gone_up_to(run.first)
+            if gone >= run.first:
+                count = min(gone - run.first + 1, run.count)
+                queue.forwarded(run.key, run.key + count - 1)
+                self._next = run.key + count
+                continue
+            outgoing = Outgoing(self, run.key, run.first, reason, run.failed)
+            if not self._send(outgoing, forwarder):
+                return
+
+    def _send(self, outgoing: Outgoing, forwarder: Forwarder) -> bool:
+        """Send one of them; False if it has to be read first."""
+        batch = self.queue.batch_of(outgoing.number)
+        if batch is None:
+            self._waiting = True
+            self.queue.fetch(outgoing.number, self)
+            return False
+        self._underway[int(outgoing.death)] = outgoing
+        self._failed.pop(int(outgoing.death), None)
+        self._next = max(self._next, outgoing.death + 1)
+        letters = self._letters_of(batch)
+        record = batch.record(outgoing.number - batch.first)
+        letter = letters.make(record, outgoing.reason, outgoing.failed, self.queue.host.now_ms())
+        targets = forwarder.targets(letter, letters, outgoing.reason, outgoing.tried())
+        dead = letters.record() if targets else b""
+        outgoing.size = len(dead)
+        self._bytes += outgoing.size
+        outgoing.send(targets, dead, letter, batch.flavour)
+        return True
+
+    def _letters_of(self, batch: Batch) -> DeadLetters:
+        if batch.flavour != self._flavour:
+            self._flavour = batch.flavour
+            self._letters = dead_letters_of(batch.flavour, self.queue.name)
+            self._letters.aim(self.exchange, self.key)
+        return self._letters

@@ -1,0 +1,302 @@
+"""Dead letters of quorum queues that stay until they are confirmed elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.node.pair import Client, Pair, Station
+from tests.node.test_dead_letters import DLX, KEY, KINDS, declare, drained, policy, ready, reject
+from tests.node.test_message_expiry import pass_time
+from warren.protocols.broker import Settings
+from warren.queues.forwarding import PREFETCH, RETRY_MS_MAX
+from warren.wire.amqp091 import spec
+from warren.wire.amqp091.table import Table
+
+STRATEGY = "x-dead-letter-strategy"
+KEPT: Table = {STRATEGY: "at-least-once", "x-overflow": "reject-publish"}
+
+
+def keeping(client: Client, name: str, to: str = "dead", exchange: str = "", **more: Any) -> None:
+    """Declare a quorum queue that keeps its dead letters until another queue has them."""
+    arguments: Table = {"x-queue-type": "quorum", "x-quorum-initial-group-size": 1}
+    arguments = {**arguments, DLX: exchange, KEY: to, **KEPT, **more}
+    ok = client.call(spec.QueueDeclare(0, name, False, True, False, False, False, arguments))
+    assert isinstance(ok, spec.QueueDeclareOk), ok
+
+
+def kept(station: Station, name: str) -> int:
+    """Dead letters that a queue holds, as this node counts them."""
+    return int(station.queue(name).counts().dead)
+
+
+def jump(pair: Pair, milliseconds: int) -> None:
+    """Have time pass at once, where there is one node."""
+    pair.clock.advance(milliseconds)
+    pair.settle(20)
+
+
+def bodies(count: int, first: int = 1) -> list[bytes]:
+    return [b"%d" % number for number in range(first, first + count)]
+
+
+@pytest.mark.rule("DL-02", "DL-04")
+@pytest.mark.parametrize("to", KINDS)
+@pytest.mark.parametrize("where", ["aa", "ab", "ba", "bb"])
+def test_rejected_messages_go_on_and_leave_when_they_are_confirmed(to: str, where: str) -> None:
+    pair = Pair()
+    source, target = (pair.stations[name].client() for name in where)
+    declare(target, "dead", to)
+    keeping(source, "q")
+    source.publish_confirmed("q", 100)
+    reject(target, "q", 3)
+    pair.until(lambda: ready(pair.stations[where[1]], "dead") == 3)
+    pair.until(lambda: kept(pair.stations[where[0]], "q") == 0)
+    got = [source.get("q") for _ in range(97)]
+    assert got[-1] is not None
+    source.send(spec.BasicNack(got[-1].tag, True, False))
+    pair.until(lambda: ready(pair.stations[where[1]], "dead") == 100)
+    pair.until(lambda: kept(pair.stations[where[0]], "q") == 0)
+    assert sorted(drained(target), key=int) == bodies(100)
+    assert source.get("q") is None
+
+
+@pytest.mark.rule("DL-03", "DL-11", "DL-12")
+def test_what_a_target_rejects_is_tried_again() -> None:
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    declare(client, "dead", **{"x-max-length": 1, "x-overflow": "reject-publish"})
+    keeping(client, "q")
+    client.publish_confirmed("q", 3)
+    reject(client, "q", 3)
+    pair.until(lambda: ready(pair.a, "dead") == 1)
+    pair.settle()
+    assert kept(pair.a, "q") == 2
+    found = []
+    for left in (1, 0, 0):
+        pair.until(lambda: ready(pair.a, "dead") == 1)
+        found += drained(client)
+        jump(pair, RETRY_MS_MAX)
+        assert kept(pair.a, "q") == left
+    assert sorted(found) == bodies(3)
+
+
+@pytest.mark.rule("DL-11")
+@pytest.mark.parametrize("exchange", ["", "none", "amq.direct"])
+def test_without_a_route_they_stay_until_there_is_one(exchange: str) -> None:
+    """No queue, no exchange, no binding; what cannot get on is told of once."""
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    keeping(client, "q", exchange=exchange)
+    client.publish_confirmed("q", PREFETCH + 5)
+    reject(client, "q", PREFETCH + 5)
+    pass_time(pair, 10_000)
+    assert kept(pair.a, "q") == PREFETCH + 5
+    told = [warning for warning in pair.a.warnings if "stay in queue 'q'" in warning]
+    assert len(told) == 1
+    declare(client, "dead")
+    if exchange:
+        make = spec.ExchangeDeclare(0, exchange, "direct", exchange[:4] == "amq.", True)
+        client.call(make)
+        client.call(spec.QueueBind(0, "dead", exchange, "dead", False, {}))
+    jump(pair, RETRY_MS_MAX)
+    pair.until(lambda: kept(pair.a, "q") == 0)
+    assert sorted(drained(client), key=int) == bodies(PREFETCH + 5)
+
+
+@pytest.mark.rule("DL-02", "DL-11")
+def test_all_targets_have_to_confirm_and_none_gets_more_than_one() -> None:
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    for name in ("dead", "full"):
+        more: Table = {"x-max-length": 0, "x-overflow": "reject-publish"}
+        declare(client, name, **(more if name == "full" else {}))
+        client.call(spec.QueueBind(0, name, "amq.fanout", "", False, {}))
+    keeping(client, "q", exchange="amq.fanout")
+    client.publish_confirmed("q", 2)
+    reject(client, "q", 2)
+    pass_time(pair, 10_000)
+    assert kept(pair.a, "q") == 2
+    assert ready(pair.a, "dead") == 2
+    client.call(spec.QueueDelete(0, "full", False, False, False))
+    jump(pair, RETRY_MS_MAX)
+    assert kept(pair.a, "q") == 0
+    assert drained(client) == bodies(2)
+
+
+@pytest.mark.rule("DL-09", "DL-10")
+def test_dead_letters_count_for_the_limits() -> None:
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    keeping(client, "q", **{"x-max-length": 3})
+    client.publish_confirmed("q", 4)
+    reject(client, "q", 4)
+    pair.settle()
+    assert (ready(pair.a, "q"), kept(pair.a, "q")) == (0, 4)
+    client.publish("q", b"5")
+    pair.until(lambda: len(client.nacked) == 1)
+    # A purge has them go, and says how many there were.
+    ok = client.call(spec.QueuePurge(0, "q", False))
+    assert isinstance(ok, spec.QueuePurgeOk)
+    assert ok.message_count == 4
+    client.publish("q", b"6")
+    pair.until(lambda: len(client.acked) == 5)
+    declare(client, "dead")
+    jump(pair, RETRY_MS_MAX)
+    assert drained(client) == []
+
+
+def test_bytes_of_dead_letters_count_for_the_limits() -> None:
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    keeping(client, "q", **{"x-max-length-bytes": 40})
+    client.publish_confirmed("q", 2)
+    reject(client, "q", 1)
+    pair.settle()
+    before = int(pair.a.queue("q").fifo.limited_bytes())
+    assert before == int(pair.a.queue("q").fifo.sizes.bytes)
+    declare(client, "dead")
+    jump(pair, RETRY_MS_MAX)
+    assert int(pair.a.queue("q").fifo.limited_bytes()) < before
+
+
+def test_messages_that_expire_or_fail_too_often_stay_too() -> None:
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    keeping(client, "q", **{"x-message-ttl": 500})
+    policy(pair, {"delivery-limit": 1}, "^r$")
+    keeping(client, "r")
+    client.publish_confirmed("q", 2)
+    client.publish_confirmed("r", 1)
+    for _ in range(2):
+        got = client.get("r")
+        assert got is not None
+        client.send(spec.BasicReject(got.tag, True))
+        pair.settle()
+    pass_time(pair, 700)
+    pair.settle()
+    assert (kept(pair.a, "q"), kept(pair.a, "r")) == (2, 1)
+    declare(client, "dead")
+    jump(pair, RETRY_MS_MAX)
+    assert sorted(drained(client)) == bodies(3)
+
+
+@pytest.mark.rule("DL-15")
+def test_the_strategy_may_change() -> None:
+    """What is kept goes nowhere when it is to arrive once at most, or nowhere (as in RabbitMQ)."""
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    at_least = {
+        "dead-letter-exchange": "",
+        "dead-letter-routing-key": "dead",
+        "dead-letter-strategy": "at-least-once",
+        "overflow": "reject-publish",
+    }
+    declare(client, "q", "quorum")
+    client.publish_confirmed("q", 9)
+    reject(client, "q")
+    for other in (
+        {**at_least, "dead-letter-strategy": "at-most-once"},
+        {**at_least, "overflow": "drop-head"},
+        {key: at_least[key] for key in at_least if key != "dead-letter-exchange"},
+        None,
+    ):
+        policy(pair, dict(at_least))
+        reject(client, "q")
+        assert kept(pair.a, "q") == 1
+        policy(pair, other)
+        assert kept(pair.a, "q") == 0
+    policy(pair, dict(at_least))
+    reject(client, "q")
+    declare(client, "dead")
+    policy(pair, {**at_least, "dead-letter-routing-key": "none"})
+    policy(pair, dict(at_least))
+    pair.until(lambda: kept(pair.a, "q") == 0)
+    assert drained(client) == [b"6"]
+    assert drained(client, "q") == [b"7", b"8", b"9"]
+
+
+@pytest.mark.rule("DL-07")
+def test_without_rejecting_publishes_they_arrive_at_most_once() -> None:
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    declare(client, "q", "quorum", **{DLX: "", KEY: "dead", STRATEGY: "at-least-once"})
+    client.publish_confirmed("q", 2)
+    reject(client, "q")
+    pair.settle()
+    assert kept(pair.a, "q") == 0
+    told = [warning for warning in pair.a.warnings if "at most once" in warning]
+    assert len(told) == 1
+    declare(client, "dead")
+    reject(client, "q")
+    pair.until(lambda: ready(pair.a, "dead") == 1)
+
+
+@pytest.mark.parametrize("orderly", [True, False])
+def test_they_outlive_their_node(orderly: bool) -> None:
+    """A crash and a restart, with and without a snapshot of what is kept."""
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    keeping(client, "q")
+    client.publish_confirmed("q", 50)
+    reject(client, "q", 40)
+    pair.settle()
+    if orderly:
+        pair.a.queue("q").snapshot()
+        pair.settle()
+        pair.a.node.prepare_close()
+        pair.settle()
+    pair.a.kill()
+    pair.a.start()
+    pair.until(lambda: pair.a.node.ready)
+    client = pair.a.client()
+    pair.until(lambda: kept(pair.a, "q") == 40)
+    declare(client, "dead")
+    jump(pair, RETRY_MS_MAX)
+    pair.until(lambda: kept(pair.a, "q") == 0)
+    assert sorted(drained(client), key=int) == bodies(40)
+
+
+@pytest.mark.rule("DL-12", "DL-13")
+@pytest.mark.parametrize("to", ["classic", "quorum"])
+def test_the_next_leader_goes_on(to: str) -> None:
+    """Leader after leader dies with dead letters that no target has confirmed."""
+    pair = Pair()
+    pair.add("c")
+    clients = {name: pair.stations[name].client() for name in "abc"}
+    keeping(clients["a"], "q", **{"x-quorum-initial-group-size": 3})
+    stations = list(pair.stations.values())
+    pair.until(lambda: all(each.knows("q") for each in stations))
+    clients["a"].publish_confirmed("q", 60)
+    leader = pair.stations["a"]
+    assert leader.queue("q").group.leads()
+    reject(clients["b"], "q", 60)
+    pair.until(lambda: kept(pair.b, "q") == 60)
+    leader.kill()
+    others = stations[1:]
+    pair.until(lambda: any(each.queue("q").group.leads() for each in others))
+    declare(clients["b"], "dead", to)
+    pair.until(lambda: kept(pair.b, "q") == 0)
+    assert sorted(set(drained(clients["b"])), key=int) == bodies(60)
+    leader.start()
+    pair.until(lambda: kept(leader, "q") == 0)
+
+
+@pytest.mark.rule("DL-14")
+@pytest.mark.parametrize("prefetch", [1, 5])
+def test_so_many_are_on_their_way_at_a_time(prefetch: int) -> None:
+    def configure(settings: Settings) -> None:
+        settings.dead_letter_prefetch = prefetch
+
+    pair = Pair(alone=True, configure=configure)
+    client = pair.a.client()
+    keeping(client, "q")
+    client.publish_confirmed("q", 9)
+    reject(client, "q", 9)
+    pair.settle()
+    assert pair.a.queue("q").forwarding.underway() == prefetch
+    declare(client, "dead")
+    jump(pair, RETRY_MS_MAX)
+    pair.until(lambda: kept(pair.a, "q") == 0)
+    assert sorted(drained(client)) == bodies(9)
