@@ -58,6 +58,8 @@ FORM_MS: Final = 30_000
 FORGET_US: Final = 500 * MS
 LOST_ANSWERS: Final = ("was lost: ask again", "is being copied to this node")
 """What a node says when it was given a snapshot instead of the entries with its answers."""
+LOST_POLL: Final = "to basic.get was lost"
+"""That of a poll it finds in the snapshot."""
 MEMBERS_MIN: Final = 3
 CACHE_BYTES_MIN: Final = 2_048
 WAL_BYTES_MIN: Final = 8_192
@@ -619,6 +621,8 @@ class ClusterWorld(Stage):
 
     def check_internal_error(self, connection: SimConnection, text: str) -> None:
         """What a client asked for found no majority in time, or its answer is lost."""
+        if LOST_POLL in text:
+            raise Violation(f"{connection.name}: {text}")
         if any(word in text for word in LOST_ANSWERS):
             return
         if self.sites[connection.site].rotten and DAMAGED in text:

@@ -98,6 +98,24 @@ def test_what_is_known_of_it_first_is_asked_for() -> None:
     assert isinstance(deleted, spec.QueueDeleteOk) and deleted.message_count == 2
 
 
+def test_snapshots_of_who_feeds_it_are_nothing_it_notices() -> None:
+    """A sole member's log is covered by a snapshot behind each entry."""
+    pair, client = held_by_a()
+    client.publish_confirmed("q", 6)
+    leading = pair.a.node.cluster.members[int(pair.a.record("q").group_id)]
+    covered = 0
+    for number in range(1, 7):
+        client.send(spec.BasicGet(0, "q", False))
+        client.methods.clear()
+        while not client.messages and not client.methods:
+            if leading.applied_index > covered:
+                covered = int(leading.applied_index)
+                leading.snapshot()
+            pair.step()
+        assert client.bodies() == [b"%d" % number]
+        client.ack(client.messages.pop().tag)
+
+
 def test_large_messages_and_a_backlog_come_in_order() -> None:
     pair, client = held_by_a()
     giver = pair.a.client()

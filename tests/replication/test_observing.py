@@ -7,6 +7,7 @@ from tests.replication.test_observer import RECORD, messages
 from warren.log.batch import KIND_MESSAGES
 from warren.replication import frames, kinds
 from warren.replication import observing_frames as said
+from warren.replication.observing import READS_MAX
 from warren.replication.proposals import Proposal
 
 COUNT = 4
@@ -37,3 +38,26 @@ def test_an_answer_has_no_message_twice_of_a_batch_that_was_cut() -> None:
         assert sum(found[-1]) > wanted
         wanted = sum(found[-1])
     assert answers == [[(0, 2)], [(0, 4)]]
+
+
+def test_an_observer_that_has_all_is_not_behind_for_what_has_to_be_read() -> None:
+    """Entries that are not in memory come one by one, and it never gets the state instead."""
+    world = World("a")
+    host = world.hosts["a"]
+    host.recent_bytes = 0
+    lengths = len(RECORD).to_bytes(4, "little")
+    host.member.append(0, Proposal(0, KIND_MESSAGES, 1, lengths, RECORD, None))
+    host.write()
+    last = int(host.member.applied_index)
+    observe = [said.observe_frame(GROUP, 1, last, host.member.log.term_at(last))]
+    frames.seal(observe)
+    host.member.received("b", b"".join(observe))
+    world.taken(kinds.FEED, "b")
+    for _ in range(3 * READS_MAX):
+        host.member.append(0, Proposal(0, KIND_MESSAGES, 1, lengths, RECORD, None))
+        host.write()
+        host.executor.drain()
+        (frame,) = [frame for _, _, frame in world.taken(kinds.FEED, "b")]
+        assert [int(entry.index) for entry in said.Feed(frame).entries] == [last + 1]
+        last += 1
+    assert not world.taken(kinds.STATE, "b")

@@ -57,6 +57,7 @@ from warren.queues.forwarding import Forwarding
 from warren.queues.gathering import Gathered
 from warren.queues.links import Holder, Link
 from warren.queues.numbers import Numbers
+from warren.queues.polls import Poll, Polls
 from warren.queues.queue import Counts, Host
 from warren.queues.table_queue import TableQueue
 from warren.replication.machine import Machine, Proposer
@@ -140,6 +141,7 @@ class QuorumQueue(TableQueue, Machine):
         """Credit, priority and whether acks are automatic, of each consumer of this node."""
         self._owners: dict[int, Owner] = {}
         """Who has what consumers of this node hold, and for how long they may."""
+        self._polls: Polls = Polls()
         self._timed_out: list[TimedOut] = []
         """Of which of them the clients are to be told when the turn ends."""
         self._locks_planned: i64 = NEVER
@@ -159,6 +161,7 @@ class QuorumQueue(TableQueue, Machine):
         super().down(consumer_id)
         self._handed.pop(consumer_id, None)
         self._owners.pop(consumer_id, None)
+        self._polls.forget(consumer_id)
         if self.current(consumer_id):
             self.numbers.give_back(number_of_consumer(consumer_id))
 
@@ -192,6 +195,10 @@ class QuorumQueue(TableQueue, Machine):
             super()._write_attach(consumer_id, credit, priority, automatic)
         else:
             commands.attach_timed(self._commands, consumer_id, credit, priority, owner.timeout_ms)
+
+    def get(self, consumer_id: i64, waiter: PendingResult) -> None:
+        """Ask for one message; a `PollReply` has it, or none."""
+        super().get(consumer_id, Poll(self._polls, consumer_id, waiter))
 
     def _write_get(self, consumer_id: i64) -> None:
         """Write the command that one message is wanted, to be held for so long."""
@@ -531,6 +538,7 @@ class QuorumQueue(TableQueue, Machine):
         for run in self._runs:
             run.safe()
         self._forget_messages()
+        self._polls.abandon_missed()
         for publish in self._queued:
             publish.answered()
         self._queued.clear()
@@ -603,6 +611,8 @@ class QuorumQueue(TableQueue, Machine):
 
     def dispatch(self) -> None:
         """Pass on what the machine handed to consumers of this node."""
+        if self._polls.any_missed():
+            self._polls.answer_missed(self.fifo)
         self._keep_going()
         if self.deliveries:
             self._hand_on_all()
@@ -844,6 +854,7 @@ class QuorumQueue(TableQueue, Machine):
         self._automatic = {}
         owners = self._owners
         self._owners = {}
+        self._polls.clear()
         self.numbers.clear()
         for consumer_id, link in links.items():
             credit, priority, automatic = terms[consumer_id]

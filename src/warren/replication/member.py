@@ -151,8 +151,12 @@ class Member(Proposer, GroupOwner):
         )
 
     def keep_recent(self) -> None:
-        """Keep as much of the newest entries in memory as is granted now."""
-        if not self.is_alone():
+        """Keep as much of the newest entries in memory as is granted, if anybody is to get them.
+
+        A sole member keeps them for its observers, which would else be fed from disk, entry by
+        entry, and miss what a snapshot covers meanwhile.
+        """
+        if not self.is_alone() or self.observing.begun:
             self.log.keep_recent(self.host.recent_bytes)
 
     def start(self) -> None:

@@ -1,8 +1,9 @@
 """What a member does for nodes that observe its group: feeds them, and reads messages for them.
 
 An observer gets what this member's machine has applied, whoever leads: entries from memory, else
-from disk, paced; or the machine's state where those are gone, or where it has nothing yet. Nothing
-is kept for an observer that is slow, so it never keeps entries from going.
+from disk, paced; or the machine's state where those are gone, or where it has nothing yet. The
+newest entries are in memory, as for members; beyond that nothing is kept for an observer that is
+slow, so it never keeps entries from going.
 """
 
 from __future__ import annotations
@@ -65,10 +66,15 @@ class Observing:
     """The observers of one member's group.
 
     Methods are handed the member: nothing here refers to it.
+
+    Attributes:
+        watchers: By node.
+        begun: Whether there ever was one: who is cut off for a moment comes back.
     """
 
     def __init__(self) -> None:
         self.watchers: dict[str, Watcher] = {}
+        self.begun = False
 
     def received(self, member: Member, node: str, frame: bytes) -> None:
         """A node asks for something.
@@ -102,6 +108,9 @@ class Observing:
             return
         watcher = Watcher(observation, index + 1 if index > 0 else 0, term)
         self.watchers[node] = watcher
+        if not self.begun:
+            self.begun = True
+            member.keep_recent()
         member.host.observed(member, node, True)
         self._feed(member, node, watcher)
 
@@ -157,7 +166,6 @@ class Observing:
         term = member.raft.term
         news = leader != watcher.told_leader or term != watcher.told_term
         if watcher.next_index > applied and not news:
-            watcher.reads = 0
             return False
         writer = said.feed_head(member.group_id, watcher.observation, applied, term, leader)
         head: i64 = len(writer)
@@ -180,9 +188,13 @@ class Observing:
             if not member.host.send(node, [writer.getvalue()]):
                 self.lost(member, node)
                 return False
-        if watcher.next_index <= applied and member.log.recent(watcher.next_index) is None:
+        if watcher.next_index > applied:
+            # What comes while it has all does not find it behind, even if it has to be read.
+            watcher.reads = 0
+            return False
+        if member.log.recent(watcher.next_index) is None:
             return self._fetch_entries(member, node, watcher, applied)
-        return watcher.next_index <= applied
+        return True
 
     def _fetch_entries(self, member: Member, node: str, watcher: Watcher, applied: i64) -> bool:
         """Have entries read that an observer misses; whether it gets the state instead, now."""

@@ -111,10 +111,17 @@ class Pending(PendingResult):
         self.channel.refused(ChannelException(404, queue.absence()))
 
     def missed(self) -> None:
-        """It was done, and its answer is not known: only a consumer has the same in any case."""
+        """It was done, and its answer is not known: only a consumer has the same in any case.
+
+        A poll that left nothing behind is made anew.
+        """
         request = self.request
         if isinstance(request, spec.BasicConsume):
             self.succeeded(Reply())
+            return
+        if isinstance(request, spec.BasicGet):
+            if self.channel.is_open():
+                methods.poll(self.channel, self)
             return
         text = f"the answer of {self.queue} to {request.NAME} was lost: ask again"
         error = ConnectionException(541, text, request.CLASS_ID, request.METHOD_ID)

@@ -338,14 +338,21 @@ def _cancel(channel: Channel, method: spec.BasicCancel) -> None:
 
 def _get(channel: Channel, method: spec.BasicGet) -> None:
     queue = channel.vhost.queue_to_poll(channel.queue_name(method.queue))
+    pending = channel.wait(method)
+    pending.queue = queue
+    poll(channel, pending)
+
+
+def poll(channel: Channel, pending: Pending) -> None:
+    """Ask a queue for one message."""
+    queue = pending.queue
+    assert queue is not None
     consumer_id = channel.pollers.get(id(queue))
     if consumer_id is None or not queue.current(consumer_id):
         consumer_id = queue.new_consumer()
         channel.will_hold(queue, consumer_id)
         channel.pollers[id(queue)] = consumer_id
     queue.held_by(consumer_id, channel, channel.vhost.consumer_timeout(queue, -1))
-    pending = channel.wait(method)
-    pending.queue = queue
     queue.get(consumer_id, pending)
 
 

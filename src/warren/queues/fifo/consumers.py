@@ -141,6 +141,11 @@ class Consumer:
         """The lowest id that it holds; it must hold something."""
         return self._holding.head().key
 
+    def newest(self) -> Run | None:
+        """The run with the newest message that it holds, at its end; None if it holds nothing."""
+        tail = self._holding.tail()
+        return None if tail is None else as_run(tail)
+
     def holding(self) -> list[Run]:
         """All that it holds, in id order."""
         return [as_run(piece) for piece in self._holding.all()]

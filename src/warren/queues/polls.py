@@ -1,0 +1,121 @@
+"""Polls of a quorum queue whose answers may lie within a snapshot.
+
+A node that takes over a state has not seen what came of the commands before it. Of a poll the state
+itself says it: the message that it was given is held by the channel that polled, and is not the one
+that the channel was given last. A poll that holds nothing new found none, or gave it back since: it
+asks again, and nobody notices.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from mypy_extensions import i64
+
+from warren.pending import PendingResult, Result
+from warren.queues.fifo.consumers import Consumer
+from warren.queues.fifo.effects import Delivery, PollReply
+
+if TYPE_CHECKING:
+    from warren.queues.fifo.machine import Fifo
+
+
+@final
+class Polls:
+    """What the channels of one node that poll a queue were given last."""
+
+    def __init__(self) -> None:
+        self._last: dict[int, tuple[int, int, int]] = {}
+        """By consumer: id within the consumer, number, and how often it had come back."""
+        self._missed: list[Poll] = []
+        """Polls that were applied within a state."""
+
+    def given(self, delivery: Delivery) -> None:
+        """A poll is answered with a message."""
+        self._last[int(delivery.consumer.id)] = _mark(delivery)
+
+    def forget(self, consumer_id: i64) -> None:
+        """A channel polls no more under this id."""
+        self._last.pop(int(consumer_id), None)
+
+    def clear(self) -> None:
+        """All ids are void."""
+        self._last.clear()
+
+    def miss(self, poll: Poll) -> None:
+        """A poll was applied, and nobody here has seen it."""
+        self._missed.append(poll)
+
+    def any_missed(self) -> bool:
+        """Whether some were."""
+        return len(self._missed) > 0
+
+    def answer_missed(self, fifo: Fifo) -> None:
+        """Answer those from the machine's state, once that is as far as it comes in this turn."""
+        missed = self._missed
+        self._missed = []
+        for poll in missed:
+            delivery: Delivery | None = None
+            consumer = fifo.consumers.get(int(poll.consumer_id))
+            if consumer is not None:
+                delivery = self._news(consumer)
+            if delivery is None:
+                poll.waiter.missed()
+            else:
+                poll.succeeded(PollReply(delivery))
+
+    def abandon_missed(self) -> None:
+        """The queue is gone."""
+        missed = self._missed
+        self._missed = []
+        for poll in missed:
+            poll.waiter.abandoned()
+
+    def _news(self, consumer: Consumer) -> Delivery | None:
+        """What a channel holds that it was not told of; it has one poll under way at most."""
+        run = consumer.newest()
+        if run is None:
+            return None
+        behind = run.count - 1
+        newest = Delivery(consumer, run.key + behind, run.first + behind, 1, run.acquired)
+        last = self._last.get(int(consumer.id))
+        if last is not None and consumer.next_mid == last[0] + 1:
+            # No id was given since. Or one that had settled all was forgotten by the machine, and
+            # its ids began anew: then it holds this one alone.
+            if newest.mid != last[0] or last == _mark(newest):
+                return None
+        return newest
+
+
+@final
+class Poll(PendingResult):
+    """A poll that is under way.
+
+    Attributes:
+        consumer_id: Who polls.
+        waiter: Who is told.
+    """
+
+    def __init__(self, polls: Polls, consumer_id: i64, waiter: PendingResult) -> None:
+        self._polls: Polls = polls
+        self.consumer_id: i64 = consumer_id
+        self.waiter: PendingResult = waiter
+
+    def succeeded(self, result: Result) -> None:
+        """It is answered."""
+        if isinstance(result, PollReply) and result.delivery is not None:
+            self._polls.given(result.delivery)
+        self.waiter.succeeded(result)
+
+    def abandoned(self) -> None:
+        """The queue went away before."""
+        self.waiter.abandoned()
+
+    def missed(self) -> None:
+        """It was applied, and is answered at the end of the turn."""
+        self._polls.miss(self)
+
+
+def _mark(delivery: Delivery) -> tuple[int, int, int]:
+    """What tells one message that a consumer was given from all others that it ever holds."""
+    return (int(delivery.mid), int(delivery.first), int(delivery.acquired))
