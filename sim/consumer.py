@@ -28,6 +28,21 @@ class Acked(Mark):
         self._consumer.settle(self._copies, certain and self._sure)
 
 
+@final
+class Rejected(Mark):
+    """Rejections on their way to the node."""
+
+    def __init__(self, copies: list[Copy], sure: bool) -> None:
+        self._copies = copies
+        self._sure = sure
+
+    def handed(self, certain: bool) -> None:
+        """The node has them."""
+        for copy in self._copies:
+            if certain and self._sure and copy.holder is None:
+                copy.rejecting = copy.held_in
+
+
 class Receiver(Actor):
     """What consumers and pollers share: deliveries they hold, and ways to be rid of them.
 
@@ -171,6 +186,11 @@ class Receiver(Actor):
         else:
             if way == "reject":
                 self.send(spec.BasicReject(tag, True))
+                connection = self.connection
+                if connection is not None and self.queue.delivery_limit >= 0:
+                    sure = self.sure and not self.busy() and not self.world.doubtful(self)
+                    mine = [copy for copy in copies if copy.holder is self.holder]
+                    connection.mark(Rejected(mine, sure and tag not in self.void))
             else:
                 self.send(spec.BasicNack(tag, way == "nack-multiple", True))
             self._let_go(copies)

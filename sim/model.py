@@ -91,19 +91,25 @@ class Copy:
 
     Attributes:
         seen: How often a client was given it.
-        seen_before: The same, before the node's life of `seen_life`, in which that was last.
+        rejected: How often it came again because a client rejected it, as far as that is certain.
+        rejected_before: The same, before the node's life of `rejected_life`, in which it came last.
+        held_in: What `Stage.era` was when it was given to a client.
+        rejecting: The same if that client has rejected it since, and its node knows; else -1.
         holder: Who was given it last and has not settled it.
         settled: One of the constants above.
         settled_life: The node's life in which it was settled.
     """
 
     __slots__ = (
+        "held_in",
         "holder",
         "message",
         "queue",
+        "rejected",
+        "rejected_before",
+        "rejected_life",
+        "rejecting",
         "seen",
-        "seen_before",
-        "seen_life",
         "settled",
         "settled_life",
     )
@@ -112,8 +118,11 @@ class Copy:
         self.message = message
         self.queue = queue
         self.seen = 0
-        self.seen_before = 0
-        self.seen_life = -1
+        self.rejected = 0
+        self.rejected_before = 0
+        self.rejected_life = -1
+        self.held_in = -1
+        self.rejecting = -1
         self.holder: Holder | None = None
         self.settled = WAITING
         self.settled_life = -1
@@ -132,7 +141,7 @@ class QueueState:
     Attributes:
         kind: `quorum` or `classic`.
         durable: Whether it outlives the node's process.
-        delivery_limit: How often a message may come back; negative for ever.
+        delivery_limit: How often a delivery of a message may fail; negative for ever.
         most: How many ready messages it may have before it rejects publishes; negative for ever.
         volatile: Whether clients delete it now and then.
         single: Whether it lives on one node of a cluster, and cannot be used while that is away.

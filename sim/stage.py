@@ -104,6 +104,12 @@ class Stage:
         """What a settlement makes of a copy; `WAITING` if it does nothing."""
         return SETTLED if sure else SETTLED_MAYBE
 
+    def era(self, queue: QueueState) -> int:
+        """Another number whenever what a queue's consumers held came back without a client's doing,
+        and a node's word for what it was told is void.
+        """
+        raise AssertionError("a stage defines era")
+
     def may_be_cleared(self, queue: QueueState) -> None:
         """Somebody asked for a purge or a delete, and will not be told whether it was done."""
         # What was on its way when its connection ended is taken up in the next turn, or never.
@@ -198,6 +204,12 @@ class Stage:
         self.counts["delivered"] += 1
         if redelivered:
             self.counts["redelivered"] += 1
+        era = self.era(queue)
+        if copy.rejecting == era:
+            copy.rejected += 1
+            self.count("delivered after a rejection")
+        copy.rejecting = -1
+        copy.held_in = era
         for checker in self.checkers:
             checker.delivered(copy, redelivered, holder)
         copy.seen += 1

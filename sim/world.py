@@ -117,6 +117,10 @@ class World(Stage):
             return SETTLED_FOR_GOOD
         return super().settlement(receiver, copy, sure)
 
+    def era(self, queue: QueueState) -> int:
+        """The node's life."""
+        return self.life
+
     def step(self) -> None:
         """Let one thing happen."""
         self.step_number += 1

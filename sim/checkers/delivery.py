@@ -4,7 +4,7 @@
   back.
 - A message that a client has seen before comes with `redelivered`; another one only if it may
   have been on its way to somebody who was gone before it came.
-- A message of a quorum queue comes no oftener than its delivery limit lets it come back, and once.
+- A message of a quorum queue comes no more once it was rejected oftener than its delivery limit.
 - A message that a living consumer holds unsettled goes to nobody else.
 - A settled message comes again only if the node crashed before the settlement was durable.
 - A transient message does not outlive the process that took it, in a classic queue.
@@ -38,11 +38,11 @@ class DeliveryChecker(Checker):
         done = copy.settled == SETTLED_FOR_GOOD or (
             copy.settled == SETTLED and copy.settled_life == life
         )
-        if copy.seen_life != life:
-            copy.seen_life = life
-            copy.seen_before = copy.seen
+        if copy.rejected_life != life:
+            copy.rejected_life = life
+            copy.rejected_before = copy.rejected
         # What a crash took of the log counts for no limit: a sole member hands out ahead of it.
-        check_delivery(copy, redelivered, holder, done, copy.seen - copy.seen_before)
+        check_delivery(copy, redelivered, holder, done, copy.rejected - copy.rejected_before)
 
 
 def check_delivery(copy: Copy, redelivered: bool, holder: Holder, done: bool, counted: int) -> None:
@@ -51,7 +51,7 @@ def check_delivery(copy: Copy, redelivered: bool, holder: Holder, done: bool, co
     Args:
         holder: Who is given it.
         done: Whether it was settled, and no end of a process can have undone that.
-        counted: How often a client was given it for certain, as far as its queue knows.
+        counted: How often a client rejected it for certain, as far as its queue knows.
 
     Raises:
         Violation: It is one that must not be.
@@ -74,7 +74,7 @@ def check_delivery(copy: Copy, redelivered: bool, holder: Holder, done: bool, co
         )
     if 0 <= copy.queue.delivery_limit < counted and not copy.queue.grouped:
         raise Violation(
-            f"{message} of queue {name} came to {holder.name} after {counted} deliveries, with a "
+            f"{message} of queue {name} came to {holder.name} after {counted} rejections, with a "
             f"limit of {copy.queue.delivery_limit}"
         )
     if done:

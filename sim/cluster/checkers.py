@@ -45,14 +45,14 @@ class ClusterDeliveryChecker(Checker):
         done = copy.settled in (SETTLED, SETTLED_FOR_GOOD)
         if copy.holder is not None and copy.holder is not holder:
             self._world.closed_unread(copy.holder)
-        counted = copy.seen
+        counted = copy.rejected
         if self._world.faults.group_size < MEMBERS_NEVER_ALONE:
             # As for one node: a sole member hands out ahead of its disk.
             lives = sum(site.life for site in self._world.sites.values())
-            if copy.seen_life != lives:
-                copy.seen_life = lives
-                copy.seen_before = copy.seen
-            counted -= copy.seen_before
+            if copy.rejected_life != lives:
+                copy.rejected_life = lives
+                copy.rejected_before = copy.rejected
+            counted -= copy.rejected_before
         check_delivery(copy, redelivered, holder, done, counted)
         if copy.queue.single:
             self.world.count("delivered from classic queues")

@@ -507,6 +507,11 @@ class ClusterWorld(Stage):
             return SETTLED
         return SETTLED_MAYBE
 
+    def era(self, queue: QueueState) -> int:
+        """How many lives there were, and sessions that any group has closed."""
+        closed = sum(len(group.closed) for group in self.ledger.groups.values())
+        return closed + sum(site.life for site in self.sites.values())
+
     # --- clients --------------------------------------------------------------------------------
 
     def connect(self, client: Client) -> SimConnection | None:

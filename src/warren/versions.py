@@ -49,6 +49,9 @@ SINGLE_ACTIVE: Final = 4
 CONSUMER_TIMEOUTS: Final = 4
 """Consumers of quorum queues may hold messages for so long only."""
 
+COUNTED_FAILURES: Final = 4
+"""Quorum queues compare the delivery limit with failed deliveries, and no other returns."""
+
 FEATURES: Final = {
     "policy_delivery_limit": POLICY_DELIVERY_LIMIT,
     "node_labels": NODE_LABELS,
@@ -61,6 +64,7 @@ FEATURES: Final = {
     "dead_letters": DEAD_LETTERS,
     "single_active_consumer": SINGLE_ACTIVE,
     "consumer_timeouts": CONSUMER_TIMEOUTS,
+    "counted_failures": COUNTED_FAILURES,
 }
 """What each version after the oldest brings, by name."""
 

@@ -129,10 +129,8 @@ def test_tags_belong_to_their_channel(channel: BlockingChannel, queue: str) -> N
 
 
 @pytest.mark.rule("POI-01", "D-17")
-def test_quorum_queues_count_attempts(
-    channel: BlockingChannel, queue: str, kind: str, is_warren: bool
-) -> None:
-    """Every return counts, as the guide of 4.0 has it; 4.3 counts failures apart."""
+def test_quorum_queues_count_attempts(channel: BlockingChannel, queue: str, kind: str) -> None:
+    """How often a message came back is one count, and how often its delivery failed another."""
     channel.basic_publish("", queue, b"x")
     seen = []
     for step in ("nack", "reject", "reject"):
@@ -145,8 +143,7 @@ def test_quorum_queues_count_attempts(
     headers = get(channel, queue)[1].headers or {}
     seen.append((headers.get("x-acquired-count"), headers.get("x-delivery-count")))
     if kind == "quorum":
-        counts = [(1, 1), (2, 2), (3, 3)] if is_warren else [(1, None), (2, 1), (3, 2)]
-        assert seen == [(None, None), *counts]
+        assert seen == [(None, None), (1, None), (2, 1), (3, 2)]
     else:
         assert seen == [(None, None)] * 4
 

@@ -23,6 +23,7 @@ from warren.protocols.broker import Settings
 from warren.replication.frames import group_of, seal
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import PROTOCOL_HEADER, FrameReader, content_frames, method_frame
+from warren.wire.amqp091.properties import decode_properties
 from warren.wire.amqp091.table import Table
 
 TICK_MS = 50
@@ -392,11 +393,18 @@ class Pair:
 class Got:
     """A message that came."""
 
-    def __init__(self, method: spec.BasicDeliver | spec.BasicGetOk, body: bytes) -> None:
+    def __init__(
+        self, method: spec.BasicDeliver | spec.BasicGetOk, body: bytes, properties: bytes
+    ) -> None:
         self.tag = method.delivery_tag
         self.redelivered = method.redelivered
         self.method = method
         self.body = body
+        self._properties = properties
+
+    def headers(self) -> Table:
+        """Its headers."""
+        return decode_properties(self._properties, 0, len(self._properties)).headers or {}
 
 
 class Client:
@@ -442,6 +450,7 @@ class Client:
         self._settled_to = 0
         self._reader = FrameReader(FRAME_BYTES_MAX)
         self._content: tuple[spec.Method, int, bytes] | None = None
+        self._properties = b""
         self.end = Connection(station.node, self, "127.0.0.1", 0)
         station.node.accept(self.end)
         self.outbox += PROTOCOL_HEADER
@@ -571,6 +580,7 @@ class Client:
         elif kind == 2:
             assert self._content is not None
             size = int.from_bytes(data[4:12], "big")
+            self._properties = data[12:]
             self._take(self._content[0], size, b"")
         elif kind == 3:
             assert self._content is not None
@@ -590,7 +600,7 @@ class Client:
                 self.methods.append(method)
                 return
             assert isinstance(method, (spec.BasicDeliver, spec.BasicGetOk))
-            self.messages.append(Got(method, body))
+            self.messages.append(Got(method, body, self._properties))
 
     def _method(self, method: spec.Method) -> None:
         if isinstance(method, spec.ConnectionStart):

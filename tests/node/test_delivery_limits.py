@@ -178,3 +178,46 @@ def test_a_policy_of_while_the_lead_was_to_be_handed_over_counts() -> None:
     pair.until(raft.can_propose)
     pair.until(lambda: int(pair.b.queue(QUEUE).fifo.config.delivery_limit) == 2)
     assert raft.is_leader
+
+
+def given_back(client: Client, times: int) -> list[tuple[Any, Any]]:
+    """Have a message come so often by `basic.nack`; what its headers count."""
+    counts = []
+    for _ in range(times):
+        got = client.get(QUEUE)
+        if got is None:
+            break
+        headers: Table = got.headers()
+        counts.append((headers.get("x-acquired-count"), headers.get("x-delivery-count")))
+        client.send(spec.BasicNack(got.tag, False, True))
+    return counts
+
+
+@pytest.mark.rule("POI-02")
+def test_what_is_given_back_without_a_failure_never_reaches_the_limit() -> None:
+    pair, client = with_queue()
+    set_policy(pair, {"delivery-limit": 1})
+    pair.until(lambda: limits(pair) == {1})
+    client.publish_confirmed(QUEUE, 1)
+    assert given_back(client, 6) == [(None, None), *[(n, None) for n in range(1, 6)]]
+    assert returned(client, 1)
+    client.publish_confirmed(QUEUE, 1)
+    given_back(client, 3)
+    assert not returned(client, 2)
+
+
+@pytest.mark.parametrize("way", ["cut off", "restarted"])
+def test_what_a_consumer_of_a_node_that_is_not_heard_held_has_not_failed(way: str) -> None:
+    """That of one that begins again has: whoever consumed there is gone for certain."""
+    pair = Pair()
+    c = pair.add("c")
+    client = pair.a.client()
+    client.declare(QUEUE, kind="quorum")
+    client.publish_confirmed(QUEUE, 1)
+    pair.until(lambda: QUEUE in c.node.queues.vhosts["/"].queues)
+    assert c.client().get(QUEUE) is not None
+    c.kill()
+    if way == "restarted":
+        c.start()
+    pair.until(lambda: pair.a.queue(QUEUE).ready_count() == 1)
+    assert given_back(client, 1) == [(1, 1 if way == "restarted" else None)]

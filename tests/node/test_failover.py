@@ -132,7 +132,7 @@ def test_a_queue_has_its_delivery_limit_whoever_leads_first(survives: bool) -> N
     assert isinstance(other.consume("q"), spec.BasicConsumeOk)
     for number in range(21):
         pair.until(lambda at=number: len(other.messages) > at)
-        other.send(spec.BasicNack(other.messages[number].tag, False, True))
+        other.send(spec.BasicReject(other.messages[number].tag, True))
     pair.until(lambda: not pair.b.queue("q").fifo.live())
     pair.settle()
-    assert len(other.messages) == 21, "one delivery, and 20 returns that it survives"
+    assert len(other.messages) == 21, "one delivery, and 20 failures that it survives"

@@ -15,7 +15,7 @@ from warren.metadata.version_checks import check_version
 from warren.protocols.broker import Settings
 from warren.protocols.peer import refusal as codes
 from warren.routing.exchange_types import EXCHANGE_TYPES, OLDEST_TYPES
-from warren.versions import NEWEST, OLDEST, SPREADING_EXCHANGES
+from warren.versions import COUNTED_FAILURES, NEWEST, OLDEST, SPREADING_EXCHANGES
 from warren.wire.amqp091 import spec
 
 QUEUE = "orders"
@@ -257,3 +257,35 @@ def test_logs_of_earlier_releases_are_read() -> None:
         up = commands.decode(msgspec.msgpack.encode(row))
         assert isinstance(up, commands.NodeUp) and up.version == OLDEST
         assert [up.boot, up.round] == (more or [0, 0])
+
+
+def test_returns_count_towards_a_limit_until_all_nodes_can_tell_failures_apart() -> None:
+    """The queue's log says from where on they can, and what is there keeps its counts."""
+    pair, releases = three(COUNTED_FAILURES - 1)
+    client = pair.a.client()
+    client.publish_confirmed(QUEUE, 1)
+
+    def come(times: int, failed: bool) -> list[object]:
+        counts = []
+        for _ in range(times):
+            got = client.get(QUEUE)
+            assert got is not None
+            counts.append(got.headers().get("x-delivery-count"))
+            answer = (
+                spec.BasicReject(got.tag, True) if failed else spec.BasicNack(got.tag, False, True)
+            )
+            client.send(answer)
+        return counts
+
+    assert come(3, False) == [None, 1, 2]
+    assert come(1, True) == [3]
+    for name in ("c", "b"):
+        restart(pair, releases, name, NEWEST)
+    assert come(2, False) == [4, 5]
+    restart(pair, releases, "a", NEWEST)
+    pair.until(lambda: versions(pair) == [NEWEST] * 3)
+    stations = pair.stations.values()
+    pair.until(lambda: all(each.queue(QUEUE).fifo.config.failures for each in stations))
+    client = pair.b.client()
+    pair.until(lambda: pair.b.queue(QUEUE).ready_count() == 1)
+    assert len(set(come(30, False))) == 1

@@ -81,6 +81,31 @@ def dead_for_deliveries(s: Session) -> None:
     s.drain("o.q.dead")
 
 
+@scenario(cases=["nack", "reject", "expired"])
+def dead_with_counts(s: Session, way: str) -> None:
+    """How often a message came back and failed, also where it died before."""
+    s.open()
+    s.queue("o.second", {DLX: "", KEY: "o.third", **QUORUM})
+    s.queue("o.third", QUORUM)
+    s.queue("o.first", {DLX: "", KEY: "o.second", **QUORUM})
+    s.publish(1, "", "o.first", b"1", {"expiration": "2000"} if way == "expired" else {})
+    s.until("o.first", 1)
+    for again in ("nack", "reject", "nack"):
+        s.send(1, f"basic.{again}", delivery_tag=s.get("o.first"), requeue=True)
+        s.until("o.first", 1)
+    if way != "expired":
+        s.send(1, f"basic.{way}", delivery_tag=s.get("o.first"), requeue=False)
+    s.until("o.second", 1)
+    for again in ("nack", "reject"):
+        s.send(1, f"basic.{again}", delivery_tag=s.get("o.second"), requeue=True)
+        s.until("o.second", 1)
+    s.send(1, "basic.nack", delivery_tag=s.get("o.second"), requeue=False)
+    s.until("o.third", 1)
+    s.send(1, "basic.nack", delivery_tag=s.get("o.third"), requeue=True)
+    s.until("o.third", 1)
+    s.drain("o.third")
+
+
 @scenario(cases=KINDS)
 def dead_without_a_key(s: Session, arguments: dict[str, Any]) -> None:
     """Without a key of their own dead letters keep the message's, those of CC and BCC too."""

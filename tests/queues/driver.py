@@ -102,9 +102,9 @@ class Driven:
         self.dispatch()
         return reply
 
-    def down_all(self, consumer_ids: list[int]) -> None:
+    def down_all(self, consumer_ids: list[int], failed: bool = True) -> None:
         """Sessions ended."""
-        self._note(self.fifo.down_all(consumer_ids, NOW_MS))
+        self._note(self.fifo.down_all(consumer_ids, NOW_MS, failed))
 
     def attach(self, consumer_id: int, credit: int, priority: int) -> None:
         """A consumer arrives."""

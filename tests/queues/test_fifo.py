@@ -24,6 +24,7 @@ from warren.queues.fifo.config import (
     STRICT,
     Limits,
     write_dead_letters,
+    write_failures,
     write_limits,
     write_max_priority,
     write_ranking,
@@ -116,9 +117,16 @@ class FifoMachine(RuleBasedStateMachine):
         return_max=st.sampled_from([1, 3, RETURN_MAX]),
         midway=st.booleans(),
         dead_lettering=st.booleans(),
+        failures=st.booleans(),
     )
     def begin(
-        self, kind: str, hand_out_max: int, return_max: int, midway: bool, dead_lettering: bool
+        self,
+        kind: str,
+        hand_out_max: int,
+        return_max: int,
+        midway: bool,
+        dead_lettering: bool,
+        failures: bool,
     ) -> None:
         """A new queue, whose machine does so much in one go, and may be restored between."""
         self.limit, self.keeps_place, self.single = KINDS[kind]
@@ -144,7 +152,10 @@ class FifoMachine(RuleBasedStateMachine):
                 driven.write(lambda out, f=fields: commands.config(out, f.getvalue()))
             if dead_lettering:
                 driven.write(lambda out: commands.config(out, at_most_once()))
+            if failures:
+                driven.write(lambda out: commands.config(out, failures_alone()))
         self.dead_lettering = dead_lettering
+        self.failures = failures
         self.attach(4, 0)
         self.enqueue(6)
 
@@ -191,16 +202,21 @@ class FifoMachine(RuleBasedStateMachine):
         """Hand out as much as is handed out in one go."""
         for driven in (self.driven, self.twin):
             driven.dispatch()
-        told = [[(d.consumer.id, d.mid, d.first, d.count, d.acquired) for d in driven.deliveries]
-                for driven in (self.driven, self.twin)]  # fmt: skip
+        told = [
+            [
+                (d.consumer.id, d.mid, d.first, d.count, d.acquired, d.failed)
+                for d in each.deliveries
+            ]
+            for each in (self.driven, self.twin)
+        ]
         assert told[0] == told[1]
         assert len(told[0]) <= self.fifo.hand_out_max
         self.driven.deliveries = []
         self.twin.deliveries = []
-        for consumer_id, mid, first, count, acquired in told[0]:
+        for consumer_id, mid, first, count, acquired, failed in told[0]:
             consumer = self.consumers[consumer_id]
             for at in range(count):
-                self.deliver(consumer, mid + at, first + at, acquired)
+                self.deliver(consumer, mid + at, (first + at, acquired, failed))
 
     def elect(self) -> None:
         """One consumer is active; in a quorum queue the highest priority, as soon as may be."""
@@ -221,15 +237,20 @@ class FifoMachine(RuleBasedStateMachine):
             elif before.standing == "served":
                 before.standing, waiting[0].standing = "waiting", "served"
 
-    def deliver(self, consumer: ModelConsumer, mid: int, number: int, acquired: int) -> None:
+    def deliver(self, consumer: ModelConsumer, mid: int, message: Message) -> None:
         """One message was handed out."""
-        assert self.first()[:2] == (number, acquired), "the first in line"
+        assert self.counted(self.first()) == message, "the first in line"
         assert consumer.takes(), "to one with room"
         assert not any(
             other.takes() and other.priority > consumer.priority
             for other in self.consumers.values()
         ), "and nobody with a higher priority was passed over"
         self.hold(consumer, mid, self.pop_first())
+
+    def counted(self, message: Message) -> Message:
+        """A message, and what is told of it: how often it came back, and what of that counts."""
+        number, acquired, failed = message
+        return number, acquired, failed if self.failures else acquired
 
     def rank_of(self, message: Message) -> int:
         """How a message ranks."""
@@ -278,19 +299,19 @@ class FifoMachine(RuleBasedStateMachine):
         """Count a return; those past the limit are dropped."""
         kept = []
         for number, acquired, fails in messages:
-            if 0 <= self.limit < acquired + 1:
+            if 0 <= self.limit < (fails + failed if self.failures else acquired + 1):
                 self.dropped += 1
                 self.died.append((DELIVERY_LIMIT, number, fails + failed))
             else:
                 kept.append((number, acquired + 1, fails + failed))
         return kept
 
-    def left_by(self, consumer: ModelConsumer) -> list[Message]:
+    def left_by(self, consumer: ModelConsumer, failed: bool = True) -> list[Message]:
         """What returns of what a consumer held that is gone."""
         if consumer.automatic:
             self.dropped += len(consumer.held)
             return []
-        return self.failed([consumer.held[mid] for mid in sorted(consumer.held)], True)
+        return self.failed([consumer.held[mid] for mid in sorted(consumer.held)], failed)
 
     def release(self, consumer_id: int, first: int, last: int) -> list[Message]:
         """A consumer gives up ids; it may be forgotten by that."""
@@ -458,7 +479,8 @@ class FifoMachine(RuleBasedStateMachine):
         consumer.active = False
         delivery = reply.delivery
         assert delivery is not None and delivery.count == 1
-        assert (delivery.first, delivery.acquired) == self.first()[:2]
+        told = (delivery.first, delivery.acquired, delivery.failed)
+        assert told == self.counted(self.first())
         self.hold(consumer, int(delivery.mid), self.pop_first())
 
     @rule()
@@ -471,14 +493,14 @@ class FifoMachine(RuleBasedStateMachine):
         self.returned = []
         self.dispatch()
 
-    @rule(data=st.data())
-    def session_closed(self, data: st.DataObject) -> None:
-        """The consumers of one node are gone at once, and others are left."""
+    @rule(data=st.data(), lost=st.booleans())
+    def session_closed(self, data: st.DataObject, lost: bool) -> None:
+        """The consumers of one node are gone at once, or not heard, and others are left."""
         gone = data.draw(st.lists(st.sampled_from([*self.consumers]), unique=True, max_size=3)
                          if self.consumers else st.just([]))  # fmt: skip
         for driven in (self.driven, self.twin):
-            driven.down_all(list(gone))
-        self.put_back(merged([self.left_by(self.consumers.pop(each)) for each in gone]))
+            driven.down_all(list(gone), not lost)
+        self.put_back(merged([self.left_by(self.consumers.pop(each), not lost) for each in gone]))
         self.dispatch()
 
     @rule()
@@ -713,6 +735,13 @@ def at_most_once() -> bytes:
     """The fields of a CONFIG that has the machine tell of what dies."""
     out = BytesWriter()
     write_dead_letters(out, AT_MOST_ONCE)
+    return out.getvalue()
+
+
+def failures_alone() -> bytes:
+    """The fields of a CONFIG that has failed deliveries count alone."""
+    out = BytesWriter()
+    write_failures(out)
     return out.getvalue()
 
 

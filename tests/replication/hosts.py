@@ -113,6 +113,7 @@ class FakeHost(MemberHost):
         self.disk_behind = False
         self.full = False
         self.over: set[int] = set()
+        self.lost: set[int] = set()
         self.backlog: dict[str, int] = {}
         self.written = 0
         self.pinned = 1 << 30
@@ -178,6 +179,9 @@ class FakeHost(MemberHost):
 
     def session_over(self, session: int) -> bool:
         return session in self.over
+
+    def session_lost(self, session: int) -> bool:
+        return session in self.lost
 
     def session_of_another(self, session: int, node: str) -> bool:
         return False

@@ -16,6 +16,7 @@ from warren.log.scan import Scan
 from warren.protocols.amqp091 import consuming, publishing
 from warren.queues import classic, logged, quorum
 from warren.queues import publishing as publishing_runs
+from warren.queues.fifo import commands as fifo_commands
 from warren.queues.fifo import consumers, machine
 from warren.queues.fifo.effects import Delivery, Reply
 from warren.queues.fifo.groups import Readers
@@ -245,6 +246,16 @@ def ignored_limit() -> Undo:
     return replace(consumers.Consumer, "room", room)
 
 
+def unfailing_rejections() -> Undo:
+    """What a client rejects and wants back has not failed."""
+    original = fifo_commands.return_
+
+    def write(out: Any, consumer: int, first: int, last: int, failed: bool) -> None:
+        original(out, consumer, first, last, False)
+
+    return replace(fifo_commands, "return_", write)
+
+
 def unsynced_manifest() -> Undo:
     """A file that was begun is not made durable before the manifest names it."""
 
@@ -301,5 +312,6 @@ PLANTED = {
         2, 300, (POWER,), LARGE | {"wal_max_bytes": 8_192, "compact_interval_ms": 100}
     ),
     goes_on_after_failure: Where(3),
+    unfailing_rejections: Where(761),
 }
 """With each bug where it shows soon; see `hunt`."""

@@ -284,7 +284,7 @@ def unheard_restart() -> Undo:
 
 def replays_closed() -> Undo:
     """At a start, closed sessions keep their consumers."""
-    return replace(replay, "close_sessions", lambda machine, sessions, now_ms: None)
+    return replace(replay, "close_sessions", lambda machine, sessions, now_ms, lost: None)
 
 
 def waits_for_overtaken() -> Undo:
@@ -332,7 +332,7 @@ def unchecked_bodies() -> Undo:
 def kept_by_the_gone() -> Undo:
     """What consumers of a closed session held does not return."""
 
-    def down_all(fifo: Any, consumer_ids: list[int], now_ms: int) -> Effects:
+    def down_all(fifo: Any, consumer_ids: list[int], now_ms: int, failed: bool) -> Effects:
         for consumer_id in consumer_ids:
             fifo.consumers[consumer_id].active = False
         return NO_EFFECTS

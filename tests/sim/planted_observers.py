@@ -157,7 +157,7 @@ def keeps_its_session() -> Undo:
     def apply(self: Any, batch: Any) -> None:
         closed = closed_sessions(batch)
         if self.proposals.session in closed:
-            self.machine.sessions_closed(closed, batch.stamp_ms)
+            self.machine.sessions_closed(closed, batch.stamp_ms, False)
         else:
             original(self, batch)
 

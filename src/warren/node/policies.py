@@ -33,7 +33,7 @@ from warren.queue_types import (
 )
 from warren.queues.fifo.config import FAIR, STRICT, Limits
 from warren.queues.queue import Queue
-from warren.versions import PRIORITIES
+from warren.versions import COUNTED_FAILURES, PRIORITIES
 
 MATCHES_MAX: Final = 4_096
 """So many patterns are tried on names of queues in one turn."""
@@ -75,6 +75,8 @@ class QueuePolicies(Work):
         queue.set_max_priority(max_priority(record.arguments))
         if self._metadata.version >= PRIORITIES:
             queue.set_ranking(STRICT if self._loop.settings.strict_priorities else FAIR)
+        if self._metadata.version >= COUNTED_FAILURES:
+            queue.set_failures()
         if record.arguments.get(X_SINGLE_ACTIVE_CONSUMER) is True:
             queue.set_single_active()
         tables = self._metadata.vhosts.get(record.vhost)

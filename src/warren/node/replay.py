@@ -17,7 +17,7 @@ from warren.queues.fifo.entry import Encoded, Enqueue, Meta
 from warren.queues.fifo.machine import Fifo
 from warren.queues.quorum import close_sessions
 from warren.replication.hard_state import decode_hard_state
-from warren.replication.raft_entries import RAFT_SESSION, closed_sessions
+from warren.replication.raft_entries import RAFT_SESSION, are_lost, closed_sessions
 from warren.replication.recovered import Recovered
 
 LET_GO_MAX: Final = 8_192
@@ -204,7 +204,7 @@ def replay(fifo: Fifo, batch: Batch) -> None:
     Its effects are dropped: they were for who was there then.
     """
     if batch.session == RAFT_SESSION:
-        close_sessions(fifo, closed_sessions(batch), batch.stamp_ms)
+        close_sessions(fifo, closed_sessions(batch), batch.stamp_ms, are_lost(batch))
     elif batch.kind == KIND_COMMAND:
         start = batch.payload_at
         command = Encoded(batch.payload, start, start + batch.payload_size)

@@ -282,7 +282,7 @@ class MetadataStore(Machine):
         """The metadata's log has no messages."""
         return []
 
-    def sessions_closed(self, sessions: list[int], stamp_ms: i64) -> None:
+    def sessions_closed(self, sessions: list[int], stamp_ms: i64, lost: bool) -> None:
         """The metadata keeps nothing by session."""
 
     def elected(self) -> None:

@@ -57,7 +57,7 @@ class Settings:
         loopback_users: Users that may connect from this machine only.
         mechanisms: SASL mechanisms by which clients may log in.
         quorum_size: How many members of a quorum queue vote where its declare says nothing.
-        delivery_limit: Returns that a message of a quorum queue survives (POI-03).
+        delivery_limit: Failed deliveries that a message of a quorum queue survives (POI-03).
         consumer_timeout_ms: How long consumers of quorum queues may hold a message (CT-08).
         dead_letter_prefetch: How many dead letters of a quorum queue are on their way at a time,
             where they are to be confirmed (DL-14).

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, final
 from mypy_extensions import i64
 
 from warren.pending import PendingResult, Result
+from warren.queues.fifo.config import Config
 from warren.queues.fifo.consumers import Consumer
 from warren.queues.fifo.effects import Delivery, PollReply
 
@@ -58,7 +59,7 @@ class Polls:
             delivery: Delivery | None = None
             consumer = fifo.consumers.get(int(poll.consumer_id))
             if consumer is not None:
-                delivery = self._news(consumer)
+                delivery = self._news(consumer, fifo.config)
             if delivery is None:
                 poll.waiter.missed()
             else:
@@ -71,13 +72,20 @@ class Polls:
         for poll in missed:
             poll.waiter.abandoned()
 
-    def _news(self, consumer: Consumer) -> Delivery | None:
+    def _news(self, consumer: Consumer, config: Config) -> Delivery | None:
         """What a channel holds that it was not told of; it has one poll under way at most."""
         run = consumer.newest()
         if run is None:
             return None
         behind = run.count - 1
-        newest = Delivery(consumer, run.key + behind, run.first + behind, 1, run.acquired)
+        newest = Delivery(
+            consumer,
+            run.key + behind,
+            run.first + behind,
+            1,
+            run.acquired,
+            config.counted(run.acquired, run.failed),
+        )
         last = self._last.get(int(consumer.id))
         if last is not None and consumer.next_mid == last[0] + 1:
             # No id was given since. Or one that had settled all was forgotten by the machine, and

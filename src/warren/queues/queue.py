@@ -408,6 +408,9 @@ class Queue:
         As above, and before the first message comes.
         """
 
+    def set_failures(self) -> None:
+        """Have failed deliveries alone count towards a quorum queue's delivery limit."""
+
     def set_ranking(self, ranking: i64) -> None:
         """Have messages rank by their priorities, in a quorum queue where they do not do so yet.
 

@@ -39,6 +39,7 @@ from warren.queues.fifo.config import (
     write_dead_letters,
     write_delivery_limit,
     write_expires,
+    write_failures,
     write_limits,
     write_message_ttl,
     write_ranking,
@@ -104,6 +105,7 @@ class QuorumQueue(TableQueue, Machine):
         self._ranking: i64 = UNRANKED
         self._limits: Limits = Limits()
         self._dead_letters: i64 = FORGOTTEN
+        self._failures: bool = False
         self.forwarding: Forwarding | None = None
         self._led: bool = False
         """Whether this node, if it leads, has all that was there when it began to."""
@@ -224,6 +226,7 @@ class QuorumQueue(TableQueue, Machine):
             config.set_limits(self._limits)
             config.ranking = self._ranking
             config.dead_letters = self._dead_letters
+            config.failures = self._failures
             config.encode(fields)
             self._configure(fields)
             self._setting_up = not self._unsaid
@@ -252,6 +255,8 @@ class QuorumQueue(TableQueue, Machine):
                 self._log_limits()
             if config.dead_letters != self._dead_letters:
                 self._log_dead_letters()
+            if self._failures and not config.failures:
+                self._log_failures()
         self._locks_planned = NEVER
         self._led = True
         if self.forwarding is not None:
@@ -342,6 +347,17 @@ class QuorumQueue(TableQueue, Machine):
         """Say so late: who led first had not heard of it."""
         fields = BytesWriter()
         write_single_active(fields)
+        self._configure(fields)
+
+    def set_failures(self) -> None:
+        """Have the log say, if it does not yet, that failed deliveries alone count (POI-02)."""
+        self._failures = True
+        if not self.fifo.config.failures and self._may_say():
+            self._log_failures()
+
+    def _log_failures(self) -> None:
+        fields = BytesWriter()
+        write_failures(fields)
         self._configure(fields)
 
     def _set_deaths(self, dead_letters: i64) -> None:
@@ -821,7 +837,10 @@ class QuorumQueue(TableQueue, Machine):
             consumer = self.fifo.consumers.get(consumer_id)
             if consumer is not None:
                 for run in consumer.holding():
-                    missed = Delivery(consumer, run.key, run.first, run.count, run.acquired)
+                    counted = self.fifo.config.counted(run.acquired, run.failed)
+                    missed = Delivery(
+                        consumer, run.key, run.first, run.count, run.acquired, counted
+                    )
                     self._hand_on(consumer_id, missed)
                 if consumer.standing == TIMED_OUT and consumer.locks is not None:
                     self._timed_out.append(TimedOut(consumer.id, consumer.locks.timeout_ms))
@@ -838,9 +857,9 @@ class QuorumQueue(TableQueue, Machine):
         fifo.restore(state)
         return fifo.live()
 
-    def sessions_closed(self, sessions: list[int], stamp_ms: i64) -> None:
+    def sessions_closed(self, sessions: list[int], stamp_ms: i64, lost: bool) -> None:
         """What consumers of these sessions held returns, in order (R-27)."""
-        self.act(close_sessions(self.fifo, sessions, stamp_ms))
+        self.act(close_sessions(self.fifo, sessions, stamp_ms, lost))
         self.act(self.fifo.dispatch())
         self._mark()
 
@@ -1079,10 +1098,14 @@ class Renewed(PendingResult):
         """It is, within a snapshot."""
 
 
-def close_sessions(fifo: Fifo, sessions: list[int], now_ms: i64) -> Effects:
-    """The consumers of these sessions are gone, says an entry of that time."""
+def close_sessions(fifo: Fifo, sessions: list[int], now_ms: i64, lost: bool) -> Effects:
+    """The consumers of these sessions are gone, says an entry of that time.
+
+    Args:
+        lost: Whether nobody hears their nodes, so that no delivery is known to have failed.
+    """
     gone: list[int] = []
     for consumer_id in fifo.consumers:
         if session_of_consumer(consumer_id) in sessions:
             gone.append(consumer_id)
-    return fifo.down_all(gone, now_ms)
+    return fifo.down_all(gone, now_ms, not lost)

@@ -16,7 +16,7 @@ from warren.log.group import GroupLog
 from warren.raft import wire
 from warren.raft.messages import Append
 from warren.raft.raft import Raft
-from warren.replication.raft_entries import CLOSE, RAFT_SESSION, is_members
+from warren.replication.raft_entries import RAFT_SESSION, closes_badly, is_members
 
 
 def entries_of(raft: Raft, log: GroupLog, message: Append, frame: bytes, at: i64) -> list[Batch]:
@@ -67,7 +67,7 @@ def _check_own(message: Append, batch: Batch, at: i64) -> i64:
             if config.index == batch.index and wire.encode_members(config.members) == body[1:]:
                 return 1
         _fail(at, f"entry {batch.index} has other members than it is said to have")
-    if body and (body[0] != CLOSE or len(body) % 8 != 1):
+    if closes_badly(body):
         _fail(at, f"entry {batch.index} is none of Raft's own")
     return 0
 

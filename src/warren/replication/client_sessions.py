@@ -15,7 +15,7 @@ from mypy_extensions import i64, u8
 from warren.log.batch import Batch
 from warren.replication import frames
 from warren.replication.proposals import Proposal
-from warren.replication.raft_entries import CLOSE, RAFT_SESSION, closed_sessions
+from warren.replication.raft_entries import CLOSE, LOSE, RAFT_SESSION, closed_sessions
 
 if TYPE_CHECKING:
     from warren.replication.member import Member
@@ -100,14 +100,22 @@ class ClientSessions:
             if session > 0 and expected > 0 and member.host.session_over(session)
         ]
         if over:
-            writer = BytesWriter()
-            writer.append(u8(CLOSE))
-            for session in over:
-                write_i64_le(writer, i64(session))
-                self._next[session] = 0
-            batch = member.append_own(writer.getvalue())
-            member.raft.appended(batch.index, member.host.monotonic_ms())
+            lost = [session for session in over if member.host.session_lost(session)]
+            self._close(member, LOSE, lost)
+            self._close(member, CLOSE, [session for session in over if session not in lost])
             member.mark()
+
+    def _close(self, member: Member, how: i64, sessions: list[int]) -> None:
+        """Have the log say that sessions are over."""
+        if not sessions:
+            return
+        writer = BytesWriter()
+        writer.append(u8(how))
+        for session in sessions:
+            write_i64_le(writer, i64(session))
+            self._next[session] = 0
+        batch = member.append_own(writer.getvalue())
+        member.raft.appended(batch.index, member.host.monotonic_ms())
 
     def taken_over(self, member: Member) -> bool:
         """Whether a group that only this node has is led, and sessions that are over are closed.

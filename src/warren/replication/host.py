@@ -73,6 +73,12 @@ class MemberHost:
         """Whether the node that a session belongs to is gone, or lives another life."""
 
     @abstractmethod
+    def session_lost(self, session: i64) -> bool:
+        """Whether a session that is over is so because nobody hears its node any more, if all
+        nodes of the cluster can be told so.
+        """
+
+    @abstractmethod
     def session_of_another(self, session: i64, node: str) -> bool:
         """Whether a session is known to be one of some other node than this."""
 

@@ -92,8 +92,12 @@ class Machine:
         """The messages that live in a state: ascending pairs (first, last)."""
 
     @abstractmethod
-    def sessions_closed(self, sessions: list[int], stamp_ms: i64) -> None:
-        """These sessions are over, in the order of the log, whose time is `stamp_ms` then."""
+    def sessions_closed(self, sessions: list[int], stamp_ms: i64, lost: bool) -> None:
+        """These sessions are over, in the order of the log, whose time is `stamp_ms` then.
+
+        Args:
+            lost: Whether that is because nobody hears their nodes any more.
+        """
 
     def gone_up_to(self, number: i64) -> i64:
         """The last of the messages from a number on that the group goes on without; -1 if it does
@@ -150,7 +154,7 @@ class NoMachine(Machine):
         """Nothing lives."""
         return []
 
-    def sessions_closed(self, sessions: list[int], stamp_ms: i64) -> None:
+    def sessions_closed(self, sessions: list[int], stamp_ms: i64, lost: bool) -> None:
         """Nobody has consumers."""
 
     def elected(self) -> None:

@@ -50,7 +50,13 @@ from warren.replication.kinds import EXPECT, OBSERVE, PROPOSE, RAFT, UNOBSERVE
 from warren.replication.machine import NO_MACHINE, Machine, Proposer
 from warren.replication.observing import Observing
 from warren.replication.proposals import Proposal, Proposals
-from warren.replication.raft_entries import MEMBERS, RAFT_SESSION, closed_sessions, note_session
+from warren.replication.raft_entries import (
+    MEMBERS,
+    RAFT_SESSION,
+    are_lost,
+    closed_sessions,
+    note_session,
+)
 from warren.replication.recovered import Recovered, is_alone, recovered_state
 from warren.replication.snapshots import Snapshots
 from warren.replication.wrapping import Wrapped
@@ -635,7 +641,7 @@ class Member(Proposer, GroupOwner):
         closed = closed_sessions(batch)
         if closed:
             note_session(self.sessions, batch)
-            self.machine.sessions_closed(closed, batch.stamp_ms)
+            self.machine.sessions_closed(closed, batch.stamp_ms, are_lost(batch))
             own = self.proposals.session
             if own in closed:
                 self.proposals.next_epoch(self.host.session_closed(self))

@@ -29,7 +29,13 @@ from warren.replication import observing_frames as said
 from warren.replication.feeding import BACKLOG_BYTES
 from warren.replication.machine import NO_MACHINE, Machine, Proposer
 from warren.replication.proposals import Proposals
-from warren.replication.raft_entries import CLOSE, RAFT_SESSION, closed_sessions, is_members
+from warren.replication.raft_entries import (
+    RAFT_SESSION,
+    are_lost,
+    closed_sessions,
+    closes_badly,
+    is_members,
+)
 from warren.replication.wrapping import Wrapped, unwrap
 
 ANSWER_MS: Final = 500
@@ -500,7 +506,7 @@ class Observer(Proposer, MessageSource):
             return
         closed = closed_sessions(batch)
         if closed:
-            self.machine.sessions_closed(closed, batch.stamp_ms)
+            self.machine.sessions_closed(closed, batch.stamp_ms, are_lost(batch))
             if self.proposals.session in closed:
                 self._renew_session()
 
@@ -667,6 +673,6 @@ def _problem_of_own(batch: Batch) -> str:
             wire.decode_members(body[1:])
         except CorruptRecord as error:
             return error.reason
-    elif body and (body[0] != CLOSE or len(body) % 8 != 1):
+    elif closes_badly(body):
         return f"entry {batch.index} is none of Raft's own"
     return ""

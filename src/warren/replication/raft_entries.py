@@ -4,6 +4,8 @@ An empty one is a leader's no-op, others begin with an octet:
 
     MEMBERS   the members from here on, as `raft.wire` writes them
     CLOSE     client sessions that are over, i64 each
+    LOSE      the same of nodes that nobody hears any more, whose clients may be at work still;
+              from cluster version 4 on
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from warren.log.batch import Batch
 RAFT_SESSION: Final = -1
 MEMBERS: Final = 1
 CLOSE: Final = 2
+LOSE: Final = 3
 CLOSED_MAX: Final = 1_024
 """Closed sessions that are remembered; by then nothing of older ones can still be under way."""
 
@@ -28,10 +31,20 @@ def is_members(batch: Batch) -> bool:
 
 def closed_sessions(batch: Batch) -> list[int]:
     """The sessions that an entry of Raft's own closes."""
-    if batch.payload_size == 0 or batch.payload[batch.payload_at] != CLOSE:
+    if batch.payload_size == 0 or batch.payload[batch.payload_at] not in (CLOSE, LOSE):
         return []
     body = batch.body()
     return [int(read_i64_le(body, at)) for at in range(1, len(body), 8)]
+
+
+def are_lost(batch: Batch) -> bool:
+    """Whether sessions are over because nobody hears their nodes any more."""
+    return batch.payload_size > 0 and batch.payload[batch.payload_at] == LOSE
+
+
+def closes_badly(body: bytes) -> bool:
+    """Whether an entry that has no members is none that a leader appends."""
+    return len(body) > 0 and (body[0] not in (CLOSE, LOSE) or len(body) % 8 != 1)
 
 
 def note_session(sessions: dict[int, int], batch: Batch) -> None:

@@ -32,6 +32,7 @@ from warren.replication.member import Member
 from warren.replication.proposals import Load, Proposals
 from warren.replication.recovered import Recovered
 from warren.replication.throttle import Throttle
+from warren.versions import COUNTED_FAILURES
 
 if TYPE_CHECKING:
     from warren.node.announcing import Announcer
@@ -728,6 +729,16 @@ class Cluster(MemberHost):
             if life in (record.session, record.newest):
                 return name != self.name and self.detector.suspected(name)
         return True
+
+    def session_lost(self, session: i64) -> bool:
+        """Whether that is because nobody hears its node, whose clients may be at work still."""
+        if self._metadata.version < COUNTED_FAILURES:
+            return False
+        life = life_of_session(session)
+        for record in self._metadata.nodes.values():
+            if life in (record.session, record.newest):
+                return True
+        return False
 
     def session_of_another(self, session: i64, node: str) -> bool:
         """Whether the tables give a session to some other node than this."""

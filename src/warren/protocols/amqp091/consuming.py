@@ -36,6 +36,7 @@ from warren.protocols.output import Output
 from warren.queues.fifo.effects import Delivery
 from warren.queues.links import Link
 from warren.queues.queue import Queue
+from warren.wire.amqp091.table import Table
 
 BASIC_DELIVER: Final = 0x003C003C
 HEADER_FRAME: Final = 2
@@ -127,18 +128,16 @@ class MessageFrames:
     def write_redelivered(
         self, record: bytes, at: i64, end: i64, acquired: i64, failed: i64
     ) -> None:
-        """The same with the delivery count in the headers, as quorum queues show it (POI-01).
+        """The same with its counts in the headers, as quorum queues show them (POI-01).
 
         Args:
-            failed: How often deliveries of it failed in queues where it died before.
+            acquired: How often it came back.
+            failed: How often deliveries of it failed, also where it died before.
         """
-        properties = with_headers(
-            properties_of(record, at),
-            {
-                "x-acquired-count": int(acquired if acquired > 0 else failed),
-                "x-delivery-count": int(acquired + failed),
-            },
-        )
+        counts: Table = {"x-acquired-count": int(acquired if acquired > 0 else failed)}
+        if failed > 0:
+            counts["x-delivery-count"] = int(failed)
+        properties = with_headers(properties_of(record, at), counts)
         body = at + 8 + i64(read_i32_be(record, at + 3))
         header = changed_content(record, at, body, properties)
         if body < end and end - body <= PASSED_ON_BYTES:
@@ -338,7 +337,8 @@ class ConsumerLink(Link):
             out.append(1 if again else 0)
             out.write(self._suffix)
             if again and self._shows_counts:
-                frames.write_redelivered(record, content, end, acquired, self._failed)
+                failed = delivery.failed + self._failed
+                frames.write_redelivered(record, content, end, acquired, failed)
             else:
                 frames.write_content(record, content, end)
             written += 1

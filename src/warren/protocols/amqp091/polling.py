@@ -71,6 +71,7 @@ class PollLink(Fetching):
         )
         output.buffer.write(method_frame(int(channel.number), answer.encode()))
         if again and queue.type.shows_delivery_counts:
+            failed += delivery.failed
             channel.frames.write_redelivered(record, content, end, delivery.acquired, failed)
         else:
             channel.frames.write_content(record, content, end)

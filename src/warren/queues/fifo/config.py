@@ -6,7 +6,7 @@ on: what returned before has the delivery limit of that time, what returns after
 however often it was delivered before.
 
     KEEPS_PLACE     1  u8   1: returned messages go back to where they were (classic queues)
-    DELIVERY_LIMIT  2  i64  returns that a message survives; negative for no limit
+    DELIVERY_LIMIT  2  i64  returns that a message survives, or `FAILURES`; negative for no limit
     EXPIRES         3  i64  milliseconds that the queue may be unused; negative for ever
     MESSAGE_TTL     4  i64  milliseconds after which messages expire; negative for never
     MAX_LENGTH      5  i64  ready messages that there may be; negative for no limit
@@ -17,6 +17,8 @@ however often it was delivered before.
     RANKING        10  u8   how messages of a quorum queue rank: `UNRANKED`, `FAIR` or `STRICT`;
                             once it is not the first, it stays so
     DEAD_LETTERS   11  u8   what becomes of messages that die, see `dead_letters`
+    FAILURES       12  u8   1: failed deliveries count towards the limit, and no other returns;
+                            what is so stays so
 
 A new setting is a key more. A node that does not know it would go on otherwise than those that do,
 so an unknown key ends an entry as any other damage does, and a node sends a new one only where all
@@ -44,8 +46,9 @@ REJECTS: Final = 8
 MAX_PRIORITY: Final = 9
 RANKING: Final = 10
 DEAD_LETTERS: Final = 11
+FAILURES: Final = 12
 
-VALUE_BYTES: Final = bytes([0, 1, 8, 8, 8, 8, 1, 8, 1, 1, 1, 1])
+VALUE_BYTES: Final = bytes([0, 1, 8, 8, 8, 8, 1, 8, 1, 1, 1, 1, 1])
 """The size of each key's value."""
 
 FIELD_HEAD_BYTES: Final = 3
@@ -98,8 +101,8 @@ class Config:
 
     Attributes:
         keeps_place: Whether a returned message goes back to exactly where it was.
-        delivery_limit: Returns that a message survives; negative for no limit (POI-03, POI-04), and
-            `NOT_SET_UP` until CONFIG has come.
+        delivery_limit: Failed deliveries that a message survives, or returns; negative for no limit
+            (POI-03, POI-04), and `NOT_SET_UP` until CONFIG has come.
         expires_ms: How long the queue may be unused before it goes; negative for ever (QQ-12).
         message_ttl_ms: After what time messages expire that come from now on; negative for never.
         max_length: Ready messages that there may be; negative for no limit.
@@ -109,6 +112,7 @@ class Config:
         max_priority: The highest priority of a classic queue's messages; 0 if they have none.
         ranking: How a quorum queue's messages rank.
         dead_letters: `FORGOTTEN`, or how messages that die go on elsewhere.
+        failures: Whether failed deliveries count alone, and no other returns (POI-01, POI-02).
     """
 
     def __init__(self, delivery_limit: i64, keeps_place: bool) -> None:
@@ -127,6 +131,7 @@ class Config:
         self.max_priority: i64 = 0
         self.ranking: i64 = UNRANKED
         self.dead_letters: i64 = FORGOTTEN
+        self.failures: bool = False
 
     def rank(self, priority: i64) -> i64:
         """How a message ranks; 0 where it has no priority, which is what is noted of most.
@@ -159,6 +164,10 @@ class Config:
         self.max_bytes = limits.max_bytes
         self.rejects = limits.rejects
 
+    def counted(self, acquired: i64, failed: i64) -> i64:
+        """What counts towards the delivery limit of what came back, and failed, so often."""
+        return failed if self.failures else acquired
+
     def place(self) -> i64:
         """Where what returns now is put back (POI-11, POI-12)."""
         if self.keeps_place:
@@ -189,6 +198,8 @@ class Config:
             write_ranking(out, self.ranking)
         if self.dead_letters != FORGOTTEN:
             write_dead_letters(out, self.dead_letters)
+        if self.failures:
+            write_failures(out)
 
     def change(self, data: bytes, at: i64, end: i64, new: bool) -> None:
         """Apply the fields of a CONFIG, which are right (`fields_problem`).
@@ -222,9 +233,11 @@ class Config:
             elif key == RANKING:
                 if self.ranking == UNRANKED:
                     self.ranking = data[value]
-            else:
-                assert key == DEAD_LETTERS, key
+            elif key == DEAD_LETTERS:
                 self.dead_letters = data[value]
+            else:
+                assert key == FAILURES, key
+                self.failures = data[value] == 1 or self.failures
             at = value + i64(VALUE_BYTES[key])
 
 
@@ -301,6 +314,12 @@ def write_dead_letters(out: BytesWriter, dead_letters: i64) -> None:
     out.append(dead_letters)
 
 
+def write_failures(out: BytesWriter) -> None:
+    """Append the field of this setting."""
+    _write_head(out, FAILURES)
+    out.append(1)
+
+
 def _write_head(out: BytesWriter, key: i64) -> None:
     out.append(key)
     write_i16_be(out, i16(VALUE_BYTES[key]))
@@ -316,7 +335,7 @@ def fields_problem(data: bytes, at: i64, end: i64) -> str:
         value = at + FIELD_HEAD_BYTES
         if value + size > end or i64(read_i16_be(data, at + 1)) != size:
             return f"setting {key} is not whole"
-        if key in (KEEPS_PLACE, SINGLE_ACTIVE, REJECTS) and data[value] > 1:
+        if key in (KEEPS_PLACE, SINGLE_ACTIVE, REJECTS, FAILURES) and data[value] > 1:
             return f"setting {key} has a value that cannot be"
         if key == RANKING and data[value] > STRICT:
             return f"setting {key} has a value that cannot be"

@@ -27,14 +27,28 @@ MALFORMED: Final = 3
 
 @final
 class Delivery:
-    """Messages `first..first+count-1` were handed to a consumer as ids from `mid` on."""
+    """Messages `first..first+count-1` were handed to a consumer as ids from `mid` on.
 
-    def __init__(self, consumer: Consumer, mid: i64, first: i64, count: i64, acquired: i64) -> None:
+    Attributes:
+        acquired: How often each of them came back before.
+        failed: How often that counted towards the delivery limit.
+    """
+
+    def __init__(
+        self,
+        consumer: Consumer,
+        mid: i64,
+        first: i64,
+        count: i64,
+        acquired: i64,
+        failed: i64 = 0,
+    ) -> None:
         self.consumer: Consumer = consumer
         self.mid: i64 = mid
         self.first: i64 = first
         self.count: i64 = count
         self.acquired: i64 = acquired
+        self.failed: i64 = failed
 
 
 class Reply(Result):

@@ -217,10 +217,11 @@ class Fifo:
         if now_ms > self._now_ms:
             self._now_ms = now_ms
 
-    def down_all(self, consumer_ids: list[int], now_ms: i64) -> Effects:
+    def down_all(self, consumer_ids: list[int], now_ms: i64, failed: bool = True) -> Effects:
         """Several consumers are gone at once: what they held returns, in order.
 
         Args:
+            failed: Whether their deliveries failed.
             now_ms: The log's time of the entry that says so.
         """
         self.pass_time(now_ms)
@@ -229,7 +230,7 @@ class Fifo:
             strand = self._take_back(consumer_id)
             if strand is not None:
                 strands.append(strand)
-        self._come_back(strands, True, self.config.delivery_limit)
+        self._come_back(strands, failed, self.config.delivery_limit)
         return self._effects()
 
     def unfinished(self) -> bool:
@@ -799,7 +800,8 @@ class Fifo:
             due = locks.mark(mid, self._now_ms, consumer.lowest())
             if self.locks_due == NEVER or due < self.locks_due:
                 self.locks_due = due
-        return Delivery(consumer, mid, number, count, acquired)
+        counted = self.config.counted(acquired, failed)
+        return Delivery(consumer, mid, number, count, acquired, counted)
 
     def _take_back(self, consumer_id: i64) -> Strand | None:
         """Forget a consumer; returns what it held and may be delivered again."""
@@ -884,7 +886,7 @@ class Fifo:
             return
         if place == NO_PLACE:
             place = self.config.place()
-        work = Return(strands, failed, place, limit)
+        work = Return(strands, failed, place, limit, self.config.failures)
         if work.count > 0:
             self.coming.add(work)
             self._bring_back()
@@ -906,7 +908,7 @@ class Fifo:
                     self._keep_dead(run, REJECTED, 1 if work.failed else 0)
                 else:
                     self._leave([[run]], run.count)
-            elif 0 <= work.limit < acquired:
+            elif 0 <= work.limit < (failed if work.failures else acquired):
                 self.dropped += run.count
                 self._die([[run]], run.count, DELIVERY_LIMIT, 1 if work.failed else 0)
             else:

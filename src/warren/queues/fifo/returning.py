@@ -3,7 +3,7 @@
 What a consumer held leaves it at once, in the lists that it was kept in; a queue's machine then
 makes it ready again, or forgets it, some runs at a time, with each entry of the log.
 
-A return in a snapshot: failed u8, place u8, limit i64, strands i32, for each its runs like those of
+A return in a snapshot: flags u8, place u8, limit i64, strands i32, for each its runs like those of
 a queue.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from typing import final
+from typing import Final, final
 
 from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i64_be
 from mypy_extensions import i64
@@ -19,6 +19,11 @@ from mypy_extensions import i64
 from warren.queues.fifo.pieces import CHUNK_PIECES, Piece
 from warren.queues.fifo.runs import Run, as_run, decode_run
 from warren.queues.fifo.sizes import Sizes
+
+FAILED: Final = 1
+"""In the flags of a return: deliveries failed."""
+FAILURES: Final = 2
+"""And: failures count towards the limit, and no other returns."""
 
 
 @final
@@ -67,13 +72,17 @@ class Return:
         place: Where they go, one of the places of `Ready.put_back`.
         limit: The delivery limit for them; negative for none. It was in force when they returned,
             whatever it is when they are ready.
+        failures: Whether failed deliveries count towards it alone, and no other returns; likewise.
     """
 
-    def __init__(self, strands: list[Strand], failed: bool, place: i64, limit: i64) -> None:
+    def __init__(
+        self, strands: list[Strand], failed: bool, place: i64, limit: i64, failures: bool
+    ) -> None:
         self.count: i64 = 0
         self.failed: bool = failed
         self.place: i64 = place
         self.limit: i64 = limit
+        self.failures: bool = failures
         self._strands: list[Strand] = strands
         self._heads: list[tuple[int, int]] = []
         """Of several strands, the number that each begins with and which one it is; a heap."""
@@ -122,7 +131,7 @@ class Return:
 
     def encode(self, out: BytesWriter) -> None:
         """Append what a snapshot has of it before its strands."""
-        out.append(1 if self.failed else 0)
+        out.append((FAILED if self.failed else 0) + (FAILURES if self.failures else 0))
         out.append(self.place)
         write_i64_be(out, self.limit)
 
@@ -267,7 +276,7 @@ class Leaving:
 
 def decode_return(data: bytes, at: i64) -> tuple[Return, i64]:
     """Read what a snapshot has of a return; returns it and the offset behind it."""
-    failed = data[at] == 1
+    flags: i64 = data[at]
     place: i64 = data[at + 1]
     limit = read_i64_be(data, at + 2)
     count: i64 = i64(read_i32_be(data, at + 10))
@@ -276,7 +285,8 @@ def decode_return(data: bytes, at: i64) -> tuple[Return, i64]:
     for _ in range(count):
         strand, at = _decode_strand(data, at)
         strands.append(strand)
-    return Return(strands, failed, place, limit), at
+    failed = flags & FAILED != 0
+    return Return(strands, failed, place, limit, flags & FAILURES != 0), at
 
 
 def _decode_strand(data: bytes, at: i64) -> tuple[Strand, i64]:
