@@ -14,6 +14,7 @@ from typing import Final, final
 from warren.errors import StorageError
 
 DELIVERY_LIMIT: Final = "delivery-limit"
+X_DELIVERY_LIMIT: Final = "x-delivery-limit"
 TARGET_GROUP_SIZE: Final = "target-group-size"
 QUEUE_LEADER_LOCATOR: Final = "queue-leader-locator"
 EXPIRES: Final = "expires"
@@ -228,7 +229,7 @@ QUORUM: Final = QueueType(
         "x-queue-type",
         "x-quorum-initial-group-size",
         "x-member-placement-tag",
-        "x-delivery-limit",
+        X_DELIVERY_LIMIT,
         "x-message-ttl",
         "x-queue-leader-locator",
         "x-consumer-disconnected-timeout",

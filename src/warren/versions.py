@@ -49,6 +49,9 @@ SINGLE_ACTIVE: Final = 4
 CONSUMER_TIMEOUTS: Final = 4
 """Consumers of quorum queues may hold messages for so long only."""
 
+DELIVERY_LIMIT_ARGUMENT: Final = 4
+"""Quorum queues may be declared with a delivery limit."""
+
 COUNTED_FAILURES: Final = 4
 """Quorum queues compare the delivery limit with failed deliveries, and no other returns."""
 
@@ -64,6 +67,7 @@ FEATURES: Final = {
     "dead_letters": DEAD_LETTERS,
     "single_active_consumer": SINGLE_ACTIVE,
     "consumer_timeouts": CONSUMER_TIMEOUTS,
+    "delivery_limit_argument": DELIVERY_LIMIT_ARGUMENT,
     "counted_failures": COUNTED_FAILURES,
 }
 """What each version after the oldest brings, by name."""

@@ -467,7 +467,6 @@ def test_wrong_type_of_a_dead_letter_exchange(tables: Tables) -> None:
     ("arguments", "name"),
     [
         ({"x-overflow": "reject-publish-dlx"}, "x-overflow"),
-        (QUORUM | {"x-delivery-limit": 5}, "x-delivery-limit"),
         ({"x-queue-type": "stream"}, "x-queue-type"),
     ],
 )

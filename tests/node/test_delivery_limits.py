@@ -84,6 +84,48 @@ def test_of_two_policies_the_stricter_limit_counts() -> None:
     pair.until(lambda: limits(pair) == {-1})
 
 
+@pytest.mark.rule("POI-04")
+def test_a_queue_has_a_limit_of_its_own() -> None:
+    """Or none, by -1; any other number below is the same, and what is no number says nothing."""
+    pair, client = with_queue()
+    for name, given, limit in (("2", 2, 2), ("none", -1, -1), ("less", -7, -1), ("text", "2", 20)):
+        arguments: Table = {"x-queue-type": "quorum", "x-delivery-limit": given}
+        declare = spec.QueueDeclare(0, name, False, True, False, False, False, arguments)
+        assert isinstance(client.call(declare), spec.QueueDeclareOk)
+        config = pair.a.queue(name).fifo.config
+        pair.until(lambda config=config, limit=limit: int(config.delivery_limit) == limit)
+    client.publish_confirmed("none", 1)
+    client.publish_confirmed("2", 1)
+    for name, times, left in (("none", 25, True), ("2", 3, False)):
+        for _ in range(times):
+            got = client.get(name)
+            assert got is not None
+            client.send(spec.BasicReject(got.tag, True))
+        assert (client.get(name) is not None) == left
+
+
+def test_of_a_limit_of_its_own_and_those_of_policies_the_smallest_counts() -> None:
+    pair = Pair()
+    client = pair.a.client()
+    for name, given in (("ord.5", 5), ("ord.none", -1)):
+        arguments: Table = {"x-queue-type": "quorum", "x-delivery-limit": given}
+        client.call(spec.QueueDeclare(0, name, False, True, False, False, False, arguments))
+
+    def limit(name: str) -> int:
+        return int(pair.a.queue(name).fifo.config.delivery_limit)
+
+    pair.until(lambda: limit("ord.5") == 5 and limit("ord.none") == -1)
+    set_policy(pair, {"delivery-limit": 9})
+    pair.until(lambda: limit("ord.none") == 9)
+    assert limit("ord.5") == 5
+    set_policy(pair, {"delivery-limit": 3})
+    pair.until(lambda: limit("ord.5") == limit("ord.none") == 3)
+    set_policy(pair, {"delivery-limit": -2})
+    pair.until(lambda: limit("ord.5") == 5 and limit("ord.none") == -1)
+    set_policy(pair, {"delivery-limit": 4})
+    pair.until(lambda: limit("ord.5") == limit("ord.none") == 4)
+
+
 def test_policies_that_follow_each_other_at_once_leave_the_last() -> None:
     pair, _ = with_queue()
     for limit in (3, 20, 4, 20):

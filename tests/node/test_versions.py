@@ -15,8 +15,15 @@ from warren.metadata.version_checks import check_version
 from warren.protocols.broker import Settings
 from warren.protocols.peer import refusal as codes
 from warren.routing.exchange_types import EXCHANGE_TYPES, OLDEST_TYPES
-from warren.versions import COUNTED_FAILURES, NEWEST, OLDEST, SPREADING_EXCHANGES
+from warren.versions import (
+    COUNTED_FAILURES,
+    DELIVERY_LIMIT_ARGUMENT,
+    NEWEST,
+    OLDEST,
+    SPREADING_EXCHANGES,
+)
 from warren.wire.amqp091 import spec
+from warren.wire.amqp091.table import Table
 
 QUEUE = "orders"
 
@@ -289,3 +296,12 @@ def test_returns_count_towards_a_limit_until_all_nodes_can_tell_failures_apart()
     client = pair.b.client()
     pair.until(lambda: pair.b.queue(QUEUE).ready_count() == 1)
     assert len(set(come(30, False))) == 1
+
+
+def test_a_limit_of_a_queues_own_waits_until_all_nodes_mind_it() -> None:
+    pair, _ = three(DELIVERY_LIMIT_ARGUMENT - 1)
+    arguments: Table = {"x-queue-type": "quorum", "x-delivery-limit": 5}
+    declare = spec.QueueDeclare(0, "q", False, True, False, False, False, arguments)
+    answer = pair.a.client().call(declare)
+    assert isinstance(answer, spec.ChannelClose) and answer.reply_code == 406
+    assert f"needs cluster version {DELIVERY_LIMIT_ARGUMENT}" in answer.reply_text

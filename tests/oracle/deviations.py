@@ -177,6 +177,24 @@ def _not_open(method_id: int) -> Deviation:
 _ONES = ("a=1", "a=1 as long", "a=1 as byte", "a=1 as time")
 _AND_ONE = ("a=1 b=2", "a=1 b=3", "a=1 x-h=1")
 _LONG = "n" * 227 + "..."
+
+
+def _polled(tag: int, body: str, left: int, failed: int) -> dict[str, Any]:
+    """A message of `o.q` that a client asked for, which failed so often."""
+    counts = {"x-acquired-count": ["l", failed], "x-delivery-count": ["l", failed]}
+    headers: dict[str, Any] = {"headers": counts} if failed else {}
+    return {
+        "method": "basic.get-ok",
+        "delivery_tag": tag,
+        "redelivered": failed > 0,
+        "exchange": "",
+        "routing_key": "o.q",
+        "message_count": left,
+        "body": body,
+        "properties": {**headers, "delivery_mode": 2},
+    }
+
+
 _FLAGS_DO_NOT_MATCH = "FRAME_ERROR - content properties do not match their flags"
 _LOG_EXCHANGE = "exchange 'amq.rabbitmq.log' in vhost '/'"
 
@@ -199,6 +217,22 @@ DEVIATIONS: dict[str, Deviation] = {
             Field("a/1", 11, ("message_count",), 4),
             Field("a/1", 12, ("message_count",), 3),
             Field("b/1", 1, ("confirmed", "1"), "basic.nack"),
+        ],
+    ),
+    "delivery_limit_argument[unlimited]": Deviation(
+        "without a limit all that comes back goes to the back, as the guide of 4.0 says (POI-11);"
+        " with the oracle only what nack gives back does",
+        [
+            Rest(
+                "a/1",
+                2,
+                [
+                    *(_polled(2 + at, str(at + 2), 2, 0) for at in range(2)),
+                    *(_polled(4 + at, str(at + 1), 2, 1) for at in range(3)),
+                    *(_polled(7 + at, str(at + 1), 1 - at, 2) for at in range(2)),
+                    {"method": "basic.get-empty", "cluster_id": ""},
+                ],
+            )
         ],
     ),
     "queue_locators": Deviation(

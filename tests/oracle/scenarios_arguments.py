@@ -80,7 +80,7 @@ QUORUM = {
     "x-single-active-consumer": "",
     "x-quorum-initial-group-size": "",
     "x-quorum-target-group-size": "",
-    "x-delivery-limit": "POI-04",
+    "x-delivery-limit": "",
     "x-queue-leader-locator": "",
     "x-consumer-timeout": "",
     "x-consumer-disconnected-timeout": "CT-05",
@@ -182,7 +182,7 @@ def classic_argument_again(s: Session, argument: str) -> None:
 
 @scenario(
     cases=[name for name in SAME if name in QUORUM],
-    lacking={**QUORUM, "x-max-priority": "", "x-overflow": "", "x-delivery-limit": "POI-04"},
+    lacking={**QUORUM, "x-max-priority": "", "x-overflow": ""},
 )
 def quorum_argument_again(s: Session, argument: str) -> None:
     """The same of a quorum queue."""

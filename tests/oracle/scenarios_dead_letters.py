@@ -68,7 +68,7 @@ def dead_for_length(s: Session, arguments: dict[str, Any]) -> None:
     s.drain("o.q.dead", "o.q")
 
 
-@scenario(lacking="POI-04")
+@scenario
 def dead_for_deliveries(s: Session) -> None:
     """Messages of a quorum queue that failed too often."""
     _with_target(s, "o.q", {"x-delivery-limit": 2, **QUORUM})

@@ -449,7 +449,7 @@ def single_active_get(s: Session, arguments: dict[str, Any]) -> None:
     s.get()
 
 
-@scenario(cases=["unlimited", "1", "0"], lacking="POI-04")
+@scenario(cases=["unlimited", "1", "0"])
 def delivery_limit_argument(s: Session, case: str) -> None:
     """Where a quorum queue's own limit drops a message, and where one that comes back stands."""
     s.open()

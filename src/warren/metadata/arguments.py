@@ -27,6 +27,7 @@ from warren.queue_types import (
     X_DEAD_LETTER_EXCHANGE,
     X_DEAD_LETTER_KEY,
     X_DEAD_LETTER_STRATEGY,
+    X_DELIVERY_LIMIT,
     X_EXPIRES,
     X_MAX_LENGTH,
     X_MAX_LENGTH_BYTES,
@@ -53,6 +54,7 @@ HONOURED_ARGUMENTS: Final = (
     X_DEAD_LETTER_EXCHANGE,
     X_DEAD_LETTER_KEY,
     X_DEAD_LETTER_STRATEGY,
+    X_DELIVERY_LIMIT,
     "x-queue-type",
     "x-quorum-initial-group-size",
     "x-queue-leader-locator",
@@ -94,6 +96,17 @@ def max_priority(arguments: Table) -> int:
     """The highest priority of a queue's messages; 0 if they have none."""
     value = arguments.get(X_MAX_PRIORITY)
     return int(value) if isinstance(value, int) else 0
+
+
+def delivery_limit(arguments: Table) -> Table:
+    """The argument that says how many failures a message survives, if it is a number.
+
+    As with RabbitMQ any other value says nothing, and is no fault.
+    """
+    value = arguments.get(X_DELIVERY_LIMIT)
+    if isinstance(value, bool) or not isinstance(value, int):
+        return {}
+    return {X_DELIVERY_LIMIT: value}
 
 
 def check_queue_arguments(arguments: Table, queue: str) -> None:
@@ -171,7 +184,7 @@ def _value_error(name: str, value: Value) -> str:
         if not isinstance(value, str):
             return f"{{unacceptable_type,{type_name(value)}}}"
         return "" if value in (AT_MOST_ONCE, AT_LEAST_ONCE) else "invalid_dlx_strategy"
-    if name in ("x-queue-type", "x-queue-mode", "x-queue-master-locator"):
+    if name in ("x-queue-type", "x-queue-mode", "x-queue-master-locator", X_DELIVERY_LIMIT):
         return ""
     if name == X_SINGLE_ACTIVE_CONSUMER:
         return "" if isinstance(value, bool) else f"{{unacceptable_type,{type_name(value)}}}"

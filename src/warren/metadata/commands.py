@@ -21,6 +21,7 @@ from warren.queue_types import (
     X_CONSUMER_TIMEOUT,
     X_DEAD_LETTER_EXCHANGE,
     X_DEAD_LETTER_STRATEGY,
+    X_DELIVERY_LIMIT,
     X_EXPIRES,
     X_MAX_LENGTH,
     X_MAX_LENGTH_BYTES,
@@ -34,6 +35,7 @@ from warren.versions import (
     ACCESS,
     CONSUMER_TIMEOUTS,
     DEAD_LETTERS,
+    DELIVERY_LIMIT_ARGUMENT,
     EXPIRY,
     LENGTH_LIMITS,
     NODE_LABELS,
@@ -350,6 +352,8 @@ class DeclareQueue(Command):
             return SINGLE_ACTIVE
         if X_CONSUMER_TIMEOUT in self.arguments:
             return CONSUMER_TIMEOUTS
+        if X_DELIVERY_LIMIT in self.arguments:
+            return DELIVERY_LIMIT_ARGUMENT
         expires = X_EXPIRES in self.arguments or X_MESSAGE_TTL in self.arguments
         return EXPIRY if expires else OLDEST
 

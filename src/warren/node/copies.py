@@ -130,7 +130,7 @@ class Copies:
             # In the place of a damaged one. What says so is written before that one is dropped.
             log.save_state(recovered.hard_state.encode(), None)
             log.reset_for_install()
-        limit = self._policies.delivery_limit(record.vhost, record.name, record.kind)
+        limit = self._policies.delivery_limit(record)
         queue = QuorumQueue(self._loop, record.vhost, record.name, log, log.id, fifo, limit)
         queue.auto_delete = record.auto_delete
         member = self._cluster.add(log, queue, recovered)

@@ -10,6 +10,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from warren.metadata import arguments
 from warren.metadata.arguments import max_priority
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.policies import EffectiveSettings
@@ -56,13 +57,18 @@ class QueuePolicies(Work):
         """Queues that are yet to be told."""
         self._at_work: bool = False
 
-    def delivery_limit(self, vhost: str, name: str, kind: str) -> i64:
-        """The delivery limit of a queue, whether it is here yet or not (POI-03)."""
-        tables = self._metadata.vhosts.get(vhost)
+    def delivery_limit(self, record: QueueRecord) -> i64:
+        """The delivery limit of a queue, whether it is here yet or not; -1 for none.
+
+        Of its argument and policies the smaller one counts (POI-03, POI-04).
+        """
+        tables = self._metadata.vhosts.get(record.vhost)
         default = self._loop.settings.delivery_limit
         if tables is None:
             return default
-        return EffectiveSettings(tables, name, kind).number(DELIVERY_LIMIT, default)
+        own = arguments.delivery_limit(record.arguments)
+        said = EffectiveSettings(tables, record.name, record.kind, own)
+        return max(said.number(DELIVERY_LIMIT, default), -1)
 
     def tell(self, queue: Queue, record: QueueRecord) -> None:
         """Tell a queue what is said of it, but for the delivery limit.
@@ -133,6 +139,6 @@ class QueuePolicies(Work):
             record = self._metadata.queue(queue.vhost, queue.name)
             if queue.deleted or record is None or record.group_id != queue.group_id:
                 continue
-            queue.set_delivery_limit(self.delivery_limit(queue.vhost, queue.name, queue.type.name))
+            queue.set_delivery_limit(self.delivery_limit(record))
             self.tell(queue, record)
         return False

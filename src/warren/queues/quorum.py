@@ -96,7 +96,7 @@ class QuorumQueue(TableQueue, Machine):
         """
         Args:
             messages: This node's log of the queue, or what gets messages from another node's.
-            delivery_limit: What policies, or else the node, have a message survive.
+            delivery_limit: What it, policies, or else the node have a message survive.
         """
         super().__init__(host, vhost, name, QUORUM, fifo, messages, group_id)
         self._delivery_limit: i64 = delivery_limit

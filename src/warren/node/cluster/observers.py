@@ -123,7 +123,7 @@ class Observers(ObserverHost):
         """A queue that this node's clients begin to use; nothing is heard of it yet."""
         proposals = Proposals(first_session(self._cluster.newest), self._cluster.load())
         observer = Observer(self, record.group_id, NO_MACHINE, proposals, self._log.cache)
-        limit = self._policies.delivery_limit(record.vhost, record.name, record.kind)
+        limit = self._policies.delivery_limit(record)
         fifo = Fifo(NOT_SET_UP, False)
         queue = QuorumQueue(
             self._loop, record.vhost, record.name, observer, record.group_id, fifo, limit
@@ -218,9 +218,7 @@ class Observers(ObserverHost):
         member.take_over(queue, observer.proposals)
         arriving.queue.close()
         # Policies may have changed, and only members hear of that.
-        queue.set_delivery_limit(
-            self._policies.delivery_limit(record.vhost, record.name, record.kind)
-        )
+        queue.set_delivery_limit(self._policies.delivery_limit(record))
         self._policies.tell(queue, record)
         observer.leave()
 
