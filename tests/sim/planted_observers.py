@@ -7,8 +7,8 @@ from typing import Any
 from sim.cluster.swarm import CUT, KILL, LOSE, PARTITION, ROT
 from tests.sim.planted import Undo, Where, replace
 from warren.log.batch import KIND_COMMAND
-from warren.queues import quorum
-from warren.replication import observer, observing
+from warren.queues import polls, quorum
+from warren.replication import member, observer, observing
 from warren.replication import observing_frames as said
 from warren.replication.raft_entries import closed_sessions
 
@@ -43,6 +43,7 @@ FAR: dict[str, Any] = {
 }
 """A bit flips in what clients of a node that holds nothing get next."""
 SPREAD = OBSERVED | {"size": 5, "group_size": 3}
+POLLED = OBSERVED | {"wal_max_bytes": 8_192, "small_bytes": 400, "burst": 10}
 
 
 def stays_with_the_lost() -> Undo:
@@ -194,6 +195,47 @@ def reads_past_damage() -> Undo:
     return replace(observing.BodiesFetch, "_lacks_first", lambda *_: False)
 
 
+def states_only() -> Undo:
+    """No bug: what members have written they send as states, so that observers miss answers."""
+
+    def fetch(self: Any, member: Any, node: str, watcher: Any, applied: int) -> bool:
+        watcher.next_index = 0
+        return True
+
+    undone = (
+        replace(member.Member, "keep_recent", lambda self: self.log.keep_recent(0)),
+        replace(observing.Observing, "_fetch_entries", fetch),
+    )
+
+    def undo() -> None:
+        for each in undone:
+            each()
+
+    return undo
+
+
+def forgets_what_polls_were_given() -> Undo:
+    """A poll whose answer a state has swallowed is answered with what its channel has."""
+    undone = (states_only(), replace(polls.Polls, "given", lambda *_: None))
+
+    def undo() -> None:
+        for each in undone:
+            each()
+
+    return undo
+
+
+def finds_no_answers() -> Undo:
+    """A poll whose answer a state has swallowed is made anew, whatever it was handed."""
+    undone = (states_only(), replace(polls.Polls, "_news", lambda *_: None))
+
+    def undo() -> None:
+        for each in undone:
+            each()
+
+    return undo
+
+
 PLANTED: dict[Any, Where] = {
     stays_with_the_lost: Where(2, 200, (KILL, CUT), SPREAD),
     applies_again: Where(2, 200, (KILL, CUT), SPREAD),
@@ -203,6 +245,8 @@ PLANTED: dict[Any, Where] = {
     wrong_count: Where(1, 100, (CUT,), OBSERVED),
     skips_an_entry: Where(1, 100, (CUT,), OBSERVED),
     counts_no_bytes: Where(1, 100, (CUT,), OBSERVED),
+    forgets_what_polls_were_given: Where(52, 200, (CUT,), POLLED),
+    finds_no_answers: Where(80, 200, (CUT,), POLLED),
     keeps_its_session: Where(60, 200, (CUT, PARTITION), OBSERVED),
 }
 """With each bug where it shows soon; see `hunt`."""

@@ -2,8 +2,8 @@
 
 A node that takes over a state has not seen what came of the commands before it. Of a poll the state
 itself says it: the message that it was given is held by the channel that polled, and is not the one
-that the channel was given last. A poll that holds nothing new found none, or gave it back since: it
-asks again, and nobody notices.
+that the channel was given last. Where there is no such message there was none. Where the node's
+session was closed meanwhile, all that it held returned: the poll is made anew.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, final
 
 from mypy_extensions import i64
 
+from warren.ids import session_of_consumer
 from warren.pending import PendingResult, Result
 from warren.queues.fifo.config import Config
 from warren.queues.fifo.consumers import Consumer
@@ -51,19 +52,22 @@ class Polls:
         """Whether some were."""
         return len(self._missed) > 0
 
-    def answer_missed(self, fifo: Fifo) -> None:
-        """Answer those from the machine's state, once that is as far as it comes in this turn."""
+    def answer_missed(self, fifo: Fifo, session: i64) -> None:
+        """Answer those from the machine's state, once that is as far as it comes in this turn.
+
+        Args:
+            fifo: The machine.
+            session: This node's, now.
+        """
         missed = self._missed
         self._missed = []
         for poll in missed:
-            delivery: Delivery | None = None
-            consumer = fifo.consumers.get(int(poll.consumer_id))
-            if consumer is not None:
-                delivery = self._news(consumer, fifo.config)
-            if delivery is None:
+            if session_of_consumer(poll.consumer_id) != session:
                 poll.waiter.missed()
-            else:
-                poll.succeeded(PollReply(delivery))
+                continue
+            consumer = fifo.consumers.get(int(poll.consumer_id))
+            news = None if consumer is None else self._news(consumer, fifo.config)
+            poll.succeeded(PollReply(news))
 
     def abandon_missed(self) -> None:
         """The queue is gone."""

@@ -628,7 +628,7 @@ class QuorumQueue(TableQueue, Machine):
     def dispatch(self) -> None:
         """Pass on what the machine handed to consumers of this node."""
         if self._polls.any_missed():
-            self._polls.answer_missed(self.fifo)
+            self._polls.answer_missed(self.fifo, self._session())
         self._keep_going()
         if self.deliveries:
             self._hand_on_all()

@@ -113,7 +113,7 @@ class Pending(PendingResult):
     def missed(self) -> None:
         """It was done, and its answer is not known: only a consumer has the same in any case.
 
-        A poll that left nothing behind is made anew.
+        A poll whose message went back with its node's session is made anew.
         """
         request = self.request
         if isinstance(request, spec.BasicConsume):
