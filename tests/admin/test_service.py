@@ -15,6 +15,8 @@ import pytest
 import warren.admin.service
 from tests.admin.host import Host, answered, service_of
 from tests.node.pair import Pair
+from tests.node.test_at_least_once import keeping
+from tests.node.test_dead_letters import reject
 from tests.support.patience import patient
 from tools.columns import PAGE, kinds_of_rows, page
 from warren.admin.service import caller as callers
@@ -432,6 +434,16 @@ def test_each_column_says_where_it_comes_from(kind: type[rows.Row]) -> None:
 def test_the_page_about_columns_is_up_to_date() -> None:
     """Else `python tools/columns.py` writes it anew."""
     assert PAGE.read_text(encoding="utf-8") == page()
+
+
+def test_dead_letters_that_a_queue_keeps_are_listed(pair: Pair, service: AdminService) -> None:
+    client = pair.a.client()
+    keeping(client, "q", to="none")
+    client.publish_confirmed("q", 2)
+    reject(client, "q")
+    rows = {row.name: row for row in call(pair, service, ADMIN, "list_queues", {})}
+    assert (rows["q"].messages_ready, rows["q"].messages_dlx) == (1, 1)
+    assert rows["log"].messages_dlx == 0
 
 
 def test_columns_have_rabbitmqs_names() -> None:

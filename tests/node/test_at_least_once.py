@@ -9,8 +9,9 @@ import pytest
 from tests.node.pair import Client, Pair, Station
 from tests.node.test_dead_letters import DLX, KEY, KINDS, declare, drained, policy, ready, reject
 from tests.node.test_message_expiry import pass_time
+from warren.errors import CorruptRecord
 from warren.protocols.broker import Settings
-from warren.queues.forwarding import PREFETCH, RETRY_MS_MAX
+from warren.queues.forwarding import PREFETCH, RETRY_MS_MAX, UNDERWAY_BYTES
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.table import Table
 
@@ -300,3 +301,100 @@ def test_so_many_are_on_their_way_at_a_time(prefetch: int) -> None:
     jump(pair, RETRY_MS_MAX)
     pair.until(lambda: kept(pair.a, "q") == 0)
     assert sorted(drained(client)) == bodies(9)
+
+
+@pytest.mark.rule("DL-11", "DL-12")
+@pytest.mark.parametrize("to", ["classic", "transient", "quorum"])
+def test_a_target_that_is_down_gets_them_later(to: str) -> None:
+    """Those under way, which nobody knows to have arrived, and those that die meanwhile."""
+    pair = Pair()
+    client = pair.a.client()
+    declare(pair.b.client(), "dead", to)
+    keeping(client, "q")
+    client.publish_confirmed("q", 6)
+    reject(client, "q", 2)
+    pair.until(lambda: kept(pair.a, "q") == 0)
+    got = [client.get("q") for _ in range(2)]
+    assert got[1] is not None
+    client.send(spec.BasicNack(got[1].tag, True, False))
+    client.exchange()
+    pair.a.node.turn()
+    pair.b.kill()
+    pair.settle(100)
+    assert kept(pair.a, "q") == 2
+    pair.b.start()
+    pair.until(lambda: pair.b.node.ready)
+    there = pair.b.client()
+    if to == "transient":
+        pair.until(lambda: not pair.b.knows("dead"))
+        declare(there, "dead", to)
+    reject(client, "q", 2)
+    pair.until(lambda: kept(pair.a, "q") == 0)
+    found = set(drained(there))
+    assert found == set(bodies(6, 1) if to != "transient" else bodies(4, 3))
+
+
+@pytest.mark.parametrize("disturb", ["purge", "delete"])
+def test_queues_that_are_purged_or_deleted_meanwhile(disturb: str) -> None:
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    keeping(client, "q")
+    client.publish_confirmed("q", 2 * PREFETCH)
+    reject(client, "q", 2 * PREFETCH - 1)
+    pair.settle()
+    if disturb == "purge":
+        client.call(spec.QueuePurge(0, "q", False))
+        client.publish_confirmed("q", 3)
+        reject(client, "q", 2)
+    else:
+        client.call(spec.QueueDelete(0, "q", False, False, False))
+    declare(client, "dead")
+    jump(pair, RETRY_MS_MAX)
+    if disturb == "purge":
+        assert drained(client) == bodies(2, 2 * PREFETCH + 1)
+        assert pair.a.queue("q").forwarding.underway() == 0
+    else:
+        assert drained(client) == []
+
+
+def test_large_ones_go_a_few_at_a_time() -> None:
+    """What is on its way takes so much memory, whatever the prefetch is."""
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    keeping(client, "q")
+    client.call(spec.ConfirmSelect(False))
+    large = bytes(1_000_000)
+    for _ in range(24):
+        client.publish("q", large)
+    pair.until(lambda: len(client.acked) == 24)
+    declare(client, "dead")
+    got = [client.get("q") for _ in range(24)]
+    assert got[-1] is not None
+    most = 0
+
+    def all_there() -> bool:
+        nonlocal most
+        most = max(most, int(pair.a.queue("q").forwarding.underway()))
+        return ready(pair.a, "dead") == 24
+
+    client.send(spec.BasicNack(got[-1].tag, True, False))
+    pair.until(all_there)
+    assert most <= UNDERWAY_BYTES // 1_000_000 + 1
+    pair.until(lambda: kept(pair.a, "q") == 0)
+
+
+def test_a_message_that_is_lost_is_passed_over() -> None:
+    """The disk of the only copy does not have it any more, while others wait or go on."""
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    keeping(client, "q")
+    client.publish_confirmed("q", 5)
+    reject(client, "q", 5)
+    pair.settle()
+    queue = pair.a.queue("q")
+    error = CorruptRecord("a file", 0, "it is damaged")
+    queue.go_without([(int(queue.fifo.next_message) - 4, int(queue.fifo.next_message) - 3)], error)
+    declare(client, "dead")
+    jump(pair, RETRY_MS_MAX)
+    pair.until(lambda: kept(pair.a, "q") == 0)
+    assert sorted(drained(client)) == [b"1", b"4", b"5"]

@@ -11,9 +11,15 @@ from tests.oracle.registry import scenario
 from tests.oracle.session import Session
 
 QUORUM = {"x-queue-type": "quorum"}
-KINDS: dict[str, dict[str, Any]] = {"classic": {}, "quorum": QUORUM}
+KEPT = {"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish", **QUORUM}
+DROPPING: dict[str, dict[str, Any]] = {"classic": {}, "quorum": QUORUM}
+KINDS: dict[str, dict[str, Any]] = {**DROPPING, "kept": KEPT}
 DLX = "x-dead-letter-exchange"
 KEY = "x-dead-letter-routing-key"
+
+
+def _kind(arguments: dict[str, Any]) -> str:
+    return next(kind for kind, given in KINDS.items() if given == arguments)
 
 
 def _with_target(s: Session, name: str, arguments: dict[str, Any], *channels: int) -> None:
@@ -39,7 +45,7 @@ def dead_rejected(s: Session, arguments: dict[str, Any]) -> None:
 @scenario(cases=KINDS, waits=True)
 def dead_expired_in_queue(s: Session, arguments: dict[str, Any]) -> None:
     """Messages that outlive the queue's time to live."""
-    name = f"o.ttl.{'quorum' if arguments else 'classic'}"
+    name = f"o.ttl.{_kind(arguments)}"
     _with_target(s, name, {"x-message-ttl": 100, **arguments})
     s.publish(1, "", name, b"1", {"headers": {"h": 1}})
     s.publish(1, "", name, b"2", {"expiration": "50"})
@@ -50,7 +56,7 @@ def dead_expired_in_queue(s: Session, arguments: dict[str, Any]) -> None:
 @scenario(cases=KINDS, waits=True)
 def dead_expired_itself(s: Session, arguments: dict[str, Any]) -> None:
     """Messages that outlive their own; the expiration is gone from them, and told."""
-    name = f"o.own.{'quorum' if arguments else 'classic'}"
+    name = f"o.own.{_kind(arguments)}"
     _with_target(s, name, arguments)
     s.publish(1, "", name, b"1", {"expiration": "50"})
     s.publish(1, "", name, b"2", {"expiration": "0"})
@@ -58,7 +64,7 @@ def dead_expired_itself(s: Session, arguments: dict[str, Any]) -> None:
     s.drain(f"{name}.dead")
 
 
-@scenario(cases=KINDS)
+@scenario(cases=DROPPING)
 def dead_for_length(s: Session, arguments: dict[str, Any]) -> None:
     """The oldest messages go when there are too many."""
     _with_target(s, "o.q", {"x-max-length": 2, **arguments})
@@ -155,7 +161,7 @@ def dead_twice(s: Session, arguments: dict[str, Any]) -> None:
 @scenario(cases=KINDS, waits=True)
 def dead_in_a_circle(s: Session, arguments: dict[str, Any]) -> None:
     """A message that would expire in a circle for ever is dropped."""
-    kind = "quorum" if arguments else "classic"
+    kind = _kind(arguments)
     s.open()
     first, second = f"o.circle.{kind}.1", f"o.circle.{kind}.2"
     for name, then in ((first, second), (second, first)):
@@ -164,6 +170,8 @@ def dead_in_a_circle(s: Session, arguments: dict[str, Any]) -> None:
     s.until_settled(first)
     s.until_settled(second)
     s.drain(first, second)
+    for name in (first, second):
+        s.call(1, "queue.purge", queue=name)
 
 
 NOWHERE: dict[str, dict[str, Any]] = {
@@ -183,6 +191,7 @@ def dead_nowhere(s: Session, arguments: dict[str, Any]) -> None:
         s.send(1, "basic.reject", delivery_tag=s.get(f"o.{kind}"))
         s.until_settled(f"o.{kind}")
         s.queue(f"o.{kind}", passive=True)
+        s.call(1, "queue.purge", queue=f"o.{kind}")
 
 
 @scenario
@@ -196,6 +205,67 @@ def dead_at_least_once(s: Session) -> None:
     s.until("o.q.dead", 2)
     s.drain("o.q.dead")
     s.queue("o.q", passive=True)
+
+
+@scenario
+def dead_kept_counts(s: Session) -> None:
+    """What is kept counts for the limit, and goes with a purge; publishes are rejected by then."""
+    s.open()
+    s.queue("o.q", {DLX: "", KEY: "o.none", "x-max-length": 1, **KEPT})
+    s.put("o.q", b"1", b"2")
+    for _ in range(2):
+        s.send(1, "basic.reject", delivery_tag=s.get())
+    s.until_settled("o.q")
+    s.queue("o.q", passive=True)
+    s.call(1, "confirm.select")
+    s.publish(1, "", "o.q", b"3")
+    s.confirmed(1, 1)
+    s.call(1, "queue.purge", queue="o.q")
+    s.until_settled("o.q")
+    s.publish(1, "", "o.q", b"4")
+    s.confirmed(1, 1)
+    s.until("o.q", 1)
+    s.queue("o.q", passive=True)
+
+
+@scenario
+def dead_kept_by_a_full_queue(s: Session) -> None:
+    """A queue that rejects publishes does not get them, and others do; they stay."""
+    s.open()
+    for name, most in (("o.full", 0), ("o.dead", 9)):
+        s.queue(name, {"x-max-length": most, "x-overflow": "reject-publish"})
+        s.call(1, "queue.bind", queue=name, exchange="amq.fanout", routing_key="")
+    s.queue("o.q", {DLX: "amq.fanout", **KEPT})
+    s.put("o.q", b"1")
+    s.send(1, "basic.reject", delivery_tag=s.get())
+    s.until("o.dead", 1)
+    s.drain("o.dead")
+    s.call(1, "queue.purge", queue="o.q")
+
+
+@scenario
+def dead_letter_strategy_without_an_exchange(s: Session) -> None:
+    """A strategy for dead letters that go nowhere."""
+    s.open()
+    s.queue("o.q", KEPT)
+    s.put("o.q", b"1")
+    s.send(1, "basic.reject", delivery_tag=s.get())
+    s.until_settled("o.q")
+    s.call(1, "queue.purge", queue="o.q")
+
+
+@scenario
+def dead_letter_strategy_that_falls_back(s: Session) -> None:
+    """Where the first messages are dropped, dead letters go at most once."""
+    s.open()
+    s.queue("o.q", {DLX: "", KEY: "o.dead", **KEPT, "x-overflow": "drop-head"})
+    s.put("o.q", b"1", b"2")
+    s.send(1, "basic.reject", delivery_tag=s.get())
+    s.until_settled("o.q")
+    s.queue("o.dead")
+    s.send(1, "basic.reject", delivery_tag=s.get())
+    s.until("o.dead", 1)
+    s.drain("o.dead")
 
 
 @scenario(cases=KINDS)

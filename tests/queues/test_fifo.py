@@ -30,7 +30,7 @@ from warren.queues.fifo.config import (
     write_ranking,
     write_single_active,
 )
-from warren.queues.fifo.dead_letters import AT_MOST_ONCE
+from warren.queues.fifo.dead_letters import AT_LEAST_ONCE, AT_MOST_ONCE, FORGOTTEN
 from warren.queues.fifo.effects import (
     FENCED,
     OK,
@@ -100,6 +100,7 @@ class FifoMachine(RuleBasedStateMachine):
         self.groups: dict[str, ModelGroup] = {}
         self.dropped = 0
         self.died: list[tuple[int, int, int]] = []
+        self.kept: list[tuple[int, int, int]] = []
         self.next_message = 0
         self.sizes: list[int] = []
         self.next_consumer = 1
@@ -116,7 +117,7 @@ class FifoMachine(RuleBasedStateMachine):
         hand_out_max=st.sampled_from([1, 3, HAND_OUT_MAX]),
         return_max=st.sampled_from([1, 3, RETURN_MAX]),
         midway=st.booleans(),
-        dead_lettering=st.booleans(),
+        strategy=st.sampled_from([FORGOTTEN, AT_MOST_ONCE, AT_LEAST_ONCE]),
         failures=st.booleans(),
     )
     def begin(
@@ -125,7 +126,7 @@ class FifoMachine(RuleBasedStateMachine):
         hand_out_max: int,
         return_max: int,
         midway: bool,
-        dead_lettering: bool,
+        strategy: int,
         failures: bool,
     ) -> None:
         """A new queue, whose machine does so much in one go, and may be restored between."""
@@ -150,12 +151,11 @@ class FifoMachine(RuleBasedStateMachine):
                 fields = BytesWriter()
                 write_ranking(fields, FAIR if self.fair else STRICT)
                 driven.write(lambda out, f=fields: commands.config(out, f.getvalue()))
-            if dead_lettering:
-                driven.write(lambda out: commands.config(out, at_most_once()))
             if failures:
                 driven.write(lambda out: commands.config(out, failures_alone()))
-        self.dead_lettering = dead_lettering
         self.failures = failures
+        self.strategy = FORGOTTEN
+        self.change_strategy(strategy)
         self.attach(4, 0)
         self.enqueue(6)
 
@@ -186,16 +186,14 @@ class FifoMachine(RuleBasedStateMachine):
         while self.too_much() and not self.rejects:
             number, _, fails = self.pop_first()
             self.dropped += 1
-            self.died.append((MAXLEN, number, fails))
+            self.die(MAXLEN, number, fails)
         length, most = self.most
-        line = self.returned + self.ready
+        count, size = self.limited()
         if not self.rejects or self.keeps_place or self.most == (-1, -1):
             self.blocked = False
         elif self.too_much():
             self.blocked = True
-        elif (length < 0 or len(line) <= int(length * 0.8)) and (
-            most < 0 or sum(self.sizes[message[0]] for message in line) <= int(most * 0.8)
-        ):
+        elif (length < 0 or count <= int(length * 0.8)) and (most < 0 or size <= int(most * 0.8)):
             self.blocked = False
 
     def dispatch_some(self) -> None:
@@ -301,7 +299,7 @@ class FifoMachine(RuleBasedStateMachine):
         for number, acquired, fails in messages:
             if 0 <= self.limit < (fails + failed if self.failures else acquired + 1):
                 self.dropped += 1
-                self.died.append((DELIVERY_LIMIT, number, fails + failed))
+                self.die(DELIVERY_LIMIT, number, fails + failed)
             else:
                 kept.append((number, acquired + 1, fails + failed))
         return kept
@@ -378,10 +376,15 @@ class FifoMachine(RuleBasedStateMachine):
     def too_much(self) -> bool:
         """Whether more is ready than there may be."""
         length, most = self.most
-        line = self.returned + self.ready
-        if 0 <= length < len(line):
-            return True
-        return 0 <= most < sum(self.sizes[message[0]] for message in line)
+        count, size = self.limited()
+        return 0 <= length < count or 0 <= most < size
+
+    def limited(self) -> tuple[int, int]:
+        """How many messages count for a limit, and their bytes."""
+        numbers = [message[0] for message in self.returned + self.ready]
+        if self.rejects:
+            numbers += [number for _, number, _ in self.kept]
+        return len(numbers), sum(self.sizes[number] for number in numbers)
 
     @rule(count=st.integers(1, 9), together=st.booleans())
     def enqueue(self, count: int, together: bool = False) -> None:
@@ -448,8 +451,46 @@ class FifoMachine(RuleBasedStateMachine):
         consumer_id = self.pick(data)
         first, last = self.near(consumer_id, first, count)
         for number, _, fails in self.release(consumer_id, first, last):
-            self.died.append((REJECTED, number, fails + failed))
+            self.die(REJECTED, number, fails + failed)
         self.apply(lambda out: commands.discard(out, consumer_id, first, last, failed))
+        self.dispatch()
+
+    def die(self, reason: int, number: int, fails: int) -> None:
+        """A message is not for anybody here any more."""
+        (self.kept if self.strategy == AT_LEAST_ONCE else self.died).append((reason, number, fails))
+
+    @rule(strategy=st.sampled_from([FORGOTTEN, AT_MOST_ONCE, AT_LEAST_ONCE]))
+    def change_strategy(self, strategy: int) -> None:
+        """What dies is to go elsewhere otherwise than before; what was kept goes nowhere."""
+        if self.keeps_place and strategy == AT_LEAST_ONCE:
+            return
+        self.strategy = strategy
+        if strategy != AT_LEAST_ONCE:
+            self.kept = []
+        self.apply(lambda out: commands.config(out, dead_letters(strategy)))
+        self.dispatch()
+
+    def deaths(self) -> dict[int, tuple[int, int, int]]:
+        """What the machine keeps, by death: why, its number and its failed deliveries."""
+        found = {}
+        death = 0
+        while True:
+            run, reason = self.fifo.discards.from_death(death)
+            if run is None:
+                return found
+            for at in range(run.count):
+                found[int(run.key) + at] = (int(reason), int(run.first) + at, int(run.failed))
+            death = int(run.key + run.count)
+
+    @rule(skipped=SMALL, count=st.integers(1, 4))
+    def delivered(self, skipped: int, count: int) -> None:
+        """Some dead letters are where they belong."""
+        deaths = self.deaths()
+        first = min(deaths, default=0) + skipped
+        for death, message in deaths.items():
+            if first <= death < first + count:
+                self.kept.remove(message)
+        self.apply(lambda out: commands.delivered(out, first, first + count - 1))
         self.dispatch()
 
     @rule(data=st.data(), first=SMALL, count=SMALL, failed=st.booleans())
@@ -488,7 +529,8 @@ class FifoMachine(RuleBasedStateMachine):
         """All ready messages go."""
         reply = self.apply(commands.purge)
         assert isinstance(reply, PurgeReply)
-        assert reply.count == len(self.ready) + len(self.returned)
+        assert reply.count == len(self.ready) + len(self.returned) + len(self.kept)
+        self.kept = []
         self.ready = []
         self.returned = []
         self.dispatch()
@@ -681,20 +723,27 @@ class FifoMachine(RuleBasedStateMachine):
             held += [message[0] for rows in group.open.values() for message in rows]
         assert fifo.held_count() == len(held)
         assert fifo.ready_count() == len(self.ready) + len(self.returned)
-        live = sorted(held + [message[0] for message in self.ready + self.returned])
+        dead = [number for _, number, _ in self.kept]
+        live = sorted(held + dead + [message[0] for message in self.ready + self.returned])
         assert [n for first, last in fifo.live() for n in range(first, last + 1)] == live
         assert len(set(live)) == len(live), "no message is in two places"
         fifo.check()
         assert fifo.ready.bytes == sum(self.sizes[m[0]] for m in self.ready + self.returned)
         assert fifo.sizes.count == len(live) and not fifo.leaving.count
-        assert fifo.held_bytes() == sum(self.sizes[number] for number in held)
+        assert fifo.held_bytes() == sum(self.sizes[number] for number in held + dead)
+        deaths = list(self.deaths().values())
+        assert sorted(deaths) == sorted(self.kept)
+        assert (fifo.discards.count, fifo.discards.bytes) == (
+            len(dead),
+            sum(self.sizes[number] for number in dead),
+        )
 
     @invariant()
     def dead_letters_are_told_of(self) -> None:
         """What died since the last step, each once, in whatever parts the machine did it."""
         if hasattr(self, "driven"):
             told = self.driven.died
-            assert sorted(told) == (sorted(self.died) if self.dead_lettering else [])
+            assert sorted(told) == (sorted(self.died) if self.strategy == AT_MOST_ONCE else [])
             assert told == self.twin.died
             self.died = []
             self.driven.died = []
@@ -731,10 +780,10 @@ def single_active() -> bytes:
     return out.getvalue()
 
 
-def at_most_once() -> bytes:
-    """The fields of a CONFIG that has the machine tell of what dies."""
+def dead_letters(strategy: int) -> bytes:
+    """The fields of a CONFIG that says what becomes of what dies."""
     out = BytesWriter()
-    write_dead_letters(out, AT_MOST_ONCE)
+    write_dead_letters(out, strategy)
     return out.getvalue()
 
 

@@ -255,8 +255,10 @@ class Forwarding(Fetching):
             kept, _ = discards.from_death(outgoing.death)
             if kept is None or kept.key != outgoing.death:
                 # Somebody purged the queue.
-                del self._failed[int(outgoing.death)]
-                del self._underway[int(outgoing.death)]
+                self._forget(outgoing)
+            elif queue.gone_up_to(outgoing.number) >= outgoing.number:
+                self._forget(outgoing)
+                queue.forwarded(outgoing.death, outgoing.death)
             elif not self._send(outgoing, forwarder):
                 return
         while left > 0 and self._has_room():
@@ -274,6 +276,10 @@ class Forwarding(Fetching):
             outgoing = Outgoing(self, run.key, run.first, reason, run.failed)
             if not self._send(outgoing, forwarder):
                 return
+
+    def _forget(self, outgoing: Outgoing) -> None:
+        del self._failed[int(outgoing.death)]
+        del self._underway[int(outgoing.death)]
 
     def _send(self, outgoing: Outgoing, forwarder: Forwarder) -> bool:
         """Send one of them; False if it has to be read first."""

@@ -105,6 +105,7 @@ def queue_row(
         learners=[member.node for member in record.members if not member.voter],
         policy=policy,
         operator_policy=operator_policy,
+        messages_dlx=None if counts is None else int(counts.dead),
     )
 
 

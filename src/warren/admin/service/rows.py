@@ -73,6 +73,10 @@ class QueueRow(Row):
     learners: Annotated[list[str], Meta(description="nodes with a member that does not vote")]
     policy: Annotated[str, Meta(description="the policy in force for it, by the metadata")]
     operator_policy: Annotated[str, Meta(description="the operator policy in force for it")]
+    messages_dlx: Annotated[
+        int | None,
+        Meta(description="dead letters that stay until they are elsewhere, counted on this node"),
+    ] = None
 
 
 class PolicyRow(Row, rename={"apply_to": "apply-to"}):
