@@ -466,7 +466,6 @@ def test_wrong_type_of_a_dead_letter_exchange(tables: Tables) -> None:
 @pytest.mark.parametrize(
     ("arguments", "name"),
     [
-        ({"x-overflow": "reject-publish-dlx"}, "x-overflow"),
         ({"x-queue-type": "stream"}, "x-queue-type"),
     ],
 )

@@ -18,6 +18,7 @@ from warren.wire.amqp091.table import Table
 KINDS = ["classic", "transient", "quorum"]
 DLX = "x-dead-letter-exchange"
 KEY = "x-dead-letter-routing-key"
+OVERFLOW = "x-overflow"
 
 
 def declare(client: Client, name: str, kind: str = "classic", **more: Any) -> spec.Method:
@@ -109,6 +110,86 @@ def test_messages_without_room_go_on(kind: str) -> None:
     pair.settle()
     assert drained(client) == [b"1", b"2", b"3"]
     assert drained(client, "q") == [b"4", b"5"]
+
+
+@pytest.mark.parametrize("durable", [True, False])
+@pytest.mark.parametrize("where", ["a", "b"])
+def test_what_a_full_classic_queue_rejects_goes_on(durable: bool, where: str) -> None:
+    """Whichever node publishes; and it stays rejected, so that publishers know."""
+    pair = Pair()
+    client = pair.a.client()
+    declare(client, "dead")
+    arguments: Table = {
+        "x-dead-letter-exchange": "",
+        "x-dead-letter-routing-key": "dead",
+        "x-max-length": 2,
+        "x-overflow": "reject-publish-dlx",
+    }
+    declared = spec.QueueDeclare(0, "q", False, durable, False, False, False, arguments)
+    assert isinstance(client.call(declared), spec.QueueDeclareOk)
+    publisher = pair.stations[where].client()
+    assert isinstance(publisher.call(spec.ConfirmSelect(False)), spec.ConfirmSelectOk)
+    for number in range(5):
+        publisher.publish("q", b"%d" % number)
+    pair.until(lambda: len(publisher.acked | publisher.nacked) == 5)
+    assert (publisher.acked, publisher.nacked) == ({1, 2}, {3, 4, 5})
+    pair.until(lambda: ready(pair.a, "dead") == 3)
+    assert drained(client) == [b"2", b"3", b"4"]
+    assert drained(client, "q") == [b"0", b"1"]
+
+
+def test_a_policy_says_where_rejected_publishes_go_and_takes_it_back() -> None:
+    """What quorum queues make of it is to drop their first messages."""
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    declare(client, "dead")
+    for name, kind in (("q", "classic"), ("r", "quorum")):
+        declare(client, name, kind)
+    definition = {
+        "dead-letter-exchange": "",
+        "dead-letter-routing-key": "dead",
+        "max-length": 1,
+        "overflow": "reject-publish-dlx",
+    }
+    policy(pair, definition, "^[qr]$")
+    for name in ("q", "r"):
+        client.publish(name, b"first of " + name.encode())
+        client.publish(name, b"second of " + name.encode())
+    pair.settle()
+    assert drained(client) == [b"second of q", b"first of r"]
+    policy(pair, {**definition, "overflow": "reject-publish"}, "^[qr]$")
+    client.publish("q", b"third of q")
+    pair.settle()
+    assert drained(client) == []
+    assert drained(client, "q") == [b"first of q"]
+
+
+def test_publishers_wait_for_what_was_rejected_where_its_target_is_behind() -> None:
+    """So that a publisher that is rejected at once does not fill the memory."""
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    declare(client, "dead")
+    arguments: Table = {DLX: "", KEY: "dead", "x-max-length": 0, OVERFLOW: "reject-publish-dlx"}
+    # A transient queue does not mind the disk itself.
+    client.call(spec.QueueDeclare(0, "q", False, False, False, False, False, arguments))
+    queue, target = pair.a.queue("q"), pair.a.queue("dead")
+    pair.a.hold_disk = True
+    sent = 0
+    while not queue.congested() and sent < 1_000:
+        client.publish("q", bytes(100_000))
+        sent += 1
+        pair.step()
+    assert queue.congested() and target.congested() and queue.dead_lettering.held_by is target
+    kept = int(queue.dead_lettering.rejected_bytes)
+    assert kept > 1_048_576
+    for _ in range(50):
+        client.publish("q", bytes(100_000))
+        sent += 1
+        pair.step()
+    assert queue.dead_lettering.rejected_bytes <= kept + 1_000_000, "its socket is not read"
+    pair.a.hold_disk = False
+    pair.until(lambda: ready(pair.a, "dead") == sent)
+    assert not queue.congested() and queue.dead_lettering.rejected_bytes == 0
 
 
 @pytest.mark.rule("POI-02", "POI-08")

@@ -82,15 +82,10 @@ def test_a_policy_counts_at_once_and_the_smaller_number(kind: str) -> None:
     assert drained(client) == [b"6", b"7", b"8", b"9"]
 
 
-def test_what_overflow_does_else_is_refused() -> None:
+def test_a_quorum_queue_that_is_to_reject_to_an_exchange_drops_the_first() -> None:
     pair = Pair(alone=True)
     client = pair.a.client()
-    more = {"x-max-length": 3, "x-overflow": "reject-publish-dlx"}
-    refused = declare(client, "classic", **more)
-    assert isinstance(refused, spec.ChannelClose)
-    assert "is not supported yet" in refused.reply_text
-    # A quorum queue drops the first, as without it.
-    declare(client, "quorum", **more)
+    declare(client, "quorum", **{"x-max-length": 3, "x-overflow": "reject-publish-dlx"})
     client.publish_confirmed(NAME, 5)
     assert drained(client) == [b"3", b"4", b"5"]
 

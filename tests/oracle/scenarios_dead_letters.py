@@ -74,6 +74,65 @@ def dead_for_length(s: Session, arguments: dict[str, Any]) -> None:
     s.drain("o.q.dead", "o.q")
 
 
+FULL: dict[str, dict[str, Any]] = {
+    "length": {"x-max-length": 2},
+    "bytes": {"x-max-length-bytes": 3},
+    "nothing": {"x-max-length": 0},
+    "priorities": {"x-max-length": 2, "x-max-priority": 3},
+}
+
+
+@scenario(cases=FULL)
+def dead_for_want_of_room(s: Session, arguments: dict[str, Any]) -> None:
+    """Publishes that a full classic queue rejects go through its exchange, and are not safe."""
+    _with_target(s, "o.q", {"x-overflow": "reject-publish-dlx", **arguments})
+    s.call(1, "confirm.select")
+    everything = {"headers": {"h": [1], "CC": ["o.cc"]}, "message_id": "m", "priority": 3}
+    s.queue("o.cc")
+    for number, properties in enumerate([{}, {"expiration": "100000"}, everything, everything]):
+        s.publish(1, "", "o.q", b"%d" % number, properties)
+        s.confirmed(1, 1)
+    s.until_settled("o.q.dead")
+    s.drain("o.q.dead", "o.q", "o.cc")
+
+
+@scenario
+def dead_for_want_of_room_again(s: Session) -> None:
+    """Where the queue for dead letters is full as well, and its own are for the first one."""
+    s.open()
+    s.call(1, "confirm.select")
+    full = {"x-max-length": 1, "x-overflow": "reject-publish-dlx"}
+    s.queue("o.last")
+    s.queue("o.second", {DLX: "amq.fanout", **full})
+    s.queue("o.first", {DLX: "", KEY: "o.second", **full})
+    for name in ("o.first", "o.last"):
+        s.call(1, "queue.bind", queue=name, exchange="amq.fanout", routing_key="")
+    for number in range(4):
+        s.publish(1, "", "o.first", b"%d" % number)
+        s.confirmed(1, 1)
+    s.until_settled("o.second")
+    s.until_settled("o.last")
+    s.drain("o.first", "o.second", "o.last")
+
+
+@scenario(cases=["no exchange", "itself", "in a transaction"])
+def dead_for_want_of_room_nowhere(s: Session, case: str) -> None:
+    """Without a place to go publishes are rejected all the same; so they are at a commit."""
+    s.open()
+    to = {} if case == "no exchange" else {DLX: "", KEY: "o.q" if case == "itself" else "o.dead"}
+    s.queue("o.dead")
+    s.queue("o.q", {"x-max-length": 1, "x-overflow": "reject-publish-dlx", **to})
+    s.call(1, "tx.select" if case == "in a transaction" else "confirm.select")
+    for number in range(3):
+        s.publish(1, "", "o.q", b"%d" % number)
+        if case != "in a transaction":
+            s.confirmed(1, 1)
+    if case == "in a transaction":
+        s.call(1, "tx.commit")
+    s.until_settled("o.dead")
+    s.drain("o.q", "o.dead")
+
+
 @scenario
 def dead_for_deliveries(s: Session) -> None:
     """Messages of a quorum queue that failed too often."""

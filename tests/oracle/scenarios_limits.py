@@ -64,10 +64,7 @@ LIMITS: dict[str, dict[str, Any]] = {
 }
 
 
-LACKING = {"reject-publish-dlx": "CQ-01"}
-
-
-@scenario(cases=LIMITS, lacking=LACKING)
+@scenario(cases=LIMITS)
 def classic_limit(s: Session, arguments: dict[str, Any]) -> None:
     """What is left, and confirmed, of six messages of two bytes in a classic queue."""
     s.open()

@@ -151,9 +151,6 @@ def check_queue_arguments(arguments: Table, queue: str) -> None:
     for name in arguments:
         if name in known and name not in HONOURED_ARGUMENTS:
             _unsupported(name, queue)
-    if not kind.replicated and arguments.get(X_OVERFLOW) == REJECT_PUBLISH_DLX:
-        # In a quorum queue it means no more than to drop the first messages, as in RabbitMQ.
-        _unsupported(X_OVERFLOW, queue)
 
 
 def _invalid(name: str, queue: str, reason: str) -> Refusal:

@@ -18,6 +18,7 @@ from warren.errors import CorruptRecord, ProtocolError, StorageError
 from warren.metadata.tables import MemberRecord
 from warren.queue_types import (
     REJECT_PUBLISH,
+    REJECT_PUBLISH_DLX,
     X_CONSUMER_TIMEOUT,
     X_DEAD_LETTER_EXCHANGE,
     X_DEAD_LETTER_STRATEGY,
@@ -344,7 +345,7 @@ class DeclareQueue(Command):
             return DEAD_LETTERS
         if X_MAX_LENGTH in self.arguments or X_MAX_LENGTH_BYTES in self.arguments:
             return LENGTH_LIMITS
-        if self.arguments.get(X_OVERFLOW) == REJECT_PUBLISH:
+        if self.arguments.get(X_OVERFLOW) in (REJECT_PUBLISH, REJECT_PUBLISH_DLX):
             return LENGTH_LIMITS
         if X_MAX_PRIORITY in self.arguments:
             return PRIORITIES

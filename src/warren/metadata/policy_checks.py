@@ -20,7 +20,6 @@ from warren.metadata.machine import MetadataMachine
 from warren.metadata.patterns import Pattern, PatternError
 from warren.metadata.policies import APPLY_TO
 from warren.metadata.policy_keys import BY_NAME, json_term
-from warren.queue_types import OVERFLOW, REJECT_PUBLISH_DLX
 
 PRIORITY_MAX: Final = 2**31 - 1
 NOT_YET: Final = (
@@ -139,8 +138,3 @@ def check_settings(operator: bool, settings: dict[str, Any]) -> None:
                 PRECONDITION_FAILED,
                 f"policy key '{name}' is not supported yet by this version of Warren",
             )
-    if settings.get(OVERFLOW) == REJECT_PUBLISH_DLX:
-        raise Refusal(
-            PRECONDITION_FAILED,
-            f"overflow '{REJECT_PUBLISH_DLX}' is not supported yet by this version of Warren",
-        )

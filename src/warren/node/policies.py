@@ -30,6 +30,7 @@ from warren.queue_types import (
     MESSAGE_TTL,
     OVERFLOW,
     REJECT_PUBLISH,
+    REJECT_PUBLISH_DLX,
     X_SINGLE_ACTIVE_CONSUMER,
 )
 from warren.queues.fifo.config import FAIR, STRICT, Limits
@@ -91,7 +92,11 @@ class QueuePolicies(Work):
             queue.set_expires(said.number(EXPIRES, -1))
             queue.set_message_ttl(said.number(MESSAGE_TTL, -1))
             most = said.number(MAX_LENGTH, -1)
-            rejects = said.text(OVERFLOW) == REJECT_PUBLISH
+            overflow = said.text(OVERFLOW)
+            # In a quorum queue it means no more than to drop the first messages, as in RabbitMQ.
+            to_exchange = overflow == REJECT_PUBLISH_DLX and not queue.type.replicated
+            rejects = overflow == REJECT_PUBLISH or to_exchange
+            queue.set_rejects_to_exchange(to_exchange)
             queue.set_limits(Limits(most, said.number(MAX_LENGTH_BYTES, -1), rejects))
             exchange = said.value(DEAD_LETTER_EXCHANGE)
             key = said.value(DEAD_LETTER_KEY)

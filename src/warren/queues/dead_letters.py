@@ -2,18 +2,20 @@
 
 They are kept as the runs that they were in, however many there are, and read a few at a time; until
 then their bodies stay in the log, or in memory. The node routes them (`DeadLetterRouter`).
+Publishes that a full queue rejects go the same way (`reject-publish-dlx`): they never had a number.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
+from librt.strings import read_i32_le
 from mypy_extensions import i64, trait
 
 from warren.log.batch import Batch
-from warren.message.dead_letters import DeadLetter, DeadLetters
+from warren.message.dead_letters import MAXLEN, DeadLetter, DeadLetters
 from warren.message.flavours import AMQP091, dead_letters_of
 from warren.queues.fifo.dead_letters import Dead
 from warren.queues.fifo.pieces import Piece
@@ -26,6 +28,10 @@ if TYPE_CHECKING:
     from warren.queues.fifo_queue import FifoQueue
 
 
+REJECTED_BYTES_MAX: Final = 1_048_576
+"""Publishers wait while so much that they published and that was rejected is to go elsewhere."""
+
+
 @trait
 class DeadLetterRouter:
     """Routes dead letters, and puts them into queues."""
@@ -33,6 +39,30 @@ class DeadLetterRouter:
     @abstractmethod
     def take(self, letter: DeadLetter, letters: DeadLetters, reason: i64, flavour: i64) -> i64:
         """Route the message that `letters` looked at last; gives the bytes that it takes."""
+
+
+@final
+class Rejected:
+    """Messages of one publish that were rejected; those before `at` are gone."""
+
+    def __init__(self, records: bytes, lengths: bytes, count: i64, flavour: i64) -> None:
+        self.flavour: i64 = flavour
+        self._records: bytes = records
+        self._lengths: bytes = lengths
+        self._count: i64 = count
+        self._at: i64 = 0
+        self._offset: i64 = 0
+
+    def next(self) -> bytes:
+        """Take the first of them."""
+        begin = self._offset
+        self._offset += i64(read_i32_le(self._lengths, 4 * self._at))
+        self._at += 1
+        return self._records[begin : self._offset]
+
+    def empty(self) -> bool:
+        """Whether there are no more."""
+        return self._at == self._count
 
 
 @final
@@ -45,6 +75,7 @@ class DeadLettering(Fetching, FlowControlled):
         waiting: Whether the next of them is being read.
         held_by: The queue that takes no more of them for a while.
         due: Whether the node is going to call `carry`.
+        rejected_bytes: What publishes take that were rejected and have not gone elsewhere.
     """
 
     def __init__(self, queue: FifoQueue) -> None:
@@ -56,7 +87,9 @@ class DeadLettering(Fetching, FlowControlled):
         self.due: bool = False
         self._letters: DeadLetters = dead_letters_of(AMQP091, queue.name)
         self._flavour: i64 = AMQP091
+        self.rejected_bytes: i64 = 0
         self._dead: deque[Dead] = deque()
+        self._rejected: deque[Rejected] = deque()
         self._strand: Strand | None = None
         """The runs of the first of them that are not begun."""
         self._first: i64 = 0
@@ -78,9 +111,17 @@ class DeadLettering(Fetching, FlowControlled):
         self._dead.extend(dead)
         self.go_on()
 
+    def add_rejected(self, records: bytes, lengths: bytes, count: i64, flavour: i64) -> None:
+        """Messages were published for which there was no room."""
+        self.rejected_bytes += len(records)
+        self._rejected.append(Rejected(records, lengths, count, flavour))
+        self.go_on()
+
     def go_on(self) -> None:
         """Ask the node to carry on, if nothing is being waited for."""
-        if self._dead and not self.due and not self.waiting and self.held_by is None:
+        if self.empty():
+            return
+        if not self.due and not self.waiting and self.held_by is None:
             self.due = True
             self.queue.host.queue_dead_letters(self)
 
@@ -102,12 +143,14 @@ class DeadLettering(Fetching, FlowControlled):
     def forget(self) -> None:
         """None of them goes anywhere."""
         self._dead.clear()
+        self._rejected.clear()
+        self.rejected_bytes = 0
         self._strand = None
         self._count = 0
 
     def empty(self) -> bool:
         """Whether there are none."""
-        return not self._dead
+        return not self._dead and not self._rejected
 
     def lists(self) -> list[list[Piece]]:
         """All of them, in lists that do not change: their bodies are needed."""
@@ -148,6 +191,17 @@ class DeadLettering(Fetching, FlowControlled):
             self._first += count
             self._count -= count
         self._next()
+        rejected = self._rejected
+        while most > 0 and most_bytes > 0 and rejected:
+            record = rejected[0].next()
+            flavour = rejected[0].flavour
+            if rejected[0].empty():
+                rejected.popleft()
+            self.rejected_bytes -= len(record)
+            letters = self._letters_of(flavour)
+            letter = letters.make(record, MAXLEN, 0, now_ms)
+            most_bytes -= router.take(letter, letters, MAXLEN, flavour)
+            most -= 1
         if gone:
             queue.dead_lettered([gone])
         if self.waiting:
@@ -177,11 +231,7 @@ class DeadLettering(Fetching, FlowControlled):
     def _route(self, batch: Batch, router: DeadLetterRouter, count: i64, now_ms: i64) -> i64:
         """Have messages of one batch routed; gives how many bytes they took."""
         dead = self._dead[0]
-        if batch.flavour != self._flavour:
-            self._flavour = batch.flavour
-            self._letters = dead_letters_of(batch.flavour, self.queue.name)
-            self._letters.aim(self.exchange, self.key)
-        letters = self._letters
+        letters = self._letters_of(batch.flavour)
         failed = self._failed + dead.failed
         position = self._first - batch.first
         taken: i64 = 0
@@ -189,3 +239,11 @@ class DeadLettering(Fetching, FlowControlled):
             letter = letters.make(batch.record(at), dead.reason, failed, now_ms)
             taken += router.take(letter, letters, dead.reason, batch.flavour)
         return taken
+
+    def _letters_of(self, flavour: i64) -> DeadLetters:
+        """What makes dead letters of messages of a flavour."""
+        if flavour != self._flavour:
+            self._flavour = flavour
+            self._letters = dead_letters_of(flavour, self.queue.name)
+            self._letters.aim(self.exchange, self.key)
+        return self._letters

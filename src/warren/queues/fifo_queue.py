@@ -15,7 +15,7 @@ from warren.log.facts import PRIORITIES
 from warren.message.flavours import AMQP091
 from warren.pending import PendingResult
 from warren.queue_types import QueueType
-from warren.queues.dead_letters import DeadLettering
+from warren.queues.dead_letters import REJECTED_BYTES_MAX, DeadLettering
 from warren.queues.fifo.dead_letters import AT_MOST_ONCE, FORGOTTEN, Dead
 from warren.queues.fifo.effects import Delivery, Effects, Reply
 from warren.queues.fifo.machine import Fifo
@@ -39,6 +39,7 @@ class FifoQueue(GatheringQueue):
         deliveries: What it has handed out and is passed on when the turn ends.
         freed: What has left it, where it reports that.
         dead_lettering: What died in it and is on its way elsewhere, if it has ever had such.
+        rejects_to_exchange: Whether publishes that it rejects go through its dead-letter exchange.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class FifoQueue(GatheringQueue):
         self.deliveries: list[Delivery] = []
         self.freed: Freed = Freed()
         self.dead_lettering: DeadLettering | None = None
+        self.rejects_to_exchange: bool = False
         self._used_ms: i64 = 0
         """When a queue that may expire was last used, in monotonic time."""
 
@@ -151,11 +153,24 @@ class FifoQueue(GatheringQueue):
             count = publish.fitting(config, self.fifo.ready_count(), ready.bytes, False, False)
             if count == 0:
                 full = 0 <= config.max_length <= self.fifo.ready_count()
-                publish.reject(publish.left() if full else 1)
+                self._reject(publish, publish.left() if full else 1)
             else:
                 self._take_in(publish, count)
                 self._seal_messages()
         publish.answered()
+
+    def _reject(self, publish: Publish, count: i64) -> None:
+        """Reject the next so many messages, which may be for another queue."""
+        dead_lettering = self.dead_lettering
+        if self.rejects_to_exchange and self._tells_deaths() and dead_lettering is not None:
+            records, lengths = publish.records_of(count)
+            dead_lettering.add_rejected(records, lengths, count, publish.flavour)
+        publish.reject(count)
+
+    def _rejected_too_much(self) -> bool:
+        """Whether publishers wait for what was rejected and is on its way elsewhere."""
+        dead_lettering = self.dead_lettering
+        return dead_lettering is not None and dead_lettering.rejected_bytes > REJECTED_BYTES_MAX
 
     def _take_in(self, publish: Publish, count: i64) -> None:
         """Take so many of the next messages of a publish."""
@@ -210,6 +225,10 @@ class FifoQueue(GatheringQueue):
                 self.dead_lettering = DeadLettering(self)
             self.dead_lettering.aim(exchange, key)
         self._set_deaths(FORGOTTEN if exchange is None else AT_MOST_ONCE)
+
+    def set_rejects_to_exchange(self, rejects_to_exchange: bool) -> None:
+        """Have publishes that are rejected from now on go through the dead-letter exchange."""
+        self.rejects_to_exchange = rejects_to_exchange
 
     @abstractmethod
     def _set_deaths(self, dead_letters: i64) -> None:

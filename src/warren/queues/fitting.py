@@ -92,6 +92,14 @@ class Publish:
             return self.records, self.lengths
         return self.records[begin : self._offset], lengths
 
+    def records_of(self, count: i64) -> tuple[bytes, bytes]:
+        """The records of the next so many messages, and their lengths; these are not done with."""
+        lengths = self.lengths[4 * self.at : 4 * (self.at + count)]
+        end = self._offset
+        for number in range(count):
+            end += i64(read_i32_le(lengths, 4 * number))
+        return self.records[self._offset : end], lengths
+
     def reject(self, count: i64) -> None:
         """There is no room for the next so many; they are done with."""
         run = self.run

@@ -294,6 +294,7 @@ class LoggedQueue(FifoQueue):
         return (
             self.unwritten_bytes > FLOW_BYTES
             or self.host.disk_behind
+            or self._rejected_too_much()
             or (len(self._readers) > 0 and self._catching_up())
         )
 

@@ -402,6 +402,12 @@ class Queue:
         As above.
         """
 
+    def set_rejects_to_exchange(self, rejects_to_exchange: bool) -> None:
+        """Have publishes that it rejects go through its dead-letter exchange, in a classic queue.
+
+        As above.
+        """
+
     def set_max_priority(self, max_priority: i64) -> None:
         """Have messages go by their priorities, up to this one; 0 if they have none.
 

@@ -60,8 +60,12 @@ class TransientQueue(FifoQueue):
         raise AssertionError(f"message {number} of {self} is not in memory")
 
     def congested(self) -> bool:
-        """Whether its consumers are behind; a queue that nobody drains holds nobody back."""
-        return self.resident_bytes > FLOW_BYTES and self.draining
+        """Whether its consumers are behind, or where it rejects to.
+
+        A queue that nobody drains holds nobody back.
+        """
+        behind = self.resident_bytes > FLOW_BYTES and self.draining
+        return behind or self._rejected_too_much()
 
     def hand_out(self) -> None:
         """Have those who wait get what is ready, but for what is too much for one turn."""
