@@ -36,6 +36,7 @@ COMPILED = (
     "pending.py",
     "ports.py",
     "queue_types.py",
+    "sharded_dict.py",
     "term_runs.py",
     "versions.py",
     "message",

@@ -22,6 +22,7 @@ BASE = {
     "limits",
     "pending",
     "ports",
+    "sharded_dict",
     "term_runs",
     "versions",
 }
@@ -39,6 +40,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ids": set(),
     "limits": set(),
     "pending": {"errors"},
+    "sharded_dict": set(),
     "term_runs": set(),
     "versions": set(),
     "ports": BASE - {"ports"},

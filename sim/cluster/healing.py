@@ -130,12 +130,12 @@ class Healing:
             vhost = node.metadata.vhosts["/"]
             known = {int(record.group_id) for record in vhost.queues.values()}
             groups = {int(group) for group in node.log.group_ids()} - {METADATA_GROUP}
-            stray = groups - known | node.queues.logged.keys() - known
-            stray |= node.cluster.members.keys() - known - {METADATA_GROUP}
+            stray = groups - known | set(node.queues.logged) - known
+            stray |= set(node.cluster.members) - known - {METADATA_GROUP}
             stray |= node.remotes.owned.keys() - known
             if stray:
                 raise Violation(f"{site.name} still has groups {sorted(stray)}, of deleted queues")
-            objects = node.queues.vhosts["/"].queues.keys() - vhost.queues.keys()
+            objects = set(node.queues.vhosts["/"].queues) - vhost.queues.keys()
             bound = [
                 binding.destination
                 for exchange in vhost.exchanges.values()

@@ -80,6 +80,7 @@ class Log:
         """Delete a group and all it holds. Durable with the next round."""
         store = self._store
         group = store.groups.pop(group_id)
+        assert group is not None, "there is no such group"
         group.dropped = True
         store.dropping.add(group_id)
         store.cache.forget(group.share.recent)

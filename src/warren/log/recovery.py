@@ -38,6 +38,7 @@ from warren.log.scan import Indexer, Scan, Visitor
 from warren.log.spares import Spares
 from warren.log.store import Store
 from warren.log.wal import Wal
+from warren.sharded_dict import ShardedDict
 
 FIRST_NUMBER: Final = 1
 
@@ -102,7 +103,7 @@ class Recovery:
         for file in self._store.files:
             file.handle.close()
         self._store.files = []
-        self._store.groups = {}
+        self._store.groups = ShardedDict()
         if self._begun:
             self._store.disk.remove(self._begun)
 

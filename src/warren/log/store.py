@@ -13,6 +13,7 @@ from warren.log.lanes import ReadLanes
 from warren.log.listener import LogListener
 from warren.log.manifest import Manifest
 from warren.ports import Disk, Executor
+from warren.sharded_dict import ShardedDict
 
 if TYPE_CHECKING:
     from warren.log.group import GroupLog
@@ -45,7 +46,7 @@ class Store:
         self.lanes = ReadLanes(executor)
         self.cache = Cache(config.cache_bytes, config.read_cache_bytes or config.cache_bytes)
         self.files: list[LogFile] = []
-        self.groups: dict[int, GroupLog] = {}
+        self.groups: ShardedDict[int, GroupLog] = ShardedDict()
         self.salt: i64 = 0
         self.rounds: i64 = 0
         self.next_number: i64 = 1

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, final
 import msgspec
 from mypy_extensions import i64
 
+from warren.sharded_dict import ShardedDict
 from warren.wire.amqp091.table import encode_table
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class EncodedRows:
 
     def __init__(self) -> None:
         self.lots: dict[Lot, None] = {}
-        self._of: dict[object, Lot] = {}
+        self._of: ShardedDict[object, Lot] = ShardedDict()
         self._last: Lot | None = None
 
     def __len__(self) -> int:
@@ -81,6 +82,7 @@ class EncodedRows:
     def drop(self, thing: object) -> None:
         """Forget the row of something that is no more."""
         lot = self._of.pop(thing)
+        assert lot is not None, "it has a row"
         del lot.rows[thing]
         lot.joined = b""
         if not lot.rows:

@@ -154,7 +154,7 @@ class QueueHosting:
         """
         gone: list[Queue] = []
         for here in self._queues.vhosts.values():
-            for queue in list(here.queues.values()):
+            for queue in here.queues.values():
                 now = self._metadata.queue(here.name, queue.name)
                 if now is None or now.group_id != queue.group_id:
                     del here.queues[queue.name]
@@ -314,7 +314,7 @@ class QueueHosting:
         observer = self._observers.end(queue.group_id)
         if observer is not None:
             observer.stop()
-        if self._queues.logged.pop(group_id, None) is not None or unfit:
+        if self._queues.logged.pop(group_id) is not None or unfit:
             self._cluster.remove(i64(group_id))
             self._log.drop(group_id)
             self._loop.appended(True)

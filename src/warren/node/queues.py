@@ -8,6 +8,7 @@ from warren.metadata.machine import MetadataMachine
 from warren.metadata.tables import QueueRecord
 from warren.queues.logged import LoggedQueue
 from warren.queues.queue import Queue
+from warren.sharded_dict import ShardedDict
 
 
 @final
@@ -16,7 +17,7 @@ class VirtualHost:
 
     def __init__(self, name: str) -> None:
         self.name: str = name
-        self.queues: dict[str, Queue] = {}
+        self.queues: ShardedDict[str, Queue] = ShardedDict()
 
 
 @final
@@ -30,7 +31,7 @@ class LocalQueues:
 
     def __init__(self, metadata: MetadataMachine, node_name: str) -> None:
         self.vhosts: dict[str, VirtualHost] = {}
-        self.logged: dict[int, LoggedQueue] = {}
+        self.logged: ShardedDict[int, LoggedQueue] = ShardedDict()
         self._metadata: MetadataMachine = metadata
         self._node_name: str = node_name
         self._leased: dict[Queue, None] = {}

@@ -22,6 +22,7 @@ from warren.routing.binding_index import BindingIndex
 from warren.routing.bindings import Binding
 from warren.routing.exchange_types import RECENT_HISTORY, new_index
 from warren.routing.terms import readable, text_term, type_name
+from warren.sharded_dict import ShardedDict
 from warren.wire.amqp091.table import Table
 
 CACHED_ROUTES_MAX: Final = 16_384
@@ -93,7 +94,7 @@ class Router:
         self._destinations_max: i64 = destinations_max
         self._vhost: str = vhost
         self._exchanges: dict[str, ExchangeNode] = {}
-        self._queues: dict[str, list[str]] = {}
+        self._queues: ShardedDict[str, list[str]] = ShardedDict()
         self._none: list[str] = []
         self._newer: dict[str, dict[str, list[str]]] = {}
         self._older: dict[str, dict[str, list[str]]] = {}
@@ -106,7 +107,7 @@ class Router:
     def clear(self) -> None:
         """Forget all exchanges, queues and bindings."""
         self._exchanges = {}
-        self._queues = {}
+        self._queues = ShardedDict()
         self._changed()
 
     def add_queue(self, name: str) -> None:

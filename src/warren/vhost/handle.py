@@ -38,6 +38,7 @@ from warren.queues.queue import Queue
 from warren.routing.alternates import ALTERNATE_EXCHANGE
 from warren.routing.router import Router, routing_keys
 from warren.routing.terms import readable
+from warren.sharded_dict import ShardedDict
 from warren.versions import CONSUMER_TIMEOUTS, DEAD_LETTERS, EXPIRY
 from warren.vhost.host import VhostHost
 from warren.vhost.pending import QueueDeclared, QueueDeleted, Resumable
@@ -185,7 +186,7 @@ class VhostHandle:
         host: VhostHost,
         name: str,
         router: Router,
-        queues: dict[str, Queue],
+        queues: ShardedDict[str, Queue],
         user: str,
         identity: i64,
         impersonates: bool = False,
@@ -202,7 +203,7 @@ class VhostHandle:
         self.max_message_bytes: i64 = host.max_message_bytes
         self._host: VhostHost = host
         self._tables: MetadataMachine = host.tables
-        self._queues: dict[str, Queue] = queues
+        self._queues: ShardedDict[str, Queue] = queues
         self._router: Router = router
         self._user: str = user
         self._user_bytes: bytes = user.encode("utf-8", "surrogateescape")

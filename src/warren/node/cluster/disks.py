@@ -169,7 +169,7 @@ class Disks:
             self.tell()
             if relieved:
                 cluster.transfers.go_on()
-                for member in list(cluster.members.values()):
+                for member in cluster.members.values():
                     member.client_sessions.ask_declined(member)
                 self._loop.needs_turn = True
 
