@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.node.pair import Client, Pair
+from tests.node.pair import Client, Pair, sealed
 from warren.metadata.commands import SetPolicy
+from warren.replication import kinds
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.table import Table
 
@@ -147,3 +149,90 @@ def test_a_cluster_of_two_releases_has_none() -> None:
     refused = consume(client, "timed", 5_000)
     assert isinstance(refused, spec.ChannelClose)
     assert "this needs cluster version 4" in refused.reply_text
+
+
+def cut_off(pair: Pair, until: Callable[[], bool]) -> None:
+    """What comes of the queue on `a` until then node `b` hears of as a state."""
+    leading = pair.a.node.cluster.members[int(pair.a.record(NAME).group_id)]
+    leading.log.keep_recent(0)
+    pair.withheld_group = int(leading.group_id)
+    pair.withheld["a", "b"] = []
+    pair.until(until)
+    index = int(leading.applied_index)
+    leading.snapshot()
+    pair.until(lambda: int(leading.log.snapshot_index) >= index)
+    pair.withheld.clear()
+    pair.cut("a", "b")
+
+
+def polled(count: int) -> tuple[Pair, Client]:
+    """A client of `b`, which holds nothing of the queue, with so many messages of three."""
+    pair = Pair()
+    declare(pair.a.client(), **{"x-consumer-timeout": SHORT_MS})
+    pair.a.client().publish_confirmed(NAME, 3)
+    pair.until(lambda: pair.b.knows(NAME))
+    client = pair.b.client()
+    for _ in range(count):
+        assert client.get(NAME) is not None
+    return pair, client
+
+
+@pytest.mark.rule("CT-11")
+@pytest.mark.parametrize("acked", (False, True))
+def test_a_get_whose_node_gets_a_state_closes_its_channel_all_the_same(acked: bool) -> None:
+    """Of two messages the client may have acked the first one."""
+    pair, client = polled(2)
+    if acked:
+        client.ack(1)
+    cut_off(pair, lambda: pair.a.queue(NAME).counts().held == 0)
+    pair.until(lambda: len(client.methods) > 0)
+    (closing,) = client.methods
+    assert isinstance(closing, spec.ChannelClose)
+    assert f"Timeout value used: {SHORT_MS} ms" in closing.reply_text
+    assert pair.a.queue(NAME).ready_count() == 3 - acked
+
+
+@pytest.mark.parametrize("more", (False, True))
+def test_a_channel_that_settles_in_time_stays_open(more: bool) -> None:
+    """Its ack is within the state, perhaps with another poll whose ids begin anew."""
+    pair, client = polled(1)
+    client.ack(1)
+    since = pair.clock.monotonic_ms()
+    polls = [spec.BasicGet(0, NAME, False)] * more
+
+    def over() -> bool:
+        passed = pair.clock.monotonic_ms() - since
+        if polls and passed > SHORT_MS // 2:
+            client.send(polls.pop())
+        return passed > SHORT_MS * 5 // 4
+
+    cut_off(pair, over)
+    pair.until(lambda: len(client.messages) == more)
+    for got in client.messages:
+        assert got.body == b"2"
+        client.ack(got.tag)
+    pair.until(lambda: pair.a.queue(NAME).counts().held == 0)
+    pair.settle(20)
+    assert not client.methods
+
+
+def test_a_state_that_is_dropped_closes_no_channel() -> None:
+    """What its node is fed is damaged, so that it has nothing for a moment; nothing went back."""
+    pair, client = polled(1)
+    damaged: list[bytes] = []
+
+    def damage(message: bytes) -> bytes:
+        if message[0] == kinds.FEED and b"WRB1" in message and not damaged:
+            damaged.append(message)
+            at = message.index(b"WRB1") + 40
+            first = int.from_bytes(message[at : at + 8], "little") + 1
+            return sealed(message[:at] + first.to_bytes(8, "little") + message[at + 8 : -4])
+        return message
+
+    pair.damage["a", "b"] = damage
+    pair.a.client().publish_confirmed(NAME, 1)
+    pair.until(lambda: len(pair.refused) == 1)
+    pair.until(lambda: pair.b.queue(NAME).counts() is not None)
+    client.ack(1)
+    pair.until(lambda: pair.a.queue(NAME).counts().held == 0)
+    assert not client.methods

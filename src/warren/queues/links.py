@@ -47,3 +47,7 @@ class Holder:
     @abstractmethod
     def held_too_long(self, queue: Queue, consumer_id: i64, timeout_ms: i64) -> None:
         """Messages went back to their queue, since nobody settled them in time; tell the client."""
+
+    @abstractmethod
+    def holds(self, queue: Queue, consumer_id: i64, first: i64, last: i64) -> bool:
+        """Whether it has any message with these ids of a consumer, and did nothing with it yet."""

@@ -99,6 +99,36 @@ class Polls:
         return newest
 
 
+def began_anew(was: Consumer, now: Consumer) -> bool:
+    """Whether a poller had settled all, so that its ids began anew, between two states.
+
+    It has one poll under way at most, so that it holds one message then.
+    """
+    if now.next_mid != 1 or was.next_mid != 1:
+        return now.next_mid < was.next_mid
+    before, after = was.newest(), now.newest()
+    if before is None or after is None:
+        return True
+    return before.first != after.first or before.acquired != after.acquired
+
+
+def gave_up_to(was: Consumer, now: Consumer | None) -> i64:
+    """Up to which of its message ids somebody holds nothing any more, of two states in the later.
+
+    What is held for too long goes back from the first one on; some may have been settled instead.
+
+    Args:
+        was: As of the earlier state, when it held something.
+        now: As of the later one; None if it holds nothing.
+
+    Returns:
+        The number behind the last of them.
+    """
+    if now is None or now.held == 0 or began_anew(was, now):
+        return was.next_mid
+    return now.lowest()
+
+
 @final
 class Poll(PendingResult):
     """A poll that is under way.

@@ -45,7 +45,7 @@ from warren.queues.fifo.config import (
     write_ranking,
     write_single_active,
 )
-from warren.queues.fifo.consumers import TIMED_OUT, Limiter
+from warren.queues.fifo.consumers import TIMED_OUT, Consumer, Limiter
 from warren.queues.fifo.dead_letters import AT_LEAST_ONCE, FORGOTTEN, Dead
 from warren.queues.fifo.effects import Delivery, Effects, Reply, TimedOut
 from warren.queues.fifo.entry import Encoded, Enqueue, Meta
@@ -58,7 +58,7 @@ from warren.queues.forwarding import Forwarding
 from warren.queues.gathering import Gathered
 from warren.queues.links import Holder, Link
 from warren.queues.numbers import Numbers
-from warren.queues.polls import Poll, Polls
+from warren.queues.polls import Poll, Polls, gave_up_to
 from warren.queues.queue import Counts, Host
 from warren.queues.table_queue import TableQueue
 from warren.replication.machine import Machine, Proposer
@@ -146,6 +146,8 @@ class QuorumQueue(TableQueue, Machine):
         self._polls: Polls = Polls()
         self._timed_out: list[TimedOut] = []
         """Of which of them the clients are to be told when the turn ends."""
+        self._missed_time_outs: list[TimedOut] = []
+        """Likewise, as far as only the newest state says so."""
         self._locks_planned: i64 = NEVER
         """When this node, which leads, looks whether messages are held for too long, by the log's
         time; `NEVER` if it does not."""
@@ -632,7 +634,7 @@ class QuorumQueue(TableQueue, Machine):
         self._keep_going()
         if self.deliveries:
             self._hand_on_all()
-        if self._timed_out:
+        if self._timed_out or self._missed_time_outs:
             self._tell_timed_out()
 
     def _hand_on_all(self) -> None:
@@ -652,8 +654,9 @@ class QuorumQueue(TableQueue, Machine):
 
     def _tell_timed_out(self) -> None:
         """Have clients of this node told what they held for too long, each consumer's once."""
-        timed_out = self._timed_out
+        timed_out = self._timed_out + self._missed_time_outs
         self._timed_out = []
+        self._missed_time_outs = []
         for one in timed_out:
             owner = self._owners.get(one.consumer_id)
             if owner is not None and not owner.told and not self.deleted:
@@ -823,6 +826,7 @@ class QuorumQueue(TableQueue, Machine):
 
     def restore(self, state: bytes) -> None:
         """Go on from a leader's snapshot; consumers here get what they missed."""
+        before = self.fifo.consumers
         try:
             self.fifo.restore(state)
         except (AssertionError, LookupError, OverflowError, ValueError) as error:
@@ -844,8 +848,31 @@ class QuorumQueue(TableQueue, Machine):
                     self._hand_on(consumer_id, missed)
                 if consumer.standing == TIMED_OUT and consumer.locks is not None:
                     self._timed_out.append(TimedOut(consumer.id, consumer.locks.timeout_ms))
+        # What a state says counts for nothing any more where another one follows.
+        self._missed_time_outs = self._timed_out_since(before)
         self._admit_more()
         self._mark()
+
+    def _timed_out_since(self, before: dict[int, Consumer]) -> list[TimedOut]:
+        """Of whom messages went back within a state that says nothing of it.
+
+        That is pollers and cancelled consumers, which are forgotten with their last message.
+        """
+        found: list[TimedOut] = []
+        if self.fifo.config.delivery_limit == NOT_SET_UP:
+            # There is no state yet, or none any more until the next one comes.
+            return found
+        for consumer_id, owner in self._owners.items():
+            was = before.get(consumer_id)
+            if was is None or was.locks is None or was.held == 0:
+                continue
+            if owner.told or consumer_id in self.links:
+                continue
+            first = was.lowest()
+            behind = gave_up_to(was, self.fifo.consumers.get(consumer_id))
+            if first < behind and owner.holder.holds(self, consumer_id, first, behind - 1):
+                found.append(TimedOut(consumer_id, was.locks.timeout_ms))
+        return found
 
     def next_message(self) -> i64:
         """The number after the newest message that came."""

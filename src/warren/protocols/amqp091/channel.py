@@ -576,6 +576,10 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
             )
         )
 
+    def holds(self, queue: Queue, consumer_id: i64, first: i64, last: i64) -> bool:
+        """Whether any of a consumer's messages with these ids waits for an ack of the client."""
+        return not self._ended and self.unsettled.holds_of(queue, consumer_id, first, last)
+
     # Settling.
 
     def settle(self, first: i64, last: i64) -> None:

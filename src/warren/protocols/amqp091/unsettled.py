@@ -294,6 +294,15 @@ class Unsettled:
         """Whether a tag is unsettled."""
         return self._pieces.holds(tag)
 
+    def holds_of(self, queue: Queue, consumer_id: i64, first: i64, last: i64) -> bool:
+        """Whether any of a consumer's message ids `first..last` is unsettled; looks at all runs."""
+        for piece in self._pieces.all():
+            run = as_tags(piece)
+            if run.consumer_id == consumer_id and run.queue is queue:
+                if run.mid <= last and first < run.mid + run.count:
+                    return True
+        return False
+
     def take(self, first: i64, last: i64) -> list[list[Piece]]:
         """Take the unsettled tags of `first..last` out, in order."""
         pieces = self._pieces
