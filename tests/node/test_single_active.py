@@ -150,6 +150,25 @@ def test_an_exclusive_consumer(kind: str, where: str) -> None:
     assert isinstance(consume(client, "other"), spec.BasicConsumeOk)
 
 
+@pytest.mark.parametrize("single", [True, False])
+def test_a_refused_exclusive_consumer_keeps_nobody_out(single: bool) -> None:
+    """Not even those who ask on its node before it is refused."""
+    pair = Pair()
+    if single:
+        declare(pair.a.client(), "classic")
+    else:
+        pair.a.client().declare(NAME)
+        pair.a.client().consume(NAME)
+    pair.until(lambda: pair.b.knows(NAME))
+    alone, other = pair.b.client(), pair.b.client()
+    alone.send(spec.BasicConsume(0, NAME, "alone", False, False, True, False, {}))
+    other.send(spec.BasicConsume(0, NAME, "other", False, False, False, False, {}))
+    pair.until(lambda: len(alone.methods) > 0 and len(other.methods) > 0)
+    (closing,) = alone.methods
+    assert isinstance(closing, spec.ChannelClose) and closing.reply_code == 403
+    assert isinstance(other.methods[0], spec.BasicConsumeOk)
+
+
 @pytest.mark.parametrize("where", ["a", "b"])
 def test_a_get_is_for_classic_queues_only(where: str) -> None:
     pair = Pair()

@@ -228,6 +228,8 @@ class ProxyQueue(GatheringQueue):
         """What of the row of this line was not sent yet."""
         self._asked: dict[int, Asked] = {}
         self._attaching: i64 = -1
+        self._exclusive: bool = False
+        """Whether who is attached next asks to be the only one."""
         self._inboxes: dict[int, Inbox] = {}
         self._holders: dict[int, Consumer] = {}
         """Consumers of this node that may hold messages, for their channels' shared limits."""
@@ -272,7 +274,6 @@ class ProxyQueue(GatheringQueue):
     def _end(self) -> None:
         links = self._abandon()
         self.links = {}
-        self.exclusive_consumer = False
         for link in links:
             link.cancelled()
         self._answer_all(True)
@@ -397,6 +398,11 @@ class ProxyQueue(GatheringQueue):
     def new_consumer(self) -> i64:
         """An id that no other consumer in the cluster has."""
         return self.line.new_consumer()
+
+    def admit(self, exclusive: bool) -> bool:
+        """Leave it to the queue's node, which knows of all consumers and may refuse one of them."""
+        self._exclusive = exclusive
+        return True
 
     def subscribe(
         self,
@@ -703,7 +709,7 @@ class ProxyQueue(GatheringQueue):
         self._sequence += 1
         if waiter is not None:
             self._asked[self._sequence] = Asked(waiter, self._attaching)
-        exclusive = self._attaching >= 0 and self.exclusive_consumer
+        exclusive = self._attaching >= 0 and self._exclusive
         wanted = waiter is not None
         if self._waits():
             self._keep(Kept(self._sequence, 0, wanted, exclusive, b"", payload))
@@ -712,5 +718,4 @@ class ProxyQueue(GatheringQueue):
 
     def _unlink(self, consumer_id: i64) -> None:
         """Whether an auto-delete queue goes is decided on its node."""
-        if self.links.pop(consumer_id, None) is not None and not self.links:
-            self.exclusive_consumer = False
+        self.links.pop(consumer_id, None)
