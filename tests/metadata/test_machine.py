@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from itertools import pairwise
 
 import msgspec
 import pytest
@@ -218,6 +219,55 @@ def test_very_many_bindings_go_in_several_parts(what: str) -> None:
     check_invariants(machine)
     tables = machine.vhosts["/"]
     assert not any(row.bound or row.incoming for row in tables.exchanges.values())
+
+
+GOING: dict[str, tuple[str, Command]] = {
+    "vhost": ("v", commands.DeleteVhost("v")),
+    "node": ("/", commands.RemoveNode("n2")),
+    "life": ("/", commands.NodeUp("n2", b"2", b"new")),
+}
+
+
+@pytest.mark.parametrize(
+    ("what", "to_exchange"), [("vhost", False), ("vhost", True), ("node", False), ("life", False)]
+)
+def test_what_goes_with_very_many_bindings_goes_in_several_parts(
+    what: str, to_exchange: bool
+) -> None:
+    """A vhost, a node, or what ended with its last process; nobody hears of it before the end."""
+    vhost, command = GOING[what]
+    durable = what != "life"
+    machine = replay([*BEGINNING, commands.DeclareVhost("v")])
+    for number in (1, 2, 3):
+        machine.apply(
+            9,
+            commands.DeclareQueue(
+                vhost, f"q{number}", "classic", durable, False, 0, {}, number, "n2"
+            ),
+        )
+    for name in ("x", "y"):
+        machine.apply(9, commands.DeclareExchange(vhost, name, "topic", True, False, False, {}))
+    end = "y" if to_exchange else "q2"
+    count = 2 * BINDINGS_AT_ONCE_MAX + 1
+    for number in range(count):
+        machine.apply(9, commands.Bind(vhost, "x", end, to_exchange, f"k.{number}", {}, True))
+    bound = machine.vhosts[vhost].exchanges["x"].bound
+    last = machine.begin(10, command)
+    left = [count, len(bound)]
+    while machine.unfinished():
+        assert not last.vhosts_changed and last.node_up is None
+        check_invariants(machine)
+        last = machine.go_on()
+        left.append(len(bound) if machine.exchange(vhost, "x") is not None else 0)
+    assert len(left) > 3
+    assert all(before - now <= BINDINGS_AT_ONCE_MAX for before, now in pairwise(left))
+    assert left[-1] == 0
+    check_invariants(machine)
+    if what == "vhost":
+        assert "v" not in machine.vhosts and last.vhosts_changed
+    else:
+        assert list(machine.vhosts["/"].queues) == []
+        assert (last.node_up is not None) == (what == "life")
 
 
 @given(HISTORIES)

@@ -18,6 +18,7 @@ from warren.limits import (
 from warren.log.batch import KIND_MESSAGES
 from warren.log.log import Log
 from warren.metadata import machine as metadata_machine
+from warren.metadata.changes import QUEUE_COST
 from warren.metadata.commands import RemoveNode
 from warren.metadata.outcome import Outcome
 from warren.node import beginnings, removals, replay
@@ -285,7 +286,7 @@ FEW = 8
 
 def many_of_b(monkeypatch: pytest.MonkeyPatch) -> Pair:
     """Three nodes; b has more queues of its own than are treated in a turn, and is gone."""
-    monkeypatch.setattr(metadata_machine, "QUEUES_AT_ONCE_MAX", FEW)
+    monkeypatch.setattr(metadata_machine, "BINDINGS_AT_ONCE_MAX", FEW * QUEUE_COST)
     pair = Pair()
     pair.add("c")
     client = pair.b.client()

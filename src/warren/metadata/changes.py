@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import islice
-from typing import TypeVar, final
+from typing import Final, TypeVar, final
 
 from mypy_extensions import i64
 
+from warren.limits import BINDINGS_AT_ONCE_MAX, QUEUES_AT_ONCE_MAX
 from warren.metadata.outcome import Outcome
 from warren.metadata.parts import Parts
 from warren.metadata.rows import EncodedRows, binding_row, exchange_row, queue_row
@@ -21,6 +22,9 @@ from warren.metadata.tables import (
 from warren.routing.bindings import Binding
 from warren.routing.exchange_types import RECENT_HISTORY
 from warren.wire.amqp091.table import Table, encode_table
+
+QUEUE_COST: Final = BINDINGS_AT_ONCE_MAX // QUEUES_AT_ONCE_MAX
+"""Bindings that cost as much as a queue does by itself."""
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -158,40 +162,65 @@ class Unbinding(Parts):
         self._exchange: ExchangeRecord | None = exchange
         outcome.changed = True
 
-    def go_on(self, outcome: Outcome, count: i64) -> None:
+    def go_on(self, outcome: Outcome, room: i64) -> None:
         """Take so many bindings out, and with the last ones what they are of."""
-        tables = self._tables
+        if room <= 0:
+            return
         queue = self._queue
         if queue is not None:
-            count = self._drop_some(queue.incoming, outcome, count)
-            if not queue.incoming or count > 0:
-                remove_queue(tables, queue, outcome)
-                self.over = True
+            self.over = take_queue(self._tables, queue, outcome, room) >= 0
             return
         exchange = self._exchange
         assert exchange is not None, "it is of a queue or of an exchange"
-        keys = _first(exchange.bound, count)
+        self.over = take_exchange(self._tables, exchange, outcome, room) >= 0
+
+
+def take_queue(tables: VhostRecord, queue: QueueRecord, outcome: Outcome, room: i64) -> i64:
+    """Delete a queue, or as many of its bindings as there is room for, if it has more.
+
+    Args:
+        room: How many bindings may go, at least 1; a queue is `QUEUE_COST` of them.
+
+    Returns:
+        The room that is left; negative if the queue is still there.
+    """
+    count = i64(len(queue.incoming))
+    if count > room:
+        _drop_some(tables, queue.incoming, outcome, room)
+        return -1
+    remove_queue(tables, queue, outcome)
+    return max(room - count - QUEUE_COST, 0)
+
+
+def take_exchange(
+    tables: VhostRecord, exchange: ExchangeRecord, outcome: Outcome, room: i64
+) -> i64:
+    """Likewise an exchange, with the bindings at both of its ends."""
+    count = i64(len(exchange.bound) + len(exchange.incoming))
+    if count > room:
+        keys = _first(exchange.bound, room)
         for key in keys:
             binding = exchange.bound.pop(key)
             exchange.binding_rows.drop(binding)
             tables.router.remove_binding(binding)
             forget_incoming(tables, binding)
-        count = self._drop_some(exchange.incoming, outcome, count - i64(len(keys)))
-        if count > 0 or not (exchange.bound or exchange.incoming):
-            remove_exchange(tables, exchange, outcome)
-            self.over = True
+        _drop_some(tables, exchange.incoming, outcome, room - i64(len(keys)))
+        return -1
+    remove_exchange(tables, exchange, outcome)
+    return max(room - count - QUEUE_COST, 0)
 
-    def _drop_some(self, incoming: dict[Binding, None], outcome: Outcome, count: i64) -> i64:
-        """Take out so many bindings that lead to what goes; gives how many more could be."""
-        tables = self._tables
-        part = _first(incoming, count)
-        for binding in part:
-            del incoming[binding]
-        for name in _drop_incoming(tables, part):
-            unbound = tables.exchanges.get(name)
-            if unbound is not None:
-                remove_exchange(tables, unbound, outcome)
-        return count - i64(len(part))
+
+def _drop_some(
+    tables: VhostRecord, incoming: dict[Binding, None], outcome: Outcome, count: i64
+) -> None:
+    """Take out so many bindings that lead to what goes."""
+    part = _first(incoming, count)
+    for binding in part:
+        del incoming[binding]
+    for name in _drop_incoming(tables, part):
+        unbound = tables.exchanges.get(name)
+        if unbound is not None:
+            remove_exchange(tables, unbound, outcome)
 
 
 def _first(entries: dict[T, V], count: i64) -> list[T]:

@@ -20,7 +20,7 @@ import msgspec
 from mypy_extensions import i64
 
 from warren.errors import StorageError
-from warren.limits import BINDINGS_AT_ONCE_MAX, QUEUES_AT_ONCE_MAX
+from warren.limits import BINDINGS_AT_ONCE_MAX
 from warren.metadata.access import apply_access, has_room
 from warren.metadata.changes import (
     Unbinding,
@@ -211,8 +211,7 @@ class MetadataMachine:
     def _go_on(self, outcome: Outcome) -> None:
         going = self._round
         assert going is not None, "there is more to do"
-        bindings = isinstance(going, Unbinding)
-        going.go_on(outcome, self.bindings_at_once if bindings else QUEUES_AT_ONCE_MAX)
+        going.go_on(outcome, self.bindings_at_once)
         if going.over:
             self._round = None
 
@@ -224,7 +223,7 @@ class MetadataMachine:
     def _apply_about_nodes(self, index: i64, command: Command, outcome: Outcome) -> bool:
         """Whether it was such a command."""
         if isinstance(command, NodeUp):
-            node_up(self.nodes, self.vhosts, index, command, outcome)
+            self._round = node_up(self.nodes, self.vhosts, index, command, outcome)
         elif isinstance(command, SetMembers):
             self._set_members(command, outcome)
         elif isinstance(command, AddNode):

@@ -8,7 +8,7 @@ from typing import final
 from mypy_extensions import i64, trait
 
 from warren.ids import life_of, may_begin, of_life
-from warren.metadata.changes import remove_exchange, remove_queue
+from warren.metadata.changes import QUEUE_COST, remove_exchange, take_queue
 from warren.metadata.commands import (
     AddNode,
     DeclareQueue,
@@ -69,8 +69,15 @@ class Passage:
     """What a command about a node does to queues, one after the other: there may be very many."""
 
     @abstractmethod
-    def treat(self, tables: VhostRecord, queue: QueueRecord, outcome: Outcome) -> None:
-        """Do it to one queue of a vhost."""
+    def treat(self, tables: VhostRecord, queue: QueueRecord, outcome: Outcome, room: i64) -> i64:
+        """Do it to one queue of a vhost.
+
+        Args:
+            room: How many bindings may go, at least 1; a queue is `QUEUE_COST` of them.
+
+        Returns:
+            The room that is left; negative if there is more to do about this queue.
+        """
 
 
 @final
@@ -86,9 +93,9 @@ class Round(Parts):
         """Those of the last vhost, in reverse order."""
         self._tables: VhostRecord | None = None
 
-    def go_on(self, outcome: Outcome, count: i64) -> None:
-        """Treat so many more queues."""
-        while count > 0:
+    def go_on(self, outcome: Outcome, room: i64) -> None:
+        """Treat some more queues."""
+        while room > 0:
             tables = self._tables
             if tables is None or not self._queues:
                 if not self._vhosts:
@@ -98,10 +105,11 @@ class Round(Parts):
                 self._tables = tables
                 self._queues = list(tables.queues.values())
                 self._queues.reverse()
-                count -= 1
+                room -= QUEUE_COST
                 continue
-            self._passage.treat(tables, self._queues.pop(), outcome)
-            count -= 1
+            room = self._passage.treat(tables, self._queues[-1], outcome, room)
+            if room >= 0:
+                self._queues.pop()
         self.over = not self._queues and not self._vhosts
 
 
@@ -119,10 +127,10 @@ class Renewal(Passage):
         self._index: i64 = index
         self._copies: i64 = 0
 
-    def treat(self, tables: VhostRecord, queue: QueueRecord, outcome: Outcome) -> None:
+    def treat(self, tables: VhostRecord, queue: QueueRecord, outcome: Outcome, room: i64) -> i64:
         """Renew the copy of one queue, or the others."""
         if queue.member_on(self._name) is None:
-            return
+            return max(room - QUEUE_COST, 0)
         alone = _votes_only_on(queue, self._name)
         members: list[MemberRecord] = []
         for member in queue.members:
@@ -133,6 +141,7 @@ class Renewal(Passage):
                 member = MemberRecord(member.node, incarnation, member.voter)
             members.append(member)
         replace_members(tables, queue, members, outcome)
+        return max(room - QUEUE_COST, 0)
 
 
 @final
@@ -142,7 +151,7 @@ class Removal(Passage):
     def __init__(self, name: str) -> None:
         self._name: str = name
 
-    def treat(self, tables: VhostRecord, queue: QueueRecord, outcome: Outcome) -> None:
+    def treat(self, tables: VhostRecord, queue: QueueRecord, outcome: Outcome, room: i64) -> i64:
         """Take it out of one queue."""
         left = [member for member in queue.members if member.node != self._name]
         if votes_somewhere(left):
@@ -150,7 +159,8 @@ class Removal(Passage):
                 replace_members(tables, queue, left, outcome)
         elif queue.members or queue.node == self._name:
             # Nobody could ever lead it again.
-            remove_queue(tables, queue, outcome)
+            return take_queue(tables, queue, outcome, room)
+        return max(room - QUEUE_COST, 0)
 
 
 def replace_node(
@@ -206,17 +216,13 @@ def node_up(
     index: i64,
     command: NodeUp,
     outcome: Outcome,
-) -> None:
-    """Apply `NodeUp`.
-
-    Exchanges that are not durable belong to no node: they go when the only node starts again, and
-    stay while there are others, whose clients use them.
-    """
+) -> Parts | None:
+    """Apply `NodeUp`; gives what it does to queues, if anything."""
     node = nodes.get(command.name)
     if node is None or node.uid != command.uid or node.nonce == command.nonce:
-        return
+        return None
     if not may_begin(index):
-        return
+        return None
     node.session = index
     node.newest = index
     node.nonce = command.nonce
@@ -224,13 +230,51 @@ def node_up(
     node.round = command.round
     node.version = command.version
     outcome.changed = True
-    outcome.node_up = node
-    for tables in vhosts.values():
-        for queue in list(tables.in_memory):
-            if queue.node == node.name:
-                remove_queue(tables, queue, outcome)
-        if len(nodes) == 1:
-            drop_transient_exchanges(tables, outcome)
+    return LifeBegins(vhosts, node, len(nodes) == 1)
+
+
+@final
+class LifeBegins(Parts):
+    """A node is up with nothing of what ended with its last process; only then others hear of it.
+
+    Exchanges that are not durable belong to no node: they go when the only node starts again, and
+    stay while there are others, whose clients use them.
+    """
+
+    def __init__(self, vhosts: dict[str, VhostRecord], node: NodeRecord, alone: bool) -> None:
+        super().__init__()
+        self._vhosts: list[VhostRecord] = list(vhosts.values())
+        self._vhosts.reverse()
+        self._node: NodeRecord = node
+        self._alone: bool = alone
+        self._tables: VhostRecord | None = None
+        self._queues: list[QueueRecord] = []
+        """Those that may go of a vhost, in reverse order."""
+
+    def go_on(self, outcome: Outcome, room: i64) -> None:
+        """Delete some queues."""
+        while room > 0:
+            tables = self._tables
+            if tables is None:
+                if not self._vhosts:
+                    outcome.node_up = self._node
+                    self.over = True
+                    return
+                tables = self._vhosts.pop()
+                self._tables = tables
+                self._queues = list(tables.in_memory)
+                self._queues.reverse()
+            elif not self._queues:
+                if self._alone:
+                    drop_transient_exchanges(tables, outcome)
+                self._tables = None
+            elif self._queues[-1].node != self._node.name:
+                self._queues.pop()
+                room -= 1
+            else:
+                room = take_queue(tables, self._queues[-1], outcome, room)
+                if room >= 0:
+                    self._queues.pop()
 
 
 def more_sessions(

@@ -20,5 +20,5 @@ class Parts:
         self.over: bool = False
 
     @abstractmethod
-    def go_on(self, outcome: Outcome, count: i64) -> None:
-        """Do the part of it that is about so many more queues, or bindings."""
+    def go_on(self, outcome: Outcome, room: i64) -> None:
+        """Do the part of it that is about so many more bindings; a queue is a few of them."""

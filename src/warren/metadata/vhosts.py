@@ -6,7 +6,7 @@ from typing import Any, Final, final
 
 from mypy_extensions import i64
 
-from warren.metadata.changes import add_exchange, remove_queue
+from warren.metadata.changes import add_exchange, take_exchange, take_queue
 from warren.metadata.commands import SetVhost
 from warren.metadata.outcome import Outcome
 from warren.metadata.parts import Parts
@@ -81,7 +81,7 @@ def properties_of(tables: VhostRecord) -> dict[str, Any]:
 
 @final
 class VhostRemoval(Parts):
-    """Takes the queues out of a vhost, then the vhost out of the tables."""
+    """Takes queues and exchanges out of a vhost, then the vhost out of the tables."""
 
     def __init__(
         self, vhosts: dict[str, VhostRecord], tables: VhostRecord, outcome: Outcome
@@ -92,18 +92,27 @@ class VhostRemoval(Parts):
         self._tables: VhostRecord = tables
         self._queues: list[QueueRecord] = list(tables.queues.values())
         self._queues.reverse()
+        self._exchanges: list[ExchangeRecord] = list(tables.exchanges.values())
         tables.going = True
         outcome.changed = True
         outcome.deleted_vhost = tables.name
 
-    def go_on(self, outcome: Outcome, count: i64) -> None:
-        """Delete so many queues, and with the last one everything else."""
+    def go_on(self, outcome: Outcome, room: i64) -> None:
+        """Delete some, and with the last one everything else."""
         tables = self._tables
         queues = self._queues
-        while queues and count > 0:
-            remove_queue(tables, queues.pop(), outcome)
-            count -= 1
-        if not queues:
+        while queues and room > 0:
+            room = take_queue(tables, queues[-1], outcome, room)
+            if room >= 0:
+                queues.pop()
+        exchanges = self._exchanges
+        while not queues and exchanges and room > 0:
+            exchange = exchanges[-1]
+            if exchange.name and exchange.name in tables.exchanges:
+                room = take_exchange(tables, exchange, outcome, room)
+            if room >= 0:
+                exchanges.pop()
+        if not queues and not exchanges:
             del self._vhosts[tables.name]
             # Clients that are on their way out may ask for routes yet.
             tables.router.clear()
