@@ -194,12 +194,14 @@ class Inbox:
 
     Attributes:
         paused: Whether the link has as much as it can pass on.
+        next_mid: Behind the ids of all that came.
     """
 
     def __init__(self, consumer: Consumer, link: Link) -> None:
         self.consumer: Consumer = consumer
         self.link: Link = link
         self.paused: bool = False
+        self.next_mid: i64 = 0
         self.pieces: deque[Piece] = deque()
         self.current: Piece | None = None
         """What the link has and did not write to the end."""
@@ -596,16 +598,25 @@ class ProxyQueue(GatheringQueue):
             asked.waiter.succeeded(reply)
             self._at_hand = None
 
-    def arrived(self, consumer_id: i64, mid: i64, acquired: i64, batch: Batch, size: i64) -> None:
-        """Messages were handed to a consumer."""
+    def arrived(self, consumer_id: i64, mid: i64, acquired: i64, batch: Batch, size: i64) -> str:
+        """Messages were handed to a consumer; returns why that cannot be, empty if it can."""
         inbox = self._inboxes.get(consumer_id)
         if inbox is None:
             # Cancelled meanwhile: nobody will see these, so nobody can settle them.
             self.return_(consumer_id, mid, mid + batch.count - 1, False)
-            return
+            return ""
+        if mid < inbox.next_mid:
+            return f"message {mid} of consumer {consumer_id} comes behind {inbox.next_mid}"
+        inbox.next_mid = mid + batch.count
         delivery = Delivery(inbox.consumer, mid, batch.first, batch.count, acquired)
         inbox.pieces.append(Piece(delivery, batch, size, batch.count))
         self._hand_on(inbox)
+        return ""
+
+    def sent_count(self, sequence: i64) -> i64:
+        """How many messages were sent under a number; -1 if they are answered, or given up."""
+        one = self._by_sequence.get(sequence)
+        return -1 if one is None else one.count
 
     def hold(self, held: bool) -> None:
         """Publishers are to wait, or no more."""

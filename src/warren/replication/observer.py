@@ -620,9 +620,13 @@ class Observer(Proposer, MessageSource):
             fetch.node = ""
             fetch.tried += 1
             return
+        if next_message <= fetch.first:
+            raise CorruptRecord("messages of a member", 0, "they end before they begin")
         batches = said.batches_of(frame)
         error: CorruptRecord | None = None
         if answer == said.GONE:
+            # What comes behind what the machine has is not given up: it may be something else.
+            next_message = min(next_message, self._next_message)
             error = CorruptRecord(f"group {self.group_id}", 0, "no member has these messages")
             error.group_id = int(self.group_id)
             error.lost = [(int(fetch.first), int(next_message) - 1)]

@@ -39,6 +39,11 @@ REJECTED: Final = 2
 
 LINE_BYTES: Final = 17
 
+COUNT_MAX: Final = (1 << 32) - 1
+"""As many messages or consumers clients can be told of."""
+NUMBER_MAX: Final = 1 << 60
+"""No message has a higher number, nor comes back more often: nothing that is added overflows."""
+
 
 def line_head(kind: i64, group_id: i64, number: i64) -> BytesWriter:
     """The beginning of a frame of a line."""

@@ -181,17 +181,7 @@ class Front(Line):
         elif kind == kinds.DELIVER:
             self._arrived(queue, frame)
         elif kind == kinds.STORED:
-            at: i64 = line_frames.LINE_BYTES
-            end = frames.end_of(frame)
-            while at + 9 <= end:
-                sequence = read_i64_le(frame, at)
-                told: i64 = frame[at + 8]
-                at += 9
-                if told == line_frames.REJECTED:
-                    rejected, at = _rejected_in(frame, at)
-                    queue.stored(sequence, False, rejected)
-                else:
-                    queue.stored(sequence, told != 0)
+            _stored(queue, frame)
         elif kind == kinds.REPLY:
             self._replied(queue, frame)
         elif kind == kinds.HOLD:
@@ -200,18 +190,23 @@ class Front(Line):
 
     def _arrived(self, queue: ProxyQueue, frame: bytes) -> None:
         batch = _batch_in(frame, line_frames.LINE_BYTES)
-        queue.arrived(
+        problem = queue.arrived(
             line_frames.number_at(frame, 0),
             line_frames.number_at(frame, 1),
             line_frames.number_at(frame, 3),
             batch,
             batch.payload_size,
         )
+        if problem:
+            raise CorruptRecord("a frame of a node", 0, problem)
 
     def _replied(self, queue: ProxyQueue, frame: bytes) -> None:
         at: i64 = line_frames.LINE_BYTES + 40
         frames.need(frame, at)
         code = line_frames.number_at(frame, 1)
+        for position in range(2, 5):
+            if not 0 <= line_frames.number_at(frame, position) <= line_frames.COUNT_MAX:
+                raise CorruptRecord("a frame of a node", 0, "a count of messages is none")
         # Only the answer to a purge says a number.
         reply = PurgeReply(line_frames.number_at(frame, 2)) if code == OK else Reply(code)
         batch: Batch | None = None
@@ -305,11 +300,36 @@ class Front(Line):
             self._dropped = 0
 
 
-def _rejected_in(frame: bytes, at: i64) -> tuple[list[tuple[int, int]], i64]:
-    """Which messages there was no room for, and where that ends.
+def _stored(queue: ProxyQueue, frame: bytes) -> None:
+    """Messages are safe, or could not be taken, or some of them.
 
     Raises:
-        CorruptRecord: The frame is cut off.
+        CorruptRecord: The frame is cut off, or says what cannot be.
+    """
+    at: i64 = line_frames.LINE_BYTES
+    end = frames.end_of(frame)
+    while at < end:
+        frames.need(frame, at + 9)
+        sequence = read_i64_le(frame, at)
+        told: i64 = frame[at + 8]
+        at += 9
+        if told > line_frames.REJECTED:
+            raise CorruptRecord("a frame of a node", int(at), f"{told} becomes of messages")
+        if told == line_frames.REJECTED:
+            rejected, at = _rejected_in(frame, at, queue.sent_count(sequence))
+            queue.stored(sequence, False, rejected)
+        else:
+            queue.stored(sequence, told == line_frames.REFUSED)
+
+
+def _rejected_in(frame: bytes, at: i64, most: i64) -> tuple[list[tuple[int, int]], i64]:
+    """Which messages there was no room for, and where that ends.
+
+    Args:
+        most: How many there were; negative if that is not known any more.
+
+    Raises:
+        CorruptRecord: The frame is cut off, or names others.
     """
     frames.need(frame, at + 4)
     stretches = i64(read_i32_le(frame, at)) & 0xFFFF_FFFF
@@ -317,7 +337,11 @@ def _rejected_in(frame: bytes, at: i64) -> tuple[list[tuple[int, int]], i64]:
     frames.need(frame, at + 8 * stretches)
     rejected: list[tuple[int, int]] = []
     for _ in range(stretches):
-        rejected.append((int(read_i32_le(frame, at)), int(read_i32_le(frame, at + 4))))
+        first = i64(read_i32_le(frame, at)) & 0xFFFF_FFFF
+        count = i64(read_i32_le(frame, at + 4)) & 0xFFFF_FFFF
+        if count == 0 or 0 <= most < first + count:
+            raise CorruptRecord("a frame of a node", int(at), "messages are rejected that are none")
+        rejected.append((int(first), int(count)))
         at += 8
     return rejected, at
 
@@ -326,7 +350,7 @@ def _batch_in(frame: bytes, at: i64) -> Batch:
     """The messages of a delivery at an offset of a frame, without a copy.
 
     Raises:
-        CorruptRecord: The frame is cut off.
+        CorruptRecord: The frame is cut off, or says what cannot be.
     """
     payload_at = frames.records_at(frame, at + 32)
     count = frames.count_at(frame, at + 32)
@@ -334,6 +358,9 @@ def _batch_in(frame: bytes, at: i64) -> Batch:
     first = read_i64_le(frame, at + 16)
     if count < 1:
         raise CorruptRecord("a frame of a node", 0, "a delivery of nothing")
+    for offset in range(8, 32, 8):
+        if not 0 <= read_i64_le(frame, at + offset) <= line_frames.NUMBER_MAX:
+            raise CorruptRecord("a frame of a node", 0, "a delivery has a number that cannot be")
     frames.check_records(frame, at + 32, payload_at)
     size = frames.end_of(frame) - payload_at
     return Batch(

@@ -17,6 +17,7 @@ from librt.strings import (
 from mypy_extensions import i32, i64
 
 from warren.errors import CorruptRecord
+from warren.ids import first_session, life_of
 from warren.log.batch import Batch
 from warren.node.early import BYTES_MAX, FRAMES_MAX, EarlyFrame, EarlyFrames
 from warren.node.remote import frames as line_frames
@@ -216,8 +217,9 @@ class ServedQueue(Publisher, FlowControlled):
         if kind == kinds.GRANT:
             frames.need(frame, line_frames.LINE_BYTES + 24)
             link = self._consumers.get(int(line_frames.number_at(frame, 0)))
-            if link is not None:
-                link.granted(line_frames.number_at(frame, 1), line_frames.number_at(frame, 2))
+            count, size = line_frames.number_at(frame, 1), line_frames.number_at(frame, 2)
+            if link is not None and not link.granted(count, size):
+                raise CorruptRecord("a frame of a node", 0, "more room than was taken")
             return
         sequence = line_frames.number_at(frame, 0)
         if sequence != self._sequence + 1:
@@ -323,7 +325,10 @@ class ServedQueue(Publisher, FlowControlled):
             at += 8
             if opcode == commands.GET:
                 if not known:
+                    self._check_new(consumer_id)
                     self._consumers[consumer_id] = None
+                elif self._consumers[consumer_id] is not None:
+                    raise CorruptRecord("a frame of a node", 0, "a consumer polls")
                 queue.get(consumer_id, asked)
             elif opcode == commands.CANCEL or opcode == commands.DOWN:
                 if known:
@@ -336,9 +341,14 @@ class ServedQueue(Publisher, FlowControlled):
                 if opcode == commands.ATTACH or opcode == commands.ATTACH_AUTO:
                     if known:
                         raise CorruptRecord("a frame of a node", 0, "a consumer comes twice")
+                    if not 0 < first <= commands.CREDIT_MAX:
+                        raise CorruptRecord("a frame of a node", 0, f"a credit of {first}")
+                    self._check_new(consumer_id)
                     exclusive = flags & line_frames.EXCLUSIVE != 0
                     automatic = opcode == commands.ATTACH_AUTO
                     self._attach(consumer_id, first, last, exclusive, automatic, asked)
+                elif first > last:
+                    raise CorruptRecord("a frame of a node", 0, "messages from last to first")
                 elif opcode == commands.RETURN:
                     frames.need(frame, at + 1)
                     if known:
@@ -355,6 +365,17 @@ class ServedQueue(Publisher, FlowControlled):
         if flags & line_frames.WANTED and opcode not in ANSWERED_LATER:
             # Only the counts are wanted, as of now.
             queue.count(asked)
+
+    def _check_new(self, consumer_id: i64) -> None:
+        """Check that the front may have given a consumer its id.
+
+        Raises:
+            CorruptRecord: It is none of its own: a consumer of another node may have it.
+        """
+        life = life_of(consumer_id)
+        cluster = self.line.remotes.cluster
+        if life <= 0 or cluster.session_of_another(first_session(life), self.line.front):
+            raise CorruptRecord("a frame of a node", 0, f"consumer {consumer_id} is not its own")
 
     def _attach(
         self,
@@ -390,9 +411,9 @@ class ServedQueue(Publisher, FlowControlled):
         writer = self.head(kinds.REPLY)
         write_i64_le(writer, sequence)
         write_i64_le(writer, reply.code)
-        write_i64_le(writer, reply.count if isinstance(reply, PurgeReply) else 0)
-        write_i64_le(writer, queue.ready_count())
-        write_i64_le(writer, queue.consumer_count())
+        purged = reply.count if isinstance(reply, PurgeReply) else 0
+        for count in (purged, queue.ready_count(), queue.consumer_count()):
+            write_i64_le(writer, min(count, i64(line_frames.COUNT_MAX)))
         return writer
 
 
@@ -490,11 +511,14 @@ class RemoteLink(Link):
         self._fetching = False
         self.go_on()
 
-    def granted(self, count: i64, size: i64) -> None:
-        """The front has so much less to keep."""
+    def granted(self, count: i64, size: i64) -> bool:
+        """The front has so much less to keep; False if it was never sent that."""
+        if not 0 <= count <= self._away or not 0 <= size <= self._away_bytes:
+            return False
         self._away -= count
         self._away_bytes -= size
         self.go_on()
+        return True
 
     def go_on(self) -> None:
         """Send what waits; when nothing does, the consumer takes part again."""
