@@ -1,8 +1,22 @@
-"""From where users may come: what is set today counts, and a refusal has its reason in the log."""
+"""Who is let in: from where users may come, and passwords whose hash takes long."""
 
 from __future__ import annotations
 
+from base64 import b64encode
+
+import pytest
+
+import warren
+from tests.admin.host import answered, service_of
 from tests.node.pair import Pair
+from warren.admin.service import permissions, users
+from warren.admin.service.caller import LOCAL
+from warren.errors import Refusal
+from warren.metadata.commands import SetPassword
+from warren.metadata.passwords import ARGON2, argon2_hash, password_matches
+from warren.protocols.amqp091.connection import CLOSED, CLOSING, VERIFYING
+from warren.wire.amqp091 import spec
+from warren.wire.amqp091.frame import method_frame
 
 AFAR = "10.0.0.7"
 
@@ -35,3 +49,142 @@ def test_a_certificate_lets_in_who_is_a_user_and_comes_from_where_it_may() -> No
     node.settings.loopback_users = []
     login = node.login_certified("guest", AFAR)
     assert login is not None and (login.user, login.host) == ("guest", AFAR)
+
+
+# --- hashes that take long ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def pair() -> Pair:
+    """A node with a user `app`, whose password is `secret`, as operators make it."""
+    pair = Pair(1, alone=True)
+    service = service_of(pair)
+    made = answered(pair, lambda: users.add_user(service, LOCAL, name="app", password="secret"))
+    assert made is None
+    given = {"user": "app", "vhost": "/", "configure": ".*", "write": ".*", "read": ".*"}
+    answered(pair, lambda: permissions.set_permissions(service, LOCAL, **given))
+    assert pair.a.node.metadata.users["app"].hash_scheme == ARGON2
+    return pair
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Passwords whose hashes are computed from now on."""
+    seen: list[bytes] = []
+
+    def compare(password: bytes, password_hash: bytes, scheme: str) -> bool:
+        seen.append(password)
+        return password_matches(password, password_hash, scheme)
+
+    monkeypatch.setattr("warren.node.logins.password_matches", compare)
+    monkeypatch.setattr("warren.metadata.passwords.password_matches", compare)
+    return seen
+
+
+@pytest.mark.skipif(warren.COMPILED, reason="replaces functions of the node")
+def test_one_password_is_looked_at_once_however_many_come_with_it(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = counted(monkeypatch)
+    callers = [pair.a.caller(user="app", password="secret") for _ in range(50)]
+    pair.until(lambda: all(caller.opened for caller in callers))
+    assert seen == [b"secret"]
+    assert pair.a.client(user="app", password="secret").opened
+    assert seen == [b"secret"]
+
+
+def test_the_loop_goes_on_while_a_password_is_checked(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others are served, and what the client sends before it is let in is not lost."""
+    pair.a.hold_disk = True
+    caller = pair.a.caller(user="app", password="secret")
+    # It says all that it has to say at once, and waits for no answer.
+    monkeypatch.setattr(caller, "_frame", lambda: None)
+    caller.outbox += b"".join(
+        method_frame(number, method.encode())
+        for number, method in (
+            (0, spec.ConnectionStartOk({}, "PLAIN", caller.login, "en_US")),
+            (0, spec.ConnectionTuneOk(2_047, 131_072, 0)),
+            (0, spec.ConnectionOpen("/")),
+            (1, spec.ChannelOpen()),
+        )
+    )
+    other = pair.a.client()
+    assert other.opened and caller.end.state == VERIFYING
+    pair.a.hold_disk = False
+    pair.until(lambda: len(caller.end.channels) == 1)
+
+
+@pytest.mark.parametrize("user", ["app", "nobody"])
+def test_who_is_refused_hears_so_when_the_password_was_checked(pair: Pair, user: str) -> None:
+    """Whether there is such a user cannot be told by how it goes."""
+    pair.a.hold_disk = True
+    caller = pair.a.caller(user=user, password="wrong")
+    pair.until(lambda: caller.end.state == VERIFYING)
+    pair.a.hold_disk = False
+    pair.until(lambda: caller.end.state >= CLOSING)
+    assert f"login refused for user '{user}'" in "".join(pair.a.warnings)
+
+
+@pytest.mark.skipif(warren.COMPILED, reason="replaces functions of the node")
+def test_a_flood_of_passwords_is_not_looked_at_when_nobody_waits_any_more(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = counted(monkeypatch)
+    pair.a.hold_disk = True
+    callers = [pair.a.caller(user="app", password=f"{number}") for number in range(20)]
+    pair.until(lambda: all(caller.end.state == VERIFYING for caller in callers))
+    for caller in callers:
+        caller.vanish()
+    pair.a.node._logins.patience_s = -1.0
+    pair.a.hold_disk = False
+    pair.settle()
+    assert seen == []
+    pair.a.node._logins.patience_s = 10.0
+    assert pair.a.client(user="app", password="secret").opened
+
+
+def test_a_client_that_leaves_while_its_password_is_checked(pair: Pair) -> None:
+    pair.a.hold_disk = True
+    caller = pair.a.caller(user="app", password="secret")
+    pair.until(lambda: caller.end.state == VERIFYING)
+    caller.vanish()
+    pair.a.hold_disk = False
+    pair.settle()
+    assert caller.end.state == CLOSED and not pair.a.node.connections
+    assert pair.a.client(user="app", password="secret").opened
+
+
+def test_a_password_that_is_changed_while_the_old_one_is_checked(pair: Pair) -> None:
+    pair.a.hold_disk = True
+    caller = pair.a.caller(user="app", password="secret")
+    pair.until(lambda: caller.end.state == VERIFYING)
+    salt = b"another salt...."
+    command = SetPassword("app", argon2_hash(b"other", salt), ARGON2)
+    pair.a.node.store.submit(command, None)
+    pair.a.hold_disk = False
+    pair.until(lambda: pair.a.node.metadata.users["app"].password_hash == command.password_hash)
+    pair.until(lambda: caller.end.state == CLOSED or caller.end.state == CLOSING or caller.opened)
+    assert not caller.opened or pair.a.client(user="app", password="other").opened
+    late = pair.a.caller(user="app", password="secret")
+    pair.until(lambda: late.end.state >= CLOSING)
+    assert not late.opened
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "secret",
+        "$argon2id$v=19$m=4194304,t=1,p=1$c29tZXNhbHRzb21lc2FsdA$" + "A" * 43,
+        "$argon2id$v=19$m=19456,t=99,p=1$c29tZXNhbHRzb21lc2FsdA$" + "A" * 43,
+        "$argon2i$v=19$m=19456,t=2,p=1$c29tZXNhbHRzb21lc2FsdA$" + "A" * 43,
+    ],
+    ids=["no hash", "memory", "passes", "another algorithm"],
+)
+def test_a_hash_that_logins_could_not_bear_is_refused(pair: Pair, text: str) -> None:
+    hashed = b64encode(text.encode()).decode()
+    words = {"name": "late", "password_hash": hashed, "hashing_algorithm": ARGON2}
+    with pytest.raises(Refusal, match="no Argon2id hash"):
+        answered(pair, lambda: users.add_user(service_of(pair), LOCAL, **words))
+    # Nor does a node compute it that has it all the same.
+    assert not password_matches(b"secret", text.encode(), ARGON2)

@@ -40,7 +40,16 @@ from warren.metadata.commands import (
     SetVhostLimits,
 )
 from warren.metadata.machine import MetadataMachine
-from warren.metadata.passwords import SALT_BYTES, SCHEMES
+from warren.metadata.passwords import (
+    ARGON2,
+    ARGON2_KIB_MAX,
+    ARGON2_LANES_MAX,
+    ARGON2_PASSES_MAX,
+    ARGON2_TEXT_BYTES_MAX,
+    SALT_BYTES,
+    SCHEMES,
+    is_argon2,
+)
 from warren.metadata.patterns import Pattern, PatternError
 from warren.metadata.tables import VhostRecord
 from warren.metadata.vhosts import DEFAULT_QUEUE_TYPE, DESCRIPTION, PROTECTED, TAGS
@@ -50,7 +59,7 @@ ALL_LIMITS: Final = "all"
 USER_LIMITS: Final = (MAX_CONNECTIONS, MAX_CHANNELS)
 VHOST_LIMITS: Final = (MAX_CONNECTIONS, MAX_QUEUES)
 LIMIT_MAX: Final = (1 << 63) - 1
-HASH_BYTES_MAX: Final = SALT_BYTES + 64
+HASH_BYTES_MAX: Final = ARGON2_TEXT_BYTES_MAX
 """The longest hash of a password: that of SHA-512."""
 
 
@@ -76,7 +85,7 @@ def check_add_user(
         Refusal: It cannot be called so, or there is one already.
     """
     _check_name("user", name)
-    _check_scheme(scheme)
+    _check_hash(password_hash, scheme)
     if name in machine.users:
         raise Refusal(PRECONDITION_FAILED, f'User "{name}" already exists')
     return SetUser(name, password_hash, scheme, [], False)
@@ -101,7 +110,7 @@ def check_password(
         Refusal: There is no such user.
     """
     check_user(machine, name)
-    _check_scheme(scheme)
+    _check_hash(password_hash, scheme)
     return SetPassword(name, password_hash, scheme)
 
 
@@ -131,11 +140,17 @@ def decoded_hash(password_hash: str) -> bytes:
     return decoded
 
 
-def _check_scheme(scheme: str) -> None:
+def _check_hash(password_hash: bytes, scheme: str) -> None:
     if scheme not in SCHEMES:
         raise Refusal(
             PRECONDITION_FAILED,
             f"hashing algorithm '{scheme}' is unknown; it is one of {', '.join(SCHEMES)}",
+        )
+    if scheme == ARGON2 and not is_argon2(password_hash):
+        raise Refusal(
+            PRECONDITION_FAILED,
+            "the password hash is no Argon2id hash ($argon2id$v=19$...) with at most "
+            f"{ARGON2_KIB_MAX} KiB, {ARGON2_PASSES_MAX} passes and {ARGON2_LANES_MAX} lanes",
         )
 
 

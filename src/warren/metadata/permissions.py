@@ -8,7 +8,7 @@ from typing import Final, final
 from warren.errors import ACCESS_REFUSED, NOT_ALLOWED, Refusal
 from warren.metadata.commands import Command, DeclareVhost, SetPermissions, SetUser
 from warren.metadata.machine import MetadataMachine
-from warren.metadata.passwords import SHA256, hash_password, password_matches
+from warren.metadata.passwords import ARGON2, SHA256, Outcomes, hash_password
 from warren.metadata.patterns import Pattern, PatternError
 from warren.metadata.tables import TopicPermissionRecord, UserRecord, VhostRecord
 
@@ -24,8 +24,11 @@ DEFAULT_EXCHANGE_ALIAS: Final = "amq.default"
 
 NO_TOPICS: Final[dict[str, TopicPermissionRecord]] = {}
 
-NO_PASSWORD: Final = bytes(36)
-"""A hash that no password has."""
+NO_PASSWORD: Final = (
+    b"$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$"
+    b"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+)
+"""A hash that no password has; it takes as long as another one to find that out."""
 
 COMPILED_PATTERNS_MAX: Final = 1_024
 """Patterns kept compiled; there are as many as administrators made."""
@@ -50,28 +53,43 @@ def first_commands(
 
 @final
 class Authority:
-    """Answers for the tables' users and permissions."""
+    """Answers for the tables' users and permissions.
+
+    Attributes:
+        outcomes: What is known of passwords.
+    """
 
     def __init__(self, machine: MetadataMachine) -> None:
+        self.outcomes: Outcomes = Outcomes()
         self._machine: MetadataMachine = machine
         self._patterns: dict[str, Pattern | None] = {}
 
     def authenticate(self, user: str, password: bytes, loopback: bool) -> UserRecord | None:
         """The user, if the password is right and it may come from there; else None.
 
+        Takes long where the password's hash does, and what comes of it is not known yet.
+
         Args:
             loopback: Whether the connection comes from this machine.
         """
+        if not password:
+            return None
+        password_hash, scheme = self.hash_of(user)
+        matches = self.outcomes.matches(password, password_hash, scheme)
+        record = self._machine.users.get(user)
+        if record is None or (record.loopback_only and not loopback):
+            return None
+        return record if matches else None
+
+    def hash_of(self, user: str) -> tuple[bytes, str]:
+        """The hash that a password has to have, and how it was made.
+
+        For a user that there is not it takes as long: who guesses names is not to know by that.
+        """
         record = self._machine.users.get(user)
         if record is None:
-            # Who guesses names is not to know by the time that it took.
-            password_matches(password, NO_PASSWORD, SHA256)
-            return None
-        if record.loopback_only and not loopback:
-            return None
-        if not password or not password_matches(password, record.password_hash, record.hash_scheme):
-            return None
-        return record
+            return NO_PASSWORD, ARGON2
+        return record.password_hash, record.hash_scheme
 
     def vhost(self, name: str) -> VhostRecord:
         """A vhost that clients may enter, as far as it depends on the vhost.

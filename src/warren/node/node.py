@@ -44,6 +44,7 @@ from warren.node.evictions import Evictions
 from warren.node.histories import Histories
 from warren.node.hosting import QueueHosting
 from warren.node.identities import Counter
+from warren.node.logins import Logins
 from warren.node.loop import Loop
 from warren.node.placing import Placing
 from warren.node.policies import QueuePolicies
@@ -63,6 +64,7 @@ from warren.protocols.broker import (
     ALARM_MEMORY,
     ELSEWHERE_SHIFT,
     Login,
+    LoginListener,
     Settings,
 )
 from warren.protocols.client import ClientConnection, EndOfTurn
@@ -137,6 +139,7 @@ class Node(Loop):
         self.store: MetadataStore = MetadataStore(
             self, self.log, random, self.metadata, self.cluster
         )
+        self._logins: Logins = Logins(executor, self.store.authority, settings.handshake_timeout_ms)
         self.announcer: Announcer = Announcer(
             self, random, self.uid, self.nonce, self.metadata, self.store, self.cluster
         )
@@ -589,6 +592,10 @@ class Node(Loop):
         self._waking[channel] = None
 
     # For connections.
+
+    def login_waits(self, user: str, password: str, listener: LoginListener) -> bool:
+        """Whether it takes a while to check a password."""
+        return self._logins.wait(user, password.encode("utf-8", "surrogateescape"), listener)
 
     def login(self, user: str, password: str, host: str) -> Login | None:
         """Check name and password, and from where a loopback-only user comes."""

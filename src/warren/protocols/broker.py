@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Final, final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, trait
 
 from warren.limits import TABLES_VOTERS_MAX, TURN_CHANGES_MAX
 from warren.log.config import LogConfig
@@ -116,6 +116,15 @@ class Settings:
         self.reconcile_trigger_ms: int = 10_000
 
 
+@trait
+class LoginListener:
+    """Waits until a password was checked."""
+
+    @abstractmethod
+    def verified(self) -> None:
+        """What comes of the password is known: `Broker.login` says it at once."""
+
+
 class Broker(Host, OutputHost):
     """The node, as a connection sees it beside its vhost.
 
@@ -140,6 +149,10 @@ class Broker(Host, OutputHost):
         """Milliseconds from an arbitrary start; never goes back."""
 
     # Coming and going.
+
+    @abstractmethod
+    def login_waits(self, user: str, password: str, listener: LoginListener) -> bool:
+        """Whether it takes a while to check a password; the listener is told when it was."""
 
     @abstractmethod
     def login(self, user: str, password: str, host: str) -> Login | None:

@@ -5,6 +5,8 @@ What changes them is done when the change is in force on this node.
 
 from __future__ import annotations
 
+import asyncio
+
 from warren.admin.service.caller import Caller
 from warren.admin.service.operation import operation
 from warren.admin.service.rows import UserRow
@@ -18,7 +20,14 @@ from warren.metadata.access_checks import (
     check_user_tags,
     decoded_hash,
 )
-from warren.metadata.passwords import SALT_BYTES, SHA256, hash_password
+from warren.metadata.passwords import (
+    ARGON2,
+    ARGON2_SALT_BYTES,
+    SHA256,
+    argon2_hash,
+    is_slow,
+    password_matches,
+)
 
 
 @operation()
@@ -41,7 +50,7 @@ async def add_user(
     Raises:
         Refusal: There is one of that name, something is wrong, or there is no majority.
     """
-    hashed, scheme = _hashed(service, password, password_hash, hashing_algorithm)
+    hashed, scheme = await _hashed(service, password, password_hash, hashing_algorithm)
     await service.catch_up()
     await service.change(check_add_user(service.machine, name, hashed, scheme))
 
@@ -72,7 +81,7 @@ async def change_password(
     Raises:
         Refusal: There is no such user, something is wrong, or there is no majority.
     """
-    hashed, scheme = _hashed(service, password, password_hash, hashing_algorithm)
+    hashed, scheme = await _hashed(service, password, password_hash, hashing_algorithm)
     await service.catch_up()
     await service.change(check_password(service.machine, name, hashed, scheme))
 
@@ -124,18 +133,25 @@ async def authenticate_user(
         Refusal: `ACCESS_REFUSED`, it would not.
     """
     secret = password.encode("utf-8", "surrogateescape")
-    if service.node.store.authority.authenticate(name, secret, True) is None:
+    authority = service.node.store.authority
+    password_hash, scheme = authority.hash_of(name)
+    if is_slow(scheme):
+        # Not on the node's thread; what comes of it is known then.
+        matches = await asyncio.to_thread(password_matches, secret, password_hash, scheme)
+        authority.outcomes.learn(authority.outcomes.digest(secret, password_hash), matches)
+    if authority.authenticate(name, secret, True) is None:
         raise Refusal(
             ACCESS_REFUSED,
             f"failed to authenticate user \"{name}\"\nuser '{name}' - invalid credentials",
         )
 
 
-def _hashed(
+async def _hashed(
     service: AdminService, password: str, password_hash: str, scheme: str
 ) -> tuple[bytes, str]:
     """The hash of a password, or the one that was given, and how it was made."""
     if password_hash:
         return decoded_hash(password_hash), scheme
     secret = password.encode("utf-8", "surrogateescape")
-    return hash_password(secret, service.node.random.bytes(SALT_BYTES)), SHA256
+    salt = service.node.random.bytes(ARGON2_SALT_BYTES)
+    return await asyncio.to_thread(argon2_hash, secret, salt), ARGON2

@@ -11,7 +11,7 @@ from mypy_extensions import i64
 
 from warren import __version__
 from warren.limits import FRAME_BYTES_MAX, FRAME_BYTES_MIN, INITIAL_FRAME_BYTES_MAX
-from warren.protocols.broker import Broker, Login
+from warren.protocols.broker import Broker, Login, LoginListener
 from warren.wire import sasl
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.errors import ConnectionException
@@ -94,6 +94,17 @@ class Agreement:
         """How this client may log in."""
         known = self._broker.settings.mechanisms
         return [name for name in known if name != EXTERNAL or self._certified]
+
+    def waits(self, method: spec.ConnectionStartOk, listener: LoginListener) -> bool:
+        """Whether it takes a while to check the password that the client gives.
+
+        Raises:
+            ConnectionException: 501, name and password are malformed.
+        """
+        if method.mechanism == EXTERNAL or method.mechanism not in self.mechanisms():
+            return False
+        user, password = credentials(method)
+        return self._broker.login_waits(user, password, listener)
 
     def authenticate(self, method: spec.ConnectionStartOk, peer: str, host: str) -> bool:
         """Check who the client says it is; False if it may not even be told that it is refused.

@@ -5,6 +5,7 @@ whole frames; the rest waits for more. The one place where errors become close m
 
     AWAIT_HEADER -> AWAIT_START_OK -> AWAIT_TUNE_OK -> AWAIT_OPEN -> OPEN -> CLOSING -> CLOSED
 
+Between AWAIT_START_OK and what follows it may be VERIFYING, while a password is checked elsewhere.
 Any state may go to CLOSED when the socket is lost, and every state after the header to CLOSING when
 one side closes: `connection.close` or its answer was sent, and what the client does is awaited.
 
@@ -35,7 +36,13 @@ from warren.protocols.amqp091.publishing import (
     still_owed,
 )
 from warren.protocols.amqp091.refusals import amqp_error
-from warren.protocols.broker import ALARM_DISK, ALARM_MEMORY, ELSEWHERE_SHIFT, Broker
+from warren.protocols.broker import (
+    ALARM_DISK,
+    ALARM_MEMORY,
+    ELSEWHERE_SHIFT,
+    Broker,
+    LoginListener,
+)
 from warren.protocols.client import ClientConnection
 from warren.protocols.output import Output, OutputOwner
 from warren.queues.queue import FlowControlled
@@ -63,11 +70,12 @@ FRAME_END: Final = 0xCE
 
 AWAIT_HEADER: Final = 0
 AWAIT_START_OK: Final = 1
-AWAIT_TUNE_OK: Final = 2
-AWAIT_OPEN: Final = 3
-OPEN: Final = 4
-CLOSING: Final = 5
-CLOSED: Final = 6
+VERIFYING: Final = 2
+AWAIT_TUNE_OK: Final = 3
+AWAIT_OPEN: Final = 4
+OPEN: Final = 5
+CLOSING: Final = 6
+CLOSED: Final = 7
 
 STATE_NAMES: Final = {AWAIT_TUNE_OK: "tuning", AWAIT_OPEN: "opening", OPEN: "running"}
 
@@ -87,10 +95,11 @@ HELD_BY_CHANNELS: Final = 2
 HELD_BY_OUTPUT: Final = 4
 HELD_BY_FLOW: Final = 8
 HELD_BY_TURN: Final = 16
+HELD_BY_LOGIN: Final = 32
 
 
 @final
-class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable):
+class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, LoginListener):
     """The server's side of one client connection.
 
     Attributes:
@@ -150,6 +159,8 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable):
         self._publishes: bool = False
         self._deferred_bytes: i64 = 0
         self._deaf: bool = False
+        self._start_ok: spec.ConnectionStartOk | None = None
+        """What the client said that is being verified."""
         self._assembly_max: i64 = max(ASSEMBLY_BYTES_MAX, broker.settings.max_message_bytes)
         self._cut_off: dict[int, i64] = {}
         """By channels that were closed within a message, what their clients still send of it."""
@@ -453,6 +464,9 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable):
                 except ConnectionException as fatal:
                     self._fail(fatal)
                 at = stop
+                if self.state == VERIFYING:
+                    # A client may send what comes next before it is let in.
+                    return at
                 continue
             if enough >= 0 and at >= enough:
                 return at
@@ -618,6 +632,11 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable):
         self.output.touch()
 
     def _authenticate(self, method: spec.ConnectionStartOk) -> None:
+        if self.agreement.waits(method, self):
+            self._start_ok = method
+            self.state = VERIFYING
+            self._hold(HELD_BY_LOGIN)
+            return
         if not self.agreement.authenticate(method, self.peer, self._host):
             self._fall_silent()
             return
@@ -626,6 +645,19 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable):
         self.user = login.user
         self.state = AWAIT_TUNE_OK
         self.send(0, self.agreement.offer())
+
+    def verified(self) -> None:
+        """It is known what comes of the client's password."""
+        method = self._start_ok
+        self._start_ok = None
+        if self.state != VERIFYING or method is None:
+            return
+        self.state = AWAIT_START_OK
+        try:
+            self._authenticate(method)
+        except ConnectionException as error:
+            self._fail(error)
+        self._release(HELD_BY_LOGIN)
 
     def _fall_silent(self) -> None:
         """Say nothing more and hear nothing, then close: what a stranger gets that went wrong."""
