@@ -136,11 +136,11 @@ def test_a_flood_of_passwords_is_not_looked_at_when_nobody_waits_any_more(
     pair.until(lambda: all(caller.end.state == VERIFYING for caller in callers))
     for caller in callers:
         caller.vanish()
-    pair.a.node._logins.patience_s = -1.0
+    pair.a.node._logins.patience_ms = -1
     pair.a.hold_disk = False
     pair.settle()
     assert seen == []
-    pair.a.node._logins.patience_s = 10.0
+    pair.a.node._logins.patience_ms = 10_000
     assert pair.a.client(user="app", password="secret").opened
 
 

@@ -139,7 +139,9 @@ class Node(Loop):
         self.store: MetadataStore = MetadataStore(
             self, self.log, random, self.metadata, self.cluster
         )
-        self._logins: Logins = Logins(executor, self.store.authority, settings.handshake_timeout_ms)
+        self._logins: Logins = Logins(
+            executor, self._monotonic_ns, self.store.authority, settings.handshake_timeout_ms
+        )
         self.announcer: Announcer = Announcer(
             self, random, self.uid, self.nonce, self.metadata, self.store, self.cluster
         )
