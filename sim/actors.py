@@ -155,6 +155,8 @@ class Actor:
         arguments: Table = {"x-queue-type": queue.kind}
         if queue.most >= 0:
             arguments |= {"x-max-length": queue.most, "x-overflow": "reject-publish"}
+        if queue.own_limit:
+            arguments["x-delivery-limit"] = queue.delivery_limit
         self.call(
             spec.QueueDeclare(queue=queue.name, durable=queue.durable, arguments=arguments),
             answer,

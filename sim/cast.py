@@ -14,6 +14,7 @@ from sim.short_lived import add_owners
 
 if TYPE_CHECKING:
     from sim.stage import Stage
+    from sim.swarm import Options
 
 FRAME_SIZES = (8_192, 131_072)
 
@@ -34,11 +35,17 @@ def make_queues(world: Stage) -> list[QueueState]:
         kind = world.random.choice(("quorum", "classic"))
         queues.append(QueueState(name("v"), kind, True, True))
     queues[0].grouped = bool(options.groups and options.quorum_queues)
+    limit_queues(queues, options)
+    return queues
+
+
+def limit_queues(queues: list[QueueState], options: Options) -> None:
+    """Say what limits the queues are to be declared with."""
     for queue in queues:
         queue.most = options.most
         if queue.kind == "quorum":
             queue.delivery_limit = options.delivery_limit
-    return queues
+            queue.own_limit = options.own_limit
 
 
 def make_clients(world: Stage) -> list[Client]:

@@ -142,6 +142,7 @@ class QueueState:
         kind: `quorum` or `classic`.
         durable: Whether it outlives the node's process.
         delivery_limit: How often a delivery of a message may fail; negative for ever.
+        own_limit: Whether it is declared with that.
         most: How many ready messages it may have before it rejects publishes; negative for ever.
         volatile: Whether clients delete it now and then.
         single: Whether it lives on one node of a cluster, and cannot be used while that is away.
@@ -164,6 +165,7 @@ class QueueState:
         self.durable = durable
         self.volatile = volatile
         self.delivery_limit = -1
+        self.own_limit = False
         self.most = -1
         self.single = False
         self.lost = False

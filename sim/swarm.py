@@ -44,6 +44,7 @@ LATER_TROUBLES = (GARBLE, STALL, CRAWL)
 """Drawn apart, as all that came later is: runs without it are what they were before."""
 LATER_SHARE = 0.2
 KINDS_SHARE = 0.25
+OWN_LIMIT_SHARE = 0.25
 RENEWED = ("quorum", "classic", "transient")
 """Kinds of queues that are deleted and declared again, in clusters."""
 EDGE_BYTES = 30_000
@@ -74,6 +75,7 @@ class Options:
         pace_ms: Most virtual milliseconds per step.
         prefetches: One of these is what a consumer has.
         delivery_limit: Of quorum queues.
+        own_limit: Whether they are declared with it; else it is the nodes'.
         unicode: Whether names are beyond ASCII.
         edge_share: Share of messages whose size is near some limit.
         body_bytes_max: Largest body that the node takes; 0 for what it has by itself.
@@ -136,6 +138,7 @@ class Options:
             self.large_bytes = 300_000
             self.large_share = max(self.large_share, 0.1)
         kinds = Random(f"{seed} kinds")
+        self.own_limit = Random(f"{seed} own limit").random() < OWN_LIMIT_SHARE
         self.exclusive = kinds.random() < KINDS_SHARE
         self.renewed = [kind for kind in RENEWED if kinds.random() < KINDS_SHARE]
         limits = Random(f"{seed} limits")

@@ -236,7 +236,7 @@ class World(Stage):
         settings.changes_at_once = CHANGES_AT_ONCE
         settings.consumer_timeout_ms = CONSUMER_TIMEOUT_MS
         settings.memory_limit_bytes = MEMORY_LIMIT_BYTES
-        settings.delivery_limit = options.delivery_limit
+        settings.delivery_limit = -1 if options.own_limit else options.delivery_limit
         settings.max_message_bytes = options.body_bytes_max or settings.max_message_bytes
         node = Node(
             settings,

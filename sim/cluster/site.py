@@ -289,7 +289,7 @@ class Site:
         settings.reconciles = world.faults.reconcile_ms > 0
         settings.reconcile_interval_ms = world.faults.reconcile_ms
         settings.reconcile_trigger_ms = RECONCILE_TRIGGER_MS
-        settings.delivery_limit = options.delivery_limit
+        settings.delivery_limit = -1 if options.own_limit else options.delivery_limit
         settings.quorum_size = world.faults.group_size
         settings.max_message_bytes = options.body_bytes_max or settings.max_message_bytes
         settings.log = LogConfig(

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from sim.cast import limit_queues
 from sim.cluster.world import ClusterWorld
 from sim.runner import run_seed
 from sim.world import World
@@ -49,6 +50,8 @@ def hunt(
                 options = world.faults
             assert hasattr(options, name), name
             setattr(options, name, value)
+        # They were made with what was drawn.
+        limit_queues(world.queues, world.options)
 
     undo = plant()
     try:

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from sim.swarm import DEAF, POWER
+from sim.swarm import DEAF, POWER, STOP
 from warren.log import compact, wal
 from warren.log.batch import Batch
 from warren.log.runlist import PAIR_BYTES, RunList
 from warren.log.scan import Scan
+from warren.metadata import arguments
 from warren.protocols.amqp091 import consuming, publishing
 from warren.queues import classic, logged, quorum
 from warren.queues import publishing as publishing_runs
@@ -256,6 +257,11 @@ def unfailing_rejections() -> Undo:
     return replace(fifo_commands, "return_", write)
 
 
+def ignored_limit_of_its_own() -> Undo:
+    """What a quorum queue was declared with says nothing of its delivery limit."""
+    return replace(arguments, "delivery_limit", lambda given: {})
+
+
 def unsynced_manifest() -> Undo:
     """A file that was begun is not made durable before the manifest names it."""
 
@@ -285,6 +291,8 @@ def done(original: Any, log: Any, job: Any) -> None:
 
 LARGE = {"trouble_share": 0.03, "large_share": 0.1, "large_bytes": 9_000}
 """Some messages are, and trouble is frequent."""
+REJECTING = {"trouble_share": 0.002, "settlings": {"reject": 1}, "delivery_limit": 0}
+"""What goes to a quorum queue is rejected, and may be once."""
 
 PLANTED = {
     skipped_sync: Where(1),
@@ -312,6 +320,7 @@ PLANTED = {
         2, 300, (POWER,), LARGE | {"wal_max_bytes": 8_192, "compact_interval_ms": 100}
     ),
     goes_on_after_failure: Where(3),
-    unfailing_rejections: Where(761),
+    unfailing_rejections: Where(13, 300, (STOP,), REJECTING),
+    ignored_limit_of_its_own: Where(13, 300, (STOP,), REJECTING | {"own_limit": True}),
 }
 """With each bug where it shows soon; see `hunt`."""
