@@ -79,13 +79,14 @@ def test_a_queue_that_was_polled_and_deleted_takes_no_memory(kind: str) -> None:
 def test_a_channel_does_not_run_out_of_identities() -> None:
     """More consumers come and go than there can be at a time, while one of them holds a message."""
     pair, client = queue_of("quorum")
+    pair.a.queue("q").numbers = Numbers(200)
     client.publish("q", b"kept")
     consume = spec.BasicConsume(0, "q", "first", False, False, False, False, {})
     assert isinstance(client.call(consume), spec.BasicConsumeOk)
     pair.until(lambda: len(client.messages) == 1)
     assert isinstance(client.call(spec.BasicCancel("first", False)), spec.BasicCancelOk)
-    pair.a.queue("q").numbers = Numbers(200)
     churn(client, "q", 500)
+    assert not client.messages[0].redelivered and len(client.messages) == 1
     # What the one of long ago holds is still its own.
     client.ack(client.messages[0].tag)
     pair.settle(3)

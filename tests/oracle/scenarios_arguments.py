@@ -71,7 +71,7 @@ QUORUM = {
     "x-message-ttl": "",
     "x-dead-letter-exchange": "",
     "x-dead-letter-routing-key": "",
-    "x-dead-letter-strategy": "DL-04",
+    "x-dead-letter-strategy": "",
     "x-max-length": "",
     "x-max-length-bytes": "",
     "x-max-in-memory-length": "",
