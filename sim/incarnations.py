@@ -21,6 +21,7 @@ from collections.abc import Iterable
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, final
 
+from sim.dead_letters import SOURCE, TARGET
 from sim.model import CONFIRMED, NEVER, RETURNED, Message, Violation
 from warren.metadata.outcome import Outcome
 from warren.metadata.tables import NO_OWNER, QueueRecord
@@ -379,6 +380,8 @@ class Incarnations:
     def _comes_and_goes(self, name: str) -> bool:
         if not self._lasting:
             self._lasting = {queue.name for queue in self._world.queues}
+            if self._world.letters is not None:
+                self._lasting |= {SOURCE, TARGET}
         return name not in self._lasting
 
     def _came(self, record: QueueRecord, index: int, life: int) -> None:

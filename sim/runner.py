@@ -109,6 +109,8 @@ NEEDED_OF_CLUSTERS = (
     "begun anew",
     "disks spoiled",
     "begun anew for damage",
+    "dead letters",
+    "dead letters arrived",
     "disks wiped",
     "wiped nodes back",
 )

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from sim.checkers.checkouts import CheckoutChecker
     from sim.connection import SimConnection
     from sim.consumer import Receiver
+    from sim.dead_letters import Letters
 
 
 MAJORITY_MS = 30_000
@@ -52,6 +53,7 @@ class Stage:
         lines: Event lines, if they are wanted.
         counts: How often what happened.
         incarnations: Queues that come and go.
+        letters: What becomes of dead letters, if there are any.
     """
 
     checkouts: CheckoutChecker
@@ -73,6 +75,7 @@ class Stage:
         self.queues: list[QueueState] = []
         self.clients: list[Client] = []
         self.incarnations = Incarnations(self)
+        self.letters: Letters | None = None
         self._channels = 0
 
     # What runs behind it.

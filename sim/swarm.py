@@ -82,6 +82,7 @@ class Options:
         exclusive: Whether connections have queues for themselves.
         renewed: Which of `RENEWED` there are.
         most: So many ready messages queues may have; they reject publishes beyond. -1 for no limit.
+        letters: Which kind of queue dead letters of another one arrive in; empty if there are none.
     """
 
     def __init__(self, random: Random, operations: int, seed: int) -> None:
@@ -143,6 +144,9 @@ class Options:
         self.renewed = [kind for kind in RENEWED if kinds.random() < KINDS_SHARE]
         limits = Random(f"{seed} limits")
         self.most = limits.choice((1, 6, 40)) if limits.random() < LATER_SHARE else -1
+        letters = Random(f"{seed} dead letters")
+        kind = letters.choice(("quorum", "classic"))
+        self.letters = kind if letters.random() < LATER_SHARE else ""
 
     def name(self, plain: str) -> str:
         """What something is called in this run."""

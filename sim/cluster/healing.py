@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, final
 
 from sim.actors import Actor
+from sim.dead_letters import SOURCE, TARGET, undertakers
 from sim.drain import drainers
 from sim.model import QueueState, Violation
 from sim.publisher import Publisher
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 UP_MS: Final = 30_000
 ANSWER_MS: Final = 30_000
+BURY_MS: Final = 120_000
+"""So long it may take until dead letters have arrived that were refused again and again."""
 DRAIN_MS: Final = 60_000
 """In so long half of all messages are taken out."""
 QUIET_MS: Final = 20_000
@@ -59,6 +62,7 @@ class Healing:
         world.until(ANSWER_MS, "the members do not agree", self._agreed)
         self._leave()
         world.until(GONE_MS, "exclusive queues outlive their connections", self._nobodys)
+        self._bury()
         self._drain()
         self._account()
         self._talked = world.counts["talk"]
@@ -68,6 +72,32 @@ class Healing:
             # What was published without confirms may have been on its way between nodes.
             self._drain()
         self._start_again()
+
+    def _bury(self) -> None:
+        """All that died has to arrive."""
+        world = self._world
+        letters = world.letters
+        if letters is None:
+            return
+        world.clients = undertakers(world, letters)
+        world.begin_acting()
+        world.until(BURY_MS, "dead letters do not arrive", self._buried)
+        self._leave()
+        world.until(QUIET_MS, "the nodes do not come to rest", self._agreed)
+        letters.check()
+
+    def _buried(self) -> bool:
+        """Whether nothing is left on either side of any node."""
+        for site in self._world.running():
+            assert site.node is not None
+            vhost = site.node.queues.vhosts.get("/")
+            for name in (SOURCE, TARGET):
+                queue = None if vhost is None else vhost.queues.get(name)
+                if isinstance(queue, FifoQueue):
+                    fifo = queue.fifo
+                    if fifo.ready_count() + fifo.held_count() + fifo.discards.count > 0:
+                        return False
+        return True
 
     def _drain(self) -> None:
         world = self._world

@@ -31,6 +31,7 @@ from sim.cluster.swarm import REPLACE, RESTORE, ROT, SPOIL, WIPE, ClusterOptions
 from sim.cluster.troubles import ClusterTroubles
 from sim.connection import SimConnection
 from sim.consumer import Receiver
+from sim.dead_letters import Letters, add_letters
 from sim.incarnations import Incarnation
 from sim.model import (
     NEVER,
@@ -157,6 +158,7 @@ class ClusterWorld(Stage):
                 self.tolerated.add(506)
         self.clients = make_clients(self)
         self._add_renewers()
+        self._add_letters()
         self.begin_acting()
         self._strike_later()
         while self.operations < self.options.operations:
@@ -182,6 +184,16 @@ class ClusterWorld(Stage):
                 renewed.append(QueueState(f"v{kind[0]}", kind, True, True))
         if renewed:
             add_renewers(self, self.clients, renewed)
+
+    def _add_letters(self) -> None:
+        """A queue whose dead letters go to another one, and clients of both."""
+        kind = self.options.letters
+        if kind == "classic" and self.voters_min() == MEMBERS_MIN:
+            # The machine that such a queue is on may be lost.
+            kind = "quorum"
+        if kind:
+            self.letters = Letters(self, Random(f"{self.seed} letters"), kind)
+            add_letters(self, self.clients, self.letters)
 
     def step(self) -> None:
         """Let the next thing happen."""

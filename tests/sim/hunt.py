@@ -14,7 +14,13 @@ from sim.cast import limit_queues
 from sim.cluster.world import ClusterWorld
 from sim.runner import run_seed
 from sim.world import World
-from tests.sim import planted, planted_cluster, planted_observers, planted_raft
+from tests.sim import (
+    planted,
+    planted_cluster,
+    planted_dead_letters,
+    planted_observers,
+    planted_raft,
+)
 from tests.sim.planted import Undo, Where
 
 SEEDS_MAX = 1_000
@@ -77,6 +83,7 @@ def main() -> None:
         (planted.PLANTED, False),
         (planted_cluster.PLANTED, True),
         (planted_observers.PLANTED, True),
+        (planted_dead_letters.PLANTED, True),
         (planted_raft.PLANTED, True),
         (planted_cluster.RARE, True),
         (planted_raft.RARE, True),

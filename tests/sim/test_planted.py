@@ -8,7 +8,13 @@ from itertools import chain
 import pytest
 
 import warren
-from tests.sim import planted, planted_cluster, planted_observers, planted_raft
+from tests.sim import (
+    planted,
+    planted_cluster,
+    planted_dead_letters,
+    planted_observers,
+    planted_raft,
+)
 from tests.sim.hunt import SEEDS_MAX, hunt
 from tests.sim.planted import Undo
 
@@ -20,6 +26,7 @@ pytestmark = pytest.mark.skipif(
 IN_CLUSTERS = {
     **planted_cluster.PLANTED,
     **planted_observers.PLANTED,
+    **planted_dead_letters.PLANTED,
     **planted_raft.PLANTED,
 }
 
