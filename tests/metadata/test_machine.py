@@ -18,6 +18,7 @@ from warren.metadata.commands import Command
 from warren.metadata.machine import MetadataMachine, Outcome
 from warren.metadata.passwords import MD5, SHA256, SHA512, hash_password, password_matches
 from warren.metadata.permissions import Authority, first_commands
+from warren.metadata.reading import Reading
 from warren.metadata.rows import (
     LOT_ROWS,
     EncodedRows,
@@ -634,3 +635,42 @@ def test_a_vhost_with_many_queues_is_deleted_in_parts() -> None:
     assert sum(gone) == count and max(gone) <= QUEUES_AT_ONCE_MAX
     at_once = replay([*history, commands.DeleteVhost("v")])
     assert at_once.snapshot() == machine.snapshot()
+
+
+def test_a_snapshot_is_read_some_rows_at_a_time() -> None:
+    """However many queues and bindings there are, and nothing is there before all of it is."""
+    room = 10
+    whole = replay([*BEGINNING, commands.DeclareVhost("v")])
+    for vhost in ("/", "v"):
+        whole.apply(9, commands.DeclareExchange(vhost, "x", "topic", True, False, False, {}))
+        for number in range(60):
+            name = f"q{number}"
+            whole.apply(9, commands.DeclareQueue(vhost, name, "classic", True, False, 0, {}, 1))
+            whole.apply(9, commands.Bind(vhost, "x", name, False, f"k.{number}", {}, True))
+    whole.apply(9, commands.SetPolicy("/", "p", False, "q", "queues", 0, {"max-length": 1}))
+    data = whole.snapshot()
+    machine = replay([commands.DeclareVhost("/"), commands.DeclareVhost("gone")])
+    router = machine.vhosts["/"].router
+    before = machine.snapshot()
+    reading = Reading(data, room)
+    parts = 1
+    rows = [0]
+
+    def read() -> int:
+        tables = [*reading.vhosts.values()]
+        if reading._tables is not None:
+            tables.append(reading._tables)
+        return sum(len(t.queues) + len(t.queue_rows) for t in tables) // 2 + sum(
+            len(exchange.bound) for t in tables for exchange in t.exchanges.values()
+        )
+
+    while not reading.go_on():
+        parts += 1
+        rows.append(read())
+        assert machine.snapshot() == before
+    assert parts > 20 and all(b - a <= room for a, b in pairwise(rows))
+    machine.take(reading)
+    assert machine.snapshot() == data
+    assert machine.vhosts["/"].router is router
+    assert router.route("x", "k.7", None) == ["q7"] and router.route("", "q7", None) == ["q7"]
+    check_invariants(machine)

@@ -237,6 +237,56 @@ def test_a_turn_puts_few_of_many_changes_in_force(monkeypatch: pytest.MonkeyPatc
     assert pair.a.node.metadata.state_hash() == pair.b.node.metadata.state_hash()
 
 
+@pytest.mark.parametrize("dies", [False, True])
+def test_tables_from_a_leader_are_read_in_parts(
+    dies: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients see those of before until all are here; a crash in between changes nothing."""
+    pair = Pair()
+    pair.add("c")
+    pair.settle()
+    pair.b.kill()
+    declare_many(pair, pair.a.client())
+    pair.settle()
+    for station in (pair.a, pair.stations["c"]):
+        member = station.node.store.member()
+        assert member.snapshots.take(member, True) > 0
+    pair.settle(40)
+    seen: list[int] = []
+    between = 0
+
+    def named(station: Station) -> int:
+        return queues_of(station) if station.node.metadata.vhosts else 0
+
+    def turn(self: Pair, station: Station) -> None:
+        """At most one, so that what each does is seen."""
+        nonlocal between
+        station.node.turn()
+        if station is pair.b:
+            seen.append(named(station))
+            store = station.node.store
+            if store._reading is not None:
+                between += 1
+                assert store.member().snapshots.is_whole() and not store.member().is_complete()
+                if dies and between == 5:
+                    station.kill()
+
+    pair.b.start()
+    pair.b.node.store.rows_at_once = MANY // 20
+    before = named(pair.b)
+    assert before < MANY
+    monkeypatch.setattr(Pair, "turn", turn)
+    if dies:
+        pair.until(lambda: between == 5)
+        assert set(seen) == {before}
+        pair.b.start()
+    pair.until(lambda: pair.b.node.ready and named(pair.b) == MANY)
+    if not dies:
+        assert between >= 20
+        assert set(seen) == {before, MANY}
+    assert pair.a.node.metadata.state_hash() == pair.b.node.metadata.state_hash()
+
+
 @pytest.mark.skipif(warren.COMPILED, reason="a bound is changed in uncompiled code only")
 def test_what_a_start_brought_back_is_let_go_of_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not all at once, when the node has taken it over; and all of it in the end."""

@@ -14,12 +14,11 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from typing import Any, Final, final
+from typing import final
 
 import msgspec
 from mypy_extensions import i64
 
-from warren.errors import StorageError
 from warren.limits import BINDINGS_AT_ONCE_MAX
 from warren.metadata.access import apply_access, has_room
 from warren.metadata.changes import (
@@ -78,14 +77,12 @@ from warren.metadata.membership import (
 from warren.metadata.outcome import Outcome as Outcome
 from warren.metadata.parts import Parts
 from warren.metadata.policies import PolicyAlternates, clear_policy, set_policy
+from warren.metadata.reading import SNAPSHOT_VERSION, Reading
 from warren.metadata.recent import keep_recent
 from warren.metadata.rows import Lot, array_head
 from warren.metadata.snapshots import (
     add_vhost_row,
     node_row,
-    read_node,
-    read_user,
-    read_vhost,
     user_row,
 )
 from warren.metadata.tables import (
@@ -100,8 +97,6 @@ from warren.metadata.vhosts import VhostRemoval, declare_vhost, set_vhost
 from warren.queue_types import type_of
 from warren.routing.bindings import Binding
 from warren.versions import OLDEST
-
-SNAPSHOT_VERSION: Final = 2
 
 
 @final
@@ -442,32 +437,29 @@ class MetadataMachine:
         Raises:
             StorageError: A later version of Warren wrote it.
         """
+        reading = Reading(data)
+        while not reading.go_on():
+            pass
+        self.take(reading)
+
+    def take(self, reading: Reading) -> None:
+        """Take over the tables of a snapshot that was read; likewise."""
         assert self._round is None, "the last command is applied"
-        state: list[Any] = msgspec.msgpack.decode(data)
-        if state[0] != SNAPSHOT_VERSION:
-            raise StorageError(
-                f"metadata snapshot of version {state[0]}, "
-                f"this node knows version {SNAPSHOT_VERSION}"
-            )
-        self.applied_index = state[1]
-        self.version = max(state[2], OLDEST)  # Earlier releases had a zero there.
-        self.cluster_id = state[3]
+        assert reading.over, "all of it was read"
         before = self.vhosts
-        self.nodes = {}
-        self.users = {}
-        self.vhosts = {}
-        for row in state[4]:
-            node = read_node(row)
-            self.nodes[node.name] = node
-        for row in state[5]:
-            user = read_user(row)
-            self.users[user.name] = user
-        for row in state[6]:
-            known = before.get(row[0])
-            tables = read_vhost(row, None if known is None else known.router)
+        self.applied_index = reading.applied_index
+        self.version = reading.version
+        self.cluster_id = reading.cluster_id
+        self.nodes = reading.nodes
+        self.users = reading.users
+        self.vhosts = reading.vhosts
+        for tables in self.vhosts.values():
+            known = before.get(tables.name)
+            if known is not None:
+                known.router.take(tables.router)
+                tables.router = known.router
             tables.router.alternates = PolicyAlternates(tables)
             tables.router.policies_changed()
-            self.vhosts[tables.name] = tables
 
     def state_hash(self) -> str:
         """A digest of the state: equal on all members that applied the same commands."""

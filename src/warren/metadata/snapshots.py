@@ -24,10 +24,15 @@ from warren.metadata.tables import (
 )
 from warren.metadata.vhosts import properties_of, set_properties
 from warren.routing.bindings import Binding
-from warren.routing.router import Router
 from warren.wire.amqp091.table import Table, decode_table
 
 VHOST_VALUES: Final = 7
+
+EXCHANGES_AT: Final = 1
+QUEUES_AT: Final = 2
+BINDINGS_AT: Final = 3
+REST_AT: Final = 4
+"""Where they are among what there is of a vhost."""
 
 
 def node_row(node: NodeRecord) -> list[Any]:
@@ -120,46 +125,55 @@ def add_vhost_row(parts: list[bytes], tables: VhostRecord) -> None:
     parts.extend(msgspec.msgpack.encode(value) for value in added)
 
 
-def read_vhost(row: list[Any], router: Router | None) -> VhostRecord:
-    """What `add_vhost_row` made; its routes replace those of a router that is in use."""
-    name: str = row[0]
-    tables = VhostRecord(name)
-    if router is not None:
-        router.clear()
-        tables.router = router
-    for e in row[1]:
-        exchange = ExchangeRecord(name, e[0], e[1], e[2], e[3], e[4], _table(e[5]))
-        if len(e) > 6:
-            restore_recent(exchange, e[6])
-        add_exchange(tables, exchange)
-    for q in row[2]:
-        queue = QueueRecord(
-            name, q[0], q[1], q[2], q[3], q[4], _table(q[5]), q[6], q[7], read_members(q[8])
+def add_row(tables: VhostRecord, part: i64, row: list[Any]) -> None:
+    """Enter a row of one of the first parts of what `add_vhost_row` made."""
+    if part == EXCHANGES_AT:
+        exchange = ExchangeRecord(
+            tables.name, row[0], row[1], row[2], row[3], row[4], _table(row[5])
         )
-        queue.revision = q[9]
+        if len(row) > 6:
+            restore_recent(exchange, row[6])
+        add_exchange(tables, exchange)
+    elif part == QUEUES_AT:
+        queue = QueueRecord(
+            tables.name,
+            row[0],
+            row[1],
+            row[2],
+            row[3],
+            row[4],
+            _table(row[5]),
+            row[6],
+            row[7],
+            read_members(row[8]),
+        )
+        queue.revision = row[9]
         add_queue(tables, queue)
-    for b in row[3]:
-        binding = Binding(b[0], b[1], b[2], b[3], _table(b[4]), b[5])
+    else:
+        binding = Binding(row[0], row[1], row[2], row[3], _table(row[4]), row[5])
         key = binding_key(
             binding.destination, binding.to_exchange, binding.routing_key, binding.arguments
         )
         add_binding(tables, tables.exchanges[binding.source], key, binding)
-    for p in row[4]:
-        tables.permissions[p[0]] = PermissionRecord(p[0], name, p[1], p[2], p[3])
-    if len(row) > 5:
+
+
+def add_rest(tables: VhostRecord, rest: list[Any]) -> None:
+    """Enter the parts behind those."""
+    for p in rest[0]:
+        tables.permissions[p[0]] = PermissionRecord(p[0], tables.name, p[1], p[2], p[3])
+    if len(rest) > 1:
         # Older snapshots have no policies.
-        _read_policies(tables.policies, row[5])
-        _read_policies(tables.operator_policies, row[6])
-    if len(row) > 7:
-        set_properties(tables, row[7])
-        tables.limits = row[8]
-        for t in row[9]:
+        _read_policies(tables.policies, rest[1])
+        _read_policies(tables.operator_policies, rest[2])
+    if len(rest) > 3:
+        set_properties(tables, rest[3])
+        tables.limits = rest[4]
+        for t in rest[5]:
             bounds = tables.topic_permissions.get(t[0])
             if bounds is None:
                 bounds = tables.topic_permissions[t[0]] = {}
             bounds[t[1]] = TopicPermissionRecord(t[0], t[1], t[2], t[3])
     note_bounds(tables)
-    return tables
 
 
 def _topic_rows(tables: VhostRecord) -> list[Any]:

@@ -18,10 +18,11 @@ from warren.metadata.foreign_checks import foreign_command
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.outcome import Outcome
 from warren.metadata.permissions import Authority
+from warren.metadata.reading import ROWS_AT_ONCE, Reading
 from warren.node import copies
 from warren.node.loop import Loop
 from warren.pending import PendingResult
-from warren.ports import Random
+from warren.ports import Random, Work
 from warren.raft.members import Member as Copy
 from warren.replication.hard_state import HardState
 from warren.replication.machine import Machine
@@ -45,12 +46,14 @@ class MetadataStore(Machine):
 
     Attributes:
         authority: Answers for users and permissions.
+        rows_at_once: Of tables that a leader sends so many rows are read in one turn.
     """
 
     def __init__(
         self, loop: Loop, log: Log, random: Random, metadata: MetadataMachine, cluster: Cluster
     ) -> None:
         self.authority: Authority = Authority(metadata)
+        self.rows_at_once: i64 = ROWS_AT_ONCE
         self._loop: Loop = loop
         self._log: Log = log
         self._random: Random = random
@@ -59,6 +62,8 @@ class MetadataStore(Machine):
         self._wired: Reactions | None = None
         self._member: Member | None = None
         self._unfinished: Unfinished | None = None
+        self._reading: Reading | None = None
+        """Tables that a leader sent, and that may be in force soon."""
         self._anew: MetadataMachine | None = None
         """What has been told of a log that began anew and is behind what is in force here."""
 
@@ -256,6 +261,12 @@ class MetadataStore(Machine):
         """Metadata with nothing in it."""
         return MetadataMachine().snapshot()
 
+    def ready(self, state: bytes) -> Work:
+        """Read a leader's snapshot, before it is taken over."""
+        reading = Reading(state, self.rows_at_once)
+        self._reading = reading
+        return reading
+
     def restore(self, state: bytes) -> None:
         """Go on from a leader's snapshot: queues come and go by the difference."""
         while self._unfinished is not None:
@@ -265,16 +276,21 @@ class MetadataStore(Machine):
             # much again (R-15).
             self._anew = MetadataMachine()
             return
+        reading = self._reading
+        self._reading = None
+        if reading is None or reading.data != state:
+            reading = Reading(state)
+        while not reading.go_on():
+            pass
         if self._anew is not None:
-            told = MetadataMachine()
-            told.restore(state)
-            if told.applied_index < self._metadata.applied_index:
+            if reading.applied_index < self._metadata.applied_index:
                 # Older than what is in force here. What it does not name yet, copies of queues
                 # above all, is not gone: it comes with the entries after it (R-20).
-                self._anew = told
+                self._anew = MetadataMachine()
+                self._anew.take(reading)
                 return
             self._anew = None
-        self._metadata.restore(state)
+        self._metadata.take(reading)
         self._check_version()
         self._reactions().take_over()
 

@@ -75,6 +75,10 @@ class Machine:
     def first_state(self) -> bytes:
         """The state before the first entry."""
 
+    def ready(self, state: bytes) -> Work:
+        """Have all ready for `restore` of a state that a leader sent; nothing changes yet."""
+        return NoWork()
+
     @abstractmethod
     def restore(self, state: bytes) -> None:
         """Go on from a state that a leader sent; what was there before is void.

@@ -546,6 +546,7 @@ class Member(Proposer, GroupOwner):
     def apply_more(self) -> None:
         """In the next turn: let the machine have what it was not given at once."""
         self._room = self.lot if self.lot > 0 else COMMAND_BYTES_MAX
+        self.snapshots.go_on(self)
         if self.lot > 0 and self.machine.unfinished():
             self.machine.apply_rest()
         self._apply()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, final
 from mypy_extensions import i64
 
 from warren.log.batch import Batch
+from warren.ports import Work
 from warren.raft.messages import SnapshotOffer
 from warren.replication.wrapping import unwrap, wrap_head
 
@@ -73,6 +74,8 @@ class Snapshots:
         """The one of `_index` that is not durable yet."""
         self._taken_over: tuple[int, int, bytes] | None = None
         """Index, term and payload of a leader's snapshot that is not durable yet."""
+        self._readying: Work | None = None
+        """That is durable, and this makes the machine ready for it."""
         self._laggards: dict[str, Laggard] = {}
         self._draft: Draft | None = None
 
@@ -165,16 +168,33 @@ class Snapshots:
     def persisted(self, member: Member, batch: Batch) -> None:
         """A snapshot is durable."""
         if self._taken_over is not None:
-            index, term, payload = self._taken_over
+            index, _, payload = self._taken_over
             if batch.index == index:
-                self._taken_over = None
-                self._install(member, index, term, payload)
+                self._readying = member.machine.ready(unwrap(payload).state)
+                self.go_on(member)
         elif self._pending and batch.index == self._index:
             self.payload = self._pending
             self._pending = b""
             member.raft.compacted(batch.index)
 
     # --- a leader's -----------------------------------------------------------------------------
+
+    def go_on(self, member: Member) -> None:
+        """Take over a leader's snapshot that is durable, when the machine is ready for it.
+
+        Until then it is as if the disk were at work still.
+        """
+        readying = self._readying
+        if readying is None or member.stopped:
+            return
+        if not readying.go_on():
+            member.host.apply_later(member)
+            return
+        assert self._taken_over is not None, "nothing is made ready for what is void"
+        index, term, payload = self._taken_over
+        self._readying = None
+        self._taken_over = None
+        self._install(member, index, term, payload)
 
     def prepare_install(self, member: Member, offer: SnapshotOffer) -> None:
         """Give the log up for a leader's snapshot.
@@ -193,6 +213,7 @@ class Snapshots:
         member.log.reset_for_install()
         # One that came before and is not durable yet is void, too.
         self._taken_over = None
+        self._readying = None
 
     def take_over(
         self, member: Member, index: i64, term: i64, stamp_ms: i64, payload: bytes
@@ -201,6 +222,7 @@ class Snapshots:
         next_message = unwrap(payload).next_message
         member.log.snapshot(index, payload, stamp_ms, term, next_message)
         self._taken_over = (int(index), int(term), payload)
+        self._readying = None
         self._pending = b""
         self._draft = None
 
@@ -213,7 +235,7 @@ class Snapshots:
         member.go_on_from(index, parts)
 
     def is_whole(self) -> bool:
-        """Whether all of a leader's snapshot is here, and only not durable yet."""
+        """Whether all of a leader's snapshot is here, and only not in force yet."""
         return self._taken_over is not None
 
     def give_up_install(self, member: Member) -> None:
@@ -230,3 +252,4 @@ class Snapshots:
         self._draft = None
         self.payload = b""
         self._taken_over = None
+        self._readying = None

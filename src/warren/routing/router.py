@@ -110,6 +110,13 @@ class Router:
         self._queues = ShardedDict()
         self._changed()
 
+    def take(self, other: Router) -> None:
+        """Route as another one does, which is not used any more."""
+        self._exchanges = other._exchanges
+        self._queues = other._queues
+        self.bounds_keys = other.bounds_keys
+        self._changed()
+
     def add_queue(self, name: str) -> None:
         """A queue was declared: the default exchange leads to it."""
         self._queues[name] = [name]
