@@ -7,7 +7,12 @@ from librt.strings import BytesWriter
 
 from tests.queues.driver import Driven
 from warren.queues.fifo import commands
-from warren.queues.fifo.config import write_delivery_limit, write_expires, write_keeps_place
+from warren.queues.fifo.config import (
+    write_delivery_limit,
+    write_expires,
+    write_failures,
+    write_keeps_place,
+)
 from warren.queues.fifo.effects import MALFORMED
 
 
@@ -23,6 +28,13 @@ def place(keeps: bool) -> bytes:
     out = BytesWriter()
     write_keeps_place(out, keeps)
     return out.getvalue()
+
+
+def alone(failures: bool) -> bytes:
+    """Those with what counts only."""
+    out = BytesWriter()
+    write_failures(out)
+    return out.getvalue()[:-1] + bytes([failures])
 
 
 def configured(fields: bytes, queue: Driven | None = None) -> Driven:
@@ -66,6 +78,45 @@ def test_what_is_on_its_way_back_has_the_limit_it_returned_under() -> None:
         while each.unfinished():
             each.dispatch()
         assert each.dropped == 5 and each.ready_count() == 0
+
+
+def given_back(queue: Driven) -> None:
+    """Everything is handed out and comes back once, and has not failed."""
+    queue.attach(1, 100, 0)
+    queue.dispatch()
+    queue.return_(1, 0, 99, False)
+    queue.down(1)
+    queue.dispatch()
+
+
+def test_from_a_setting_on_failures_count_and_it_stays() -> None:
+    """What returned before keeps both of its counts; what is on its way back is judged as it was
+    when it returned, also by who goes on from a snapshot.
+    """
+    for failures in (False, True):
+        queue = configured(limit(1) + (alone(True) if failures else b""))
+        queue.enqueue(0, 1)
+        queue.enqueue(2, 1)
+        given_back(queue)
+        assert queue.ready.quadruples() == [(0, 0, 1, 0), (2, 2, 1, 0)]
+        queue.return_max = 1
+        given_back(queue)
+        assert queue.returning() and queue.dropped == (0 if failures else 1)
+        restored = Driven()
+        restored.restore(queue.encode())
+        for each in (queue, restored):
+            each.return_max = 1
+            configured(alone(True), each)
+            configured(alone(False), each)
+            while each.unfinished():
+                each.dispatch()
+            assert each.config.failures and each.dropped == (0 if failures else 2)
+            assert each.encode() == queue.encode()
+    for dropped in (0, 2):
+        failed_delivery(queue)
+        while queue.unfinished():
+            queue.dispatch()
+        assert queue.dropped == dropped
 
 
 def test_without_a_limit_returns_go_to_the_back_and_with_one_to_the_head() -> None:
