@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.node.pair import Pair
+from tests.node.pair import Pair, three_with_messages
 from warren.errors import EXHAUSTED, Refusal
 from warren.ids import COUNTER_MAX, LIFE_MAX, LIVES_FEW, life_of
 from warren.metadata import commands
@@ -126,6 +126,18 @@ def test_an_operator_is_told_when_no_life_can_begin() -> None:
     assert len(said) == 1 and str(LIFE_MAX) in said[0]
     node.metadata.applied_index = applied
     pair.until(pair.usable)
+
+
+def test_an_operator_is_told_when_no_node_can_take_its_place_again() -> None:
+    """It waited for ever, or heard that another node had its name."""
+    pair = three_with_messages("q", minds_seconds=True)
+    c = pair.stations["c"]
+    c.begin_anew()
+    for station in (pair.a, pair.b):
+        station.node.metadata.applied_index = LIFE_MAX
+    pair.until(lambda: any("own place again" in text for text in c.warnings))
+    assert not c.node.ready
+    assert any(str(LIFE_MAX) in text for text in c.warnings)
 
 
 def test_an_operator_is_told_before() -> None:

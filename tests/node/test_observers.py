@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+import msgspec
 import pytest
 
 from tests.node.pair import Client, Pair, Station, sealed
@@ -53,6 +54,11 @@ def leader(pair: Pair) -> str:
         if member is not None and member.raft.is_leader:
             return station.name
     return ""
+
+
+def leads_now(pair: Pair, name: str) -> bool:
+    group_id = int(pair.a.record("q").group_id)
+    return bool(pair.stations[name].node.cluster.members[group_id].raft.is_leader)
 
 
 def numbers(client: Client) -> list[int]:
@@ -304,6 +310,39 @@ def test_a_copy_that_is_to_go_votes_on_until_it_is_counted_out() -> None:
     client.publish_confirmed("q", 1)
     passive = client.declare("q", passive=True, kind="quorum")
     assert isinstance(passive, spec.QueueDeclareOk) and passive.message_count == 2
+
+
+@pytest.mark.parametrize("cut", (False, True))
+def test_only_who_leads_still_lets_a_copy_go(cut: bool) -> None:
+    """A leader that is cut off from its group does not know what the next one counts."""
+    pair, _, name = held_by_three()
+    first = leader(pair)
+    others = [other for other in "abcd" if other not in (first, name)]
+    group_id = int(pair.a.record("q").group_id)
+    if cut:
+        for other in others:
+            for link in ((first, other), (other, first)):
+                pair.blocked.add(link)
+                pair.deaf.add(link)
+    told: list[bytes] = []
+
+    def listen(message: bytes) -> bytes:
+        if message[0] == kinds.LEFT:
+            told.append(message)
+        return message
+
+    pair.damage[first, name] = listen
+    asked = bytes([kinds.LEAVE]) + msgspec.msgpack.encode([group_id, 1, 0])
+    pair.stations[first].listener.received(name, sealed(asked))
+    member = pair.stations[first].node.cluster.members[group_id]
+    assert member.raft.is_leader
+    pair.settle(4)
+    assert member.raft.is_leader
+    assert bool(told) is not cut
+    if cut:
+        pair.until(lambda: any(leads_now(pair, other) for other in others))
+        pair.settle(20)
+        assert not told
 
 
 @pytest.mark.rule("R-20")

@@ -18,6 +18,7 @@ from warren.ids import first_session
 from warren.log.batch import KIND_COMMAND, KIND_SNAPSHOT, KIND_STATE, Batch
 from warren.log.group import GroupLog
 from warren.log.listener import GroupOwner
+from warren.pending import DONE, PendingResult
 from warren.raft import wire
 from warren.raft.effects import (
     AcceptSnapshot,
@@ -29,6 +30,8 @@ from warren.raft.effects import (
     ConfigChanged,
     Effect,
     PersistState,
+    ReadReady,
+    ReadRefused,
     Replicate,
     Send,
     SendSnapshot,
@@ -138,6 +141,10 @@ class Member(Proposer, GroupOwner):
         """When that was, in monotonic time."""
         self._options = options
         self._seed: i64 = seed
+        self._confirming: dict[int, PendingResult] = {}
+        """Who waits for a majority to say that it follows this leader still."""
+        self._confirmed: i64 = 0
+        """How often that was asked."""
         self.client_sessions = ClientSessions()
         self.snapshots = Snapshots(recovered.snapshot_payload)
         self.feeding = Feeding()
@@ -495,6 +502,14 @@ class Member(Proposer, GroupOwner):
             self.host.send_snapshot(self, effect)
         elif isinstance(effect, AcceptSnapshot):
             self.host.accept_snapshot(self, effect)
+        elif isinstance(effect, ReadReady):
+            waiter = self._confirming.pop(int(effect.context), None)
+            if waiter is not None:
+                waiter.succeeded(DONE)
+        elif isinstance(effect, ReadRefused):
+            waiter = self._confirming.pop(int(effect.context), None)
+            if waiter is not None:
+                waiter.abandoned()
         elif isinstance(effect, TransferDone) or isinstance(effect, TransferFailed):
             self._offer()
             self.client_sessions.ask_declined(self)
@@ -518,6 +533,23 @@ class Member(Proposer, GroupOwner):
             self.log.append_received(batch)
             self._entries.append(batch)
         self.host.appended(True)
+
+    def confirm_lead(self, waiter: PendingResult) -> None:
+        """Tell when a majority has said, from now on, that it follows this leader (R-10).
+
+        `abandoned` says that it does not lead.
+        """
+        self._confirmed += 1
+        self._confirming[int(self._confirmed)] = waiter
+        self.raft.read(self._confirmed)
+        self.mark()
+
+    def _give_up_confirming(self) -> None:
+        """There will be no answer any more."""
+        waiters = self._confirming
+        self._confirming = {}
+        for waiter in waiters.values():
+            waiter.abandoned()
 
     def is_complete(self) -> bool:
         """Whether the log is no shorter than it was when it was given up for a snapshot."""
@@ -729,6 +761,7 @@ class Member(Proposer, GroupOwner):
         self.hard_state.commit = 0
         self._stand_at(0, {}, self.machine.first_state())
         self.raft = self._raft_as_of(Recovered(self.hard_state, self.host.name))
+        self._give_up_confirming()
         # The Raft before this one may have waited for its term and vote still.
         self.raft.write_down()
         self.start()
@@ -747,6 +780,7 @@ class Member(Proposer, GroupOwner):
     def leave(self) -> None:
         """End, and leave machine and proposals to who takes this one's place on the node."""
         self.stopped = True
+        self._give_up_confirming()
         self.observing.end(self)
         self.machine = NO_MACHINE
         self._entries.clear()

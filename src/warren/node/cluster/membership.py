@@ -22,6 +22,7 @@ import msgspec
 from mypy_extensions import i64
 
 from warren.errors import ClusterError, CorruptRecord
+from warren.ids import LIFE_MAX, may_begin
 from warren.limits import TICK_GROUPS_MAX
 from warren.log.log import Log
 from warren.metadata import commands
@@ -49,6 +50,11 @@ DURABLE_EVERY_MS: Final = 100
 JOIN_AGAIN_MS: Final = 1_000
 JOIN_ASKS_MAX: Final = 5
 """Another contact is asked when one has not answered so often."""
+
+NO_LIFE: Final = (
+    f"the cluster's tables have had {LIFE_MAX} changes, which are the most: no node can take its "
+    "own place again; begin a new cluster, with empty data directories"
+)
 
 
 @final
@@ -383,18 +389,26 @@ class Membership:
         except ClusterError as error:
             self._say(peer, JOINED, str(error))
             return
+        if isinstance(needed, commands.ReplaceNode) and self._is_last_life():
+            self._say(peer, JOINED, NO_LIFE)
+            return
         self._cluster.know(command.name, command.host, command.port)
         if needed is None:
             self.added(peer, command.name, command.uid)
         else:
             self._store.submit(needed, Joining(self, peer, command.name, command.uid))
 
+    def _is_last_life(self) -> bool:
+        """Whether the tables have had so many changes that no copies get new identities."""
+        return not may_begin(self._metadata.applied_index + 1)
+
     def added(self, peer: str, name: str, uid: bytes) -> None:
         """A node was taken in, unless another one came first; tell it."""
         machine = self._metadata
         record = machine.nodes.get(name)
         if record is None or record.uid != uid:
-            self._say(peer, JOINED, f"another node {name} is in the cluster")
+            another = f"another node {name} is in the cluster"
+            self._say(peer, JOINED, NO_LIFE if self._is_last_life() else another)
             return
         rows = [[node.name, node.host, node.port] for node in machine.nodes.values()]
         self._say(peer, JOINED, [machine.cluster_id, rows])

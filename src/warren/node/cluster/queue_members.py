@@ -9,7 +9,7 @@ it uses; what others know it asks them for. What nodes say are MessagePack array
     RENEW     group, incarnation: my copy, this one, is damaged; whoever leads, give me another
     LEAVE     group, incarnation, index: my copy, this one, is to go; does the group still count it?
               That is for the leader to say, once its newest configuration, and that of this index,
-              my newest one's, are committed.
+              my newest one's, are committed, and a majority follows it still.
     LEFT      group, incarnation: it does not
     WHO_LEADS number, groups: which node leads each of these, as your copies know?
     THEY_LEAD number, groups, names of nodes; empty where none is known
@@ -30,6 +30,7 @@ from warren.metadata.member_checks import voters
 from warren.metadata.tables import QueueRecord
 from warren.node.loop import Loop
 from warren.node.store import METADATA_GROUP, MetadataStore
+from warren.pending import PendingResult, Result
 from warren.queues.fifo.snapshot import VERSION as MACHINE_VERSION
 from warren.replication.kinds import (
     ASK,
@@ -52,6 +53,28 @@ if TYPE_CHECKING:
 
 STATES: Final = {"pre-candidate": "pre_vote"}
 """Raft's roles as RabbitMQ writes them, where that is another word."""
+
+
+@final
+class Leaving(PendingResult):
+    """A copy that is to go, while the leader that counts it no more finds out whether it leads."""
+
+    def __init__(
+        self, members: QueueMembers, peer: str, group_id: int, incarnation: int, index: int
+    ) -> None:
+        self._members: QueueMembers = members
+        self.peer: str = peer
+        self.group_id: int = group_id
+        self.incarnation: int = incarnation
+        self.index: int = index
+
+    def succeeded(self, result: Result) -> None:
+        """It does."""
+        self._members.confirmed(self, True)
+
+    def abandoned(self) -> None:
+        """It does not."""
+        self._members.confirmed(self, False)
 
 
 @final
@@ -138,6 +161,8 @@ class QueueMembers:
         self._node_name: str = loop.settings.node_name
         self._asked: i64 = 0
         self._told: dict[int, dict[str, Standing]] = {}
+        self._leaving: dict[tuple[int, str], None] = {}
+        """Groups and nodes whose copies are to go, of which a leader here is about to say so."""
         self._inquiries: dict[int, Inquiry] = {}
 
     def wire(self, copies: Copies, repairs: Repairs) -> None:
@@ -323,15 +348,32 @@ class QueueMembers:
         Others may not know yet that the copy came to count, nor may the copy itself; and until its
         newest members are committed, the leader may need the vote of any of them.
         """
+        if (group_id, peer) not in self._leaving and self._counts_out(
+            peer, group_id, incarnation, index
+        ):
+            # It may lead no more without knowing it, and the next leader count the copy.
+            self._leaving[group_id, peer] = None
+            member = self._cluster.members[group_id]
+            member.confirm_lead(Leaving(self, peer, group_id, incarnation, index))
+
+    def _counts_out(self, peer: str, group_id: int, incarnation: int, index: int) -> bool:
+        """Whether a leader here counts a copy no more, as far as it knows."""
         member = self._cluster.members.get(group_id)
         if member is None or not member.raft.is_leader:
-            return
+            return False
         raft = member.raft
         newest = raft.state.config()
         if raft.commit_index < max(i64(index), newest.index, 1):
-            return
-        if not newest.has_voter(peer, incarnation):
-            self._say(peer, LEFT, [group_id, incarnation])
+            return False
+        return not newest.has_voter(peer, incarnation)
+
+    def confirmed(self, leaving: Leaving, leads: bool) -> None:
+        """Whether the leader that was asked leads still: if so, tell the copy that it may go."""
+        self._leaving.pop((leaving.group_id, leaving.peer), None)
+        if leads and self._counts_out(
+            leaving.peer, leaving.group_id, leaving.incarnation, leaving.index
+        ):
+            self._say(leaving.peer, LEFT, [leaving.group_id, leaving.incarnation])
 
     def ask(self, queue: QueueRecord) -> int:
         """Find out how far all copies of a queue are; `told` under this number has what came."""
