@@ -5,12 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from librt.strings import BytesWriter
 
 from tests.node.pair import Client, Pair, Station
 from tests.node.test_dead_letters import DLX, KEY, KINDS, declare, drained, policy, ready, reject
 from tests.node.test_message_expiry import pass_time
 from warren.errors import CorruptRecord
+from warren.metadata.commands import SetPolicy
 from warren.protocols.broker import Settings
+from warren.queues.fifo import commands
+from warren.queues.fifo.config import write_dead_letters
+from warren.queues.fifo.dead_letters import AT_LEAST_ONCE
+from warren.queues.fifo.entry import Encoded, Enqueue, Meta
+from warren.queues.fifo.machine import Fifo
 from warren.queues.forwarding import PREFETCH, RETRY_MS_MAX, UNDERWAY_BYTES
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.table import Table
@@ -208,6 +215,8 @@ def test_the_strategy_may_change() -> None:
         assert kept(pair.a, "q") == 1
         policy(pair, other)
         assert kept(pair.a, "q") == 0
+    told = [warning for warning in pair.a.warnings if "are dropped" in warning]
+    assert len(told) == 4 and told[0].startswith("1 dead letters of queue 'q'")
     policy(pair, dict(at_least))
     reject(client, "q")
     declare(client, "dead")
@@ -398,3 +407,70 @@ def test_a_message_that_is_lost_is_passed_over() -> None:
     jump(pair, RETRY_MS_MAX)
     pair.until(lambda: kept(pair.a, "q") == 0)
     assert sorted(drained(client)) == [b"1", b"4", b"5"]
+
+
+def test_what_holds_them_up_is_told_of_once() -> None:
+    """Also while others get on, and again when it comes about again."""
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    declare(client, "there")
+    client.call(spec.QueueBind(0, "there", "amq.direct", "r", False, {}))
+    arguments: Table = {"x-queue-type": "quorum", DLX: "amq.direct", **KEPT}
+    for name in ("q", "r"):
+        client.call(spec.QueueDeclare(0, name, False, True, False, False, False, arguments))
+    client.publish_confirmed("r", 2)
+    reject(client, "r", 2)
+    client.publish_confirmed("q", 3)
+    reject(client, "q", 2)
+    for _ in range(5):
+        jump(pair, RETRY_MS_MAX)
+    told = [warning for warning in pair.a.warnings if "stay in queue" in warning]
+    assert len(told) == 1 and "'q'" in told[0]
+    bind = spec.QueueBind(0, "there", "amq.direct", "q", False, {})
+    client.call(bind)
+    jump(pair, RETRY_MS_MAX)
+    pair.until(lambda: kept(pair.a, "q") == 0)
+    client.call(spec.QueueUnbind(0, "there", "amq.direct", "q", {}))
+    reject(client, "q")
+    jump(pair, RETRY_MS_MAX)
+    told = [warning for warning in pair.a.warnings if "stay in queue" in warning]
+    assert len(told) == 2
+
+
+def test_a_cluster_of_two_releases_has_none() -> None:
+    pair = Pair(configure=lambda settings: setattr(settings, "cluster_version_max", 3))
+    for arguments in ({STRATEGY: "at-least-once"}, {STRATEGY: "at-most-once"}):
+        refused = declare(pair.a.client(), "q", "quorum", **arguments)
+        assert isinstance(refused, spec.ChannelClose)
+        assert "this needs cluster version 4" in refused.reply_text
+    assert SetPolicy(
+        "/", "p", False, "q", "queues", 0, {"dead-letter-strategy": "at-least-once"}
+    ).cluster_version() == 4  # fmt: skip
+
+
+def test_a_million_are_runs_and_few_are_on_their_way() -> None:
+    """What died together is one run, in the machine and in its snapshot."""
+    fifo = Fifo(-1, False)
+    fields = BytesWriter()
+    write_dead_letters(fields, AT_LEAST_ONCE)
+    out = BytesWriter()
+    commands.config(out, fields.getvalue())
+    commands.attach(out, 1, 1_000_000, 0)
+    fifo.apply(Meta(1), Encoded(out.getvalue(), 0, len(out)))
+    fifo.apply(Meta(1), Enqueue(1, 1_000_000, 10_000_000))
+    fifo.dispatch()
+    out = BytesWriter()
+    commands.discard(out, 1, 0, 999_999)
+    fifo.apply(Meta(1), Encoded(out.getvalue(), 0, len(out)))
+    fifo.dispatch()
+    assert (int(fifo.discards.count), int(fifo.discards.bytes)) == (1_000_000, 10_000_000)
+    assert len(fifo.encode()) < 1_000
+    for death in range(0, 900_000, 30_000):
+        out = BytesWriter()
+        commands.delivered(out, death, death + 29_999)
+        fifo.apply(Meta(1), Encoded(out.getvalue(), 0, len(out)))
+        fifo.dispatch()
+    assert fifo.live() == [(900_001, 1_000_000)]
+    other = Fifo(-1, False)
+    other.restore(fifo.encode())
+    assert other.encode() == fifo.encode()

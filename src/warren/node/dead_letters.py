@@ -141,13 +141,12 @@ class DeadLetterWorker(Work, DeadLetterRouter, Forwarder):
         targets = self._named(names)
         if names and not targets:
             why = f"exchange '{self._exchange}' has no route for some of them"
-        if why != forwarding.told:
-            if why:
-                self._loop.log_warning(
-                    f"dead letters stay in {forwarding.queue} and are tried again: {why}; this is "
-                    "not said again"
-                )
-            forwarding.told = why
+        if why and why not in forwarding.told:
+            forwarding.told[why] = None
+            self._loop.log_warning(
+                f"dead letters stay in {forwarding.queue} and are tried again: {why}; this is not "
+                "said again before all of them got on"
+            )
         if self._keepers and not again:
             record = letters.record()
             if is_to_keep(record):

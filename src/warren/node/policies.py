@@ -101,6 +101,14 @@ class QueuePolicies(Work):
             exchange = said.value(DEAD_LETTER_EXCHANGE)
             key = said.value(DEAD_LETTER_KEY)
             kept = said.text(DEAD_LETTER_STRATEGY) == AT_LEAST_ONCE
+            dropped: i64 = 0
+            if not (kept and rejects and isinstance(exchange, str)):
+                dropped = queue.kept_dead()
+            if dropped > 0:
+                self._loop.log_warning(
+                    f"{int(dropped)} dead letters of {queue} are dropped: they are not to arrive "
+                    "at least once any more"
+                )
             queue.set_dead_letters(
                 exchange if isinstance(exchange, str) else None,
                 key if isinstance(key, str) else None,

@@ -137,7 +137,7 @@ class Forwarding(Fetching):
         exchange, key: Where they go; without a key of the queue's, by their own.
         prefetch: How many may be on their way at a time.
         due: Whether the node is going to call `carry`.
-        told: What was said last of why they do not get on.
+        told: What was said of why they do not get on, since all of them last did.
     """
 
     def __init__(self, queue: QuorumQueue) -> None:
@@ -146,7 +146,7 @@ class Forwarding(Fetching):
         self.key: str | None = None
         self.prefetch: i64 = PREFETCH
         self.due: bool = False
-        self.told: str = ""
+        self.told: dict[str, None] = {}
         self._letters: DeadLetters = dead_letters_of(AMQP091, queue.name)
         self._flavour: i64 = AMQP091
         self._underway: dict[int, Outgoing] = {}
@@ -165,7 +165,7 @@ class Forwarding(Fetching):
             self.exchange = exchange
             self.key = key
             self._letters.aim(exchange, key)
-            self.told = ""
+            self.told = {}
         self.hurry()
 
     def hurry(self) -> None:
@@ -221,6 +221,8 @@ class Forwarding(Fetching):
         if confirmed:
             del self._underway[int(outgoing.death)]
             self.queue.forwarded(outgoing.death, outgoing.death)
+            if self.told and not self._failed:
+                self.told = {}
         else:
             self._failed[int(outgoing.death)] = outgoing
             wait_ms = outgoing.wait(self.queue.host.monotonic_ms())

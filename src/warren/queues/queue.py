@@ -440,6 +440,10 @@ class Queue:
             kept: Whether they stay until they are elsewhere, where the type can do that.
         """
 
+    def kept_dead(self) -> i64:
+        """Dead letters that stay here until they are elsewhere, and that this node sees to."""
+        return 0
+
     def due(self, now_ms: i64) -> None:
         """See to what the queue has asked to be called for (`queue_later`).
 

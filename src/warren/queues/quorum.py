@@ -380,6 +380,11 @@ class QuorumQueue(TableQueue, Machine):
         self._set_deaths(AT_LEAST_ONCE)
         self.forwarding.aim(exchange, key)
 
+    def kept_dead(self) -> i64:
+        """Dead letters that stay here until they are elsewhere, if this node sees to them."""
+        count = self.fifo.discards.count
+        return count if count > 0 and self.forwards() else 0
+
     def forwards(self) -> bool:
         """Whether this node is the one that sees to the dead letters which the queue keeps."""
         if not self._group().leads():
