@@ -119,7 +119,12 @@ class Outgoing(Publisher):
 
     def wait(self, now_ms: i64) -> i64:
         """Have it tried again, later each time; gives in how many milliseconds."""
-        wait_ms = min(RETRY_MS << min(self._tries - 1, 20), RETRY_MS_MAX)
+        wait_ms: i64 = RETRY_MS
+        tries = self._tries
+        while tries > 1 and wait_ms < RETRY_MS_MAX:
+            wait_ms *= 2
+            tries -= 1
+        wait_ms = min(wait_ms, RETRY_MS_MAX)
         self.again_ms = now_ms + wait_ms
         return wait_ms
 
