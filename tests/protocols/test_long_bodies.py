@@ -9,6 +9,7 @@ import pytest
 from tests.node.pair import Pair
 from tests.protocols.line import Line, publish_frames
 from warren.protocols.amqp091.consuming import FLUSH_BYTES
+from warren.protocols.amqp091.publishing import JOINED_BYTES_MAX, Assembly
 from warren.wire.amqp091 import spec
 
 BODY = Random(1).randbytes(1_500_000)
@@ -48,3 +49,50 @@ def test_long_body(kind: str, frame_max: int, channel: int, part: int) -> None:
         # It returns with its channel.
         reader.ask(channel, spec.ChannelClose())
         pair.settle(3)
+
+
+@pytest.mark.parametrize("part", [500, 131_064])
+def test_a_very_long_body_is_put_together_as_it_comes(part: int) -> None:
+    """Once it is whole nothing of it is copied, however small the frames of its client are."""
+    body = Random(2).randbytes(JOINED_BYTES_MAX + 70_001)
+    parts = [body[at : at + part] for at in range(0, len(body), part)]
+    method, header, *frames = publish_frames(1, "", "q", parts=parts)
+    assembly = Assembly(method)
+    assembly.begin_body(b"behind" + header + b"before", 6, 6 + len(header))
+    for frame in frames:
+        assembly.add(frame, 0, len(frame))
+    assert assembly.missing == 0
+    record = assembly.record()
+    assert record is assembly.record(), "a copy would be another object"
+    assert record.startswith(method + header)
+    at, found = len(method) + len(header), []
+    while at < len(record):
+        size = int.from_bytes(record[at + 3 : at + 7], "big")
+        assert record[at : at + 3] == b"\x03\x00\x01" and record[at + 7 + size] == 0xCE
+        found.append(record[at + 7 : at + 7 + size])
+        at += size + 8
+    assert b"".join(found) == body
+
+
+@pytest.mark.parametrize("kind", ["classic", "quorum"])
+def test_a_very_long_body_among_others_is_a_batch_of_its_own(kind: str) -> None:
+    pair = Pair(alone=True)
+    line = Line(pair.a)
+    arguments = {"x-queue-type": kind}
+    line.ask(1, spec.QueueDeclare(0, "q", False, True, False, False, False, arguments))
+    body = Random(3).randbytes(JOINED_BYTES_MAX + 1)
+    parts = [body[at : at + 131_064] for at in range(0, len(body), 131_064)]
+    frames = [
+        *publish_frames(1, "", "q", parts=[b"before"]),
+        *publish_frames(1, "", "q", parts=parts),
+        *publish_frames(1, "", "q", parts=[b"behind"]),
+    ]
+    line.hand(b"".join(frames))
+    pair.settle()
+    queue = pair.a.queue("q")
+    batches = [queue.messages.cached(number) for number in range(3)]
+    assert [int(batch.first) for batch in batches] == [0, 1, 2]
+    reader = Line(pair.a)
+    reader.ask(1, spec.BasicConsume(0, "q", "", False, False, False, False, {}))
+    got = reader.wait(3, spec.BasicDeliver)
+    assert [told.body for told in got] == [b"before", body, b"behind"]

@@ -29,6 +29,9 @@ from warren.queues.queue import Host, Queue
 SEAL_BYTES: Final = 262_144
 """A record batch is sealed when its records pass this size, whatever the turn still brings."""
 
+JOINED_BYTES_MAX: Final = 4_194_304
+"""Longer records are a batch of their own: joined to others they would be copied."""
+
 NOT_SETTLED: Final = -1
 ALL_IDS: Final = (1 << 62) - 1
 
@@ -121,6 +124,7 @@ class GatheringQueue(Queue):
             or flavour != self._flavour
             or life_ms != self._life_ms
             or self._pending_bytes > SEAL_BYTES
+            or len(records) > JOINED_BYTES_MAX
         ):
             self._seal_messages()
         self._persistent = persistent

@@ -13,6 +13,7 @@ anew while they are collected, so that a record is never much larger than its bo
 from __future__ import annotations
 
 from abc import abstractmethod
+from io import BytesIO
 from typing import Final, final
 
 from librt.strings import (
@@ -52,6 +53,8 @@ WAIT_BYTES: Final = 65_536
 """A message smaller than this is waited for whole; a larger one is collected frame by frame."""
 RUN_BYTES_MAX: Final = 262_144
 """A run is handed over when it passes this size."""
+JOINED_BYTES_MAX: Final = 4_194_304
+"""Bodies of more are put together as they come: to join 200 MiB takes a tenth of a second."""
 UNCHECKED: Final = b"\xff"
 """Equal to no properties, which are at least two bytes."""
 HEADER_OWED: Final = -1
@@ -158,6 +161,8 @@ class Assembly:
         self.body_bytes: i64 = 0
         self._empty_frames: i64 = 0
         self._frames: list[bytes] = [method]
+        self._whole: BytesIO | None = None
+        """What is here of a record that is too long to be joined in one go; it grows in place."""
         self._gathered: BytesWriter | None = None
         """Of a body that is cut anew, what is not a frame yet."""
 
@@ -166,6 +171,10 @@ class Assembly:
         self.has_header = True
         self.missing = read_i64_be(data, at + 11)
         self._frames.append(data[at:stop])
+        if self.missing > JOINED_BYTES_MAX:
+            whole = self._whole = BytesIO()
+            for frame in self._frames:
+                whole.write(frame)
 
     def add(self, data: bytes, at: i64, stop: i64) -> None:
         """Take a body frame, `data[at:stop]`, which is not larger than what is missing."""
@@ -176,7 +185,7 @@ class Assembly:
         if gathered is None:
             if size >= BODY_FRAME_BYTES_MIN or self.missing == 0:
                 whole = at == 0 and stop == len(data)
-                self._frames.append(data if whole else data[at:stop])
+                self._keep(data if whole else data[at:stop])
                 return
             gathered = self._gathered = BytesWriter()
         # Many small frames would be many small objects here, and as many headers in the record.
@@ -204,7 +213,16 @@ class Assembly:
 
     def record(self) -> bytes:
         """All of its frames, once nothing is missing."""
-        return b"".join(self._frames)
+        whole = self._whole
+        # What it grew to is given as it is, without a copy.
+        return b"".join(self._frames) if whole is None else whole.getvalue()
+
+    def _keep(self, frame: bytes) -> None:
+        whole = self._whole
+        if whole is None:
+            self._frames.append(frame)
+        else:
+            whole.write(frame)
 
     def _cut(self, gathered: BytesWriter) -> None:
         """Make a frame of what was gathered, on the channel of the method frame."""
@@ -214,7 +232,7 @@ class Assembly:
         write_i32_be(frame, i32(len(gathered)))
         frame.write(gathered.getvalue())
         frame.append(FRAME_END)
-        self._frames.append(frame.getvalue())
+        self._keep(frame.getvalue())
         gathered.truncate(0)
 
 
