@@ -49,7 +49,7 @@ def bodies(count: int, first: int = 1) -> list[bytes]:
     return [b"%d" % number for number in range(first, first + count)]
 
 
-@pytest.mark.rule("DL-02", "DL-04")
+@pytest.mark.rule("DL-02", "DL-04", "R-30")
 @pytest.mark.parametrize("to", KINDS)
 @pytest.mark.parametrize("where", ["aa", "ab", "ba", "bb"])
 def test_rejected_messages_go_on_and_leave_when_they_are_confirmed(to: str, where: str) -> None:

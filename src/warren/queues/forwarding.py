@@ -5,7 +5,7 @@ that it was routed to have confirmed it. What is not confirmed, or has no route,
 while later, and until then it is kept. All this is forgotten with the lead: the next leader begins
 anew with what the queue has, so that a message may come twice.
 
-Source: DL-02, DL-03, DL-10 to DL-14; `rabbit_fifo_dlx_worker` of RabbitMQ 4.3.
+Source: R-30, DL-02, DL-03, DL-10 to DL-14; `rabbit_fifo_dlx_worker` of RabbitMQ 4.3.
 """
 
 from __future__ import annotations
