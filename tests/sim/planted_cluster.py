@@ -485,8 +485,8 @@ def outlives_its_connection() -> Undo:
 def outlives_its_process() -> Undo:
     """A node that starts again finds its transient queues in the tables as they were."""
 
-    def up(nodes: Any, vhosts: Any, *others: Any) -> None:
-        original(nodes, {}, *others)
+    def up(nodes: Any, vhosts: Any, *others: Any) -> Any:
+        return original(nodes, {}, *others)
 
     original = machine.node_up
     return replace(machine, "node_up", up)
