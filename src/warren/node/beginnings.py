@@ -89,8 +89,7 @@ class Beginning:
             self._at += 1
             member = self._cluster.members.get(group_id)
             if member is not None:
-                if member.session() == 0:
-                    member.set_session(self._cluster.newest)
+                self._cluster.begin_member(member)
                 record = self._queues.record_of(group_id)
                 if record is not None:
                     self._copies.replace(record)

@@ -287,6 +287,15 @@ class Cluster(MemberHost):
         self._parts().observers.session_begun()
         self.end_links_of_strangers()
 
+    def begin_member(self, member: Member) -> None:
+        """Give a member this life's session, if it was here before the node had that.
+
+        One beside an observer gets it with what the observer's clients have submitted.
+        """
+        observed = self._parts().observers.is_observed(member.group_id)
+        if member.session() == 0 and not observed:
+            member.set_session(self.newest)
+
     def begin(self, beginning: Beginning) -> None:
         """Do what that calls for, in parts."""
         self._beginning = beginning
