@@ -37,8 +37,8 @@ FAILED_BEFORE = {
     61806: 1_000,  # of a message that came twice the later tag was settled first
     71811: 1_000,  # a member that began anew took a term for durable that was not yet
     6000550: 1_000,  # who had begun anew was refused by one whose tables were older than that
-    # A copy that could not be read waited for a vote, and was not replaced; a new copy got the session
-    # in which the observer beside it had submitted.
+    # A copy that could not be read waited for a vote, and was not replaced; a new copy got the
+    # session in which the observer beside it had submitted.
     6000629: 1_000,
     6001660: 1_000,  # a lease that ended before its renewal was committed counted as none
     6001785: 1_000,  # a copy was given up under a read, which was told of a log that is damaged
