@@ -55,8 +55,8 @@ COMPILED = (
 """The inner rooms. The shell, its configuration, administration and Spark stay interpreted."""
 COMPILE_FLAGS = ["-fvisibility=hidden", "-fno-semantic-interposition"]
 LINK_FLAGS = ["-Wl,-Bsymbolic"]
-"""Nobody else takes the place of our functions: calls between C files are calls, and what they share
-is found without a table. For compilers that know the flags, on Linux."""
+"""Nobody else takes the place of our functions: calls between C files are calls, and what they
+share is found without a table. For compilers that know the flags, on Linux."""
 
 
 def compiled_modules() -> list[str]:
