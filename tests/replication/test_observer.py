@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import pytest
+from librt.strings import BytesWriter
 
 from warren.errors import CorruptRecord
 from warren.log.batch import KIND_COMMAND, KIND_MESSAGES, Batch
 from warren.log.cache import Cache
 from warren.log.listener import BatchReader
+from warren.queues.fifo import commands
 from warren.queues.fifo.config import NOT_SET_UP
-from warren.queues.fifo.entry import Enqueue, Meta
+from warren.queues.fifo.effects import Delivery
+from warren.queues.fifo.entry import Encoded, Enqueue, Meta
 from warren.queues.fifo.machine import Fifo
+from warren.queues.links import Link
 from warren.queues.queue import Host, Queue
-from warren.queues.quorum import QuorumQueue
+from warren.queues.quorum import QuorumQueue, Renewed
 from warren.replication import frames, kinds
 from warren.replication import observer as observers
 from warren.replication import observing_frames as said
@@ -248,6 +252,12 @@ class Idle(Host):
     def queue_dirty(self, queue: Queue) -> None:
         pass
 
+    def appended(self, awaited: bool) -> None:
+        pass
+
+    def monotonic_ms(self) -> int:
+        return 0
+
 
 def with_messages(count: int) -> bytes:
     """The state of a queue that got some messages."""
@@ -278,6 +288,54 @@ def test_a_state_that_is_none_leaves_nothing(state: bytes) -> None:
     observer.lost("a")
     ((node, frame),) = scene.members.taken(kinds.OBSERVE)
     assert (node, int.from_bytes(frame[17:25], "little")) == ("b", 0)
+
+
+class Client(Link):
+    """A consumer that takes everything."""
+
+    def __init__(self) -> None:
+        self.taken: list[tuple[int, int, int]] = []
+
+    def delivered(self, delivery: Delivery) -> None:
+        self.taken.append((int(delivery.mid), int(delivery.first), int(delivery.count)))
+
+    def renumbered(self, consumer_id: int) -> None:
+        raise AssertionError("its session goes on")
+
+    def cancelled(self) -> None:
+        raise AssertionError("its queue is there")
+
+
+def handed_out(consumer_id: int, first: int, count: int) -> bytes:
+    """The state of a queue whose messages from one on are a consumer's."""
+    fifo = Fifo(NOT_SET_UP, False)
+    out = BytesWriter()
+    commands.attach(out, consumer_id, 10, 0)
+    fifo.apply(Meta(0, SESSION), Encoded(out.getvalue(), 0, len(out)))
+    fifo.apply(Meta(0, 0), Enqueue(first, count, 100))
+    fifo.dispatch()
+    return fifo.encode()
+
+
+def test_nobody_is_handed_messages_of_a_state_that_is_none() -> None:
+    """It has more of them than the group; the next one says what a consumer really has."""
+    scene = Scene()
+    observer = scene.observer
+    queue = QuorumQueue(Idle(), "/", "q", observer, GROUP, Fifo(NOT_SET_UP, False), -1)
+    queue.group = observer
+    observer.machine = queue
+    client = Client()
+    consumer_id = queue.new_consumer()
+    queue.subscribe(client, consumer_id, 10, 0, None, Renewed())
+    number = scene.members.number
+    void = handed_out(int(consumer_id), 0, 5)
+    with pytest.raises(CorruptRecord, match="messages that the group has not"):
+        scene.say(said.state_head(GROUP, number, 40, 3) + wrap_head(4, [], {}).getvalue() + void)
+    assert client.taken == []
+    state = handed_out(int(consumer_id), 2, 2)
+    scene.say(said.state_head(GROUP, number, 40, 3) + wrap_head(4, [], {}).getvalue() + state)
+    queue.dispatch()
+    assert client.taken == [(0, 2, 2)]
 
 
 def test_messages_that_one_member_does_not_have_are_asked_of_the_next() -> None:

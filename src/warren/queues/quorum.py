@@ -850,7 +850,8 @@ class QuorumQueue(TableQueue, Machine):
                     missed = Delivery(
                         consumer, run.key, run.first, run.count, run.acquired, counted
                     )
-                    self._hand_on(consumer_id, missed)
+                    # At the end of the turn: what the group has may yet show that the state is none.
+                    self.deliveries.append(missed)
                 if consumer.standing == TIMED_OUT and consumer.locks is not None:
                     self._timed_out.append(TimedOut(consumer.id, consumer.locks.timeout_ms))
         # What a state says counts for nothing any more where another one follows.
