@@ -216,14 +216,14 @@ def test_a_channel_that_settles_in_time_stays_open(more: bool) -> None:
     assert not client.methods
 
 
-def test_a_state_that_is_dropped_closes_no_channel() -> None:
-    """What its node is fed is damaged, so that it has nothing for a moment; nothing went back."""
-    pair, client = polled(1)
+def drops_its_state(pair: Pair, meanwhile: Callable[[], None] = lambda: None) -> None:
+    """Node `b` is fed something that is damaged, and so has nothing of the queue any more."""
     damaged: list[bytes] = []
 
     def damage(message: bytes) -> bytes:
         if message[0] == kinds.FEED and b"WRB1" in message and not damaged:
             damaged.append(message)
+            meanwhile()
             at = message.index(b"WRB1") + 40
             first = int.from_bytes(message[at : at + 8], "little") + 1
             return sealed(message[:at] + first.to_bytes(8, "little") + message[at + 8 : -4])
@@ -232,7 +232,62 @@ def test_a_state_that_is_dropped_closes_no_channel() -> None:
     pair.damage["a", "b"] = damage
     pair.a.client().publish_confirmed(NAME, 1)
     pair.until(lambda: len(pair.refused) == 1)
+
+
+def test_a_state_that_is_dropped_closes_no_channel() -> None:
+    """Its node has nothing for a moment; nothing went back."""
+    pair, client = polled(1)
+    drops_its_state(pair)
     pair.until(lambda: pair.b.queue(NAME).counts() is not None)
     client.ack(1)
     pair.until(lambda: pair.a.queue(NAME).counts().held == 0)
     assert not client.methods
+
+
+@pytest.mark.rule("CT-11")
+def test_what_times_out_while_its_node_has_no_state_closes_its_channel_all_the_same() -> None:
+    """What the next state says is compared with the last one that the node had."""
+    pair, client = polled(1)
+
+    def withhold() -> None:
+        pair.withheld_group = int(pair.a.record(NAME).group_id)
+        pair.withheld["a", "b"] = []
+
+    drops_its_state(pair, withhold)
+    assert pair.b.queue(NAME).counts() is None, "it does not say that the queue is empty"
+    pair.until(lambda: pair.a.queue(NAME).counts().held == 0)
+    pair.withheld.clear()
+    pair.cut("a", "b")
+    pair.until(lambda: len(client.methods) > 0)
+    (closing,) = client.methods
+    assert isinstance(closing, spec.ChannelClose)
+    assert f"Timeout value used: {SHORT_MS} ms" in closing.reply_text
+
+
+@pytest.mark.rule("CT-11")
+def test_what_times_out_while_its_body_is_fetched_closes_its_channel_all_the_same() -> None:
+    """The client has not seen it, and must not get it any more."""
+    pair, client = polled(0)
+    group_id = int(pair.a.record(NAME).group_id)
+    pair.b.client().declare(NAME, passive=True, kind="quorum", size=1)
+    bodies: list[bytes] = []
+
+    def lost(message: bytes) -> bytes:
+        if message[0] == kinds.BODIES:
+            bodies.append(message)
+            # The same message as if it had been asked of somebody else.
+            return sealed(message[:9] + bytes(8) + message[17:-4])
+        return message
+
+    pair.damage["a", "b"] = lost
+    client.send(spec.BasicGet(0, NAME, False))
+    pair.until(lambda: len(bodies) > 0)
+    cut_off(pair, lambda: pair.a.queue(NAME).counts().held == 0)
+    assert group_id == pair.withheld_group
+    pair.until(lambda: len(client.methods) > 0)
+    (closing,) = client.methods
+    assert isinstance(closing, spec.ChannelClose)
+    assert f"Timeout value used: {SHORT_MS} ms" in closing.reply_text
+    del pair.damage["a", "b"]
+    pair.settle(200)
+    assert not client.messages

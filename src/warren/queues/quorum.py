@@ -147,7 +147,11 @@ class QuorumQueue(TableQueue, Machine):
         self._timed_out: list[TimedOut] = []
         """Of which of them the clients are to be told when the turn ends."""
         self._missed_time_outs: list[TimedOut] = []
-        """Likewise, as far as only the newest state says so."""
+        """Likewise, as far as only a state of this turn says so, which may turn out to be none."""
+        self._unproven: dict[int, Consumer] | None = None
+        """The consumers before that state."""
+        self._forgotten: dict[int, Consumer] | None = None
+        """Those of when this node had a state last, while it has none."""
         self._locks_planned: i64 = NEVER
         """When this node, which leads, looks whether messages are held for too long, by the log's
         time; `NEVER` if it does not."""
@@ -641,6 +645,7 @@ class QuorumQueue(TableQueue, Machine):
             self._hand_on_all()
         if self._timed_out or self._missed_time_outs:
             self._tell_timed_out()
+        self._unproven = None
 
     def _hand_on_all(self) -> None:
         deliveries = self.deliveries
@@ -831,7 +836,7 @@ class QuorumQueue(TableQueue, Machine):
 
     def restore(self, state: bytes) -> None:
         """Go on from a leader's snapshot; consumers here get what they missed."""
-        before = self.fifo.consumers
+        before = self.fifo.consumers if self._forgotten is None else self._forgotten
         try:
             self.fifo.restore(state)
         except (AssertionError, LookupError, OverflowError, ValueError) as error:
@@ -850,35 +855,54 @@ class QuorumQueue(TableQueue, Machine):
                     missed = Delivery(
                         consumer, run.key, run.first, run.count, run.acquired, counted
                     )
-                    # At the end of the turn: what the group has may yet show that the state is none.
+                    # At the end of the turn: it may turn out that the state is none.
                     self.deliveries.append(missed)
-                if consumer.standing == TIMED_OUT and consumer.locks is not None:
-                    self._timed_out.append(TimedOut(consumer.id, consumer.locks.timeout_ms))
-        # What a state says counts for nothing any more where another one follows.
-        self._missed_time_outs = self._timed_out_since(before)
+        if self.fifo.config.delivery_limit != NOT_SET_UP:
+            self._find_timed_out(before)
+        self._forgotten = None
+        if self._unproven is None:
+            self._unproven = before
         self._admit_more()
         self._mark()
 
-    def _timed_out_since(self, before: dict[int, Consumer]) -> list[TimedOut]:
-        """Of whom messages went back within a state that says nothing of it.
+    def forget(self) -> None:
+        """Have nothing for now, and compare the next state with what there was before."""
+        forgotten = self._unproven
+        if forgotten is None:
+            forgotten = self.fifo.consumers if self._forgotten is None else self._forgotten
+        kept: dict[int, Consumer] = {}
+        for consumer_id in self._owners:
+            consumer = forgotten.get(consumer_id)
+            if consumer is not None:
+                kept[consumer_id] = consumer
+        self.restore(self.first_state())
+        self._missed_time_outs = []
+        self._unproven = None
+        self._forgotten = kept
 
-        That is pollers and cancelled consumers, which are forgotten with their last message.
+    def _find_timed_out(self, before: dict[int, Consumer]) -> None:
+        """Note of whom messages went back within a state.
+
+        It says so of consumers, as long as they have not settled these. Pollers and cancelled
+        consumers are forgotten with their last message: it only says what they hold.
+
+        Args:
+            before: The consumers as of what this node had last before it.
         """
-        found: list[TimedOut] = []
-        if self.fifo.config.delivery_limit == NOT_SET_UP:
-            # There is no state yet, or none any more until the next one comes.
-            return found
         for consumer_id, owner in self._owners.items():
-            was = before.get(consumer_id)
-            if was is None or was.locks is None or was.held == 0:
+            if owner.told:
                 continue
-            if owner.told or consumer_id in self.links:
+            now = self.fifo.consumers.get(consumer_id)
+            if now is not None and now.standing == TIMED_OUT and now.locks is not None:
+                self._missed_time_outs.append(TimedOut(now.id, now.locks.timeout_ms))
+                continue
+            was = before.get(consumer_id)
+            if was is None or was.locks is None or was.held == 0 or consumer_id in self.links:
                 continue
             first = was.lowest()
-            behind = gave_up_to(was, self.fifo.consumers.get(consumer_id))
+            behind = gave_up_to(was, now)
             if first < behind and owner.holder.holds(self, consumer_id, first, behind - 1):
-                found.append(TimedOut(consumer_id, was.locks.timeout_ms))
-        return found
+                self._missed_time_outs.append(TimedOut(consumer_id, was.locks.timeout_ms))
 
     def next_message(self) -> i64:
         """The number after the newest message that came."""
@@ -907,6 +931,8 @@ class QuorumQueue(TableQueue, Machine):
         owners = self._owners
         self._owners = {}
         self._polls.clear()
+        self._unproven = None
+        self._forgotten = None
         self.numbers.clear()
         for consumer_id, link in links.items():
             credit, priority, automatic = terms[consumer_id]

@@ -87,6 +87,13 @@ class Machine:
             CorruptRecord: It is none.
         """
 
+    def forget(self) -> None:
+        """Have nothing for now; the next state is no older than what it had.
+
+        What was restored in this turn is forgotten, too: it was no state of the group's.
+        """
+        self.restore(self.first_state())
+
     def next_message(self) -> i64:
         """The number after the newest message that it has had; 0 if it counts none."""
         return 0

@@ -152,6 +152,8 @@ class Observer(Proposer, MessageSource):
         self.following = False
         self.stopped = False
         self._resting = True
+        self._had_index: i64 = 0
+        """The newest entry that it had before it forgot what it had."""
         self._applied_term: i64 = 0
         """The term of the newest entry applied, by which a member finds that it is its own, too."""
         self._next_message: i64 = 0
@@ -284,10 +286,12 @@ class Observer(Proposer, MessageSource):
 
     def _forget(self) -> None:
         """Have nothing any more, so that the next member sends its state."""
+        self._had_index = max(self._had_index, self.applied_index)
         self.applied_index = 0
         self._applied_term = 0
+        self.following = False
         self._cache.forget(self._share.read_back)
-        self.machine.restore(self.machine.first_state())
+        self.machine.forget()
 
     def wake(self) -> None:
         """Somebody is about to use the queue."""
@@ -523,6 +527,10 @@ class Observer(Proposer, MessageSource):
         """
         frames.need(frame, said.STATE_BYTES)
         self._cache.forget(self._share.read_back)
+        index = read_i64_le(frame, said.AT + 8)
+        if index < max(self._had_index, self.applied_index):
+            # It is older than what the machine had, and says nothing of what came of that.
+            self.machine.restore(self.machine.first_state())
         try:
             parts = unwrap(frame[said.STATE_BYTES : frames.end_of(frame)])
             # The machine hands messages out, and those are read up to here.
@@ -535,7 +543,8 @@ class Observer(Proposer, MessageSource):
             self._forget()
             raise CorruptRecord("a state", 0, str(error)) from error
         self._heard_ms = self.host.monotonic_ms()
-        self.applied_index = read_i64_le(frame, said.AT + 8)
+        self.applied_index = index
+        self._had_index = 0
         self._applied_term = read_i64_le(frame, said.AT + 16)
         self.members = parts.members
         self._skip_proposals(parts)

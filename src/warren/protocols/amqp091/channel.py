@@ -54,6 +54,7 @@ from warren.wire.amqp091.errors import (
 
 if TYPE_CHECKING:
     from warren.protocols.amqp091.connection import Connection
+    from warren.protocols.amqp091.polling import PollLink
 
 BASIC_ACK: Final = 0x003C0050
 CHANNEL_CLOSE: Final = 0x00140028
@@ -150,6 +151,7 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
         limiter: The limit over all consumers, if one was ever set.
         transaction: What waits for `tx.commit`; None outside transactional mode.
         replies: The consumer of direct replies, if there is one.
+        polled: A message that was polled for, while it is read.
         owed: Of a message that was refused, the bytes of its body that the client still sends, or
             `HEADER_OWED`.
     """
@@ -176,6 +178,7 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
         self.limiter: Limiter | None = None
         self.transaction: Transaction | None = None
         self.replies: DirectReplies | None = None
+        self.polled: PollLink | None = None
         self.owed: i64 = 0
         self._closing: bool = False
         self._ended: bool = False
@@ -577,8 +580,16 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
         )
 
     def holds(self, queue: Queue, consumer_id: i64, first: i64, last: i64) -> bool:
-        """Whether any of a consumer's messages with these ids waits for an ack of the client."""
-        return not self._ended and self.unsettled.holds_of(queue, consumer_id, first, last)
+        """Whether any of a consumer's messages with these ids waits for an ack of the client.
+
+        So does what it polled for and is still read.
+        """
+        if self._ended:
+            return False
+        polled = self.polled
+        if polled is not None and polled.holds(queue, consumer_id, first, last):
+            return True
+        return self.unsettled.holds_of(queue, consumer_id, first, last)
 
     # Settling.
 

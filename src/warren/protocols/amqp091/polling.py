@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
+from mypy_extensions import i64
+
 from warren.message.amqp091.note import note_of
 from warren.message.amqp091.record import content_at
 from warren.message.flavours import envelope_of
@@ -36,6 +38,7 @@ class PollLink(Fetching):
         channel = self._channel
         queue = self._queue
         delivery = self._delivery
+        channel.polled = None
         if not channel.is_open():
             return
         if queue.deleted:
@@ -48,6 +51,7 @@ class PollLink(Fetching):
                 self._pending.polls = False
                 queue.get(delivery.consumer.id, self._pending)
             else:
+                channel.polled = self
                 queue.fetch(delivery.first, self)
             return
         position = delivery.first - batch.first
@@ -83,3 +87,12 @@ class PollLink(Fetching):
         else:
             unsettled.add(1, queue, consumer_id, delivery.mid)
         channel.go_on()
+
+    def holds(self, queue: Queue, consumer_id: i64, first: i64, last: i64) -> bool:
+        """Whether it is one of a consumer's messages with these ids."""
+        delivery = self._delivery
+        return (
+            queue is self._queue
+            and delivery.consumer.id == consumer_id
+            and first <= delivery.mid <= last
+        )
