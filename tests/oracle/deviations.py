@@ -219,22 +219,6 @@ DEVIATIONS: dict[str, Deviation] = {
             Field("b/1", 1, ("confirmed", "1"), "basic.nack"),
         ],
     ),
-    "delivery_limit_argument[unlimited]": Deviation(
-        "without a limit all that comes back goes to the back, as the guide of 4.0 says (POI-11);"
-        " with the oracle only what nack gives back does",
-        [
-            Rest(
-                "a/1",
-                2,
-                [
-                    *(_polled(2 + at, str(at + 2), 2, 0) for at in range(2)),
-                    *(_polled(4 + at, str(at + 1), 2, 1) for at in range(3)),
-                    *(_polled(7 + at, str(at + 1), 1 - at, 2) for at in range(2)),
-                    {"method": "basic.get-empty", "cluster_id": ""},
-                ],
-            )
-        ],
-    ),
     "queue_locators": Deviation(
         "the oracle permits the old name by configuration only; ours is always an alias (D-15)",
         [Rest("a/0", 0, []), Rest("a/1", 7, [{**_DECLARED, "queue": "o.old"}])],

@@ -284,11 +284,11 @@ class FifoMachine(RuleBasedStateMachine):
         consumer.next_mid += 1
         consumer.credit -= 1
 
-    def put_back(self, messages: list[Message]) -> None:
-        """Messages return to where this kind of queue wants them."""
+    def put_back(self, messages: list[Message], given: bool = False) -> None:
+        """Messages return to where this kind of queue wants them; a client may have given them."""
         if self.keeps_place:
             self.returned = sorted(self.returned + messages)
-        elif self.limit < 0:
+        elif self.limit < 0 and (not self.failures or (given and not self.strict)):
             self.ready += messages
         else:
             self.returned += messages
@@ -498,7 +498,7 @@ class FifoMachine(RuleBasedStateMachine):
         """Messages go back."""
         consumer_id = self.pick(data)
         first, last = self.near(consumer_id, first, count)
-        self.put_back(self.failed(self.release(consumer_id, first, last), failed))
+        self.put_back(self.failed(self.release(consumer_id, first, last), failed), given=True)
         self.apply(lambda out: commands.return_(out, consumer_id, first, last, failed))
         self.dispatch()
 

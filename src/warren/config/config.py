@@ -86,7 +86,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
         consumer_timeout: Milliseconds that consumers of quorum queues may hold a message.
         dead_letter_prefetch: Dead letters of a quorum queue that are on their way at a time.
         queue_leader_locator: Where the leader of a new quorum queue begins.
-        quorum_queue_compat: Like which RabbitMQ's new quorum queues treat priorities.
+        quorum_queue_compat: Like which RabbitMQ's new quorum queues treat priorities and returns.
         label_host, label_zone: Where this node is: a machine that it shares with nodes of the same
             label, and an availability zone; empty for nothing known.
         cluster_version_max: The newest cluster version to use, see `warren.versions`.
@@ -408,7 +408,7 @@ SETTINGS: Final = (
     Setting("queue_leader_locator", "queue_leader_locator", _locator,
             "where the leader of a new quorum queue begins: client-local or balanced"),
     Setting("quorum_queue.compat", "quorum_queue_compat", _one_of("4.0", "4.3"),
-            "new quorum queues treat priorities as this RabbitMQ: 4.0, two levels, 2:1; 4.3, 32"),
+            "new quorum queues do as this RabbitMQ: 4.0, two priorities, 2:1; 4.3, 32 priorities"),
     Setting("metadata_store.khepri.default_timeout", "metadata_store_default_timeout",
             _whole(1, YEAR_MS, "milliseconds"),
             "milliseconds that a client's method waits for a majority before it is refused"),

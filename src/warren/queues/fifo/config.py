@@ -168,11 +168,23 @@ class Config:
         """What counts towards the delivery limit of what came back, and failed, so often."""
         return failed if self.failures else acquired
 
-    def place(self) -> i64:
-        """Where what returns now is put back (POI-11, POI-12)."""
+    def place(self, given: bool) -> i64:
+        """Where what returns now is put back (POI-11, POI-12).
+
+        The guides have what clients give back go to the back where there is no limit, and RabbitMQ
+        4.3 has nothing go there.
+
+        Args:
+            given: Whether a client gave it back, which could be for ever.
+        """
         if self.keeps_place:
             return BY_NUMBER
-        return AT_BACK if self.delivery_limit < 0 else AT_HEAD
+        if self.delivery_limit >= 0:
+            return AT_HEAD
+        if not self.failures:
+            # As in 0.1.0, whose members may be among those of the queue.
+            return AT_BACK
+        return AT_BACK if given and self.ranking != STRICT else AT_HEAD
 
     def encode(self, out: BytesWriter) -> None:
         """Append all settings as the fields of a CONFIG, but for those that earlier releases do

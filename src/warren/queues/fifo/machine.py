@@ -498,7 +498,8 @@ class Fifo:
             taken = consumer.release(first, last)
             count = held - consumer.held
             self.held -= count
-            self._come_back([Strand(taken, count)], failed, self.config.delivery_limit)
+            place = self.config.place(True)
+            self._come_back([Strand(taken, count)], failed, self.config.delivery_limit, place)
             self._gave_up(consumer, count)
             if consumer.standing == TIMED_OUT:
                 self._settled_late(consumer, first, last)
@@ -885,7 +886,7 @@ class Fifo:
         if not strands:
             return
         if place == NO_PLACE:
-            place = self.config.place()
+            place = self.config.place(False)
         work = Return(strands, failed, place, limit, self.config.failures)
         if work.count > 0:
             self.coming.add(work)
