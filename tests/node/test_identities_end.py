@@ -152,3 +152,23 @@ def test_an_operator_is_told_before() -> None:
     outcome.node_up.nonce = node.settings.life
     node.store._reactions().act(outcome, LIVES_FEW + 1)
     assert any("plan to begin a new cluster" in text for text in pair.a.warnings)
+
+
+def test_no_queue_is_declared_before_the_cluster_knows_this_start_of_the_node() -> None:
+    """Its first incarnation would be the number of the tables' own group."""
+    pair = Pair(alone=True)
+    assert isinstance(pair.a.client().declare("before"), spec.QueueDeclareOk)
+    pair.a.kill()
+    pair.a.start()
+    pair.a.hold_disk = True
+    early = pair.a.caller()
+    pair.until(lambda: early.opened)
+    assert not pair.a.node.ready
+    closed = early.call(spec.QueueDeclare(0, "early", False, True, False, False, False, {}))
+    assert isinstance(closed, spec.ConnectionClose) and closed.reply_code == 541
+    assert "does not know of this start" in closed.reply_text
+    pair.a.hold_disk = False
+    pair.until(lambda: pair.a.node.ready)
+    assert not pair.a.knows("early")
+    assert isinstance(pair.a.client().declare("early"), spec.QueueDeclareOk)
+    assert life_of(pair.a.record("early").group_id) > 0

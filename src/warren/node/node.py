@@ -330,7 +330,7 @@ class Node(Loop):
         )
 
     def accept(self, connection: ClientConnection) -> None:
-        """Look after a client that connected."""
+        """Look after a client that connected; before the node is `ready` it can declare nothing."""
         self.connections[id(connection)] = connection
 
     def turn(self) -> None:

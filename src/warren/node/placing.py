@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, final
 
 from mypy_extensions import i64
 
+from warren.errors import NO_MAJORITY, Refusal
 from warren.metadata import commands, placement
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.spread import Spread
@@ -47,8 +48,14 @@ class Placing:
         """The incarnation of a queue that is about to be declared, or of a copy.
 
         Raises:
-            Refusal: `EXHAUSTED`, this life of the node has no more.
+            Refusal: `EXHAUSTED`, this life of the node has no more; `NO_MAJORITY`, the cluster does
+                not know of this life yet, and an incarnation of none may be another group's.
         """
+        if self._cluster.session == 0:
+            raise Refusal(
+                NO_MAJORITY,
+                "the cluster does not know of this start of the node yet: nothing can be declared",
+            )
         return self._groups.take(self._cluster.session)
 
     def spent(self) -> bool:
