@@ -474,3 +474,85 @@ def test_a_million_are_runs_and_few_are_on_their_way() -> None:
     other = Fifo(-1, False)
     other.restore(fifo.encode())
     assert other.encode() == fifo.encode()
+
+
+def in_vain(exchange: str) -> tuple[Pair, Client]:
+    """A queue with two dead letters that have no way out, and are tried once a minute by now."""
+    pair = Pair(alone=True)
+    pair.minds_seconds = True
+    client = pair.a.client()
+    client.call(spec.ExchangeDeclare(0, "more", "direct", False, True))
+    client.call(spec.ExchangeBind(0, "more", "amq.fanout", "", False, {}))
+    keeping(client, "q", exchange=exchange)
+    client.publish_confirmed("q", 2)
+    reject(client, "q", 2)
+    for _ in range(8):
+        jump(pair, RETRY_MS_MAX)
+    assert kept(pair.a, "q") == 2
+    return pair, client
+
+
+WAYS: dict[str, list[spec.Method]] = {
+    "": [],
+    "amq.direct": [spec.QueueBind(0, "dead", "amq.direct", "dead", False, {})],
+    "amq.fanout": [spec.QueueBind(0, "dead", "more", "dead", False, {})],
+    "none": [
+        spec.ExchangeDeclare(0, "none", "fanout", False, True),
+        spec.QueueBind(0, "dead", "none", "", False, {}),
+    ],
+}
+
+
+@pytest.mark.rule("DL-11")
+@pytest.mark.parametrize("exchange", WAYS)
+def test_a_new_way_is_taken_at_once(exchange: str) -> None:
+    """A queue, a binding, one of an exchange that the first one leads to, or an exchange."""
+    pair, client = in_vain(exchange)
+    declare(client, "dead")
+    for method in WAYS[exchange]:
+        client.call(method)
+    pass_time(pair, 2_000)
+    assert kept(pair.a, "q") == 0
+    assert sorted(drained(client)) == bodies(2)
+
+
+def test_other_ways_hurry_nothing() -> None:
+    """Bindings come and go by the thousand elsewhere; a look at each letter is for its time."""
+    pair, client = in_vain("amq.direct")
+    forwarding = pair.a.queue("q").forwarding
+
+    def tries() -> int:
+        return sum(int(outgoing._tries) for outgoing in forwarding._underway.values())
+
+    before = tries()
+    declare(client, "other")
+    for number in range(20):
+        client.call(spec.QueueBind(0, "other", "amq.topic", f"k{number}", False, {}))
+        pass_time(pair, 1_000)
+    assert tries() == before
+    client.call(spec.QueueBind(0, "other", "amq.direct", "k", False, {}))
+    pass_time(pair, 2_000)
+    assert tries() == before + 2
+
+
+@pytest.mark.rule("DL-11")
+def test_a_target_that_is_back_gets_them_at_once() -> None:
+    pair = Pair()
+    pair.minds_seconds = True
+    client = pair.a.client()
+    declare(pair.b.client(), "dead", "classic")
+    pair.until(lambda: pair.a.knows("dead"))
+    keeping(client, "q")
+    client.publish_confirmed("q", 2)
+    pair.b.kill()
+    reject(client, "q", 2)
+    pass_time(pair, 3_000)
+    for _ in range(8):
+        pair.clock.advance(RETRY_MS_MAX)
+        pair.settle(20)
+    assert kept(pair.a, "q") == 2
+    pair.b.start()
+    pair.until(pair.usable)
+    pass_time(pair, 3_000)
+    assert kept(pair.a, "q") == 0
+    assert ready(pair.b, "dead") == 2

@@ -21,6 +21,7 @@ from warren.message.flavours import AMQP091
 from warren.metadata.machine import MetadataMachine
 from warren.node.loop import Loop
 from warren.node.queues import LocalQueues
+from warren.node.remote.proxying import Remotes
 from warren.node.vhosts import NodeVhosts
 from warren.ports import Work
 from warren.queues.dead_letters import DeadLettering, DeadLetterRouter
@@ -42,12 +43,22 @@ class DeadLetterWorker(Work, DeadLetterRouter, Forwarder):
     """Of one node: serves its queues in turns, one of them in a turn of the node."""
 
     def __init__(
-        self, loop: Loop, metadata: MetadataMachine, queues: LocalQueues, vhosts: NodeVhosts
+        self,
+        loop: Loop,
+        metadata: MetadataMachine,
+        queues: LocalQueues,
+        vhosts: NodeVhosts,
+        remotes: Remotes,
     ) -> None:
         self._loop: Loop = loop
         self._metadata: MetadataMachine = metadata
         self._queues: LocalQueues = queues
         self._vhosts: NodeVhosts = vhosts
+        self._remotes: Remotes = remotes
+        self._lines_opened: i64 = 0
+        """How many lines to other nodes there had been when those below were looked at."""
+        self._underway: dict[int, Forwarding] = {}
+        """Queues of which some are on their way, or in vain until now."""
         self._due: deque[DeadLettering] = deque()
         self._forwarding: deque[Forwarding] = deque()
         self._at_work: bool = False
@@ -83,9 +94,24 @@ class DeadLetterWorker(Work, DeadLetterRouter, Forwarder):
         self._begin()
 
     def tick(self) -> None:
-        """Go on where the disk had no room."""
+        """Go on where the disk had no room, and where what was in vain need not be any more.
+
+        A look at each queue a tick, and at where its letters go if any route has changed; what is
+        tried again then is bounded for each queue, as ever.
+        """
         if self._due or self._forwarding:
             self._begin()
+        is_back = self._lines_opened != self._remotes.lines_opened
+        self._lines_opened = self._remotes.lines_opened
+        for group_id, forwarding in list(self._underway.items()):
+            tables = self._metadata.vhosts.get(forwarding.queue.vhost)
+            if tables is None or forwarding.underway() == 0 or not forwarding.queue.forwards():
+                del self._underway[group_id]
+            elif is_back:
+                forwarding.hurry()
+            elif tables.router.generation != forwarding.looked_at:
+                forwarding.looked_at = tables.router.generation
+                forwarding.routes_changed(tables.router.changed(forwarding.exchange))
 
     def _begin(self) -> None:
         if not self._at_work and not self._vhosts.disk_full:
@@ -114,6 +140,8 @@ class DeadLetterWorker(Work, DeadLetterRouter, Forwarder):
         self._forwarded = forwarding
         forwarding.due = False
         forwarding.carry(self)
+        if forwarding.underway() > 0:
+            self._underway[int(forwarding.queue.group_id)] = forwarding
         self._route = []
         self._forwarded = None
         forwarding.go_on()
@@ -153,6 +181,11 @@ class DeadLetterWorker(Work, DeadLetterRouter, Forwarder):
                 for exchange in self._keepers:
                     self._vhosts.keep_recent(self._vhost, exchange, [record])
         return targets
+
+    def generation(self) -> i64:
+        """As of which generation of routes the queues just found are those."""
+        tables = self._metadata.vhosts.get(self._vhost)
+        return 0 if tables is None else tables.router.generation
 
     def _serve(self, dead_lettering: DeadLettering) -> None:
         self._vhost = dead_lettering.queue.vhost

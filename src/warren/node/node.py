@@ -231,7 +231,7 @@ class Node(Loop):
         )
         self.vhosts.consumer_timeout_ms = settings.consumer_timeout_ms
         self.dead_letters: DeadLetterWorker = DeadLetterWorker(
-            self, self.metadata, self.queues, self.vhosts
+            self, self.metadata, self.queues, self.vhosts, self.remotes
         )
         self.cluster.wire(
             Parts(

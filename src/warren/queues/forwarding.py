@@ -52,6 +52,10 @@ class Forwarder:
             again: Whether it was tried before.
         """
 
+    @abstractmethod
+    def generation(self) -> i64:
+        """As of which generation of routes they go there."""
+
 
 @final
 class Outgoing(Publisher):
@@ -65,6 +69,7 @@ class Outgoing(Publisher):
         size: What its record takes, while it is on its way.
         waiting: Queues that have not answered.
         again_ms: When it is tried again, in monotonic time.
+        routed: As of which generation of routes it was sent the last time.
     """
 
     def __init__(
@@ -77,6 +82,7 @@ class Outgoing(Publisher):
         self.size: i64 = 0
         self.waiting: i64 = 0
         self.again_ms: i64 = 0
+        self.routed: i64 = 0
         self._forwarding: Forwarding = forwarding
         self._tries: i64 = 0
         self._targets: list[Queue] = []
@@ -142,6 +148,7 @@ class Forwarding(Fetching):
         exchange, key: Where they go; without a key of the queue's, by their own.
         prefetch: How many may be on their way at a time.
         due: Whether the node is going to call `carry`.
+        looked_at: As of which generation of routes the node has looked at where they go.
         told: What was said of why they do not get on, since all of them last did.
     """
 
@@ -151,6 +158,7 @@ class Forwarding(Fetching):
         self.key: str | None = None
         self.prefetch: i64 = PREFETCH
         self.due: bool = False
+        self.looked_at: i64 = 0
         self.told: dict[str, None] = {}
         self._letters: DeadLetters = dead_letters_of(AMQP091, queue.name)
         self._flavour: i64 = AMQP091
@@ -163,6 +171,8 @@ class Forwarding(Fetching):
         """The first death that was not taken."""
         self._waiting: bool = False
         """Whether a message is being read."""
+        self._routes_changed: i64 = 0
+        """Since which generation of routes they may go elsewhere, as far as that was told."""
 
     def aim(self, exchange: str, key: str | None) -> None:
         """Have them go through an exchange from now on; what was in vain is tried again."""
@@ -177,6 +187,16 @@ class Forwarding(Fetching):
         """Something may be otherwise than before: try at once what was in vain."""
         for outgoing in self._failed.values():
             outgoing.again_ms = 0
+        self.go_on()
+
+    def routes_changed(self, generation: i64) -> None:
+        """They may go elsewhere than before a generation: try again what was in vain until then."""
+        if generation <= self._routes_changed:
+            return
+        self._routes_changed = generation
+        for outgoing in self._failed.values():
+            if outgoing.routed < generation:
+                outgoing.again_ms = 0
         self.go_on()
 
     def anew(self) -> None:
@@ -231,7 +251,10 @@ class Forwarding(Fetching):
         else:
             self._failed[int(outgoing.death)] = outgoing
             wait_ms = outgoing.wait(self.queue.host.monotonic_ms())
-            self.queue.host.queue_later(self.queue, wait_ms)
+            if outgoing.routed < self._routes_changed:
+                outgoing.again_ms = 0
+            else:
+                self.queue.host.queue_later(self.queue, wait_ms)
         self.go_on()
 
     def mind(self) -> None:
@@ -302,6 +325,7 @@ class Forwarding(Fetching):
         record = batch.record(outgoing.number - batch.first)
         letter = letters.make(record, outgoing.reason, outgoing.failed, self.queue.host.now_ms())
         targets = forwarder.targets(letter, letters, outgoing.reason, outgoing.tried())
+        outgoing.routed = forwarder.generation()
         dead = letters.record() if targets else b""
         outgoing.size = len(dead)
         self._bytes += outgoing.size

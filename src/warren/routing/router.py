@@ -49,6 +49,8 @@ class ExchangeNode:
         self.keeps: bool = kind == RECENT_HISTORY
         self.index: BindingIndex = new_index(kind, arguments)
         self.to_exchanges: dict[Binding, None] = {}
+        self.changed: i64 = 0
+        """Since which generation it is there and has the bindings that it has."""
 
 
 @final
@@ -90,6 +92,10 @@ class Router:
         self.alternates: Alternates = Alternates()
         self._policies: i64 = 1
         """Grows whenever `alternates` may say something else."""
+        self._all_changed: i64 = 1
+        """Since which generation that is so, or all exchanges are others."""
+        self._queues_changed: i64 = 1
+        """Since which generation there are the queues that there are."""
         self._routes_max: i64 = routes_max
         self._destinations_max: i64 = destinations_max
         self._vhost: str = vhost
@@ -109,6 +115,7 @@ class Router:
         self._exchanges = {}
         self._queues = ShardedDict()
         self._changed()
+        self._all_changed = self.generation
 
     def take(self, other: Router) -> None:
         """Route as another one does, which is not used any more."""
@@ -116,16 +123,19 @@ class Router:
         self._queues = other._queues
         self.bounds_keys = other.bounds_keys
         self._changed()
+        self._all_changed = self.generation
 
     def add_queue(self, name: str) -> None:
         """A queue was declared: the default exchange leads to it."""
         self._queues[name] = [name]
         self.generation += 1
+        self._queues_changed = self.generation
 
     def remove_queue(self, name: str) -> None:
         """A queue was deleted; its bindings are removed by themselves."""
         del self._queues[name]
         self.generation += 1
+        self._queues_changed = self.generation
 
     def add_exchange(
         self,
@@ -144,8 +154,10 @@ class Router:
         """
         assert name not in self._exchanges
         given: Table = {} if arguments is None else arguments
-        self._exchanges[name] = ExchangeNode(name, kind, internal, alternate, given)
+        node = ExchangeNode(name, kind, internal, alternate, given)
+        self._exchanges[name] = node
         self._changed()
+        node.changed = self.generation
 
     def remove_exchange(self, name: str) -> None:
         """An exchange was deleted: bindings from it go with it, those to it are removed before."""
@@ -159,6 +171,7 @@ class Router:
         if binding.to_exchange:
             node.to_exchanges[binding] = None
         self._changed()
+        node.changed = self.generation
 
     def remove_binding(self, binding: Binding) -> None:
         """Drop a binding that was added: the same object."""
@@ -167,11 +180,37 @@ class Router:
         if binding.to_exchange:
             del node.to_exchanges[binding]
         self._changed()
+        node.changed = self.generation
 
     def policies_changed(self) -> None:
         """What `alternates` says may be something else now."""
         self._policies += 1
         self._changed()
+        self._all_changed = self.generation
+
+    def changed(self, exchange: str) -> i64:
+        """Since which generation an exchange leads to where it leads, for messages of any kind.
+
+        Exchanges that it leads to count with it. It looks at each of these, and no binding to a
+        queue.
+        """
+        newest = self._all_changed
+        if not exchange:
+            return max(newest, self._queues_changed)
+        seen: dict[str, None] = {exchange: None}
+        left = [exchange]
+        while left:
+            node = self._exchanges.get(left.pop())
+            if node is None:
+                continue
+            newest = max(newest, node.changed)
+            leads_to = [binding.destination for binding in node.to_exchanges]
+            leads_to.append(self._alternate(node))
+            for name in leads_to:
+                if name and name not in seen:
+                    seen[name] = None
+                    left.append(name)
+        return newest
 
     def _alternate(self, node: ExchangeNode) -> str:
         """The alternate exchange of one; what it was declared with counts before policies."""

@@ -166,6 +166,7 @@ class Front(Line):
             if number == self._opening:
                 self._opening = 0
                 self.number = number
+                self._remotes.lines_opened += 1
                 self._go_on()
             return
         group_id = int(frames.group_of(frame))
@@ -382,6 +383,7 @@ class Remotes:
         gone: Groups of those that were deleted, so that what comes for them late is no riddle.
         loop, cluster: Of the node, for its lines.
         stopping: Whether this node serves nobody any more.
+        lines_opened: How many lines to other nodes' queues there have been.
     """
 
     def __init__(
@@ -395,6 +397,7 @@ class Remotes:
         self.halted: dict[int, None] = {}
         self.gone: dict[int, i64] = {}
         self.stopping: bool = False
+        self.lines_opened: i64 = 0
         self._fronts: dict[str, Front] = {}
         self._served: dict[str, Served] = {}
         self._answering: list[ServedQueue] = []
