@@ -56,7 +56,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "vhost": QUEUES,
     "protocols": VHOST,
     "node": NODE - {"node"},
-    "config": BASE | {"log", "protocols"},
+    "config": BASE | {"log", "protocols", "queue_types"},
     "admin": BASE
     | {"client", "config", "metadata", "node", "protocols", "queue_types", "queues", "vhost"},
     "server": NODE | {"admin", "config"},

@@ -305,6 +305,9 @@ STREAM: Final = QueueType(
 
 TYPES: Final = {each.name: each for each in (CLASSIC, QUORUM, STREAM)}
 
+SUPPORTED: Final = tuple([each.name for each in TYPES.values() if each.supported])
+"""Those of which there are queues."""
+
 DEFAULT: Final = CLASSIC
 """The type of a queue that is declared without one."""
 

@@ -391,13 +391,16 @@ class Pair:
 
 
 class Got:
-    """A message that came."""
+    """A message that came, or came back."""
 
     def __init__(
-        self, method: spec.BasicDeliver | spec.BasicGetOk, body: bytes, properties: bytes
+        self,
+        method: spec.BasicDeliver | spec.BasicGetOk | spec.BasicReturn,
+        body: bytes,
+        properties: bytes,
     ) -> None:
-        self.tag = method.delivery_tag
-        self.redelivered = method.redelivered
+        self.tag = 0 if isinstance(method, spec.BasicReturn) else method.delivery_tag
+        self.redelivered = not isinstance(method, spec.BasicReturn) and method.redelivered
         self.method = method
         self.body = body
         self._properties = properties
@@ -599,7 +602,7 @@ class Client:
                 self.rows.append(body)
                 self.methods.append(method)
                 return
-            assert isinstance(method, (spec.BasicDeliver, spec.BasicGetOk))
+            assert isinstance(method, (spec.BasicDeliver, spec.BasicGetOk, spec.BasicReturn))
             self.messages.append(Got(method, body, self._properties))
 
     def _method(self, method: spec.Method) -> None:

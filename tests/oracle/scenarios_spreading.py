@@ -238,3 +238,61 @@ def random_spread(s: Session) -> None:
         client.send(1, "queue.purge", queue=queue)
         counts.append(client.next(1).args["message_count"])
     s.note({"sum": sum(counts), "each": min(counts) > 0})
+
+
+LOCAL = "x-local-random"
+
+
+@scenario(cases=["", "k", "two words"])
+def local_random_key(s: Session, key: str) -> None:
+    """What a binding's key may be, to a queue and to an exchange."""
+    s.open()
+    s.queue("o.q")
+    s.call(1, "exchange.declare", exchange="o.x", type=LOCAL)
+    for method in ("queue.bind", "queue.bind", "queue.unbind"):
+        s.call(1, method, queue="o.q", exchange="o.x", routing_key=key)
+    s.call(1, "queue.bind", queue="o.none", exchange="o.x", routing_key=key)
+    s.call(1, "exchange.bind", destination="amq.fanout", source="o.x", routing_key=key)
+    s.call(1, "exchange.bind", destination="o.none", source="o.x", routing_key=key)
+    s.call(1, "exchange.unbind", destination="amq.fanout", source="o.x", routing_key=key)
+
+
+@scenario(cases=["classic", "quorum"])
+def local_random_queue_type(s: Session, kind: str) -> None:
+    """It leads to queues of one type only."""
+    s.open()
+    s.call(1, "exchange.declare", exchange="o.x", type=LOCAL, arguments={"x-any": 1})
+    s.call(1, "exchange.declare", exchange="o.x", type=LOCAL)
+    s.call(1, "exchange.declare", exchange="o.x", type="fanout")
+    arguments = {"x-queue-type": kind}
+    s.call(1, "queue.declare", queue="o.q", durable=True, arguments=arguments)
+    s.call(1, "queue.bind", queue="o.q", exchange="o.x")
+    s.publish(1, "o.x", "k", b"1", mandatory=True)
+    s.take(1)
+    s.drain("o.q")
+
+
+@scenario(cases=["alone", "with alternate"])
+def local_random_spread(s: Session, case: str) -> None:
+    """Each message comes to one queue, whatever its key; without queues to the alternate."""
+    s.open()
+    s.call(1, "confirm.select")
+    s.queue("o.rest")
+    s.call(1, "exchange.declare", exchange="o.other", type="fanout")
+    s.call(1, "queue.bind", queue="o.rest", exchange="o.other")
+    arguments = {"alternate-exchange": "o.other"} if "alternate" in case else {}
+    s.call(1, "exchange.declare", exchange="o.x", type=LOCAL, arguments=arguments)
+    s.publish(1, "o.x", "k", b"unbound", mandatory=True)
+    s.confirmed(1, 1)
+    for number in (1, 2, 3):
+        s.queue(f"o.q{number}")
+        s.call(1, "queue.bind", queue=f"o.q{number}", exchange="o.x")
+    for number in range(90):
+        s.publish(1, "o.x", "k", b"%d" % number, mandatory=True)
+    s.confirmed(1, 90)
+    client, counts = s.clients["a"], []
+    for queue in ("o.q1", "o.q2", "o.q3"):
+        client.send(1, "queue.purge", queue=queue)
+        counts.append(client.next(1).args["message_count"])
+    s.note({"sum": sum(counts), "each": min(counts) > 0})
+    s.drain("o.rest")

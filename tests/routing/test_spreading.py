@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from warren.message.properties import MessageProperties
 from warren.routing.bindings import Binding
+from warren.routing.places import Places
 from warren.routing.router import Router
 from warren.routing.term_hash import hash_binaries, hash_binary, hash_float, jump
 from warren.wire.amqp091.table import Table
@@ -167,6 +168,33 @@ def test_each_draw_is_a_message_of_its_own() -> None:
     for binding in bindings[1:]:
         router.remove_binding(binding)
     assert router.route("x", "k") == []
+
+
+class Some(Places):
+    """Queues of some names are here."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+    def here(self, queue: str) -> bool:
+        return queue in self.names
+
+
+def test_what_is_to_stay_here_goes_to_the_queues_here_alone() -> None:
+    router, _ = make("x-local-random", *[""] * 40)
+    assert router.by_message("x")
+    router.places = Some("q3", "q17")
+    counts = Counter(router.route("x", "k")[0] for _ in range(2000))
+    assert counts.keys() == {"q3", "q17"} and min(counts.values()) > 800
+    router.places = Some("q30")
+    assert {router.route("x", "k")[0] for _ in range(50)} == {"q30"}
+    router.places = Some()
+    assert router.route("x", "k") == []
+    router.add_queue("rest")
+    router.add_exchange("y", "x-local-random", False, "z")
+    router.add_exchange("z", "fanout", False, "")
+    router.add_binding(Binding("z", "rest", False, "", {}, True))
+    assert router.route("y", "k") == ["rest"]
 
 
 def test_a_key_that_was_checked_for_another_exchange_has_no_places() -> None:

@@ -28,6 +28,7 @@ from warren.limits import (
     FRAME_BYTES_MIN,
     MESSAGE_BYTES_MAX,
 )
+from warren.queue_types import DEFAULT, SUPPORTED
 from warren.versions import NEWEST, OLDEST
 
 Value = int | float | str | bool
@@ -83,6 +84,9 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
         ssl_cert_login_from: Which part of a certificate is the name of a user.
         auth_mechanisms: How clients may log in.
         quorum_cluster_size: How many members of a new quorum queue vote.
+        default_queue_type: The type of queues that are declared without one, if their vhost says
+            nothing.
+        quorum_relaxed_checks: Whether a quorum queue may be declared again like a classic one.
         consumer_timeout: Milliseconds that consumers of quorum queues may hold a message.
         dead_letter_prefetch: Dead letters of a quorum queue that are on their way at a time.
         queue_leader_locator: Where the leader of a new quorum queue begins.
@@ -140,6 +144,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     ssl_cert_login_from: str = "distinguished_name"
     auth_mechanisms: tuple[str, ...] = ("PLAIN", "AMQPLAIN")
     quorum_cluster_size: int = 3
+    default_queue_type: str = DEFAULT.name
+    quorum_relaxed_checks: bool = False
     consumer_timeout: int = 1_800_000
     dead_letter_prefetch: int = 32
     queue_leader_locator: str = "client-local"
@@ -400,6 +406,11 @@ SETTINGS: Final = (
     Setting("quorum_queue.initial_cluster_size", "quorum_cluster_size", _whole(1, 255, "nodes"),
             "members of a new quorum queue that vote"),
     Setting("quorum_cluster_size", "quorum_cluster_size", _whole(1, 255, "nodes"), "the same"),
+    Setting("default_queue_type", "default_queue_type", _one_of(*SUPPORTED),
+            "type of queues declared without one, where their vhost says nothing"),
+    Setting("quorum_queue.property_equivalence.relaxed_checks_on_redeclaration",
+            "quorum_relaxed_checks", _truth,
+            "true: a quorum queue may be declared again like a classic one"),
     Setting("consumer_timeout", "consumer_timeout", _whole(1, YEAR_MS, "milliseconds"),
             "milliseconds that a consumer of a quorum queue may hold a message unsettled"),
     Setting("dead_letter_worker_consumer_prefetch", "dead_letter_prefetch",

@@ -64,6 +64,17 @@ HONOURED_ARGUMENTS: Final = (
     "x-max-in-memory-length",
     "x-max-in-memory-bytes",
 )
+RELAXED_ARGUMENTS: Final = (
+    X_DEAD_LETTER_EXCHANGE,
+    X_DEAD_LETTER_KEY,
+    X_EXPIRES,
+    X_MAX_LENGTH,
+    X_MAX_LENGTH_BYTES,
+    X_SINGLE_ACTIVE_CONSUMER,
+    X_MESSAGE_TTL,
+)
+"""What two declares of a queue may not differ in where else they may."""
+
 DURATION_MS_MAX: Final = 10 * 365 * 86_400_000
 """Ten years: no time in an argument is longer."""
 LEADER_LOCATORS: Final = ("client-local", "balanced", "random", "least-leaders", "min-masters")

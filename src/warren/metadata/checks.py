@@ -23,6 +23,7 @@ from warren.errors import (
 from warren.metadata.access import MAX_QUEUES, has_room
 from warren.metadata.arguments import (
     QUEUE_TYPE,
+    RELAXED_ARGUMENTS,
     check_equivalent,
     check_queue_arguments,
     check_same_flag,
@@ -43,7 +44,7 @@ from warren.metadata.exchange_checks import check_binding, check_exchange_argume
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.names import RESERVED_PREFIX, check_reserved
 from warren.metadata.tables import NO_OWNER, ExchangeRecord, QueueRecord
-from warren.queue_types import X_SINGLE_ACTIVE_CONSUMER, find, type_of
+from warren.queue_types import DEFAULT, X_SINGLE_ACTIVE_CONSUMER, find, type_of
 from warren.routing.alternates import ALTERNATE_EXCHANGE
 from warren.routing.exchange_types import EXCHANGE_TYPES
 from warren.routing.terms import type_name
@@ -120,15 +121,20 @@ def with_queue_type(
     exclusive: bool,
     auto_delete: bool,
     arguments: Table,
+    node_default: str,
 ) -> Table:
-    """The arguments of a declare, with the vhost's type of queues where they name none.
+    """The arguments of a declare, with the type of queues that its vhost has where they name none.
 
     A type that has no such queues is left out, as RabbitMQ does.
+
+    Args:
+        node_default: The type of vhosts that have none of their own.
     """
-    tables = machine.vhosts.get(vhost)
-    if tables is None or not tables.default_queue_type or QUEUE_TYPE in arguments:
+    if QUEUE_TYPE in arguments:
         return arguments
-    kind = find(tables.default_queue_type)
+    tables = machine.vhosts.get(vhost)
+    name = "" if tables is None else tables.default_queue_type
+    kind = find(name or node_default)
     if (
         kind is None
         or (not durable and not kind.transient)
@@ -182,6 +188,7 @@ def declare_queue(
     group_id: i64,
     named_by_server: bool = False,
     node: str = "",
+    relaxed: bool = False,
 ) -> DeclareQueue | None:
     """`queue.declare`, not passive. None where an equivalent queue exists.
 
@@ -192,6 +199,7 @@ def declare_queue(
         group_id: The incarnation to create, never used before; or the command is given it later.
         named_by_server: Whether `name` is from `names.server_name`.
         node: The node that asks, where the queue will live.
+        relaxed: Whether a replicated queue may be declared like one of the default type.
 
     Raises:
         Refusal: `ACCESS_REFUSED`, `RESOURCE_LOCKED` or `PRECONDITION_FAILED`.
@@ -205,6 +213,9 @@ def declare_queue(
     title = queue_title(vhost, name)
     current = machine.queue(vhost, name)
     if current is not None:
+        if relaxed and current.type.replicated and stored[QUEUE_TYPE] == DEFAULT.name:
+            check_equivalent(current.arguments, stored, RELAXED_ARGUMENTS, title)
+            return None
         if current.exclusive_owner != owner:
             raise _locked(current)
         check_same_flag(current.durable, durable, "durable", title)
@@ -385,13 +396,13 @@ def bind(
         target = machine.exchange(vhost, destination)
         if target is None:
             raise _no_exchange(vhost, destination)
-        check_binding(exchange.kind, routing_key, arguments)
+        check_binding(exchange.kind, routing_key, arguments, None)
         durable = exchange.durable and target.durable
     else:
         queue = machine.queue(vhost, destination)
         if queue is None:
             raise _no_queue(vhost, destination)
-        check_binding(exchange.kind, routing_key, arguments)
+        check_binding(exchange.kind, routing_key, arguments, queue.type)
         _check_owner(queue, connection)
         durable = exchange.durable and queue.durable
     if binding_key(destination, to_exchange, routing_key, arguments) in exchange.bound:

@@ -9,7 +9,8 @@ from typing import Final
 
 from warren.errors import PRECONDITION_FAILED, Refusal
 from warren.metadata.recent import RECENT_LENGTH
-from warren.routing.exchange_types import RECENT_HISTORY
+from warren.queue_types import QueueType
+from warren.routing.exchange_types import LOCAL_RANDOM, RECENT_HISTORY
 from warren.routing.spreading import (
     HASH_HEADER,
     HASH_PROPERTIES,
@@ -59,8 +60,13 @@ def check_exchange_arguments(kind: str, arguments: Table, title: str) -> None:
             raise _refused(f"Unsupported property: {quoted(named)}")
 
 
-def check_binding(kind: str, routing_key: str, arguments: Table) -> None:
+def check_binding(
+    kind: str, routing_key: str, arguments: Table, queue_type: QueueType | None
+) -> None:
     """Refuse a binding that its exchange's type cannot take.
+
+    Args:
+        queue_type: The type of the queue that it leads to; None if it leads to an exchange.
 
     Raises:
         Refusal: `PRECONDITION_FAILED`.
@@ -76,6 +82,13 @@ def check_binding(kind: str, routing_key: str, arguments: Table) -> None:
             )
     elif kind == "x-consistent-hash":
         _check_weight(routing_key)
+    elif kind == LOCAL_RANDOM:
+        if routing_key:
+            raise _refused(f"Non empty binding '{routing_key}' key not permitted")
+        if queue_type is None:
+            raise _refused("Destination not found")
+        if queue_type.replicated:
+            raise _refused(f"Queue type {queue_type.module} not valid for this exchange type")
 
 
 def _check_match(match: Value) -> None:

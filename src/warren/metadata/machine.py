@@ -76,6 +76,7 @@ from warren.metadata.membership import (
 )
 from warren.metadata.outcome import Outcome as Outcome
 from warren.metadata.parts import Parts
+from warren.metadata.places import TablePlaces
 from warren.metadata.policies import PolicyAlternates, clear_policy, set_policy
 from warren.metadata.reading import SNAPSHOT_VERSION, Reading
 from warren.metadata.recent import keep_recent
@@ -111,10 +112,12 @@ class MetadataMachine:
         version: The cluster version in force; see `warren.versions`.
         nodes: In the order in which they joined.
         applied_index: Log index of the last command.
+        node: On which node the tables are; empty where that does not matter.
         bindings_at_once: How many go in one part of a command that takes bindings out.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, node: str = "") -> None:
+        self.node: str = node
         self.cluster_id: bytes = b""
         self.version: int = OLDEST
         self.nodes: dict[str, NodeRecord] = {}
@@ -252,9 +255,9 @@ class MetadataMachine:
 
     def _apply_administration(self, command: Command, outcome: Outcome) -> None:
         if isinstance(command, DeclareVhost):
-            declare_vhost(self.vhosts, command.name, outcome)
+            declare_vhost(self.vhosts, command.name, self.node, outcome)
         elif isinstance(command, SetVhost):
-            set_vhost(self.vhosts, command, outcome)
+            set_vhost(self.vhosts, command, self.node, outcome)
         elif isinstance(command, DeleteVhost):
             tables = self.vhosts.get(command.name)
             if tables is not None:
@@ -459,6 +462,7 @@ class MetadataMachine:
                 known.router.take(tables.router)
                 tables.router = known.router
             tables.router.alternates = PolicyAlternates(tables)
+            tables.router.places = TablePlaces(tables, self.node)
             tables.router.policies_changed()
 
     def state_hash(self) -> str:

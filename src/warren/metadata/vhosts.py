@@ -10,6 +10,7 @@ from warren.metadata.changes import add_exchange, take_exchange, take_queue
 from warren.metadata.commands import SetVhost
 from warren.metadata.outcome import Outcome
 from warren.metadata.parts import Parts
+from warren.metadata.places import TablePlaces
 from warren.metadata.policies import PolicyAlternates
 from warren.metadata.tables import ExchangeRecord, QueueRecord, VhostRecord
 
@@ -30,25 +31,36 @@ DEFAULT_QUEUE_TYPE: Final = "default_queue_type"
 PROTECTED: Final = "protected_from_deletion"
 
 
-def declare_vhost(vhosts: dict[str, VhostRecord], name: str, outcome: Outcome) -> None:
-    """Apply `DeclareVhost`: a vhost with the predeclared exchanges, if there is none yet."""
+def declare_vhost(vhosts: dict[str, VhostRecord], name: str, node: str, outcome: Outcome) -> None:
+    """Apply `DeclareVhost`: a vhost with the predeclared exchanges, if there is none yet.
+
+    Args:
+        node: On which node the tables are.
+    """
     if name in vhosts:
         return
     tables = VhostRecord(name)
     for exchange, kind, internal in PREDECLARED_EXCHANGES:
         add_exchange(tables, ExchangeRecord(name, exchange, kind, True, False, internal, {}))
     tables.router.alternates = PolicyAlternates(tables)
+    tables.router.places = TablePlaces(tables, node)
     vhosts[name] = tables
     outcome.changed = True
     outcome.vhosts_changed = True
 
 
-def set_vhost(vhosts: dict[str, VhostRecord], command: SetVhost, outcome: Outcome) -> None:
-    """Apply `SetVhost`: create a vhost with properties, or change some of them."""
+def set_vhost(
+    vhosts: dict[str, VhostRecord], command: SetVhost, node: str, outcome: Outcome
+) -> None:
+    """Apply `SetVhost`: create a vhost with properties, or change some of them.
+
+    Args:
+        node: On which node the tables are.
+    """
     if command.create == (command.name in vhosts):
         return
     if command.create:
-        declare_vhost(vhosts, command.name, outcome)
+        declare_vhost(vhosts, command.name, node, outcome)
     set_properties(vhosts[command.name], command.properties)
     outcome.changed = True
 

@@ -126,7 +126,7 @@ class Node(Loop):
         self.nonce: bytes = settings.life or drawn
         self._wall_ns: Callable[[], int] = clock.wall_ns
         self._monotonic_ns: Callable[[], int] = clock.monotonic_ns
-        self.metadata: MetadataMachine = MetadataMachine()
+        self.metadata: MetadataMachine = MetadataMachine(settings.node_name)
         self.queues: LocalQueues = LocalQueues(self.metadata, settings.node_name)
         self.cluster: Cluster = Cluster(
             self,
@@ -230,6 +230,8 @@ class Node(Loop):
             settings.max_message_bytes,
         )
         self.vhosts.consumer_timeout_ms = settings.consumer_timeout_ms
+        self.vhosts.default_queue_type = settings.default_queue_type
+        self.vhosts.relaxed_declares = settings.relaxed_declares
         self.dead_letters: DeadLetterWorker = DeadLetterWorker(
             self, self.metadata, self.queues, self.vhosts, self.remotes
         )

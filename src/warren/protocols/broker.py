@@ -58,6 +58,9 @@ class Settings:
         mechanisms: SASL mechanisms by which clients may log in.
         quorum_size: How many members of a quorum queue vote where its declare says nothing.
         delivery_limit: Failed deliveries that a message of a quorum queue survives (POI-03).
+        default_queue_type: The type of queues that are declared without one, if their vhost says
+            nothing; empty for the usual one.
+        relaxed_declares: Whether a quorum queue may be declared like a classic one.
         consumer_timeout_ms: How long consumers of quorum queues may hold a message (CT-08).
         dead_letter_prefetch: How many dead letters of a quorum queue are on their way at a time,
             where they are to be confirmed (DL-14).
@@ -103,6 +106,8 @@ class Settings:
         self.mechanisms: list[str] = ["PLAIN", "AMQPLAIN"]
         self.quorum_size: int = 3
         self.delivery_limit: int = 20
+        self.default_queue_type: str = ""
+        self.relaxed_declares: bool = False
         self.consumer_timeout_ms: int = 1_800_000
         self.dead_letter_prefetch: int = 32
         self.majority_wait_ms: int = 30_000

@@ -10,9 +10,12 @@ from typing import Final, final
 from warren.routing.binding_index import BindingIndex
 from warren.routing.bindings import Binding
 from warren.routing.headers import HeaderMatch, match_values
-from warren.routing.spreading import HashIndex, ModulusIndex, RandomIndex
+from warren.routing.spreading import HashIndex, LocalIndex, ModulusIndex, RandomIndex
 from warren.routing.topic import TopicTrie
 from warren.wire.amqp091.table import Table
+
+LOCAL_RANDOM: Final = "x-local-random"
+"""Passes a message to one of the queues that live on the node that it came to."""
 
 RECENT_HISTORY: Final = "x-recent-history"
 """Routes as a fanout exchange does, and keeps what it routed for those that are bound later."""
@@ -26,6 +29,7 @@ EXCHANGE_TYPES: Final = (
     "x-consistent-hash",
     "x-modulus-hash",
     "x-random",
+    LOCAL_RANDOM,
     RECENT_HISTORY,
 )
 
@@ -148,5 +152,7 @@ def new_index(kind: str, arguments: Table) -> BindingIndex:
         return ModulusIndex()
     if kind == "x-random":
         return RandomIndex()
+    if kind == LOCAL_RANDOM:
+        return LocalIndex()
     assert kind == "headers", kind
     return HeadersIndex()

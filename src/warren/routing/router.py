@@ -21,6 +21,8 @@ from warren.routing.alternates import ALTERNATE_EXCHANGE, Alternates
 from warren.routing.binding_index import BindingIndex
 from warren.routing.bindings import Binding
 from warren.routing.exchange_types import RECENT_HISTORY, new_index
+from warren.routing.places import Places
+from warren.routing.spreading import LocalIndex
 from warren.routing.terms import readable, text_term, type_name
 from warren.sharded_dict import ShardedDict
 from warren.wire.amqp091.table import Table
@@ -48,6 +50,7 @@ class ExchangeNode:
         """As of which change of policies `alternate` is known, if it was not declared."""
         self.keeps: bool = kind == RECENT_HISTORY
         self.index: BindingIndex = new_index(kind, arguments)
+        self.local: LocalIndex | None = self.index if isinstance(self.index, LocalIndex) else None
         self.to_exchanges: dict[Binding, None] = {}
         self.changed: i64 = 0
         """Since which generation it is there and has the bindings that it has."""
@@ -77,6 +80,7 @@ class Router:
         generation: Grows with every change of the topology; what was computed from an older one
             may be wrong.
         alternates: Knows the alternates of exchanges that were declared without.
+        places: Knows which queues live on this node.
         bounds_keys: Whether there are users here who may not use any routing key; which, the
             metadata says.
     """
@@ -90,6 +94,7 @@ class Router:
         self.generation: i64 = 1
         self.bounds_keys: bool = False
         self.alternates: Alternates = Alternates()
+        self.places: Places = Places()
         self._policies: i64 = 1
         """Grows whenever `alternates` may say something else."""
         self._all_changed: i64 = 1
@@ -386,7 +391,10 @@ class Router:
             if node.keeps and keepers is not None:
                 keepers.append(name)
             found: list[Binding] = []
-            node.index.select(routing_keys, headers, properties, found)
+            if node.local is not None:
+                node.local.match_here(self.places, found)
+            else:
+                node.index.select(routing_keys, headers, properties, found)
             for binding in found:
                 if not binding.to_exchange:
                     names[binding.destination] = None

@@ -3,15 +3,15 @@
 `x-consistent-hash` gives a binding as many places on a ring as its key says, and a message one of
 them by its routing key, a header or a property: what is alike comes to the same destination, and
 most of it still does when another is bound. `x-modulus-hash` counts destinations and takes the one
-that the routing keys' hash says. `x-random` draws one. Hashes and draws are Erlang's (`term_hash`),
-so that the same message comes to the same destination as with RabbitMQ, if those were bound in the
-same order.
+that the routing keys' hash says. `x-random` draws one, and `x-local-random` one that leads to a
+queue of this node. Hashes and draws are Erlang's (`term_hash`), so that the same message comes to
+the same destination as with RabbitMQ, if those were bound in the same order.
 
 Of several bindings of a consistent-hash exchange to one destination the oldest counts, and when it
 goes the next oldest: RabbitMQ takes the destination off its ring then, until it is started again.
 
-Source: `rabbit_exchange_type_consistent_hash`, `rabbit_exchange_type_modulus_hash` and
-`rabbit_exchange_type_random` of RabbitMQ 4.3.
+Source: `rabbit_exchange_type_consistent_hash`, `rabbit_exchange_type_modulus_hash`,
+`rabbit_exchange_type_random` and `rabbit_exchange_type_local_random` of RabbitMQ 4.3.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from mypy_extensions import i64
 from warren.message.properties import MessageProperties
 from warren.routing.binding_index import BindingIndex
 from warren.routing.bindings import Binding
+from warren.routing.places import Places
 from warren.routing.term_hash import (
     FALSE,
     TRUE,
@@ -41,6 +42,9 @@ HASH_PROPERTY: Final = "hash-property"
 HASH_PROPERTIES: Final = ("correlation_id", "message_id", "timestamp")
 WEIGHT_MAX: Final = 10_000
 """Places on the ring that one binding may have, RabbitMQ's bound."""
+
+DRAWS_MAX: Final = 8
+"""So often a binding is drawn that leads to another node, before all of them are looked at."""
 
 INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 """A number as Erlang reads it from text."""
@@ -215,18 +219,33 @@ def _in_order(binding: Binding) -> tuple[bool, bytes]:
 
 
 @final
-class RandomIndex(BindingIndex):
-    """Bindings of an `x-random` exchange: each is as likely as any other.
+class Draws:
+    """Numbers that are as good as random (SplitMix64).
 
-    What is drawn decides how load is spread and nothing else, so that the generator (SplitMix64)
-    begins alike on every node.
+    What is drawn decides how load is spread and nothing else, so that it begins alike on every
+    node.
     """
+
+    def __init__(self) -> None:
+        self._state: int = 0
+
+    def draw(self, count: int) -> int:
+        """A number from 0 on, below a count."""
+        self._state = (self._state + 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
+        mixed = self._state
+        mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9 & 0xFFFFFFFFFFFFFFFF
+        mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB & 0xFFFFFFFFFFFFFFFF
+        return (mixed ^ mixed >> 31) % count
+
+
+class DrawnIndex(BindingIndex):
+    """Bindings of which one is drawn for each message."""
 
     def __init__(self) -> None:
         super().__init__(False, False, at_random=True)
         self._bound: list[Binding] = []
         self._at: dict[Binding, int] = {}
-        self._state: int = 0
+        self._draws: Draws = Draws()
 
     def add(self, binding: Binding) -> None:
         """Take in a binding, whatever its key."""
@@ -242,14 +261,29 @@ class RandomIndex(BindingIndex):
             self._at[last] = at
 
     def match(self, routing_key: str, headers: Table | None, found: list[Binding]) -> None:
-        """Append one of the bindings."""
+        """Append one of the bindings: each is as likely as any other."""
         count = len(self._bound)
         if count:
-            found.append(self._bound[self._draw() % count])
+            found.append(self._bound[self._draws.draw(count)])
 
-    def _draw(self) -> int:
-        self._state = (self._state + 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
-        mixed = self._state
-        mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9 & 0xFFFFFFFFFFFFFFFF
-        mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB & 0xFFFFFFFFFFFFFFFF
-        return mixed ^ mixed >> 31
+
+@final
+class RandomIndex(DrawnIndex):
+    """Bindings of an `x-random` exchange."""
+
+
+@final
+class LocalIndex(DrawnIndex):
+    """Bindings of an `x-local-random` exchange: only those to queues of this node are drawn."""
+
+    def match_here(self, places: Places, found: list[Binding]) -> None:
+        """Append one of the bindings to queues that live here: each is as likely as any other."""
+        count = len(self._bound)
+        for _ in range(min(count, DRAWS_MAX)):
+            binding = self._bound[self._draws.draw(count)]
+            if places.here(binding.destination):
+                found.append(binding)
+                return
+        local = [binding for binding in self._bound if places.here(binding.destination)]
+        if local:
+            found.append(local[self._draws.draw(len(local))])

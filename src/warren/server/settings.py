@@ -88,6 +88,8 @@ def settings_from(config: ServerConfig) -> Settings:
     settings.zone = config.label_zone
     settings.cluster_version_max = config.cluster_version_max
     settings.quorum_size = config.quorum_cluster_size
+    settings.default_queue_type = config.default_queue_type
+    settings.relaxed_declares = config.quorum_relaxed_checks
     settings.consumer_timeout_ms = config.consumer_timeout
     settings.dead_letter_prefetch = config.dead_letter_prefetch
     settings.leader_locator = config.queue_leader_locator

@@ -427,6 +427,7 @@ class VhostHandle:
             request.exclusive,
             request.auto_delete,
             request.arguments,
+            self._host.default_queue_type,
         )
         named_by_server = request.name == ""
         if named_by_server:
@@ -718,6 +719,7 @@ class VhostHandle:
             0,
             named_by_server,
             self._host.node_name,
+            self._host.relaxed_declares,
         )
         if command is not None:
             check_version(self._tables, command)

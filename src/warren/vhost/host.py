@@ -25,6 +25,9 @@ class VhostHost:
         node_name: As in `warren@host`.
         max_message_bytes: Largest body that may be published.
         consumer_timeout_ms: How long consumers of queues that mind it may hold a message (CT-08).
+        default_queue_type: The type of queues that are declared without one, if their vhost says
+            nothing; empty for the usual one.
+        relaxed_declares: Whether a quorum queue may be declared like a classic one.
         disk_full: Whether nothing more may go to the disk of this node.
         replies: What takes direct replies on this node, by vhost and address.
     """
@@ -41,6 +44,8 @@ class VhostHost:
         self.node_name: str = node_name
         self.max_message_bytes: i64 = max_message_bytes
         self.consumer_timeout_ms: i64 = 1_800_000
+        self.default_queue_type: str = ""
+        self.relaxed_declares: bool = False
         self.disk_full: bool = False
         self.replies: dict[tuple[str, str], ReplyTarget] = {}
 
