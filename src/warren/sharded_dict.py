@@ -67,6 +67,20 @@ class ShardedDict(Generic[Key, Value]):
             found.extend(shard.items())
         return found
 
+    def take_any(self) -> Value | None:
+        """Take out any entry, None if there is none."""
+        for shard in self._shards:
+            if shard:
+                return shard.popitem()[1]
+        return None
+
+    def move(self) -> ShardedDict[Key, Value]:
+        """Give all entries away at once, to a new one: nothing is left here."""
+        moved: ShardedDict[Key, Value] = ShardedDict()
+        moved._shards = self._shards
+        self._shards = [{}]
+        return moved
+
     def __getitem__(self, key: Key) -> Value:
         return self._shard(key)[key]
 

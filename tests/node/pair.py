@@ -136,8 +136,7 @@ class Station:
 
     def queue(self, name: str) -> Any:
         """This node's object of a queue, which its clients use from now on."""
-        node = self.node
-        return node.queues.vhosts["/"].queues.get(name) or node.observers.use("/", name)
+        return self.node.vhosts.use("/", name)
 
     def knows(self, name: str) -> bool:
         """Whether this node has heard of a queue."""

@@ -237,6 +237,11 @@ def forgotten_pending() -> Undo:
     return replace(hosting.QueueHosting, "recover", recover)
 
 
+def what_is_gone_stays() -> Undo:
+    """Queues that tables which came as a whole do not name never end."""
+    return replace(hosting.QueueHosting, "_next_gone", lambda self: None)
+
+
 def stale_holders() -> Undo:
     """A channel lets go of its consumers under the ids of a closed session."""
     return replace(channel.Channel, "link_renumbered", lambda *_: None)
@@ -546,6 +551,7 @@ PLANTED = {
         SMALL_FILES | {"groups": False, "clients": 2, "large_share": 0.1, "large_bytes": 9_000},
     ),
     forgotten_pending: Where(),
+    what_is_gone_stays: Where(28, 250, (POWER, KILL, STOP), SMALL_FILES | {"clients": 2}),
     followers_hand_out_nothing: Where(),
     unheard_restart: Where(1, 120, (KILL, STOP), QUORUM | {"clients": 2}),
     replays_closed: Where(),

@@ -94,7 +94,7 @@ from warren.metadata.tables import (
     UserRecord,
     VhostRecord,
 )
-from warren.metadata.vhosts import VhostRemoval, declare_vhost, set_vhost
+from warren.metadata.vhosts import Forgetting, VhostRemoval, declare_vhost, set_vhost
 from warren.queue_types import type_of
 from warren.routing.bindings import Binding
 from warren.versions import OLDEST
@@ -445,8 +445,8 @@ class MetadataMachine:
             pass
         self.take(reading)
 
-    def take(self, reading: Reading) -> None:
-        """Take over the tables of a snapshot that was read; likewise."""
+    def take(self, reading: Reading) -> Forgetting:
+        """Take over the tables of a snapshot that was read; gives what lets go of those before."""
         assert self._round is None, "the last command is applied"
         assert reading.over, "all of it was read"
         before = self.vhosts
@@ -459,11 +459,14 @@ class MetadataMachine:
         for tables in self.vhosts.values():
             known = before.get(tables.name)
             if known is not None:
-                known.router.take(tables.router)
+                router = tables.router
+                known.router.swap(router)
                 tables.router = known.router
+                known.router = router
             tables.router.alternates = PolicyAlternates(tables)
             tables.router.places = TablePlaces(tables, self.node)
             tables.router.policies_changed()
+        return Forgetting(before)
 
     def state_hash(self) -> str:
         """A digest of the state: equal on all members that applied the same commands."""

@@ -6,6 +6,7 @@ from typing import Any, Final, final
 
 from mypy_extensions import i64
 
+from warren.limits import BINDINGS_AT_ONCE_MAX
 from warren.metadata.changes import add_exchange, take_exchange, take_queue
 from warren.metadata.commands import SetVhost
 from warren.metadata.outcome import Outcome
@@ -13,6 +14,7 @@ from warren.metadata.parts import Parts
 from warren.metadata.places import TablePlaces
 from warren.metadata.policies import PolicyAlternates
 from warren.metadata.tables import ExchangeRecord, QueueRecord, VhostRecord
+from warren.ports import Work
 
 #: Exchanges of every vhost: name, type, whether internal. The default one has no name.
 PREDECLARED_EXCHANGES: Final = (
@@ -130,3 +132,34 @@ class VhostRemoval(Parts):
             tables.router.clear()
             outcome.vhosts_changed = True
             self.over = True
+
+
+@final
+class Forgetting(Work):
+    """Lets go of vhosts in whose place there are others: to free 100,000 queues takes a while."""
+
+    def __init__(self, vhosts: dict[str, VhostRecord]) -> None:
+        self._vhosts: dict[str, VhostRecord] = vhosts
+        self._going: list[VhostRemoval] = []
+        """The vhost under way, if one is."""
+
+    def size(self) -> i64:
+        """How many rows there are."""
+        count: i64 = 0
+        for tables in self._vhosts.values():
+            count += len(tables.queue_rows) + len(tables.exchange_rows)
+            for exchange in tables.exchanges.values():
+                count += len(exchange.bound)
+        return count
+
+    def go_on(self) -> bool:
+        """Take some rows out; whether these were the last."""
+        if not self._going:
+            for tables in self._vhosts.values():
+                self._going.append(VhostRemoval(self._vhosts, tables, Outcome()))
+                break
+        for going in self._going:
+            going.go_on(Outcome(), BINDINGS_AT_ONCE_MAX)
+            if going.over:
+                self._going = []
+        return not self._vhosts

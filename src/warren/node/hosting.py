@@ -6,6 +6,7 @@ that other nodes hold (`cluster.observers`); a classic queue as itself, or as it
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, final
 
 from mypy_extensions import i64
@@ -14,12 +15,13 @@ from warren.log.log import Log
 from warren.log.runlist import NO_RUNS, KnownRuns, LiveRuns
 from warren.metadata.arguments import max_priority
 from warren.metadata.machine import MetadataMachine
+from warren.metadata.rows import Lot
 from warren.metadata.tables import QueueRecord
 from warren.node.beginnings import Beginning
 from warren.node.copies import Copies
 from warren.node.loop import Loop
 from warren.node.policies import QueuePolicies
-from warren.node.queues import LocalQueues, VirtualHost
+from warren.node.queues import LocalQueues, TakingOver, VirtualHost
 from warren.node.timers import QueueTimers
 from warren.queues.classic import ClassicQueue
 from warren.queues.fifo.machine import Fifo
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 
 
 @final
-class QueueHosting:
+class QueueHosting(TakingOver):
     """Of one node."""
 
     def __init__(
@@ -71,6 +73,14 @@ class QueueHosting:
         """Quorum queues that lack the copy that should be here, by group."""
         self._replayer: NodeReplayer | None = None
         """What the log holds of queues that the metadata does not name yet."""
+        self._lots: deque[Lot] = deque()
+        """Of metadata that came as a whole: rows of queues that are still to be seen to,"""
+        self._records: list[QueueRecord] = []
+        """those of the lot under way, the next one last,"""
+        self._gone: list[Queue] = []
+        """queues in whose place there are others, which are still to be stopped,"""
+        self._leaving: list[VirtualHost] = []
+        """and vhosts that may still have some that were here before."""
 
     # --- a life of the node ---------------------------------------------------------------------
 
@@ -106,6 +116,8 @@ class QueueHosting:
 
     def furnished(self) -> bool:
         """Whether every quorum queue that should have a copy on this node has one."""
+        if self._queues.taking_over is not None:
+            return False
         for group_id in self._lacking:
             if not self._repairs.halts(group_id):
                 return False
@@ -141,36 +153,90 @@ class QueueHosting:
 
     def furnish(self, record: QueueRecord) -> bool:
         """Begin a quorum queue's copy that is to be on this node and is not; whether it was not."""
+        if self._queues.taking_over is not None:
+            self.see_to(record)
         lacking = self._lacks(self._queues.vhosts[record.vhost], record)
         if lacking:
             self._start(record)
         return lacking
 
-    def take_over(self) -> None:
-        """Start and stop queues as metadata that came as a whole demands.
+    # --- metadata that came as a whole ----------------------------------------------------------
 
-        Clients that hear that a queue is gone go on at once, with any queue that the metadata
-        names: those are started first.
+    def take_over(self) -> None:
+        """Begin to start and stop queues as metadata that came as a whole demands.
+
+        There may be a hundred thousand: `take_over_more` does it in parts, of which another such
+        metadata may be the end. From here on clients find no queue that was not seen to.
         """
-        gone: list[Queue] = []
         for here in self._queues.vhosts.values():
-            for queue in here.queues.values():
-                now = self._metadata.queue(here.name, queue.name)
-                if now is None or now.group_id != queue.group_id:
-                    del here.queues[queue.name]
-                    gone.append(queue)
-        kept: list[QueueRecord] = []
-        for name, tables in self._metadata.vhosts.items():
-            vhost = self._queues.vhost(name)
-            for record in tables.queues.values():
-                if self._lacks(vhost, record):
-                    self._start(record)
-                else:
-                    kept.append(record)
-        for record in kept:
-            self._keep_copy(record)
-        for queue in gone:
-            self._end(queue)
+            if len(here.queues) > 0:
+                here.before.append(here.queues.move())
+        for name in self._metadata.vhosts:
+            self._queues.vhost(name)
+        self._lots = self._metadata.queue_lots()
+        self._records = []
+        self._leaving = list(self._queues.vhosts.values())
+        self._queues.taking_over = self
+
+    def take_over_more(self, room: i64) -> bool:
+        """See to so many queues; whether these were the last.
+
+        Those that the metadata names come first: clients that hear that a queue is gone go on at
+        once, with others.
+        """
+        while room > 0:
+            if self._records:
+                self.see_to(self._records.pop())
+            elif self._lots:
+                for row in self._lots.popleft().rows:
+                    assert isinstance(row, QueueRecord), "rows of queues"
+                    self._records.append(row)
+                self._records.reverse()
+                continue
+            else:
+                queue = self._next_gone()
+                if queue is None:
+                    self._queues.taking_over = None
+                    return True
+                self._end(queue)
+            room -= 1
+        return False
+
+    def see_to(self, record: QueueRecord) -> None:
+        """Have a queue be here as the metadata says, whether it was here before or not."""
+        vhost = self._queues.vhost(record.vhost)
+        before = vhost.take_before(record.name)
+        if before is not None:
+            if before.group_id == record.group_id:
+                vhost.queues[record.name] = before
+            else:
+                self._gone.append(before)
+        if self._lacks(vhost, record):
+            self._start(record)
+            return
+        self._keep_copy(record)
+        queue: Queue | None = self._queues.logged.get(int(record.group_id))
+        if queue is None:
+            queue = vhost.queues.get(record.name)
+        if queue is not None:
+            self._policies.tell_all(queue, record)
+        member = self._cluster.members.get(int(record.group_id))
+        if member is not None:
+            self._cluster.members_changed(member)
+
+    def _next_gone(self) -> Queue | None:
+        """Take out a queue that the metadata does not name; None if there is none left."""
+        if self._gone:
+            return self._gone.pop()
+        while self._leaving:
+            here = self._leaving[-1]
+            while here.before:
+                queue = here.before[-1].take_any()
+                if queue is not None:
+                    return queue
+                here.before.pop()
+            self._leaving.pop()
+        return None
 
     # --- copies of quorum queues ----------------------------------------------------------------
 

@@ -116,6 +116,11 @@ class QueuePolicies(Work):
             )
             self._mind_fallback(queue, kept and not rejects and isinstance(exchange, str))
 
+    def tell_all(self, queue: Queue, record: QueueRecord) -> None:
+        """The same, and the delivery limit, which a queue has from the beginning."""
+        queue.set_delivery_limit(self.delivery_limit(record))
+        self.tell(queue, record)
+
     def _mind_fallback(self, queue: Queue, falls_back: bool) -> None:
         """Tell, once, where dead letters are to arrive at least once, and do so at most once."""
         group_id = int(queue.group_id)
@@ -152,6 +157,5 @@ class QueuePolicies(Work):
             record = self._metadata.queue(queue.vhost, queue.name)
             if queue.deleted or record is None or record.group_id != queue.group_id:
                 continue
-            queue.set_delivery_limit(self.delivery_limit(record))
-            self.tell(queue, record)
+            self.tell_all(queue, record)
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import final
 
 from warren.metadata.machine import MetadataMachine
@@ -13,11 +14,33 @@ from warren.sharded_dict import ShardedDict
 
 @final
 class VirtualHost:
-    """The queues of one vhost on this node, by name."""
+    """The queues of one vhost on this node, by name.
+
+    Attributes:
+        before: Those that were here when the tables came as a whole, and are still to be held
+            against them: clients find them only when that is done.
+    """
 
     def __init__(self, name: str) -> None:
         self.name: str = name
         self.queues: ShardedDict[str, Queue] = ShardedDict()
+        self.before: list[ShardedDict[str, Queue]] = []
+
+    def take_before(self, name: str) -> Queue | None:
+        """Take out the one of those of before that has a name."""
+        for queues in self.before:
+            queue = queues.pop(name)
+            if queue is not None:
+                return queue
+        return None
+
+
+class TakingOver:
+    """What has this node's queues follow tables that came as a whole."""
+
+    @abstractmethod
+    def see_to(self, record: QueueRecord) -> None:
+        """Have a queue be here as the tables say, before its turn comes."""
 
 
 @final
@@ -27,11 +50,13 @@ class LocalQueues:
     Attributes:
         vhosts: Queues by vhost and name.
         logged: Queues with a group in the log, by group.
+        taking_over: Has the queues follow the tables, while not all do.
     """
 
     def __init__(self, metadata: MetadataMachine, node_name: str) -> None:
         self.vhosts: dict[str, VirtualHost] = {}
         self.logged: ShardedDict[int, LoggedQueue] = ShardedDict()
+        self.taking_over: TakingOver | None = None
         self._metadata: MetadataMachine = metadata
         self._node_name: str = node_name
         self._leased: dict[Queue, None] = {}
@@ -62,6 +87,19 @@ class LocalQueues:
         vhost = self.vhosts.get(record.vhost)
         queue = None if vhost is None else vhost.queues.get(record.name)
         return queue is not None and queue.group_id == record.group_id
+
+    def find(self, vhost: str, name: str) -> Queue | None:
+        """A queue that is here, or is to be: a client asks for it, so that it is seen to now."""
+        here = self.vhosts.get(vhost)
+        if here is None:
+            return None
+        queue = here.queues.get(name)
+        if queue is None and self.taking_over is not None:
+            record = self._metadata.queue(vhost, name)
+            if record is not None:
+                self.taking_over.see_to(record)
+                queue = here.queues.get(name)
+        return queue
 
     def record_of(self, group_id: int) -> QueueRecord | None:
         """What the metadata says of a queue with a group in the log here."""

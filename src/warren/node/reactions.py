@@ -117,24 +117,34 @@ class Reactions:
             self._cluster.close_sessions()
 
     def take_over(self) -> None:
-        """Metadata came as a whole from another node: act on all that may differ."""
+        """Metadata came as a whole from another node: act on all that may differ.
+
+        What follows for each queue is left to `take_over_more`, and what takes all of them as the
+        metadata says is done behind that.
+        """
         self._hosting.take_over()
         self._evictions.take_over()
         self._usage.limits_changed()
         self._cluster.tables_anew()
         self._cluster.watch_nodes()
         own = self._metadata.nodes.get(self._node_name)
-        if own is not None and own.nonce == self._nonce:
-            self._begin_session(own.session)
+        if own is not None and own.nonce == self._nonce and self._cluster.session:
             self._cluster.sessions_given(own.newest)
         self._membership.nodes_changed()
         self._reconciler.nodes_changed()
         self._reconciler.trigger()
-        self._policies.changed(self._queues)
-        for group_id in self._queues.logged:
-            self._membership.unsettle(group_id)
+
+    def take_over_more(self, room: i64) -> bool:
+        """Act on what such metadata says of so many queues; whether these were the last."""
+        if not self._hosting.take_over_more(room):
+            return False
+        own = self._metadata.nodes.get(self._node_name)
+        if own is not None and own.nonce == self._nonce and not self._cluster.session:
+            self._begin_session(own.session)
+            self._cluster.sessions_given(own.newest)
         self._cluster.close_sessions()
         self._announcer.announce()
+        return True
 
     def _begin_session(self, session: i64) -> None:
         """The cluster knows this life of the node."""

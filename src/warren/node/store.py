@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 METADATA_GROUP: Final = 1
 """The log group of the metadata; queues have higher ones."""
 
+LET_GO_MAX: Final = 4_096
+"""Rows of tables that are let go of at once: a millisecond."""
+
 
 @final
 class MetadataStore(Machine):
@@ -62,6 +65,8 @@ class MetadataStore(Machine):
         self._wired: Reactions | None = None
         self._member: Member | None = None
         self._unfinished: Unfinished | None = None
+        self._taking_over: bool = False
+        """Whether tables that a leader sent are in force, and not all queues are as they say."""
         self._reading: Reading | None = None
         """Tables that a leader sent, and that may be in force soon."""
         self._anew: MetadataMachine | None = None
@@ -228,16 +233,26 @@ class MetadataStore(Machine):
 
     def unfinished(self) -> bool:
         """Whether there is more to do of the last change, as one of a node with many queues."""
-        return self._unfinished is not None
+        return self._unfinished is not None or self._taking_over
 
     def apply_rest(self) -> None:
         """Put the next part of the last change in force."""
+        if self._taking_over:
+            self._take_over_more()
+            return
         unfinished = self._unfinished
         assert unfinished is not None, "the member asks before"
         self._reactions().act(self._metadata.go_on(), self._metadata.applied_index)
         if not self._metadata.unfinished():
             self._unfinished = None
             _tell(unfinished.origin, unfinished.outcome)
+
+    def _take_over_more(self) -> None:
+        """Have some more queues be as tables say that a leader sent."""
+        room: i64 = self._loop.settings.changes_at_once
+        self._taking_over = not self._reactions().take_over_more(room)
+        if self._taking_over:
+            self._cluster.apply_later(self.member())
 
     def _logged(self, index: i64, payload: bytes) -> commands.Command:
         """The command of an entry; one without effect for what is none.
@@ -290,9 +305,13 @@ class MetadataStore(Machine):
                 self._anew.take(reading)
                 return
             self._anew = None
-        self._metadata.take(reading)
+        before = self._metadata.take(reading)
+        if before.size() > LET_GO_MAX:
+            self._loop.do_in_parts(before)
         self._check_version()
         self._reactions().take_over()
+        self._taking_over = True
+        self._take_over_more()
 
     def live_in(self, state: bytes) -> list[tuple[int, int]]:
         """The metadata's log has no messages."""

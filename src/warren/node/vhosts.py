@@ -112,7 +112,8 @@ class NodeVhosts(VhostHost):
 
     def use(self, vhost: str, name: str) -> Queue | None:
         """Let clients of this node use a queue that only other nodes hold."""
-        return self._observers.use(vhost, name)
+        queue = self._queues.find(vhost, name)
+        return self._observers.use(vhost, name) if queue is None else queue
 
     def stores(self, group_id: i64) -> bool:
         """Whether a queue's messages go to the disk of this node."""

@@ -122,10 +122,13 @@ class Router:
         self._changed()
         self._all_changed = self.generation
 
-    def take(self, other: Router) -> None:
-        """Route as another one does, which is not used any more."""
+    def swap(self, other: Router) -> None:
+        """Route as another one does, which has the routes of this one from now on."""
+        exchanges, queues = self._exchanges, self._queues
         self._exchanges = other._exchanges
         self._queues = other._queues
+        other._exchanges = exchanges
+        other._queues = queues
         self.bounds_keys = other.bounds_keys
         self._changed()
         self._all_changed = self.generation

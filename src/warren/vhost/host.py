@@ -109,7 +109,8 @@ class VhostHost:
 
     @abstractmethod
     def use(self, vhost: str, name: str) -> Queue | None:
-        """Let clients of this node use a queue that only other nodes hold; None if it is no such.
+        """Let clients of this node use a queue that only other nodes hold, or that is yet to begin
+        here; None if it is no such.
 
         From then on it is among those that the vhost has on this node.
         """

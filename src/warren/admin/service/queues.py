@@ -86,8 +86,7 @@ def queue_row(
     """
     replicated = record.type.replicated
     policy, operator_policy = names_of(tables, record)
-    vhost = service.node.queues.vhosts.get(record.vhost)
-    queue = None if vhost is None else vhost.queues.get(record.name)
+    queue = service.node.queues.find(record.vhost, record.name)
     counts = None if queue is None else queue.counts()
     if replicated:
         leader = leaders.get(int(record.group_id)) or service.members.leader(record)

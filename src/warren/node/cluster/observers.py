@@ -149,7 +149,7 @@ class Observers(ObserverHost):
     def listen(self, record: QueueRecord) -> None:
         """Hear of a quorum queue that other nodes hold, for an operator who asks."""
         if self._queues.is_elsewhere(record):
-            if record.name not in self._queues.vhosts[record.vhost].queues:
+            if self._queues.find(record.vhost, record.name) is None:
                 self.use(record.vhost, record.name)
             observer = self.observer(record.group_id)
             if observer is not None:
