@@ -48,6 +48,13 @@ class RunQueueMachine(RuleBasedStateMachine):
         self.queue.remove(first, first + count)
         self.model = [item for item in self.model if not first <= item[0] <= first + count]
 
+    @rule(gone=st.sets(st.integers(0, 120), max_size=5))
+    def strike(self, gone: set[int]) -> None:
+        """Numbers that nobody has any more, wherever they are."""
+        pairs = [(number, number) for number in sorted(gone)]
+        self.queue.strike(pairs)
+        self.model = [item for item in self.model if item[0] not in gone]
+
     @precondition(lambda self: self.model)
     @rule(data=st.data())
     def take_and_return(self, data: st.DataObject) -> None:

@@ -370,6 +370,42 @@ def test_what_nobody_has_is_not_dropped_of_what_is_on_its_way_back(kind: str) ->
     assert spent[1] < 2 * spent[0] + 100
 
 
+@pytest.mark.parametrize("kind", ["quorum", "unlimited"])
+def test_what_nobody_has_is_looked_for_where_it_may_be(kind: str) -> None:
+    """All ready runs are looked at once, and not for each entry that names some that are lost."""
+    firsts, others = [], []
+    for size in SIZES:
+        fifo = scattered(kind, size)
+        handed_out(fifo, 1, 2)
+        for consumer in (2, 1):
+            fifo.down(consumer)
+            while fifo.unfinished():
+                entry(fifo, commands.go_on)
+
+        def free(out: BytesWriter, low: int) -> None:
+            for number in range(low, low + 40, 2):
+                commands.free(out, number, number)
+
+        found = [
+            steps(
+                lambda fifo=fifo, low=low, free=free: fifo.write(
+                    lambda out: free(out, low, low + 40)
+                )
+            )
+            for low in range(0, 400, 40)
+        ]
+        firsts.append(found[0])
+        others.append(max(found[1:]))
+        left = [n for n in range(0, 2 * size, 2) if n >= 400]
+        assert sorted(first for first, _, _, _ in fifo.ready.quadruples()) == left
+        assert fifo.ready.count == len(left) and fifo.ready.bytes == sum(map(size_of, left))
+        # What comes since then is found, too.
+        fifo.enqueue(4 * size, 3)
+        fifo.write(lambda out, size=size: commands.free(out, 4 * size + 1, 4 * size + 1))
+        assert fifo.ready.count == len(left) + 2
+    assert firsts[1] > 2 * firsts[0] and no_more(*others)
+
+
 def test_striking_numbers_looks_once_however_many_stretches_are_gone() -> None:
     """Against a plain list, in any order of the runs, with somebody who looks at them meanwhile."""
     dice = Random(7)

@@ -602,10 +602,10 @@ class Fifo:
     def free(self, gone: list[tuple[int, int]]) -> None:
         """Ready messages left a classic queue, at whose recovery all are; or no copy has them.
 
-        In a quorum queue all runs are looked at for it, once for all that is gone: 500,000 in some
-        milliseconds. An entry has so many stretches as a turn may drop (`queues.lost`). What is on
-        its way back by then is ready later all the same, and is passed over when it is handed out,
-        as what is held is.
+        In a quorum queue runs are in any order. Those are looked at that lie with one that is gone,
+        and all of them the first time: 500,000 in some milliseconds. An entry has so many stretches
+        as a turn may drop (`queues.lost`). What is on its way back by then is ready later all the
+        same, and is passed over when it is handed out, as what is held is.
 
         Args:
             gone: The first and the last number of each stretch of them.

@@ -168,6 +168,8 @@ class Chunk:
         shares: What each of them has in it, if that was counted.
         frozen: Whether somebody looks at its list, so that it must stay as it is.
         shared_from, shared_behind: Where in it there may be pieces that somebody looks at.
+        bounded: Whether `low` and `behind` are known.
+        low, behind: No number here is below, or at or above.
     """
 
     def __init__(self) -> None:
@@ -179,6 +181,9 @@ class Chunk:
         self.frozen: bool = False
         self.shared_from: i64 = 0
         self.shared_behind: i64 = 0
+        self.bounded: bool = False
+        self.low: i64 = 0
+        self.behind: i64 = 0
 
     def live(self) -> list[Piece]:
         """Its pieces, in a list that may be kept if the chunk is not used any more."""
@@ -293,6 +298,11 @@ class Chunk:
 
     def strike(self, gone: Stretches) -> list[Piece]:
         """Take numbers out, whatever order the pieces are in; see `Pieces.strike`."""
+        if not self.bounded:
+            self._bound()
+        nearest = gone.find(self.low)
+        if nearest == gone.size or gone.firsts[nearest] >= self.behind:
+            return []
         pieces = self.pieces
         first = gone.firsts[0]
         last = gone.lasts[gone.size - 1]
@@ -335,6 +345,19 @@ class Chunk:
             self.frozen = False
             self.moved()
         return taken
+
+    def _bound(self) -> None:
+        """Find out between which numbers all of its own are; there is a piece."""
+        pieces = self.pieces
+        low = pieces[self.head].key
+        behind = low
+        for at in range(self.head, len(pieces)):
+            piece = pieces[at]
+            low = min(low, piece.key)
+            behind = max(behind, piece.key + piece.count)
+        self.low = low
+        self.behind = behind
+        self.bounded = True
 
 
 @final
@@ -379,6 +402,7 @@ class Pieces:
         else:
             chunk = Chunk()
             chunks.append(chunk)
+        chunk.bounded = False
         chunk.pieces.append(piece)
         chunk.count += piece.count
         self.count += piece.count
@@ -405,6 +429,7 @@ class Pieces:
         """The last piece goes on for so many more numbers."""
         chunk = self._chunks[-1]
         chunk.shares = None
+        chunk.bounded = False
         chunk.own(len(chunk.pieces) - 1).count += count
         chunk.count += count
         self.count += count
@@ -412,6 +437,7 @@ class Pieces:
     def extend_tail(self, count: i64) -> None:
         """The same, for all who look at the last piece: it is changed as it is."""
         chunk = self._chunks[-1]
+        chunk.bounded = False
         chunk.pieces[-1].count += count
         chunk.count += count
         self.count += count
@@ -489,9 +515,11 @@ class Pieces:
         return taken
 
     def strike(self, gone: list[tuple[int, int]]) -> list[list[Piece]]:
-        """Take numbers out, whatever order the pieces are in: looks at them all.
+        """Take numbers out, whatever order the pieces are in.
 
-        Only chunks that have some are changed: to look costs some nanoseconds a piece.
+        Looks at the pieces of chunks that have numbers near enough, and once at those of chunks
+        that have got others since they were looked at last: some nanoseconds a piece. Only chunks
+        that have some of the numbers are changed.
 
         Args:
             gone: Ascending pairs of first and last numbers.
@@ -560,6 +588,7 @@ class Pieces:
         chunk = chunks[at]
         where = chunk.find(piece.key)
         mixes = not chunk.mixed and not piece.kin(chunk.pieces[where])
+        chunk.bounded = False
         chunk.thaw()
         if where > 0 and where == chunk.head:
             chunk.head -= 1
@@ -596,6 +625,7 @@ class Pieces:
     def grow(self, piece: Piece, count: i64) -> Piece:
         """A piece that is here goes on for so many more numbers; gives the one to change."""
         chunk = self._chunks[self._find(piece.key)]
+        chunk.bounded = False
         grown = chunk.own(chunk.find(piece.key))
         grown.count += count
         chunk.count += count
@@ -697,6 +727,7 @@ class Pieces:
         other.pieces[: other.head] = chunk.live()
         other.head = 0
         other.count += chunk.count
+        other.bounded = False
         other.mixed = True
         if self._owned:
             self._share(other)

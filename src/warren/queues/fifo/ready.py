@@ -292,7 +292,7 @@ class Ready:
 
         Args:
             gone: Ascending pairs of first and last numbers.
-            ascending: Whether all that returned went back by number; else all is looked at.
+            ascending: Whether all that returned went back by number; else they are in any order.
         """
         taken: list[list[Piece]] = []
         for queue in self._all():

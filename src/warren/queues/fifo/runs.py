@@ -108,7 +108,7 @@ class RunQueue:
         return taken
 
     def strike(self, gone: list[tuple[int, int]]) -> list[list[Piece]]:
-        """Take numbers out, whatever order the runs are in: looks at them all.
+        """Take numbers out, whatever order the runs are in: may look at them all.
 
         Args:
             gone: Ascending pairs of first and last numbers.
