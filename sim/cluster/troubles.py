@@ -299,6 +299,8 @@ class ClusterTroubles:
             return
         row = queue.member_on(name)
         if row is None or not row.voter:
+            if node.placing.spent():
+                return
             word = "gets"
             command = add_member(queue, name, node.placing.new_group())
         elif len(voters(queue)) <= world.voters_min():

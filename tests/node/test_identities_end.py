@@ -167,6 +167,7 @@ def test_no_queue_is_declared_before_the_cluster_knows_this_start_of_the_node() 
     closed = early.call(spec.QueueDeclare(0, "early", False, True, False, False, False, {}))
     assert isinstance(closed, spec.ConnectionClose) and closed.reply_code == 541
     assert "does not know of this start" in closed.reply_text
+    assert pair.a.node.placing.spent(), "nor has it any for members or copies"
     pair.a.hold_disk = False
     pair.until(lambda: pair.a.node.ready)
     assert not pair.a.knows("early")

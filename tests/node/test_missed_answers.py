@@ -13,11 +13,6 @@ QUEUE = "orders"
 
 GET = spec.BasicGet(0, QUEUE, False)
 
-REQUESTS = {
-    "acquire": spec.TableAcquire(0, QUEUE, "g", 0),
-    "purge": spec.QueuePurge(0, QUEUE, False),
-}
-
 
 def swallowed(
     request: spec.Method,
@@ -47,6 +42,7 @@ def swallowed(
     assert isinstance(passive, spec.QueueDeclareOk) and passive.message_count == 3
     before(client)
     client.methods.clear()
+    client.rows.clear()
     leading = a.node.cluster.members[int(a.queue(QUEUE).group_id)]
     assert leading.leads()
     pair.blocked.add(("a", "b"))
@@ -61,18 +57,94 @@ def swallowed(
     leading.snapshot()
     pair.until(lambda: int(leading.log.snapshot_index) >= index)
     pair.blocked.clear()
-    pair.until(lambda: client.over or len(client.methods) + len(client.messages) > 0)
+    answers = (client.methods, client.messages, client.rows)
+    pair.until(lambda: client.over or any(answers))
     return pair, client
 
 
-@pytest.mark.parametrize("name", REQUESTS)
-def test_an_answer_that_nobody_has_seen_is_not_made_up(name: str) -> None:
-    pair, client = swallowed(REQUESTS[name])
+def purged(client: Client) -> None:
+    ok = client.call(spec.QueuePurge(0, QUEUE, False))
+    assert isinstance(ok, spec.QueuePurgeOk) and ok.message_count == 3
+    client.publish_confirmed(QUEUE, 2)
+
+
+@pytest.mark.parametrize("size", (0, 1))
+@pytest.mark.parametrize("again", (False, True))
+def test_a_purge_says_how_many_messages_it_took(again: bool, size: int) -> None:
+    """Though nobody here has seen it, and whatever those before it took."""
+    before = purged if again else lambda client: None
+    pair, client = swallowed(spec.QueuePurge(0, QUEUE, False), before, size)
+    (ok,) = client.methods
+    assert isinstance(ok, spec.QueuePurgeOk)
+    assert ok.message_count == (2 if again else 3)
+    assert int(pair.a.queue(QUEUE).ready_count()) == 0
+
+
+def cut_off(pair: Pair) -> None:
+    """Node `b` is cut off for so long that what its clients held is given to others."""
+    for link in (("a", "b"), ("b", "a"), ("c", "b"), ("b", "c")):
+        pair.blocked.add(link)
+        pair.cut(*link)
+    queue = pair.a.queue(QUEUE)
+    pair.until(lambda: queue.counts().held == 0)
+
+
+@pytest.mark.parametrize("size", (0, 1))
+def test_what_a_closed_session_purged_is_not_made_up(size: int) -> None:
+    request = spec.QueuePurge(0, QUEUE, False)
+    pair, client = swallowed(request, got_and_kept, size, cut_off)
     (closing,) = client.methods
     assert isinstance(closing, spec.ConnectionClose) and closing.reply_code == 541
     assert "was lost: ask again" in closing.reply_text
-    left = 0 if name == "purge" else 3
-    pair.until(lambda: int(pair.a.queue(QUEUE).ready_count()) == left)
+    assert not pair.a.queue(QUEUE).fifo.purged
+
+
+def acquired(client: Client) -> None:
+    assert isinstance(client.call(spec.TableAcquire(0, QUEUE, "g", 0)), spec.TableAcquireOk)
+
+
+def checked_out(client: Client) -> None:
+    acquired(client)
+    client.call(spec.TableCheckout(0, QUEUE, "g", 1, 0, 2, 0, 99))
+
+
+TABLES = {
+    "acquire": (acquired, spec.TableAcquire(0, QUEUE, "g", 0)),
+    "checkout": (acquired, spec.TableCheckout(0, QUEUE, "g", 1, 0, 2, 0, 99)),
+    "settle": (checked_out, spec.TableSettle(0, QUEUE, "g", 1, 1)),
+    "release": (checked_out, spec.TableRelease(0, QUEUE, "g", 1)),
+    "read": (checked_out, spec.TableRead(0, QUEUE, 0, 99, 1_000_000)),
+}
+
+
+@pytest.mark.parametrize("size", (0, 1))
+@pytest.mark.parametrize("name", TABLES)
+def test_a_reader_s_request_is_made_anew(name: str, size: int) -> None:
+    """What it did is done once, and the reader goes on from its answer."""
+    before, request = TABLES[name]
+    pair, client = swallowed(request, before, size)
+    queue = pair.a.queue(QUEUE)
+    if name == "acquire":
+        (answer,) = client.methods
+        assert isinstance(answer, spec.TableAcquireOk)
+        group = queue.fifo.groups["g"]
+        assert answer.epoch == int(group.epoch), "its next call is not fenced"
+        got = client.call(spec.TableCheckout(0, QUEUE, "g", answer.epoch, 0, 2, 0, 99))
+        assert isinstance(got, spec.TableCheckoutOk) and got.count == 2
+    elif name == "checkout":
+        (answer,) = client.methods
+        assert isinstance(answer, spec.TableCheckoutOk)
+        assert (answer.number, answer.count) == (1, 2)
+        assert int(queue.ready_count()) == 1, "there is one lease"
+    elif name == "settle":
+        assert isinstance(client.methods[0], spec.TableSettleOk)
+        counts = queue.counts()
+        assert (int(counts.ready), int(counts.held)) == (1, 0)
+    elif name == "release":
+        assert isinstance(client.methods[0], spec.TableReleaseOk)
+        assert int(queue.ready_count()) == 3
+    else:
+        assert not client.methods and len(client.rows) == 1
 
 
 def got_and_acked(client: Client) -> None:
@@ -154,20 +226,39 @@ def test_a_poll_without_an_ack_is_given_what_it_was_handed(size: int) -> None:
 @pytest.mark.parametrize("size", (0, 1))
 def test_a_poll_whose_message_went_back_meanwhile_is_made_anew(size: int) -> None:
     """Its node was cut off for so long that what its clients held was given to others."""
-
-    def cut_off(pair: Pair) -> None:
-        for link in (("a", "b"), ("b", "a"), ("c", "b"), ("b", "c")):
-            pair.blocked.add(link)
-            pair.cut(*link)
-        queue = pair.a.queue(QUEUE)
-        pair.until(lambda: queue.counts().held == 0)
-
     pair, client = swallowed(GET, size=size, meanwhile=cut_off)
     (got,) = client.messages
     assert (got.body, got.redelivered) == (b"x0", True)
     client.ack(got.tag)
     pair.until(lambda: pair.a.queue(QUEUE).counts().held == 0)
     assert int(pair.a.queue(QUEUE).ready_count()) == 2
+
+
+@pytest.mark.parametrize("size", (0, 1))
+def test_a_poll_that_was_under_way_when_its_session_was_closed_is_made_anew(size: int) -> None:
+    """It is applied in the next one, where nobody has the id under which it was made."""
+    pair = Pair()
+    pair.add("c")
+    a, b = pair.a, pair.b
+    publisher = a.client()
+    publisher.declare(QUEUE, kind="quorum", size=size)
+    publisher.publish_confirmed(QUEUE, 2)
+    pair.until(lambda: b.knows(QUEUE))
+    client = b.client()
+    got_and_kept(client)
+    pair.deaf.add(("b", "a"))
+    client.methods.clear()
+    client.send(GET)
+    pair.settle(2)
+    cut_off(pair)
+    pair.deaf.clear()
+    pair.blocked.clear()
+    pair.until(lambda: len(client.methods) + len(client.messages) > 0)
+    (got,) = client.messages
+    assert (got.body, got.redelivered) == (b"1", True)
+    client.ack(got.tag)
+    pair.until(lambda: a.queue(QUEUE).counts().held == 0)
+    assert int(a.queue(QUEUE).ready_count()) == 1
 
 
 def test_a_consumer_is_attached_all_the_same() -> None:

@@ -59,7 +59,9 @@ class Placing:
         return self._groups.take(self._cluster.session)
 
     def spent(self) -> bool:
-        """Whether there are no more incarnations; the log tells an operator."""
+        """Whether there are none to give out, yet or any more; the latter the log tells."""
+        if self._cluster.session == 0:
+            return True
         if not self._groups.spent():
             return False
         if not self._said_spent:

@@ -3,7 +3,8 @@
 A node that takes over a state has not seen what came of the commands before it. Of a poll the state
 itself says it: the message that it was given is held by the channel that polled, and is not the one
 that the channel was given last. Where there is no such message there was none. Where the node's
-session was closed meanwhile, all that it held returned: the poll is made anew.
+session was closed meanwhile, all that it held returned: the poll is made anew. So it is where it
+was submitted in a session that was closed before it was applied.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Polls:
         self._last.clear()
 
     def miss(self, poll: Poll) -> None:
-        """A poll was applied, and nobody here has seen it."""
+        """A poll was applied, and nobody here has seen it, or in vain, in another session."""
         self._missed.append(poll)
 
     def any_missed(self) -> bool:

@@ -47,7 +47,7 @@ from warren.queues.fifo.config import (
 )
 from warren.queues.fifo.consumers import TIMED_OUT, Consumer, Limiter
 from warren.queues.fifo.dead_letters import AT_LEAST_ONCE, FORGOTTEN, Dead
-from warren.queues.fifo.effects import Delivery, Effects, Reply, TimedOut
+from warren.queues.fifo.effects import Delivery, Effects, PurgeReply, Reply, TimedOut
 from warren.queues.fifo.entry import Encoded, Enqueue, Meta
 from warren.queues.fifo.machine import Fifo
 from warren.queues.fifo.pieces import Piece
@@ -144,6 +144,8 @@ class QuorumQueue(TableQueue, Machine):
         self._owners: dict[int, Owner] = {}
         """Who has what consumers of this node hold, and for how long they may."""
         self._polls: Polls = Polls()
+        self._purged: i64 = 0
+        """What purges of this session had taken when the machine last got a state."""
         self._timed_out: list[TimedOut] = []
         """Of which of them the clients are to be told when the turn ends."""
         self._missed_time_outs: list[TimedOut] = []
@@ -207,6 +209,22 @@ class QuorumQueue(TableQueue, Machine):
     def get(self, consumer_id: i64, waiter: PendingResult) -> None:
         """Ask for one message; a `PollReply` has it, or none."""
         super().get(consumer_id, Poll(self._polls, consumer_id, waiter))
+
+    def purge(self, waiter: PendingResult) -> None:
+        """Drop all ready messages; a `PurgeReply` says how many."""
+        super().purge(Purge(self, waiter))
+
+    def purged(self) -> i64:
+        """How many messages purges took that were applied within a state; -1 if it does not say.
+
+        Of several purges the first is told of all.
+        """
+        total = self.fifo.purged.get(int(self._session()), -1)
+        if total < 0:
+            return -1
+        before = self._purged
+        self._purged = total
+        return total - before
 
     def _write_get(self, consumer_id: i64) -> None:
         """Write the command that one message is wanted, to be held for so long."""
@@ -737,7 +755,10 @@ class QuorumQueue(TableQueue, Machine):
             # What a leader had to say: that there is more to hand out, mostly.
             self.going_on = False
         reply = self._apply(batch)
-        if isinstance(origin, PendingResult):
+        if isinstance(origin, Poll) and session_of_consumer(origin.consumer_id) != batch.session:
+            # It was not applied before its session was closed, and found nothing in another one.
+            self._polls.miss(origin)
+        elif isinstance(origin, PendingResult):
             origin.succeeded(reply)
         elif isinstance(origin, Gathered):
             self._seen(origin)
@@ -837,6 +858,7 @@ class QuorumQueue(TableQueue, Machine):
     def restore(self, state: bytes) -> None:
         """Go on from a leader's snapshot; consumers here get what they missed."""
         before = self.fifo.consumers if self._forgotten is None else self._forgotten
+        self._purged = max(self._purged, i64(self.fifo.purged.get(int(self._session()), 0)))
         try:
             self.fifo.restore(state)
         except (AssertionError, LookupError, OverflowError, ValueError) as error:
@@ -931,6 +953,7 @@ class QuorumQueue(TableQueue, Machine):
         owners = self._owners
         self._owners = {}
         self._polls.clear()
+        self._purged = 0
         self._unproven = None
         self._forgotten = None
         self.numbers.clear()
@@ -1125,6 +1148,31 @@ class Expiring(PendingResult):
 
 
 @final
+class Purge(PendingResult):
+    """A purge that is under way."""
+
+    def __init__(self, queue: QuorumQueue, waiter: PendingResult) -> None:
+        self._queue: QuorumQueue = queue
+        self._waiter: PendingResult = waiter
+
+    def succeeded(self, result: Result) -> None:
+        """It is done."""
+        self._waiter.succeeded(result)
+
+    def abandoned(self) -> None:
+        """The queue went away before."""
+        self._waiter.abandoned()
+
+    def missed(self) -> None:
+        """It is done, and the state says what it took, unless the session was closed since."""
+        count = self._queue.purged()
+        if count < 0:
+            self._waiter.missed()
+        else:
+            self._waiter.succeeded(PurgeReply(count))
+
+
+@final
 class Informed(PendingResult):
     """Waits until it is known here what the queue holds, for messages that wait for that."""
 
@@ -1167,4 +1215,6 @@ def close_sessions(fifo: Fifo, sessions: list[int], now_ms: i64, lost: bool) -> 
     for consumer_id in fifo.consumers:
         if session_of_consumer(consumer_id) in sessions:
             gone.append(consumer_id)
+    for session in sessions:
+        fifo.purged.pop(session, None)
     return fifo.down_all(gone, now_ms, not lost)

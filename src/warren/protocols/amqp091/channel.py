@@ -19,7 +19,7 @@ from warren.limits import FRAME_OVERHEAD_BYTES
 from warren.message.amqp091.record import content_at
 from warren.message.amqp091.scan import PropertyScan
 from warren.pending import PendingResult, Result
-from warren.protocols.amqp091 import methods
+from warren.protocols.amqp091 import methods, tables
 from warren.protocols.amqp091.consuming import ConsumerLink, LinkOwner, MessageFrames
 from warren.protocols.amqp091.publishing import (
     BASIC_PUBLISH,
@@ -114,7 +114,8 @@ class Pending(PendingResult):
     def missed(self) -> None:
         """It was done, and its answer is not known: only a consumer has the same in any case.
 
-        A poll whose message went back with its node's session is made anew.
+        A poll whose message went back with its node's session is made anew, and so is what readers
+        of class `table` ask for.
         """
         request = self.request
         if isinstance(request, spec.BasicConsume):
@@ -123,6 +124,10 @@ class Pending(PendingResult):
         if isinstance(request, spec.BasicGet):
             if self.channel.is_open():
                 methods.poll(self.channel, self)
+            return
+        if request.CLASS_ID == spec.TableRead.CLASS_ID:
+            if self.channel.is_open():
+                tables.ask_again(self)
             return
         text = f"the answer of {self.queue} to {request.NAME} was lost: ask again"
         error = ConnectionException(541, text, request.CLASS_ID, request.METHOD_ID)

@@ -77,13 +77,22 @@ def handle(channel: Channel, method: spec.Method) -> None:
             _checkouts(channel, queue, method)
         else:
             queue.catch_up(_wait(channel, queue, method))
-    elif isinstance(method, spec.TableAcquire):
+    elif isinstance(
+        method, (spec.TableAcquire, spec.TableCheckout, spec.TableSettle, spec.TableRelease)
+    ):
         queue = _queue(channel, method.queue)
-        if not method.group:
+        if isinstance(method, spec.TableAcquire) and not method.group:
             raise ChannelException(406, "a group needs a name")
-        queue.acquire(method.group, bounded(method.lease_ms), _wait(channel, queue, method))
+        _ask(queue, method, _wait(channel, queue, method))
+    else:
+        raise ConnectionException(503, "unimplemented method")
+
+
+def _ask(queue: TableQueue, method: spec.Method, pending: Pending) -> None:
+    """Have the queue's machine do what a reader wants of a group."""
+    if isinstance(method, spec.TableAcquire):
+        queue.acquire(method.group, bounded(method.lease_ms), pending)
     elif isinstance(method, spec.TableCheckout):
-        queue = _queue(channel, method.queue)
         # The machine counts messages; a bound in bytes becomes one in messages of mean size.
         by_bytes = bounded(method.max_bytes) // max(1, queue.mean_message_bytes())
         rows = ROWS_MAX if method.max_rows <= 0 else min(method.max_rows, ROWS_MAX)
@@ -95,17 +104,32 @@ def handle(channel: Channel, method: spec.Method) -> None:
             bounded(method.after),
             rows,
             bounded(method.up_to),
-            _wait(channel, queue, method),
+            pending,
         )
     elif isinstance(method, spec.TableSettle):
-        queue = _queue(channel, method.queue)
-        epoch, up_to = bounded(method.epoch), bounded(method.up_to)
-        queue.settle_leases(method.group, epoch, up_to, _wait(channel, queue, method))
+        queue.settle_leases(method.group, bounded(method.epoch), bounded(method.up_to), pending)
     elif isinstance(method, spec.TableRelease):
-        queue = _queue(channel, method.queue)
-        queue.release_leases(method.group, bounded(method.epoch), _wait(channel, queue, method))
+        queue.release_leases(method.group, bounded(method.epoch), pending)
     else:
-        raise ConnectionException(503, "unimplemented method")
+        raise AssertionError(f"{method.NAME} asks no machine")
+
+
+def ask_again(pending: Pending) -> None:
+    """See to a method that was done within a state, so that nobody here has seen what came of it.
+
+    What only waited for the queue to be heard of has that now. The rest may be done once more: a
+    checkout finds the lease that it took, and an acquire begins another epoch, as if it had come
+    only now.
+    """
+    queue = None if pending.queue is None else pending.queue.as_table()
+    assert queue is not None, "the queue was asked as a table"
+    request = pending.request
+    if isinstance(request, (spec.TableRead, spec.TableStatus, spec.TableCheckouts)):
+        pending.succeeded(Reply())
+    elif not queue.deleted:
+        _ask(queue, request, pending)
+    else:
+        pending.abandoned()
 
 
 def answer(channel: Channel, request: spec.Method, reply: Reply, pending: Pending) -> None:

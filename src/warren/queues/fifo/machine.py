@@ -125,6 +125,7 @@ class Fifo:
         self.coming: Returning = Returning()
         self.leaving: Leaving = Leaving()
         self.discards: Discards = Discards(self.sizes)
+        self.purged: dict[int, int] = {}
         self.transient: RunQueue = RunQueue()
         self.consumers: dict[int, Consumer] = {}
         self.readers: Readers = Readers()
@@ -333,7 +334,11 @@ class Fifo:
             elif opcode == commands.PURGE:
                 if at > start + 1:
                     self._hand_out()
-                reply = PurgeReply(self._purge())
+                purged = self._purge()
+                if session > 0 and self.config.failures:
+                    # All members know that setting, and so this.
+                    self.purged[session] = int(self.purged.get(session, 0) + purged)
+                reply = PurgeReply(purged)
             elif opcode == commands.RESET:
                 self._reset()
             elif opcode == commands.DOUBT:

@@ -12,6 +12,8 @@
     DEAD    6  where dead letters are kept, or were: the number of the next death i64, and for each
                reason, in the order of their numbers, i32 and so many runs:
                death i64, first i64, count i64, acquired i32, failed i32
+    PURGED  7  for each session that purged the queue, and is not closed:
+               session i64, how many messages in all i64
 
 A build that does not know a tag refuses the snapshot, as it does one of another version.
 """
@@ -38,6 +40,7 @@ TURN: Final = 3
 LOCKS: Final = 4
 LATE: Final = 5
 DEAD: Final = 6
+PURGED: Final = 7
 
 LATE_HEAD_BYTES: Final = 12
 LATE_RUN_BYTES: Final = 16
@@ -77,6 +80,12 @@ class Parts:
                     self.late.append((int(consumer.id), consumer.locks.late.freeze()))
         if len(locks) > 0:
             self._add(LOCKS, locks.getvalue())
+        if fifo.purged:
+            purged = BytesWriter()
+            for session, total in fifo.purged.items():
+                write_i64_be(purged, i64(session))
+                write_i64_be(purged, i64(total))
+            self._add(PURGED, purged.getvalue())
 
     def any(self) -> bool:
         """Whether there is one."""
@@ -155,6 +164,8 @@ def restore_parts(fifo: Fifo, data: bytes, at: i64) -> i64:
             _restore_late(fifo, data, at, at + size)
         elif tag == DEAD:
             _restore_dead(fifo, data, at)
+        elif tag == PURGED:
+            _restore_purged(fifo, data, at, at + size)
         else:
             raise ValueError(f"queue snapshot with part {tag}, which this build does not know")
         at += size
@@ -194,6 +205,12 @@ def _restore_late(fifo: Fifo, data: bytes, at: i64, end: i64) -> None:
             locks.late.push(Run(first, first, read_i64_be(data, at + 8)))
             at += LATE_RUN_BYTES
         consumer.standing = TIMED_OUT
+
+
+def _restore_purged(fifo: Fifo, data: bytes, at: i64, end: i64) -> None:
+    while at < end:
+        fifo.purged[read_i64_be(data, at)] = read_i64_be(data, at + 8)
+        at += 16
 
 
 def _restore_dead(fifo: Fifo, data: bytes, at: i64) -> None:
