@@ -57,6 +57,12 @@ CONSUMER_TIMEOUT: Final = "consumer-timeout"
 X_CONSUMER_TIMEOUT: Final = "x-consumer-timeout"
 """The argument of the same meaning, of queues and of consumers."""
 
+DELAYED_RETRY_TYPE: Final = "delayed-retry-type"
+DELAYED_RETRY_MIN: Final = "delayed-retry-min"
+DELAYED_RETRY_MAX: Final = "delayed-retry-max"
+"""Keys of policies; arguments of the same meaning begin with `x-`."""
+X_DELAYED_RETRIES: Final = ("x-delayed-retry-type", "x-delayed-retry-min", "x-delayed-retry-max")
+
 OF_STREAMS: Final = ("max-age", "stream-max-segment-size-bytes", "initial-cluster-size")
 """Keys of policies that mean something to streams alone."""
 
@@ -234,9 +240,7 @@ QUORUM: Final = QueueType(
         "x-queue-leader-locator",
         "x-consumer-disconnected-timeout",
         X_CONSUMER_TIMEOUT,
-        "x-delayed-retry-type",
-        "x-delayed-retry-min",
-        "x-delayed-retry-max",
+        *X_DELAYED_RETRIES,
     ),
     further_arguments=(TARGET_SIZE,),
     consumer_arguments=(X_CONSUMER_TIMEOUT,),
@@ -253,6 +257,9 @@ QUORUM: Final = QueueType(
         DEAD_LETTER_EXCHANGE,
         DEAD_LETTER_KEY,
         DEAD_LETTER_STRATEGY,
+        DELAYED_RETRY_TYPE,
+        DELAYED_RETRY_MIN,
+        DELAYED_RETRY_MAX,
     ),
     foreign_policy_keys=(*OF_STREAMS, "queue-mode"),
 )

@@ -55,6 +55,9 @@ DELIVERY_LIMIT_ARGUMENT: Final = 4
 COUNTED_FAILURES: Final = 4
 """Quorum queues compare the delivery limit with failed deliveries, and no other returns."""
 
+DELAYED_RETRIES: Final = 4
+"""Messages that return to a quorum queue may wait before they are ready again."""
+
 FEATURES: Final = {
     "policy_delivery_limit": POLICY_DELIVERY_LIMIT,
     "node_labels": NODE_LABELS,
@@ -69,6 +72,7 @@ FEATURES: Final = {
     "consumer_timeouts": CONSUMER_TIMEOUTS,
     "delivery_limit_argument": DELIVERY_LIMIT_ARGUMENT,
     "counted_failures": COUNTED_FAILURES,
+    "delayed_retries": DELAYED_RETRIES,
 }
 """What each version after the oldest brings, by name."""
 

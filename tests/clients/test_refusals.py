@@ -19,7 +19,7 @@ def only_warren(is_warren: bool) -> None:
 
 
 ARGUMENTS: dict[str, Any] = {
-    "x-delayed-retry-type": "all",
+    "x-member-placement-tag": "rack",
 }
 
 

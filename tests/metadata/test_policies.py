@@ -276,6 +276,42 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
 }
 
 
+@pytest.mark.parametrize("operator", (False, True))
+@pytest.mark.parametrize(
+    ("definition", "text"),
+    [
+        ({"type": "all"}, "delayed-retry-min is required when delayed-retry-type is all"),
+        (
+            {"type": "failed", "max": 5},
+            "delayed-retry-min is required when delayed-retry-type is failed",
+        ),
+        (
+            {"type": "returned", "min": 2, "max": 1},
+            "delayed-retry-max (1) must not be smaller than delayed-retry-min (2)",
+        ),
+        (
+            {"min": 9, "max": 8},
+            "delayed-retry-max (8) must not be smaller than delayed-retry-min (9)",
+        ),
+        ({"type": "disabled"}, ""),
+        ({"type": "disabled", "max": 7}, ""),
+        ({"max": 7}, ""),
+        ({"type": "all", "min": 7, "max": 7}, ""),
+    ],
+)
+def test_delays_that_say_no_time_are_refused(
+    definition: dict[str, Any], text: str, operator: bool
+) -> None:
+    machine = Cluster("a").machine
+    given = json.dumps({f"delayed-retry-{name}": value for name, value in definition.items()})
+    if not text:
+        check_set_policy(machine, operator, "/", "p", ".*", given, 0, "all")
+        return
+    with pytest.raises(Refusal) as refused:
+        check_set_policy(machine, operator, "/", "p", ".*", given, 0, "all")
+    assert refused.value.text == text
+
+
 @pytest.mark.parametrize("key", sorted(WRONG))
 def test_what_a_key_cannot_be_is_said_in_words_of_rabbitmq(key: str) -> None:
     machine = Cluster("a").machine

@@ -102,9 +102,9 @@ class Driven:
         self.dispatch()
         return reply
 
-    def down_all(self, consumer_ids: list[int], failed: bool = True) -> None:
+    def down_all(self, consumer_ids: list[int], failed: bool = True, now_ms: int = NOW_MS) -> None:
         """Sessions ended."""
-        self._note(self.fifo.down_all(consumer_ids, NOW_MS, failed))
+        self._note(self.fifo.down_all(consumer_ids, now_ms, failed))
 
     def attach(self, consumer_id: int, credit: int, priority: int) -> None:
         """A consumer arrives."""

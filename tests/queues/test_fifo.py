@@ -28,9 +28,11 @@ from warren.queues.fifo.config import (
     write_limits,
     write_max_priority,
     write_ranking,
+    write_retry,
     write_single_active,
 )
 from warren.queues.fifo.dead_letters import AT_LEAST_ONCE, AT_MOST_ONCE, FORGOTTEN
+from warren.queues.fifo.delayed import ALL, DISABLED, FAILED, RETURNED, Retry
 from warren.queues.fifo.effects import (
     FENCED,
     OK,
@@ -51,10 +53,15 @@ KINDS = {
     "quorum": (3, False, False), "unlimited": (-1, False, False), "classic": (-1, True, False),
     "single quorum": (3, False, True), "single classic": (-1, True, True),
     "priorities": (-1, True, False), "fair": (3, False, False), "strict": (-1, False, False),
-    "fair unlimited": (-1, False, False),
+    "fair unlimited": (-1, False, False), "delayed": (3, False, False),
+    "delayed strict": (-1, False, False),
 }  # fmt: skip
 """Delivery limit, whether returned messages keep their place, and whether one consumer is served
 at a time."""
+
+RETRIES = {
+    "disabled": int(DISABLED), "all": int(ALL), "failed": int(FAILED), "returned": int(RETURNED),
+}  # fmt: skip
 
 GROUPS = st.sampled_from(["a", "b"])
 SMALL = st.integers(0, 3)
@@ -96,6 +103,8 @@ class FifoMachine(RuleBasedStateMachine):
         super().__init__()
         self.ready: list[Message] = []
         self.returned: list[Message] = []
+        self.waiting: dict[int, list[Message]] = {}
+        self.retry: tuple[str, int, int] = ("disabled", 1, 1)
         self.consumers: dict[int, ModelConsumer] = {}
         self.groups: dict[str, ModelGroup] = {}
         self.dropped = 0
@@ -133,7 +142,8 @@ class FifoMachine(RuleBasedStateMachine):
         self.limit, self.keeps_place, self.single = KINDS[kind]
         self.ranked = kind == "priorities"
         self.fair = kind.startswith("fair")
-        self.strict = kind == "strict"
+        self.strict = kind.endswith("strict")
+        self.delays = kind.startswith("delayed")
         self.midway = midway
         # Only a classic queue that is in use drops anything, and that reports what left.
         self.driven = Driven(self.limit, self.keeps_place, self.keeps_place)
@@ -156,6 +166,8 @@ class FifoMachine(RuleBasedStateMachine):
         self.failures = failures
         self.strategy = FORGOTTEN
         self.change_strategy(strategy)
+        if self.delays:
+            self.change_retry("all", 3, 40)
         self.attach(4, 0)
         self.enqueue(6)
 
@@ -175,6 +187,8 @@ class FifoMachine(RuleBasedStateMachine):
 
     def dispatch(self) -> None:
         """Hand out all that is ready, and check who got what."""
+        for due in sorted(due for due in self.waiting if due <= self.now_ms):
+            self.returned += self.waiting.pop(due)
         if self.single:
             self.elect()
         self.dispatch_some()
@@ -184,7 +198,7 @@ class FifoMachine(RuleBasedStateMachine):
             self.dispatch_some()
         assert not self.twin.unfinished()
         while self.too_much() and not self.rejects:
-            number, _, fails = self.pop_first()
+            number, _, fails = self.pop_dropped()
             self.dropped += 1
             self.die(MAXLEN, number, fails)
         length, most = self.most
@@ -277,6 +291,16 @@ class FifoMachine(RuleBasedStateMachine):
         (self.returned if message in self.returned else self.ready).remove(message)
         return message
 
+    def pop_dropped(self) -> Message:
+        """Take what is next, or if nothing is what will be."""
+        if self.returned or self.ready:
+            return self.pop_first()
+        due = min(self.waiting)
+        message = self.waiting[due].pop(0)
+        if not self.waiting[due]:
+            del self.waiting[due]
+        return message
+
     def hold(self, consumer: ModelConsumer, mid: int, message: Message) -> None:
         """A consumer has a message."""
         assert mid == consumer.next_mid, "ids are dense"
@@ -284,9 +308,22 @@ class FifoMachine(RuleBasedStateMachine):
         consumer.next_mid += 1
         consumer.credit -= 1
 
-    def put_back(self, messages: list[Message], given: bool = False) -> None:
-        """Messages return to where this kind of queue wants them; a client may have given them."""
-        if self.keeps_place:
+    def put_back(
+        self, messages: list[Message], given: bool = False, failed: bool | None = None
+    ) -> None:
+        """Messages return to where this kind of queue wants them, now or when they have waited.
+
+        Args:
+            given: Whether a client gave them.
+            failed: Whether a delivery failed; None if they come from readers, who make nobody wait.
+        """
+        kind, least, most = self.retry
+        if failed is not None and kind in ("all", "failed" if failed else "returned"):
+            for message in messages:
+                delay = min(most, least * max(1, message[2]))
+                due = sorted([*self.waiting.setdefault(self.now_ms + delay, []), message])
+                self.waiting[self.now_ms + delay] = due
+        elif self.keeps_place:
             self.returned = sorted(self.returned + messages)
         elif self.limit < 0 and (not self.failures or (given and not self.strict)):
             self.ready += messages
@@ -373,6 +410,32 @@ class FifoMachine(RuleBasedStateMachine):
         self.apply(lambda to: commands.config(to, out.getvalue()))
         self.dispatch()
 
+    def wait(self) -> list[Message]:
+        """The messages that wait, in the order in which they are due."""
+        return [message for due in sorted(self.waiting) for message in self.waiting[due]]
+
+    @rule(
+        kind=st.sampled_from(["disabled", "all", "failed", "returned"]),
+        least=st.integers(1, 20),
+        most=st.integers(1, 60),
+    )
+    def change_retry(self, kind: str, least: int, most: int) -> None:
+        """What returns from now on is to wait otherwise; what waits goes on as it was."""
+        if not self.delays:
+            return
+        self.retry = (kind, least, most)
+        out = BytesWriter()
+        write_retry(out, Retry(RETRIES[kind], least, most))
+        self.apply(lambda to: commands.config(to, out.getvalue()))
+        self.dispatch()
+
+    @rule(passed_ms=st.sampled_from([1, 3, 10, 60]))
+    def time_passes(self, passed_ms: int) -> None:
+        """Somebody says how late it is."""
+        self.now_ms += passed_ms
+        self.apply(commands.go_on)
+        self.dispatch()
+
     def too_much(self) -> bool:
         """Whether more is ready than there may be."""
         length, most = self.most
@@ -381,7 +444,7 @@ class FifoMachine(RuleBasedStateMachine):
 
     def limited(self) -> tuple[int, int]:
         """How many messages count for a limit, and their bytes."""
-        numbers = [message[0] for message in self.returned + self.ready]
+        numbers = [message[0] for message in self.returned + self.ready + self.wait()]
         if self.rejects:
             numbers += [number for _, number, _ in self.kept]
         return len(numbers), sum(self.sizes[number] for number in numbers)
@@ -432,7 +495,7 @@ class FifoMachine(RuleBasedStateMachine):
         consumer_id = self.pick(data)
         consumer = self.consumers.pop(consumer_id, None)
         if consumer is not None:
-            self.put_back(self.left_by(consumer))
+            self.put_back(self.left_by(consumer), failed=True)
         self.apply(lambda out: commands.down(out, consumer_id))
         self.dispatch()
 
@@ -498,7 +561,8 @@ class FifoMachine(RuleBasedStateMachine):
         """Messages go back."""
         consumer_id = self.pick(data)
         first, last = self.near(consumer_id, first, count)
-        self.put_back(self.failed(self.release(consumer_id, first, last), failed), given=True)
+        back = self.failed(self.release(consumer_id, first, last), failed)
+        self.put_back(back, given=True, failed=failed)
         self.apply(lambda out: commands.return_(out, consumer_id, first, last, failed))
         self.dispatch()
 
@@ -529,8 +593,9 @@ class FifoMachine(RuleBasedStateMachine):
         """All ready messages go."""
         reply = self.apply(commands.purge)
         assert isinstance(reply, PurgeReply)
-        assert reply.count == len(self.ready) + len(self.returned) + len(self.kept)
+        assert reply.count == len(self.ready) + len(self.returned) + len(self.kept + self.wait())
         self.kept = []
+        self.waiting = {}
         self.ready = []
         self.returned = []
         self.dispatch()
@@ -541,8 +606,9 @@ class FifoMachine(RuleBasedStateMachine):
         gone = data.draw(st.lists(st.sampled_from([*self.consumers]), unique=True, max_size=3)
                          if self.consumers else st.just([]))  # fmt: skip
         for driven in (self.driven, self.twin):
-            driven.down_all(list(gone), not lost)
-        self.put_back(merged([self.left_by(self.consumers.pop(each), not lost) for each in gone]))
+            driven.down_all(list(gone), not lost, self.now_ms)
+        back = merged([self.left_by(self.consumers.pop(each), not lost) for each in gone])
+        self.put_back(back, failed=not lost)
         self.dispatch()
 
     @rule()
@@ -551,7 +617,7 @@ class FifoMachine(RuleBasedStateMachine):
         self.apply(commands.reset)
         back = [self.left_by(consumer) for consumer in self.consumers.values()]
         self.consumers = {}
-        self.put_back(merged(back))
+        self.put_back(merged(back), failed=True)
         self.dispatch()
 
     @rule()
@@ -686,6 +752,8 @@ class FifoMachine(RuleBasedStateMachine):
         restored.died = self.driven.died
         restored.restore(state)
         assert restored.encode() == state
+        # The next entry says how late it is.
+        restored.pass_time(self.now_ms)
         self.driven = restored
 
     @invariant()
@@ -724,7 +792,12 @@ class FifoMachine(RuleBasedStateMachine):
         assert fifo.held_count() == len(held)
         assert fifo.ready_count() == len(self.ready) + len(self.returned)
         dead = [number for _, number, _ in self.kept]
-        live = sorted(held + dead + [message[0] for message in self.ready + self.returned])
+        waits = self.wait()
+        assert spread(fifo.delayed.quadruples()) == waits
+        assert fifo.delayed.count == len(waits)
+        assert fifo.delayed.bytes == sum(self.sizes[message[0]] for message in waits)
+        there = self.ready + self.returned + waits
+        live = sorted(held + dead + [message[0] for message in there])
         assert [n for first, last in fifo.live() for n in range(first, last + 1)] == live
         assert len(set(live)) == len(live), "no message is in two places"
         fifo.check()

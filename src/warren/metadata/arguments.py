@@ -27,6 +27,7 @@ from warren.queue_types import (
     X_DEAD_LETTER_EXCHANGE,
     X_DEAD_LETTER_KEY,
     X_DEAD_LETTER_STRATEGY,
+    X_DELAYED_RETRIES,
     X_DELIVERY_LIMIT,
     X_EXPIRES,
     X_MAX_LENGTH,
@@ -55,6 +56,7 @@ HONOURED_ARGUMENTS: Final = (
     X_DEAD_LETTER_KEY,
     X_DEAD_LETTER_STRATEGY,
     X_DELIVERY_LIMIT,
+    *X_DELAYED_RETRIES,
     "x-queue-type",
     "x-quorum-initial-group-size",
     "x-queue-leader-locator",
@@ -118,6 +120,23 @@ def delivery_limit(arguments: Table) -> Table:
     if isinstance(value, bool) or not isinstance(value, int):
         return {}
     return {X_DELIVERY_LIMIT: value}
+
+
+def delayed_retries(arguments: Table) -> Table:
+    """The arguments that say what waits of what returns, as far as they can be compared.
+
+    That is numbers and texts: as with RabbitMQ any other value says nothing, and is no fault.
+    """
+    found: Table = {}
+    for name in X_DELAYED_RETRIES:
+        value = arguments.get(name)
+        if isinstance(value, bytes):
+            value = value.decode("latin-1")
+        if isinstance(value, bool) or isinstance(value, str) != (name == X_DELAYED_RETRIES[0]):
+            continue
+        if isinstance(value, (str, int, float)):
+            found[name] = value
+    return found
 
 
 def check_queue_arguments(arguments: Table, queue: str) -> None:
@@ -193,6 +212,9 @@ def _value_error(name: str, value: Value) -> str:
             return f"{{unacceptable_type,{type_name(value)}}}"
         return "" if value in (AT_MOST_ONCE, AT_LEAST_ONCE) else "invalid_dlx_strategy"
     if name in ("x-queue-type", "x-queue-mode", "x-queue-master-locator", X_DELIVERY_LIMIT):
+        return ""
+    if name in X_DELAYED_RETRIES:
+        # As with RabbitMQ any other value says nothing, and is no fault.
         return ""
     if name == X_SINGLE_ACTIVE_CONSUMER:
         return "" if isinstance(value, bool) else f"{{unacceptable_type,{type_name(value)}}}"

@@ -22,6 +22,7 @@ from warren.queue_types import (
     X_CONSUMER_TIMEOUT,
     X_DEAD_LETTER_EXCHANGE,
     X_DEAD_LETTER_STRATEGY,
+    X_DELAYED_RETRIES,
     X_DELIVERY_LIMIT,
     X_EXPIRES,
     X_MAX_LENGTH,
@@ -36,6 +37,7 @@ from warren.versions import (
     ACCESS,
     CONSUMER_TIMEOUTS,
     DEAD_LETTERS,
+    DELAYED_RETRIES,
     DELIVERY_LIMIT_ARGUMENT,
     EXPIRY,
     LENGTH_LIMITS,
@@ -353,6 +355,9 @@ class DeclareQueue(Command):
             return SINGLE_ACTIVE
         if X_CONSUMER_TIMEOUT in self.arguments:
             return CONSUMER_TIMEOUTS
+        for name in X_DELAYED_RETRIES:
+            if name in self.arguments:
+                return DELAYED_RETRIES
         if X_DELIVERY_LIMIT in self.arguments:
             return DELIVERY_LIMIT_ARGUMENT
         expires = X_EXPIRES in self.arguments or X_MESSAGE_TTL in self.arguments

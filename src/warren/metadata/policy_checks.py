@@ -20,13 +20,13 @@ from warren.metadata.machine import MetadataMachine
 from warren.metadata.patterns import Pattern, PatternError
 from warren.metadata.policies import APPLY_TO
 from warren.metadata.policy_keys import BY_NAME, json_term
+from warren.queue_types import DELAYED_RETRY_MAX, DELAYED_RETRY_MIN, DELAYED_RETRY_TYPE
 
 PRIORITY_MAX: Final = 2**31 - 1
+DISABLED: Final = "disabled"
+"""That nothing waits which returns."""
 NOT_YET: Final = (
     "consumer-disconnected-timeout",
-    "delayed-retry-max",
-    "delayed-retry-min",
-    "delayed-retry-type",
     "initial-cluster-size",
     "max-age",
     "member-placement-tag",
@@ -129,6 +129,7 @@ def check_settings(operator: bool, settings: dict[str, Any]) -> None:
         problem = key.problem(settings[name])
         if problem:
             raise Refusal(PRECONDITION_FAILED, problem)
+    _check_retries(settings)
     if unknown:
         shown = ",".join([f"{{{json_term(name)},{json_term(settings[name])}}}" for name in unknown])
         raise Refusal(PRECONDITION_FAILED, f"[{shown}] are not recognised policy settings")
@@ -138,3 +139,24 @@ def check_settings(operator: bool, settings: dict[str, Any]) -> None:
                 PRECONDITION_FAILED,
                 f"policy key '{name}' is not supported yet by this version of Warren",
             )
+
+
+def _check_retries(settings: dict[str, Any]) -> None:
+    """Refuse delays that say no time, or a longest one that is shorter than the shortest.
+
+    Raises:
+        Refusal: They do.
+    """
+    kind = settings.get(DELAYED_RETRY_TYPE, DISABLED)
+    least = settings.get(DELAYED_RETRY_MIN)
+    most = settings.get(DELAYED_RETRY_MAX)
+    if kind != DISABLED and least is None:
+        raise Refusal(
+            PRECONDITION_FAILED,
+            f"delayed-retry-min is required when delayed-retry-type is {kind}",
+        )
+    if least is not None and most is not None and most < least:
+        raise Refusal(
+            PRECONDITION_FAILED,
+            f"delayed-retry-max ({most}) must not be smaller than delayed-retry-min ({least})",
+        )

@@ -14,7 +14,7 @@ from warren.metadata import arguments
 from warren.metadata.arguments import max_priority
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.policies import EffectiveSettings
-from warren.metadata.tables import QueueRecord
+from warren.metadata.tables import QueueRecord, VhostRecord
 from warren.node.loop import Loop
 from warren.node.queues import LocalQueues
 from warren.ports import Work
@@ -23,6 +23,9 @@ from warren.queue_types import (
     DEAD_LETTER_EXCHANGE,
     DEAD_LETTER_KEY,
     DEAD_LETTER_STRATEGY,
+    DELAYED_RETRY_MAX,
+    DELAYED_RETRY_MIN,
+    DELAYED_RETRY_TYPE,
     DELIVERY_LIMIT,
     EXPIRES,
     MAX_LENGTH,
@@ -34,12 +37,16 @@ from warren.queue_types import (
     X_SINGLE_ACTIVE_CONSUMER,
 )
 from warren.queues.fifo.config import FAIR, STRICT, Limits
+from warren.queues.fifo.delayed import ALL, DISABLED, FAILED, NO_RETRY, RETURNED, Retry
 from warren.queues.queue import Queue
-from warren.versions import COUNTED_FAILURES, PRIORITIES
+from warren.versions import COUNTED_FAILURES, DELAYED_RETRIES, PRIORITIES
 
 MATCHES_MAX: Final = 4_096
 """So many patterns are tried on names of queues in one turn."""
 
+
+RETRIES: Final = {"all": int(ALL), "failed": int(FAILED), "returned": int(RETURNED)}
+"""What may wait that returns, by what arguments and policies call it."""
 
 FALLEN_BACK_MAX: Final = 1_024
 """So many queues are told of whose dead letters arrive less often than was asked for."""
@@ -98,6 +105,8 @@ class QueuePolicies(Work):
             rejects = overflow == REJECT_PUBLISH or to_exchange
             queue.set_rejects_to_exchange(to_exchange)
             queue.set_limits(Limits(most, said.number(MAX_LENGTH_BYTES, -1), rejects))
+            if self._metadata.version >= DELAYED_RETRIES:
+                queue.set_retry(self._retry(tables, record))
             exchange = said.value(DEAD_LETTER_EXCHANGE)
             key = said.value(DEAD_LETTER_KEY)
             kept = said.text(DEAD_LETTER_STRATEGY) == AT_LEAST_ONCE
@@ -120,6 +129,21 @@ class QueuePolicies(Work):
         """The same, and the delivery limit, which a queue has from the beginning."""
         queue.set_delivery_limit(self.delivery_limit(record))
         self.tell(queue, record)
+
+    def _retry(self, tables: VhostRecord, record: QueueRecord) -> Retry:
+        """What waits of what returns to a queue.
+
+        Of its arguments and policies the smaller number counts, and the policies' type. Without a
+        shortest time nothing waits, and without a longest one that is the same.
+        """
+        own = arguments.delayed_retries(record.arguments)
+        said = EffectiveSettings(tables, record.name, record.kind, own)
+        kind = RETRIES.get(said.text(DELAYED_RETRY_TYPE), int(DISABLED))
+        least = said.number(DELAYED_RETRY_MIN, 0)
+        most = said.number(DELAYED_RETRY_MAX, 0)
+        if kind == DISABLED or least <= 0:
+            return NO_RETRY
+        return Retry(kind, least, most if most > 0 else least)
 
     def _mind_fallback(self, queue: Queue, falls_back: bool) -> None:
         """Tell, once, where dead letters are to arrive at least once, and do so at most once."""

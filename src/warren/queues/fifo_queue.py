@@ -261,6 +261,7 @@ class FifoQueue(GatheringQueue):
             self.fifo.held_count(),
             self.consumer_count(),
             self.fifo.discards.count,
+            self.fifo.delayed.count,
         )
 
     def pause(self, consumer_id: i64) -> None:

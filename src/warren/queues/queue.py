@@ -20,6 +20,7 @@ from warren.ports import Work
 from warren.queue_types import QueueType
 from warren.queues.fifo.config import Limits
 from warren.queues.fifo.consumers import Limiter
+from warren.queues.fifo.delayed import Retry
 from warren.queues.fifo.effects import Delivery
 from warren.queues.links import Fetching, Holder, Link
 from warren.queues.publishing import PublishRun
@@ -134,13 +135,17 @@ class Counts:
         ready: Messages that are ready for delivery.
         held: Messages handed out and not settled.
         dead: Messages that died and stay until they are elsewhere.
+        delayed: Messages that came back and wait before they are ready again.
         consumers: How many there are, as far as the queue counts them.
     """
 
-    def __init__(self, ready: i64, held: i64, consumers: i64, dead: i64 = 0) -> None:
+    def __init__(
+        self, ready: i64, held: i64, consumers: i64, dead: i64 = 0, delayed: i64 = 0
+    ) -> None:
         self.ready: i64 = ready
         self.held: i64 = held
         self.dead: i64 = dead
+        self.delayed: i64 = delayed
         self.consumers: i64 = consumers
 
 
@@ -395,6 +400,9 @@ class Queue:
 
         As above, where the queue is.
         """
+
+    def set_retry(self, retry: Retry) -> None:
+        """Have what returns from now on wait before it is ready again; only some types do."""
 
     def set_limits(self, limits: Limits) -> None:
         """Have the first ready messages dropped where there are more than these say.

@@ -43,10 +43,12 @@ from warren.queues.fifo.config import (
     write_limits,
     write_message_ttl,
     write_ranking,
+    write_retry,
     write_single_active,
 )
 from warren.queues.fifo.consumers import TIMED_OUT, Consumer, Limiter
 from warren.queues.fifo.dead_letters import AT_LEAST_ONCE, FORGOTTEN, Dead
+from warren.queues.fifo.delayed import NO_RETRY, Retry
 from warren.queues.fifo.effects import Delivery, Effects, PurgeReply, Reply, TimedOut
 from warren.queues.fifo.entry import Encoded, Enqueue, Meta
 from warren.queues.fifo.machine import Fifo
@@ -106,6 +108,7 @@ class QuorumQueue(TableQueue, Machine):
         self._limits: Limits = Limits()
         self._dead_letters: i64 = FORGOTTEN
         self._failures: bool = False
+        self._retry: Retry = NO_RETRY
         self.forwarding: Forwarding | None = None
         self._led: bool = False
         """Whether this node, if it leads, has all that was there when it began to."""
@@ -251,6 +254,7 @@ class QuorumQueue(TableQueue, Machine):
             config.ranking = self._ranking
             config.dead_letters = self._dead_letters
             config.failures = self._failures
+            config.retry = self._retry
             config.encode(fields)
             self._configure(fields)
             self._setting_up = not self._unsaid
@@ -281,12 +285,18 @@ class QuorumQueue(TableQueue, Machine):
                 self._log_dead_letters()
             if self._failures and not config.failures:
                 self._log_failures()
+            if not config.retry.same(self._retry):
+                self._log_retry()
         self._locks_planned = NEVER
         self._led = True
         if self.forwarding is not None:
             self.forwarding.anew()
-        if self.expires_ms >= 0 or self.fifo.sizes.expiring > 0:
+        if self.expires_ms >= 0 or self._has_times():
             self.host.queue_later(self, 0)
+
+    def _has_times(self) -> bool:
+        """Whether messages expire, or are due, by themselves."""
+        return self.fifo.sizes.expiring > 0 or self.fifo.delayed.count > 0
 
     def _may_say(self) -> bool:
         """Whether this node leads, and the log says how the machine is set up."""
@@ -384,6 +394,18 @@ class QuorumQueue(TableQueue, Machine):
         write_failures(fields)
         self._configure(fields)
 
+    def set_retry(self, retry: Retry) -> None:
+        """Have the log say what waits of what returns from now on, and for how long."""
+        changes = not self._retry.same(retry) or not self.fifo.config.retry.same(retry)
+        self._retry = retry
+        if changes and self._may_say():
+            self._log_retry()
+
+    def _log_retry(self) -> None:
+        fields = BytesWriter()
+        write_retry(fields, self._retry)
+        self._configure(fields)
+
     def _set_deaths(self, dead_letters: i64) -> None:
         """Have the log say what becomes of messages that die (QQ-21)."""
         changes = dead_letters != self._dead_letters
@@ -468,7 +490,7 @@ class QuorumQueue(TableQueue, Machine):
         self.host.queue_later(self, max(left, len(fifo.consumers) // LOOKED_AT_A_MS))
 
     def _mind_expiry(self) -> None:
-        """As leader, have the next messages expire when it is time, by an entry of that time."""
+        """As leader, have the next messages expire or be ready, by an entry of that time."""
         expires_ms = self.fifo.next_expiry()
         if expires_ms == NEVER or self.going_on:
             return
@@ -699,7 +721,7 @@ class QuorumQueue(TableQueue, Machine):
             # Who leads may change before it is done.
             self.mind_leases()
             self._go_on()
-        elif self.fifo.sizes.expiring > 0 and self._group().leads():
+        elif self._has_times() and self._group().leads():
             self._mind_expiry()
         if self.fifo.discards.count > 0 and self.forwarding is not None:
             self.forwarding.go_on()
@@ -1012,7 +1034,7 @@ class QuorumQueue(TableQueue, Machine):
         config = self.fifo.config
         if not config.rejects or not config.is_limited():
             return False
-        counted = self.fifo.ready_count() + self.fifo.discards.count
+        counted = self.fifo.limited_count() + self.fifo.coming.count
         room = config.max_length - counted - self._submitted - self._pending
         return self.fifo.blocked or config.max_bytes >= 0 or count > room
 
@@ -1060,7 +1082,7 @@ class QuorumQueue(TableQueue, Machine):
         else:
             under_way = self._submitted + self._pending
             ready_bytes = fifo.limited_bytes() + self._submitted_bytes + self._pending_bytes
-            ready = fifo.ready_count() + fifo.discards.count + under_way
+            ready = fifo.limited_count() + fifo.coming.count + under_way
             count = publish.fitting(config, ready, ready_bytes, True, True)
             if count == 0 and under_way == 0 and not fifo.unfinished():
                 # Whether that is too much, the machine says next.

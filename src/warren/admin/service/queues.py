@@ -105,6 +105,7 @@ def queue_row(
         policy=policy,
         operator_policy=operator_policy,
         messages_dlx=None if counts is None else int(counts.dead),
+        messages_delayed=None if counts is None else int(counts.delayed),
     )
 
 

@@ -77,6 +77,10 @@ class QueueRow(Row):
         int | None,
         Meta(description="dead letters that stay until they are elsewhere, counted on this node"),
     ] = None
+    messages_delayed: Annotated[
+        int | None,
+        Meta(description="messages that wait before they come again, counted on this node"),
+    ] = None
 
 
 class PolicyRow(Row, rename={"apply_to": "apply-to"}):

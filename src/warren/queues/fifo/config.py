@@ -19,6 +19,8 @@ however often it was delivered before.
     DEAD_LETTERS   11  u8   what becomes of messages that die, see `dead_letters`
     FAILURES       12  u8   1: failed deliveries count towards the limit, and no other returns;
                             what is so stays so
+    RETRY          13  u8 i64 i64  what waits of what returns, see `delayed`, for how many
+                            milliseconds at least, and at most; both above 0
 
 A new setting is a key more. A node that does not know it would go on otherwise than those that do,
 so an unknown key ends an entry as any other damage does, and a node sends a new one only where all
@@ -33,6 +35,7 @@ from librt.strings import BytesWriter, read_i16_be, read_i64_be, write_i16_be, w
 from mypy_extensions import i16, i64
 
 from warren.queues.fifo.dead_letters import AT_LEAST_ONCE, FORGOTTEN
+from warren.queues.fifo.delayed import DISABLED, NO_RETRY, RETURNED, Retry
 from warren.queues.fifo.ready import AT_BACK, AT_HEAD, BY_NUMBER
 
 KEEPS_PLACE: Final = 1
@@ -47,8 +50,9 @@ MAX_PRIORITY: Final = 9
 RANKING: Final = 10
 DEAD_LETTERS: Final = 11
 FAILURES: Final = 12
+RETRY: Final = 13
 
-VALUE_BYTES: Final = bytes([0, 1, 8, 8, 8, 8, 1, 8, 1, 1, 1, 1, 1])
+VALUE_BYTES: Final = bytes([0, 1, 8, 8, 8, 8, 1, 8, 1, 1, 1, 1, 1, 17])
 """The size of each key's value."""
 
 FIELD_HEAD_BYTES: Final = 3
@@ -113,6 +117,7 @@ class Config:
         ranking: How a quorum queue's messages rank.
         dead_letters: `FORGOTTEN`, or how messages that die go on elsewhere.
         failures: Whether failed deliveries count alone, and no other returns (POI-01, POI-02).
+        retry: What waits of what returns, and for how long.
     """
 
     def __init__(self, delivery_limit: i64, keeps_place: bool) -> None:
@@ -132,6 +137,7 @@ class Config:
         self.ranking: i64 = UNRANKED
         self.dead_letters: i64 = FORGOTTEN
         self.failures: bool = False
+        self.retry: Retry = NO_RETRY
 
     def rank(self, priority: i64) -> i64:
         """How a message ranks; 0 where it has no priority, which is what is noted of most.
@@ -212,6 +218,8 @@ class Config:
             write_dead_letters(out, self.dead_letters)
         if self.failures:
             write_failures(out)
+        if self.retry.kind != DISABLED:
+            write_retry(out, self.retry)
 
     def change(self, data: bytes, at: i64, end: i64, new: bool) -> None:
         """Apply the fields of a CONFIG, which are right (`fields_problem`).
@@ -247,9 +255,12 @@ class Config:
                     self.ranking = data[value]
             elif key == DEAD_LETTERS:
                 self.dead_letters = data[value]
-            else:
-                assert key == FAILURES, key
+            elif key == FAILURES:
                 self.failures = data[value] == 1 or self.failures
+            else:
+                assert key == RETRY, key
+                min_ms, max_ms = read_i64_be(data, value + 1), read_i64_be(data, value + 9)
+                self.retry = Retry(data[value], min_ms, max_ms)
             at = value + i64(VALUE_BYTES[key])
 
 
@@ -332,6 +343,14 @@ def write_failures(out: BytesWriter) -> None:
     out.append(1)
 
 
+def write_retry(out: BytesWriter, retry: Retry) -> None:
+    """Append the field of this setting."""
+    _write_head(out, RETRY)
+    out.append(retry.kind)
+    write_i64_be(out, retry.min_ms)
+    write_i64_be(out, retry.max_ms)
+
+
 def _write_head(out: BytesWriter, key: i64) -> None:
     out.append(key)
     write_i16_be(out, i16(VALUE_BYTES[key]))
@@ -353,6 +372,11 @@ def fields_problem(data: bytes, at: i64, end: i64) -> str:
             return f"setting {key} has a value that cannot be"
         if key == DEAD_LETTERS and data[value] > AT_LEAST_ONCE:
             return f"setting {key} has a value that is unknown to this release"
+        if key == RETRY:
+            if data[value] > RETURNED:
+                return f"setting {key} has a value that is unknown to this release"
+            if read_i64_be(data, value + 1) < 1 or read_i64_be(data, value + 9) < 1:
+                return f"setting {key} has a value that cannot be"
         at = value + size
     return ""
 

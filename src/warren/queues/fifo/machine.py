@@ -34,6 +34,7 @@ from warren.queues.fifo import commands, snapshot
 from warren.queues.fifo.config import FAIR, UNRANKED, Config
 from warren.queues.fifo.consumers import QUIESCING, SERVED, TIMED_OUT, Consumer
 from warren.queues.fifo.dead_letters import AT_LEAST_ONCE, FORGOTTEN, Dead
+from warren.queues.fifo.delayed import Delayed
 from warren.queues.fifo.discards import Discards
 from warren.queues.fifo.effects import (
     DONE,
@@ -52,7 +53,7 @@ from warren.queues.fifo.groups import Checkout, Group, Readers
 from warren.queues.fifo.live import PART_RUNS, Gathering
 from warren.queues.fifo.locks import Locks
 from warren.queues.fifo.pieces import Piece, Pieces
-from warren.queues.fifo.ready import AMONG_DEAD, NO_PLACE, Ready
+from warren.queues.fifo.ready import AMONG_DEAD, AT_HEAD, BY_NUMBER, NO_PLACE, Ready
 from warren.queues.fifo.returning import Leaving, Return, Returning, Strand
 from warren.queues.fifo.runs import Run, RunQueue, as_run, disjoint
 from warren.queues.fifo.service import ServiceQueue
@@ -93,6 +94,7 @@ class Fifo:
         ready: What waits for a consumer.
         held: Messages that consumers or groups hold.
         coming: Messages on their way back, by the commands that returned them.
+        delayed: Messages that came back, and wait before they are ready again.
         leaving: Messages that left, and are not forgotten yet.
         discards: Messages that died and stay until they are elsewhere.
         blocked: Whether whatever is published is to be rejected, for want of room.
@@ -123,6 +125,7 @@ class Fifo:
         self.ready: Ready = Ready(self.sizes)
         self.held: i64 = 0
         self.coming: Returning = Returning()
+        self.delayed: Delayed = Delayed(self.sizes)
         self.leaving: Leaving = Leaving()
         self.discards: Discards = Discards(self.sizes)
         self.purged: dict[int, int] = {}
@@ -186,6 +189,8 @@ class Fifo:
         """
         if self.coming.count > 0:
             self._bring_back()
+        if self.delayed.count > 0:
+            self._end_waits()
         self._returned_now = 0
         if self.leaving.count > 0:
             steps = self.return_max - self._forgotten_now
@@ -244,6 +249,7 @@ class Fifo:
             self.coming.count > 0
             or self.leaving.count > 0
             or self._overdue
+            or self.delayed.is_due(self._now_ms)
             or (self.ready.count > 0 and self.service.any())
         )
 
@@ -254,6 +260,7 @@ class Fifo:
     def check(self) -> None:
         """What has to hold behind every entry, as far as it costs nothing to look."""
         live = self.ready.count + self.coming.count + self.held + self.discards.count
+        live += self.delayed.count
         assert self.sizes.count == live + self.leaving.count, "each message is at one place"
         assert self.sizes.bytes >= self.ready.bytes, "what is ready is a part of all there is"
         assert self.held >= 0, "no more is settled than was handed out"
@@ -582,9 +589,10 @@ class Fifo:
         return delivery
 
     def _purge(self) -> i64:
-        """All ready messages go, and all dead letters; returns how many there were."""
-        count = self.ready_count()
-        self._leave(self.ready.take_all() + self.coming.lists(), count)
+        """All ready messages go, those that wait to be, and all dead letters; returns how many."""
+        count = self.ready_count() + self.delayed.count
+        lists = self.ready.take_all() + self.coming.lists() + self.delayed.take_all()
+        self._leave(lists, count)
         self.coming = Returning()
         return count + self._drop_discards()
 
@@ -675,7 +683,7 @@ class Fifo:
         """Hand out what is ready, unless something has to come back first."""
         if self.single is not None and self.single.stale:
             self.single.choose(self.consumers, self.service)
-        if self.coming.count > 0:
+        if self.coming.count > 0 or self.delayed.is_due(self._now_ms):
             return
         if self.sizes.expiring > 0 and not self._expire():
             return
@@ -719,29 +727,37 @@ class Fifo:
     def _make_room(self) -> None:
         """Drop the first ready messages, where there are more than there may be (QL-02).
 
-        Consumers who wait come first, and what is out does not count. A classic queue's log does
-        not say who held what, so that its replay keeps all: when the queue goes on, it is known
-        what has left.
+        Where none is ready, those go that wait to be next: they count, too. Consumers who wait come
+        first, and what is out does not count. A classic queue's log does not say who held what, so
+        that its replay keeps all: when the queue goes on, it is known what has left.
         """
         ready = self.ready
+        delayed = self.delayed
         config = self.config
-        if self.coming.count > 0 or self._overdue or self.service.any():
+        if self.coming.count > 0 or self._overdue or delayed.is_due(self._now_ms):
             return
-        if self._replays():
+        if self._replays() or (ready.count > 0 and self.service.any()):
             return
         while self._is_over():
-            over = ready.count - config.max_length if config.max_length >= 0 else 0
-            excess = ready.bytes - config.max_bytes if config.max_bytes >= 0 else 0
+            over: i64 = 0
+            excess: i64 = 0
+            if config.max_length >= 0:
+                over = ready.count + delayed.count - config.max_length
+            if config.max_bytes >= 0:
+                excess = ready.bytes + delayed.bytes - config.max_bytes
             if self._expired_now >= self.return_max:
                 self._overdue = True
                 return
             self._expired_now += 1
-            head = ready.head()
+            head = ready.head() if ready.count > 0 else delayed.head()
             count = min(head.count, max(over, 0))
             if excess > 0:
                 count = max(count, self.sizes.first_of(head.first, head.count, excess))
             gone = Run(head.first, head.first, count, head.acquired, head.failed)
-            ready.take(head.first, count)
+            if ready.count > 0:
+                ready.take(head.first, count)
+            else:
+                delayed.take(head.first, count)
             self.dropped += count
             self._die([[gone]], count, MAXLEN, 0)
 
@@ -754,7 +770,7 @@ class Fifo:
         config = self.config
         if config.keeps_place or not config.is_limited():
             self.blocked = False
-        elif self.coming.count > 0 or self._overdue:
+        elif self.coming.count > 0 or self._overdue or self.delayed.is_due(self._now_ms):
             pass
         elif self.ready.count > 0 and self.service.any():
             # What is to be handed out first does not count in a moment.
@@ -771,8 +787,9 @@ class Fifo:
         """Whether there is more than there may be."""
         config = self.config
         if not config.rejects:
-            return (0 <= config.max_length < self.ready.count) or (
-                0 <= config.max_bytes < self.ready.bytes
+            delayed = self.delayed
+            return (0 <= config.max_length < self.ready.count + delayed.count) or (
+                0 <= config.max_bytes < self.ready.bytes + delayed.bytes
             )
         return (0 <= config.max_length < self.limited_count()) or (
             0 <= config.max_bytes < self.limited_bytes()
@@ -780,19 +797,22 @@ class Fifo:
 
     def limited_count(self) -> i64:
         """Messages that count where publishes are rejected: dead letters do, too (DL-09)."""
-        return self.ready.count + self.discards.count
+        return self.ready.count + self.delayed.count + self.discards.count
 
     def limited_bytes(self) -> i64:
         """What these take."""
-        return self.ready.bytes + self.discards.bytes
+        return self.ready.bytes + self.delayed.bytes + self.discards.bytes
 
     def _replays(self) -> bool:
         """Whether a classic queue comes back, whose log does not say who held what."""
         return self.config.keeps_place and not self.reports_freed
 
     def next_expiry(self) -> i64:
-        """When messages expire next that nothing stands before; `NEVER` if none do."""
-        return NEVER if self.sizes.expiring == 0 else self.ready.next_expiry()
+        """When messages expire next that nothing stands before, or are due; `NEVER` if none are."""
+        found: i64 = NEVER if self.sizes.expiring == 0 else self.ready.next_expiry()
+        if self.delayed.count > 0 and (found == NEVER or self.delayed.due_ms() < found):
+            return self.delayed.due_ms()
+        return found
 
     def _hold(self, consumer: Consumer, count: i64) -> Delivery:
         """A consumer holds the next messages, at most those of the first run."""
@@ -882,17 +902,28 @@ class Fifo:
         """Return everything a group holds; the delivery limit is not for readers."""
         count = group.held()
         self.held -= count
-        self._come_back([Strand(group.give_up(), count)], True, -1)
+        self._come_back([Strand(group.give_up(), count)], True, -1, delays=False)
 
     def _come_back(
-        self, strands: list[Strand], failed: bool, limit: i64, place: i64 = NO_PLACE
+        self,
+        strands: list[Strand],
+        failed: bool,
+        limit: i64,
+        place: i64 = NO_PLACE,
+        delays: bool = True,
     ) -> None:
         """Messages return, behind all that return already; those past their limit are dropped."""
         if not strands:
             return
+        config = self.config
         if place == NO_PLACE:
-            place = self.config.place(False)
-        work = Return(strands, failed, place, limit, self.config.failures)
+            place = config.place(False)
+        delays = delays and config.retry.delays(failed)
+        if delays and place != BY_NUMBER and place != AMONG_DEAD:
+            retry = config.retry
+            work = Return(strands, failed, place, limit, config.failures, True, retry, self._now_ms)
+        else:
+            work = Return(strands, failed, place, limit, config.failures)
         if work.count > 0:
             self.coming.add(work)
             self._bring_back()
@@ -919,7 +950,20 @@ class Fifo:
                 self._die([[run]], run.count, DELIVERY_LIMIT, 1 if work.failed else 0)
             else:
                 back = Run(run.first, run.first, run.count, acquired, failed)
-                self.ready.put_back(back, work.place)
+                if work.delayed:
+                    self.delayed.put(back, work.retry.due_ms(work.since_ms, failed))
+                else:
+                    self.ready.put_back(back, work.place)
+
+    def _end_waits(self) -> None:
+        """Make messages ready that have waited long enough, as many runs as above in all."""
+        delayed = self.delayed
+        while self._returned_now < self.return_max and delayed.is_due(self._now_ms):
+            self._returned_now += 1
+            run = delayed.head()
+            back = Run(run.first, run.first, run.count, run.acquired, run.failed)
+            delayed.take(run.first, run.count)
+            self.ready.put_back(back, AT_HEAD)
 
     def all_back(self) -> None:
         """Make all messages on their way back ready: at recovery, where a turn may be long."""
@@ -959,7 +1003,7 @@ class Fifo:
 
     def held_bytes(self) -> i64:
         """What they take; with it what is on its way back, or has left and is not forgotten yet."""
-        return self.sizes.bytes - self.ready.bytes
+        return self.sizes.bytes - self.ready.bytes - self.delayed.bytes
 
     def live(self) -> list[tuple[int, int]]:
         """Numbers of all messages whose bodies are still needed, sorted and merged."""
@@ -975,7 +1019,7 @@ class Fifo:
         Args:
             left, more: Messages that left and are needed all the same.
         """
-        lists = self._unheld() + self.discards.freeze() + left
+        lists = self._unheld() + self.delayed.freeze() + self.discards.freeze() + left
         for consumer in self.consumers.values():
             lists.extend(consumer.freeze())
         checkouts: list[Checkout] = []

@@ -14,6 +14,8 @@
                death i64, first i64, count i64, acquired i32, failed i32
     PURGED  7  for each session that purged the queue, and is not closed:
                session i64, how many messages in all i64
+    DELAYED 8  for each time at which messages are due that wait: due_ms i64, i32 and so many runs
+               like those of a queue
 
 A build that does not know a tag refuses the snapshot, as it does one of another version.
 """
@@ -29,7 +31,7 @@ from warren.message.dead_letters import REASONS
 from warren.queues.fifo.consumers import SERVED, TIMED_OUT
 from warren.queues.fifo.locks import decode_locks
 from warren.queues.fifo.pieces import Piece, count_of
-from warren.queues.fifo.runs import Run, as_run
+from warren.queues.fifo.runs import RUN_BYTES, Run, as_run, decode_run
 
 if TYPE_CHECKING:
     from warren.queues.fifo.machine import Fifo
@@ -41,10 +43,12 @@ LOCKS: Final = 4
 LATE: Final = 5
 DEAD: Final = 6
 PURGED: Final = 7
+DELAYED: Final = 8
 
 LATE_HEAD_BYTES: Final = 12
 LATE_RUN_BYTES: Final = 16
 DEAD_RUN_BYTES: Final = 32
+DELAYED_HEAD_BYTES: Final = 12
 
 
 @final
@@ -55,11 +59,13 @@ class Parts:
         late: Consumers and what each has in `LATE`, in lists that do not change.
         dead: For each reason the messages that died for it and are kept, likewise; nothing at all
             where none ever were.
+        delayed: When messages are due that wait, and which, likewise.
     """
 
     def __init__(self, fifo: Fifo) -> None:
         self.late: list[tuple[int, list[list[Piece]]]] = []
         self.dead: list[list[list[Piece]]] = []
+        self.delayed: list[tuple[int, list[list[Piece]]]] = fifo.delayed.by_time()
         self._next_death: i64 = fifo.discards.next_death
         if self._next_death > 0:
             self.dead = fifo.discards.by_reason()
@@ -89,11 +95,12 @@ class Parts:
 
     def any(self) -> bool:
         """Whether there is one."""
-        return self._count > 0 or len(self.dead) > 0
+        return self._count > 0 or len(self.dead) > 0 or len(self.delayed) > 0
 
     def write(self, out: BytesWriter) -> None:
-        """Append all of them, but for what is in `dead`, and behind it `LATE`; see `write_late`."""
-        out.append(self._count + (1 if self.late else 0) + (1 if self.dead else 0))
+        """Append all of them, but for what is in `dead`, and behind it `LATE` and `DELAYED`."""
+        long = (1 if self.late else 0) + (1 if self.dead else 0) + (1 if self.delayed else 0)
+        out.append(self._count + long)
         out.write(self._short.getvalue())
         if self.dead:
             size: i64 = 8
@@ -110,6 +117,15 @@ class Parts:
             for _, lists in self.late:
                 size += LATE_HEAD_BYTES + LATE_RUN_BYTES * count_of(lists)
             out.append(LATE)
+            write_i32_be(out, i32(size))
+
+    def write_delayed(self, out: BytesWriter) -> None:
+        """Append the beginning of `DELAYED`, if there is such."""
+        if self.delayed:
+            size: i64 = 0
+            for _, lists in self.delayed:
+                size += DELAYED_HEAD_BYTES + RUN_BYTES * count_of(lists)
+            out.append(DELAYED)
             write_i32_be(out, i32(size))
 
     def _add(self, tag: i64, data: bytes) -> None:
@@ -166,6 +182,8 @@ def restore_parts(fifo: Fifo, data: bytes, at: i64) -> i64:
             _restore_dead(fifo, data, at)
         elif tag == PURGED:
             _restore_purged(fifo, data, at, at + size)
+        elif tag == DELAYED:
+            _restore_delayed(fifo, data, at, at + size)
         else:
             raise ValueError(f"queue snapshot with part {tag}, which this build does not know")
         at += size
@@ -230,3 +248,13 @@ def _restore_dead(fifo: Fifo, data: bytes, at: i64) -> None:
             fifo.discards.restore(run, i64(reason))
             at += DEAD_RUN_BYTES
     fifo.discards.next_death = next_death
+
+
+def _restore_delayed(fifo: Fifo, data: bytes, at: i64, end: i64) -> None:
+    while at < end:
+        due_ms = read_i64_be(data, at)
+        count: i64 = i64(read_i32_be(data, at + 8))
+        at += DELAYED_HEAD_BYTES
+        for _ in range(count):
+            run, at = decode_run(data, at)
+            fifo.delayed.restore(run, due_ms)

@@ -3,8 +3,8 @@
 What a consumer held leaves it at once, in the lists that it was kept in; a queue's machine then
 makes it ready again, or forgets it, some runs at a time, with each entry of the log.
 
-A return in a snapshot: flags u8, place u8, limit i64, strands i32, for each its runs like those of
-a queue.
+A return in a snapshot: flags u8, place u8, limit i64, and if it is delayed kind u8, min_ms i64,
+max_ms i64, since_ms i64; strands i32, for each its runs like those of a queue.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Final, final
 from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i64_be
 from mypy_extensions import i64
 
+from warren.queues.fifo.delayed import NO_RETRY, Retry
 from warren.queues.fifo.pieces import CHUNK_PIECES, Piece
 from warren.queues.fifo.runs import Run, as_run, decode_run
 from warren.queues.fifo.sizes import Sizes
@@ -24,6 +25,8 @@ FAILED: Final = 1
 """In the flags of a return: deliveries failed."""
 FAILURES: Final = 2
 """And: failures count towards the limit, and no other returns."""
+DELAYED: Final = 4
+"""And: they are to wait before they are ready."""
 
 
 @final
@@ -73,12 +76,26 @@ class Return:
         limit: The delivery limit for them; negative for none. It was in force when they returned,
             whatever it is when they are ready.
         failures: Whether failed deliveries count towards it alone, and no other returns; likewise.
+        delayed: Whether they are to wait first.
+        retry: For how long, then; likewise.
+        since_ms: From when on, in the log's time.
     """
 
     def __init__(
-        self, strands: list[Strand], failed: bool, place: i64, limit: i64, failures: bool
+        self,
+        strands: list[Strand],
+        failed: bool,
+        place: i64,
+        limit: i64,
+        failures: bool,
+        delayed: bool = False,
+        retry: Retry = NO_RETRY,
+        since_ms: i64 = 0,
     ) -> None:
         self.count: i64 = 0
+        self.delayed: bool = delayed
+        self.retry: Retry = retry
+        self.since_ms: i64 = since_ms
         self.failed: bool = failed
         self.place: i64 = place
         self.limit: i64 = limit
@@ -131,9 +148,15 @@ class Return:
 
     def encode(self, out: BytesWriter) -> None:
         """Append what a snapshot has of it before its strands."""
-        out.append((FAILED if self.failed else 0) + (FAILURES if self.failures else 0))
+        flags = (FAILED if self.failed else 0) + (FAILURES if self.failures else 0)
+        out.append(flags + (DELAYED if self.delayed else 0))
         out.append(self.place)
         write_i64_be(out, self.limit)
+        if self.delayed:
+            out.append(self.retry.kind)
+            write_i64_be(out, self.retry.min_ms)
+            write_i64_be(out, self.retry.max_ms)
+            write_i64_be(out, self.since_ms)
 
     def strands(self) -> list[list[list[Piece]]]:
         """What is not ready again yet of each strand; none of it changes."""
@@ -279,14 +302,23 @@ def decode_return(data: bytes, at: i64) -> tuple[Return, i64]:
     flags: i64 = data[at]
     place: i64 = data[at + 1]
     limit = read_i64_be(data, at + 2)
-    count: i64 = i64(read_i32_be(data, at + 10))
-    at += 14
+    at += 10
+    delayed = flags & DELAYED != 0
+    retry = NO_RETRY
+    since_ms: i64 = 0
+    if delayed:
+        retry = Retry(data[at], read_i64_be(data, at + 1), read_i64_be(data, at + 9))
+        since_ms = read_i64_be(data, at + 17)
+        at += 25
+    count: i64 = i64(read_i32_be(data, at))
+    at += 4
     strands: list[Strand] = []
     for _ in range(count):
         strand, at = _decode_strand(data, at)
         strands.append(strand)
     failed = flags & FAILED != 0
-    return Return(strands, failed, place, limit, flags & FAILURES != 0), at
+    failures = flags & FAILURES != 0
+    return Return(strands, failed, place, limit, failures, delayed, retry, since_ms), at
 
 
 def _decode_strand(data: bytes, at: i64) -> tuple[Strand, i64]:

@@ -200,6 +200,15 @@ class StateWriter(Work):
                     pieces = lists.pop()
                     self._done += len(pieces)
                     encode_late(out, pieces)
+            self._more.write_delayed(out)
+            for due_ms, lists in self._more.delayed:
+                write_i64_be(out, i64(due_ms))
+                self._begin(lists)
+                self._done += 1
+                while lists:
+                    if self._enough():
+                        yield
+                    self._runs(lists)
 
     def _enough(self) -> bool:
         """Whether this part has come to its end."""
@@ -419,6 +428,7 @@ def restore(fifo: Fifo, data: bytes) -> None:
 def _claim(fifo: Fifo) -> None:
     """Tell a machine's sizes which messages there are."""
     lists = [*fifo.coming.lists(), *fifo.leaving.lists(), *fifo.discards.freeze()]
+    lists.extend(fifo.delayed.freeze())
     for part in fifo.ready.parts():
         lists.extend(part)
     for consumer in fifo.consumers.values():
