@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from types import FrameType
 from typing import Any
@@ -386,14 +387,10 @@ def test_what_nobody_has_is_looked_for_where_it_may_be(kind: str) -> None:
             for number in range(low, low + 40, 2):
                 commands.free(out, number, number)
 
-        found = [
-            steps(
-                lambda fifo=fifo, low=low, free=free: fifo.write(
-                    lambda out: free(out, low, low + 40)
-                )
-            )
-            for low in range(0, 400, 40)
-        ]
+        found: list[int] = []
+        for low in range(0, 400, 40):
+            write: Write = partial(free, low=low)
+            found.append(steps(partial(fifo.write, write)))
         firsts.append(found[0])
         others.append(max(found[1:]))
         left = [n for n in range(0, 2 * size, 2) if n >= 400]
