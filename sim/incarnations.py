@@ -150,9 +150,9 @@ class Incarnations:
         last = self._applied.get(site, applied)
         self._applied[site] = applied
         vhost = machine.vhosts.get("/")
-        records = {} if vhost is None else vhost.queues
+        records = [] if vhost is None else vhost.queues.items()
         now: dict[str, int] = {}
-        for name, record in records.items():
+        for name, record in records:
             if self._comes_and_goes(name):
                 now[name] = int(record.group_id)
                 self._came(record, applied, self._world.life - 1 if began else self._world.life)

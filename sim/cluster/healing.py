@@ -142,8 +142,8 @@ class Healing:
             assert site.node is not None
             vhost = site.node.metadata.vhosts.get("/")
             # One that joins in the place of a machine lost by now has none yet.
-            records = {} if vhost is None else vhost.queues
-            if any(record.exclusive_owner != NO_OWNER for record in records.values()):
+            records = [] if vhost is None else vhost.queues.values()
+            if any(record.exclusive_owner != NO_OWNER for record in records):
                 return False
         return True
 
@@ -162,10 +162,10 @@ class Healing:
             groups = {int(group) for group in node.log.group_ids()} - {METADATA_GROUP}
             stray = groups - known | set(node.queues.logged) - known
             stray |= set(node.cluster.members) - known - {METADATA_GROUP}
-            stray |= node.remotes.owned.keys() - known
+            stray |= set(node.remotes.owned) - known
             if stray:
                 raise Violation(f"{site.name} still has groups {sorted(stray)}, of deleted queues")
-            objects = set(node.queues.vhosts["/"].queues) - vhost.queues.keys()
+            objects = set(node.queues.vhosts["/"].queues) - set(vhost.queues)
             bound = [
                 binding.destination
                 for exchange in vhost.exchanges.values()

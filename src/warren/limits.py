@@ -62,6 +62,10 @@ TURN_CONNECTIONS_MAX: Final = 512
 #: perhaps an election, costs some microseconds each.
 TURN_MEMBERS_MAX: Final = 1_024
 
+#: Members with a time to mind that one turn looks at, to find those whose time is up: some
+#: nanoseconds each. Where a node went that led all groups, all members have one.
+TURN_TIMERS_MAX: Final = 16_384
+
 #: Members whose time is up that one turn sees to: most of them stand for election then, and write
 #: down that they do, for some ten microseconds each.
 TURN_ELECTIONS_MAX: Final = 512

@@ -8,6 +8,7 @@ entries is spread here over shards, each of which moves by itself; what has few 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final, Generic, TypeVar, final
 
 from mypy_extensions import i64
@@ -67,12 +68,21 @@ class ShardedDict(Generic[Key, Value]):
             found.extend(shard.items())
         return found
 
-    def take_any(self) -> Value | None:
+    def take_any(self) -> tuple[Key, Value] | None:
         """Take out any entry, None if there is none."""
         for shard in self._shards:
             if shard:
-                return shard.popitem()[1]
+                return shard.popitem()
         return None
+
+    def some(self, count: int) -> list[Key]:
+        """As many keys as there are, at most so many."""
+        found: list[Key] = []
+        for shard in self._shards:
+            found.extend(islice(shard, count - len(found)))
+            if len(found) == count:
+                break
+        return found
 
     def move(self) -> ShardedDict[Key, Value]:
         """Give all entries away at once, to a new one: nothing is left here."""

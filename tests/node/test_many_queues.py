@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from itertools import pairwise
-from typing import final
+from typing import Any, final
 
 import pytest
 
 import warren
+import warren.sharded_dict as sharded_dict
 from tests.node.pair import Client, Pair, Station
 from warren.limits import (
     CHANGES_AT_ONCE_MAX,
@@ -21,6 +23,7 @@ from warren.metadata import machine as metadata_machine
 from warren.metadata.changes import QUEUE_COST
 from warren.metadata.commands import RemoveNode
 from warren.metadata.outcome import Outcome
+from warren.metadata.rows import LOT_ROWS
 from warren.node import beginnings, removals, replay
 from warren.node.cluster import dispatch as cluster
 from warren.node.cluster.disks import BEHIND, PING_BYTES
@@ -33,6 +36,7 @@ from warren.replication.client_sessions import ClientSessions
 from warren.replication.kinds import PING
 from warren.replication.member import Member
 from warren.wire.amqp091 import spec
+from warren.wire.amqp091.table import Table
 
 MANY = 300
 """More than any of the bounds on queues lets one turn do."""
@@ -60,6 +64,42 @@ def declare_many(
 
 def queues_of(station: Station) -> int:
     return len(station.node.metadata.vhosts["/"].queues)
+
+
+def containers() -> list[Any]:
+    """All that is kept in dicts and sets of this process, those of modules and classes too."""
+    gc.collect()
+    return [found for found in gc.get_objects() if isinstance(found, (dict, set))]
+
+
+@pytest.mark.skipif(warren.COMPILED, reason="a bound is changed in uncompiled code only")
+@pytest.mark.parametrize("kind", ["classic", "quorum", "exclusive"])
+def test_no_dict_has_an_entry_for_each_queue(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that does moves all its entries at some declare, at the same as others that do.
+
+    On the queues' node and on another one that uses them.
+    """
+    monkeypatch.setattr(sharded_dict, "SPREAD_FROM", 64)
+    exclusive = kind == "exclusive"
+    pair = Pair(alone=exclusive)
+    stations = [pair.a] if exclusive else [pair.a, pair.b]
+    clients = [station.client() for station in stations]
+    # A lot of rows is one dict.
+    before = {id(found) for found in containers() if len(found) >= LOT_ROWS}
+    names = [f"q{number}" for number in range(LOT_ROWS + 64)]
+    for at, name in enumerate(names):
+        arguments: Table = {"x-queue-type": "classic" if exclusive else kind}
+        clients[0].send(
+            spec.QueueDeclare(0, name, False, not exclusive, exclusive, False, False, arguments)
+        )
+        if at % 64 == 63:
+            pair.until(lambda at=at: queues_of(stations[-1]) == at + 1)
+    for client in clients:
+        for name in names:
+            client.publish(name, b"m")
+    pair.settle(20)
+    long = [found for found in containers() if len(found) > LOT_ROWS and id(found) not in before]
+    assert not [str(list(found)[:2]) for found in long]
 
 
 def test_a_turn_writes_few_of_many_snapshots() -> None:
@@ -434,9 +474,15 @@ def test_a_queue_that_begins_looks_at_no_messages_for_others(
 
 
 @pytest.mark.skipif(warren.COMPILED, reason="a bound is changed in uncompiled code only")
-def test_few_of_many_groups_begin_to_elect_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Behind a start all of them do, however long the node was kept from it."""
-    monkeypatch.setattr(cluster, "TURN_ELECTIONS_MAX", 3)
+@pytest.mark.parametrize("bound", ["TURN_ELECTIONS_MAX", "TURN_TIMERS_MAX"])
+def test_few_of_many_groups_begin_to_elect_at_once(
+    bound: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind a start all of them do, however long the node was kept from it.
+
+    To find out which do is no longer turn, either.
+    """
+    monkeypatch.setattr(cluster, bound, 3)
     pair = Pair(alone=True)
     client = pair.a.client()
     for number in range(20):
@@ -447,19 +493,20 @@ def test_few_of_many_groups_begin_to_elect_at_once(monkeypatch: pytest.MonkeyPat
     pair.a.start()
     node = pair.a.node
     ticked = 0
-    tick, go_on = Raft.tick, cluster.Cluster.go_on
+    looked_at = (Raft, "tick") if bound == "TURN_ELECTIONS_MAX" else (cluster.Cluster, "_is_due")
+    look, go_on = getattr(*looked_at), cluster.Cluster.go_on
 
-    def counted(self: Raft, now_ms: int) -> None:
+    def counted(*words: Any) -> Any:
         nonlocal ticked
         ticked += 1
-        tick(self, now_ms)
+        return look(*words)
 
     def gone_on(self: cluster.Cluster) -> None:
         nonlocal ticked
         ticked = 0
         go_on(self)
 
-    monkeypatch.setattr(Raft, "tick", counted)
+    monkeypatch.setattr(*looked_at, counted)
     monkeypatch.setattr(cluster.Cluster, "go_on", gone_on)
     pair.clock.advance(60_000)
     node.tick_log()

@@ -13,6 +13,7 @@ from warren.node.remote.serving import BACKLOG_BYTES
 from warren.queues.proxy import FLOW_BYTES, WINDOW_BYTES
 from warren.replication import kinds
 from warren.replication.feeding import BACKLOG_BYTES as SENT_BYTES
+from warren.sharded_dict import ShardedDict
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.table import Table
 
@@ -711,7 +712,7 @@ def test_what_comes_for_a_queue_before_the_queue_is_kept() -> None:
 
 def test_what_comes_for_a_queue_that_never_comes_is_refused() -> None:
     pair, client = with_queue()
-    pair.a.node.remotes.owned.clear()
+    pair.a.node.remotes.owned = ShardedDict()
     confirming(client)
     client.publish("q", b"early")
     pair.settle()

@@ -592,8 +592,9 @@ class Compactor(FileKeeper):
         """Have no group find anything in files that have left the log, and close those."""
         store = self.store
         for source in self._sources:
-            while source.groups:
-                group_id, _ = source.groups.popitem()
+            entry = source.groups.take_any()
+            while entry is not None:
+                group_id = entry[0]
                 group = store.groups.get(group_id)
                 if group is not None:
                     group.places = [
@@ -602,6 +603,7 @@ class Compactor(FileKeeper):
                     group.conceal()
                 if self._enough():
                     yield
+                entry = source.groups.take_any()
         self._spares.retire(self._sources)
         self._sources = []
         self._product = None

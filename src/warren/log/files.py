@@ -10,6 +10,7 @@ from mypy_extensions import i64
 from warren.errors import CorruptRecord
 from warren.log.extents import Extents
 from warren.ports import File
+from warren.sharded_dict import ShardedDict
 
 UNREADABLE: Final = (errno.EIO, errno.EBADMSG, errno.EUCLEAN)
 """What systems answer for bytes that a disk cannot give back, or not as they were."""
@@ -51,7 +52,7 @@ class LogFile:
         self.reserved: i64 = 0
         self.prepared = False
         self.closed = False
-        self.groups: dict[int, Extents] = {}
+        self.groups: ShardedDict[int, Extents] = ShardedDict()
         self.drops: list[int] = []
         self.readers: i64 = 0
         self.retired = False

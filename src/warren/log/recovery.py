@@ -227,7 +227,7 @@ class Recovery:
         if self._doubt is None:
             self._doubt = error
         store = self._store
-        file.groups = {}
+        file.groups = ShardedDict()
         file.drops = []
         indexer = Indexer(file, store.config.extent_bytes_max)
         indexer.gaps = True

@@ -21,6 +21,7 @@ from warren.metadata.tables import (
 )
 from warren.routing.bindings import Binding
 from warren.routing.exchange_types import RECENT_HISTORY
+from warren.sharded_dict import ShardedDict
 from warren.wire.amqp091.table import Table, encode_table
 
 QUEUE_COST: Final = BINDINGS_AT_ONCE_MAX // QUEUES_AT_ONCE_MAX
@@ -69,7 +70,7 @@ def add_queue(tables: VhostRecord, queue: QueueRecord) -> None:
     if queue.exclusive_owner != NO_OWNER:
         owned = tables.owned.get(queue.exclusive_owner)
         if owned is None:
-            owned = {}
+            owned = ShardedDict()
             tables.owned[queue.exclusive_owner] = owned
         owned[queue] = None
 
@@ -104,11 +105,11 @@ def remove_queue(tables: VhostRecord, queue: QueueRecord, outcome: Outcome) -> N
     del tables.queues[queue.name]
     tables.queue_rows.drop(queue)
     tables.router.remove_queue(queue.name)
-    tables.in_memory.pop(queue, None)
+    tables.in_memory.pop(queue)
     if queue.exclusive_owner != NO_OWNER:
         owned = tables.owned[queue.exclusive_owner]
         del owned[queue]
-        if not owned:
+        if len(owned) == 0:
             del tables.owned[queue.exclusive_owner]
     outcome.deleted_queues.append(queue)
     for name in _drop_incoming(tables, queue.incoming):

@@ -97,6 +97,7 @@ from warren.metadata.tables import (
 from warren.metadata.vhosts import Forgetting, VhostRemoval, declare_vhost, set_vhost
 from warren.queue_types import type_of
 from warren.routing.bindings import Binding
+from warren.sharded_dict import ShardedDict
 from warren.versions import OLDEST
 
 
@@ -147,11 +148,11 @@ class MetadataMachine:
         tables = self.vhosts.get(vhost)
         return None if tables is None else tables.exchanges.get(name)
 
-    def queues_of_owner(self, vhost: str, owner: i64) -> dict[QueueRecord, None]:
+    def queues_of_owner(self, vhost: str, owner: i64) -> ShardedDict[QueueRecord, None]:
         """The exclusive queues of a connection, to be deleted when it ends; read only."""
         tables = self.vhosts.get(vhost)
         owned = None if tables is None else tables.owned.get(owner)
-        return {} if owned is None else owned
+        return ShardedDict() if owned is None else owned
 
     def common_version(self) -> int:
         """The newest cluster version that all nodes know."""

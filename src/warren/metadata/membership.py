@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import deque
 from typing import final
 
 from mypy_extensions import i64, trait
@@ -22,13 +23,14 @@ from warren.metadata.commands import (
 )
 from warren.metadata.outcome import Outcome
 from warren.metadata.parts import Parts
-from warren.metadata.rows import queue_row
+from warren.metadata.rows import Lot, queue_row
 from warren.metadata.tables import (
     NO_OWNER,
     MemberRecord,
     NodeRecord,
     QueueRecord,
     VhostRecord,
+    queues_of,
 )
 from warren.queue_types import type_of
 
@@ -89,8 +91,10 @@ class Round(Parts):
         self._passage: Passage = passage
         self._vhosts: list[VhostRecord] = list(vhosts.values())
         self._vhosts.reverse()
+        self._lots: deque[Lot] = deque()
+        """Rows of the vhost under way,"""
         self._queues: list[QueueRecord] = []
-        """Those of the last vhost, in reverse order."""
+        """and queues of the last lot that was taken of these, in reverse order."""
         self._tables: VhostRecord | None = None
 
     def go_on(self, outcome: Outcome, room: i64) -> None:
@@ -98,19 +102,22 @@ class Round(Parts):
         while room > 0:
             tables = self._tables
             if tables is None or not self._queues:
-                if not self._vhosts:
-                    self.over = True
-                    return
-                tables = self._vhosts.pop()
-                self._tables = tables
-                self._queues = list(tables.queues.values())
+                if not self._lots:
+                    if not self._vhosts:
+                        self.over = True
+                        return
+                    tables = self._vhosts.pop()
+                    self._tables = tables
+                    self._lots = deque(tables.queue_rows.lots)
+                    room -= QUEUE_COST
+                    continue
+                self._queues = queues_of(self._lots.popleft())
                 self._queues.reverse()
-                room -= QUEUE_COST
                 continue
             room = self._passage.treat(tables, self._queues[-1], outcome, room)
             if room >= 0:
                 self._queues.pop()
-        self.over = not self._queues and not self._vhosts
+        self.over = not self._queues and not self._lots and not self._vhosts
 
 
 @final
@@ -262,7 +269,7 @@ class LifeBegins(Parts):
                     return
                 tables = self._vhosts.pop()
                 self._tables = tables
-                self._queues = list(tables.in_memory)
+                self._queues = tables.in_memory.keys()
                 self._queues.reverse()
             elif not self._queues:
                 if self._alone:
@@ -322,7 +329,7 @@ def last_voters(vhosts: dict[str, VhostRecord], name: str) -> list[QueueRecord]:
     """The quorum queues that have no voter but the one on this node."""
     found: list[QueueRecord] = []
     for tables in vhosts.values():
-        for queue in tables.queues.values():
+        for queue in tables.queues_in_order():
             if queue.type.replicated and _votes_only_on(queue, name):
                 found.append(queue)
     return found

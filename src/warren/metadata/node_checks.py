@@ -70,7 +70,7 @@ def check_majorities(machine: MetadataMachine, name: str, running: list[str]) ->
     lost = ""
     count = 0
     for tables in machine.vhosts.values():
-        for queue in tables.queues.values():
+        for queue in tables.queues_in_order():
             voting = voters(queue)
             # Its members take a majority with the node to have it removed, and one without it then.
             if voting not in ([], [name]) and (

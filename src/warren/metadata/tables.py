@@ -10,11 +10,12 @@ from typing import Any, Final, TypeAlias, final
 from mypy_extensions import i64
 
 from warren.metadata.patterns import Pattern, PatternError
-from warren.metadata.rows import EncodedRows
+from warren.metadata.rows import EncodedRows, Lot
 from warren.queue_types import QueueType, type_of
 from warren.routing.alternates import ALTERNATE_EXCHANGE
 from warren.routing.bindings import Binding
 from warren.routing.router import Router
+from warren.sharded_dict import ShardedDict
 from warren.versions import OLDEST
 from warren.wire.amqp091.table import Table
 
@@ -268,7 +269,8 @@ class VhostRecord:
 
     Attributes:
         keepers: Exchanges that keep recent messages.
-        exchange_rows, queue_rows: As snapshots hold them.
+        exchange_rows, queue_rows: As snapshots hold them, in the order in which they came.
+        queues: By name, in an order that differs by node.
         router: Its routes, kept up to date by the machine.
         owned: Exclusive queues by the connection they belong to.
         in_memory: Queues that end with the process of their node.
@@ -294,15 +296,31 @@ class VhostRecord:
         self.keepers: dict[str, ExchangeRecord] = {}
         self.exchange_rows: EncodedRows = EncodedRows()
         self.queue_rows: EncodedRows = EncodedRows()
-        self.queues: dict[str, QueueRecord] = {}
-        self.owned: dict[int, dict[QueueRecord, None]] = {}
-        self.in_memory: dict[QueueRecord, None] = {}
+        self.queues: ShardedDict[str, QueueRecord] = ShardedDict()
+        self.owned: dict[int, ShardedDict[QueueRecord, None]] = {}
+        self.in_memory: ShardedDict[QueueRecord, None] = ShardedDict()
         self.permissions: dict[str, PermissionRecord] = {}
         self.topic_permissions: dict[str, dict[str, TopicPermissionRecord]] = {}
         self.policies: dict[str, PolicyRecord] = {}
         self.operator_policies: dict[str, PolicyRecord] = {}
         self.router: Router = Router(name)
 
+    def queues_in_order(self) -> list[QueueRecord]:
+        """All queues, in an order that is the same on all nodes."""
+        found: list[QueueRecord] = []
+        for lot in self.queue_rows.lots:
+            found.extend(queues_of(lot))
+        return found
+
     def policies_of(self, operator: bool) -> dict[str, PolicyRecord]:
         """The policies of a vhost by name: those of operators, or those of users."""
         return self.operator_policies if operator else self.policies
+
+
+def queues_of(lot: Lot) -> list[QueueRecord]:
+    """The queues whose rows a lot has."""
+    found: list[QueueRecord] = []
+    for row in lot.rows:
+        assert isinstance(row, QueueRecord), "rows of queues"
+        found.append(row)
+    return found

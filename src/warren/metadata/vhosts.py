@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any, Final, final
 
 from mypy_extensions import i64
@@ -13,7 +14,8 @@ from warren.metadata.outcome import Outcome
 from warren.metadata.parts import Parts
 from warren.metadata.places import TablePlaces
 from warren.metadata.policies import PolicyAlternates
-from warren.metadata.tables import ExchangeRecord, QueueRecord, VhostRecord
+from warren.metadata.rows import Lot
+from warren.metadata.tables import ExchangeRecord, QueueRecord, VhostRecord, queues_of
 from warren.ports import Work
 
 #: Exchanges of every vhost: name, type, whether internal. The default one has no name.
@@ -104,8 +106,9 @@ class VhostRemoval(Parts):
         super().__init__()
         self._vhosts: dict[str, VhostRecord] = vhosts
         self._tables: VhostRecord = tables
-        self._queues: list[QueueRecord] = list(tables.queues.values())
-        self._queues.reverse()
+        self._lots: deque[Lot] = deque(tables.queue_rows.lots)
+        self._queues: list[QueueRecord] = []
+        """Those of the lot under way, in reverse order."""
         self._exchanges: list[ExchangeRecord] = list(tables.exchanges.values())
         tables.going = True
         outcome.changed = True
@@ -115,18 +118,24 @@ class VhostRemoval(Parts):
         """Delete some, and with the last one everything else."""
         tables = self._tables
         queues = self._queues
-        while queues and room > 0:
+        while room > 0:
+            if not queues:
+                if not self._lots:
+                    break
+                queues.extend(queues_of(self._lots.popleft()))
+                queues.reverse()
+                continue
             room = take_queue(tables, queues[-1], outcome, room)
             if room >= 0:
                 queues.pop()
         exchanges = self._exchanges
-        while not queues and exchanges and room > 0:
+        while not queues and not self._lots and exchanges and room > 0:
             exchange = exchanges[-1]
             if exchange.name and exchange.name in tables.exchanges:
                 room = take_exchange(tables, exchange, outcome, room)
             if room >= 0:
                 exchanges.pop()
-        if not queues and not exchanges:
+        if not queues and not self._lots and not exchanges:
             del self._vhosts[tables.name]
             # Clients that are on their way out may ask for routes yet.
             tables.router.clear()

@@ -18,7 +18,7 @@ from warren.limits import TURN_MEMBERS_MAX
 from warren.log.log import Log
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.rows import Lot
-from warren.metadata.tables import QueueRecord
+from warren.metadata.tables import queues_of
 from warren.node.copies import Copies, empty
 from warren.node.loop import Loop
 from warren.node.queues import LocalQueues
@@ -122,8 +122,7 @@ class Beginning:
         while self._lots and left > 0:
             lot = self._lots.popleft()
             left -= len(lot.rows)
-            for thing in lot.rows:
-                assert isinstance(thing, QueueRecord), "rows of queues"
+            for thing in queues_of(lot):
                 group_id = int(thing.group_id)
                 if group_id not in self._strays:
                     continue

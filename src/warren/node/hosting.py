@@ -16,7 +16,7 @@ from warren.log.runlist import NO_RUNS, KnownRuns, LiveRuns
 from warren.metadata.arguments import max_priority
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.rows import Lot
-from warren.metadata.tables import QueueRecord
+from warren.metadata.tables import QueueRecord, queues_of
 from warren.node.beginnings import Beginning
 from warren.node.copies import Copies
 from warren.node.loop import Loop
@@ -89,7 +89,7 @@ class QueueHosting(TakingOver):
         self._replayer = replayer
         for name, tables in self._metadata.vhosts.items():
             self._queues.vhosts[name] = VirtualHost(name)
-            for record in tables.queues.values():
+            for record in tables.queues_in_order():
                 self._start(record)
 
     def begin_life(self) -> None:
@@ -188,9 +188,7 @@ class QueueHosting(TakingOver):
             if self._records:
                 self.see_to(self._records.pop())
             elif self._lots:
-                for row in self._lots.popleft().rows:
-                    assert isinstance(row, QueueRecord), "rows of queues"
-                    self._records.append(row)
+                self._records = queues_of(self._lots.popleft())
                 self._records.reverse()
                 continue
             else:
@@ -231,9 +229,9 @@ class QueueHosting(TakingOver):
         while self._leaving:
             here = self._leaving[-1]
             while here.before:
-                queue = here.before[-1].take_any()
-                if queue is not None:
-                    return queue
+                entry = here.before[-1].take_any()
+                if entry is not None:
+                    return entry[1]
                 here.before.pop()
             self._leaving.pop()
         return None

@@ -6,7 +6,6 @@ number of deletions is under way at a time; channels that name a queue that is a
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import final
 
 from mypy_extensions import i64
@@ -96,7 +95,7 @@ class QueueRemovals:
         while self._owners_gone and not self._to_remove:
             owner, _ = self._owners_gone.popitem()
             owned = self._metadata.queues_of_owner(owner[0], owner[1])
-            for record in islice(owned, 2 * CHANGES_AT_ONCE_MAX):
+            for record in owned.some(2 * CHANGES_AT_ONCE_MAX):
                 going = self._going.get((record.vhost, record.name))
                 if going is None or going.changes == 0 or going.record is not record:
                     self._to_remove[record] = None

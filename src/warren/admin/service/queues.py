@@ -44,7 +44,7 @@ async def list_queues(
         if vhost not in ("", name):
             continue
         # Queues may come and go between two slices.
-        for queue in list(tables.queues.values()):
+        for queue in tables.queues_in_order():
             await slices.breathe()
             part.append(queue)
             if len(part) >= PART_ROWS:

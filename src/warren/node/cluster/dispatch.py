@@ -10,7 +10,12 @@ from mypy_extensions import i64
 
 from warren.errors import CorruptRecord
 from warren.ids import life_of_session
-from warren.limits import TICK_GROUPS_MAX, TURN_ELECTIONS_MAX, TURN_MEMBERS_MAX
+from warren.limits import (
+    TICK_GROUPS_MAX,
+    TURN_ELECTIONS_MAX,
+    TURN_MEMBERS_MAX,
+    TURN_TIMERS_MAX,
+)
 from warren.log.group import GroupLog
 from warren.log.log import Log
 from warren.metadata.machine import MetadataMachine
@@ -187,11 +192,12 @@ class Cluster(MemberHost):
         self._news: deque[News] = deque()
         self._room: i64 = TURN_MEMBERS_MAX
         """How many more members are told news before the next turn."""
-        self._timed: dict[int, Member] = {}
-        self._due: array[int] = array("q")
-        """Groups of those that were due when a tick looked."""
+        self._timed: ShardedDict[int, Member] = ShardedDict()
+        """Members that have a time to mind, by group."""
+        self._to_time: array[int] = array("q")
+        """Groups of those that there were when a tick looked."""
         self._ticked: i64 = 0
-        """How many of them were seen to."""
+        """How many of them were looked at."""
         self._to_take_over: list[Member] = []
         """Members of which it is not known that they go on from where the last life ended."""
         self._held_up: dict[int, Member] = {}
@@ -257,14 +263,14 @@ class Cluster(MemberHost):
         member = self.members.pop(int(group_id))
         if member is not None:
             member.stop()
-            self._timed.pop(int(group_id), None)
+            self._timed.pop(int(group_id))
             self._share_memory()
 
     def leave(self, member: Member) -> None:
         """A group goes on without this node's member, whose machine goes on, too."""
         self.members.pop(int(member.group_id))
         member.leave()
-        self._timed.pop(int(member.group_id), None)
+        self._timed.pop(int(member.group_id))
         self._share_memory()
 
     def running(self) -> list[str]:
@@ -352,7 +358,7 @@ class Cluster(MemberHost):
             or len(self._news) > 0
             or self._parts().observers.has_news()
             or len(self._applying) > 0
-            or self._ticked < len(self._due)
+            or self._ticked < len(self._to_time)
             or self._beginning is not None
         )
 
@@ -364,7 +370,7 @@ class Cluster(MemberHost):
             beginning.go_on()
             if beginning.over:
                 self._beginning = None
-        if self._ticked < len(self._due):
+        if self._ticked < len(self._to_time):
             self._tick_some()
         elif self._news:
             self._tell()
@@ -395,7 +401,7 @@ class Cluster(MemberHost):
         if member.raft.deadline_ms >= 0 and not member.stopped:
             self._timed[int(member.group_id)] = member
         else:
-            self._timed.pop(int(member.group_id), None)
+            self._timed.pop(int(member.group_id))
 
     def tick(self) -> None:
         """Mind time; to be called every 50 ms or so."""
@@ -421,12 +427,9 @@ class Cluster(MemberHost):
             for member in held_up.values():
                 member.go_on()
                 self._watch(member)
-        if self._ticked == len(self._due):
-            self._due = array("q")
+        if self._ticked == len(self._to_time):
+            self._to_time = array("q", self._timed)
             self._ticked = 0
-            for group_id, member in self._timed.items():
-                if self._is_due(member, now):
-                    self._due.append(group_id)
         self._tick_some()
         self._early.drop("", now)
         if self._parting:
@@ -436,20 +439,22 @@ class Cluster(MemberHost):
         return 0 <= member.raft.deadline_ms <= now and not member.log.incomplete
 
     def _tick_some(self) -> None:
-        """Let some of the members mind their time that are due; the next turn goes on.
+        """Let some of the members mind their time; the next turn goes on.
 
-        Right behind a start they may all be, to elect their leaders.
+        Right behind a start they may all be due, to elect their leaders.
         """
         now = self.monotonic_ms()
-        end = min(self._ticked + TURN_ELECTIONS_MAX, i64(len(self._due)))
-        while self._ticked < end:
-            member = self._timed.get(self._due[self._ticked])
+        end = min(self._ticked + TURN_TIMERS_MAX, i64(len(self._to_time)))
+        due: i64 = 0
+        while self._ticked < end and due < TURN_ELECTIONS_MAX:
+            member = self._timed.get(self._to_time[self._ticked])
             self._ticked += 1
             if member is not None and self._is_due(member, now):
+                due += 1
                 member.raft.tick(now)
                 member.work()
                 self._watch(member)
-        if self._ticked < len(self._due):
+        if self._ticked < len(self._to_time):
             self._loop.needs_turn = True
 
     def _heed(self) -> None:

@@ -176,7 +176,7 @@ class QueueMembers:
         """All quorum queues."""
         found: list[QueueRecord] = []
         for tables in self._metadata.vhosts.values():
-            for queue in tables.queues.values():
+            for queue in tables.queues_in_order():
                 if queue.type.replicated:
                     found.append(queue)
         return found

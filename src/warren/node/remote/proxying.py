@@ -34,6 +34,7 @@ from warren.queues.proxy import Line, ProxyQueue
 from warren.queues.queue import Queue
 from warren.replication import frames, kinds
 from warren.replication.feeding import BACKLOG_BYTES
+from warren.sharded_dict import ShardedDict
 
 if TYPE_CHECKING:
     from warren.node.cluster.dispatch import Cluster
@@ -69,7 +70,7 @@ class Front(Line):
 
     def __init__(self, remotes: Remotes, owner: str, used: bool) -> None:
         super().__init__(owner)
-        self.queues: dict[int, ProxyQueue] = {}
+        self.queues: ShardedDict[int, ProxyQueue] = ShardedDict()
         self._remotes: Remotes = remotes
         self._used: bool = used
         """Whether there is ever to be a line."""
@@ -152,7 +153,7 @@ class Front(Line):
             # Where it is not the link that broke, the queues' node may not know.
             ended = line_frames.line_head(kinds.CLOSE, 0, number).getvalue()
             self._send([ended])
-            for queue in list(self.queues.values()):
+            for queue in self.queues.values():
                 queue.lost()
 
     def received(self, frame: bytes, kind: i64) -> None:
@@ -230,7 +231,7 @@ class Front(Line):
 
     def dismiss(self, group_id: i64) -> None:
         """A queue is deleted."""
-        self.queues.pop(int(group_id), None)
+        self.queues.pop(int(group_id))
         self._waiting.pop(int(group_id), None)
 
     def new_consumer(self) -> i64:
@@ -393,7 +394,7 @@ class Remotes:
         self.cluster: Cluster = cluster
         self._metadata: MetadataMachine = metadata
         self._queues: LocalQueues = queues
-        self.owned: dict[int, Queue] = {}
+        self.owned: ShardedDict[int, Queue] = ShardedDict()
         self.halted: dict[int, None] = {}
         self.gone: dict[int, i64] = {}
         self.stopping: bool = False
@@ -459,7 +460,7 @@ class Remotes:
         halted = group_id in self.halted
         if halted:
             del self.halted[group_id]
-        if halted or self.owned.pop(group_id, None) is not None:
+        if halted or self.owned.pop(group_id) is not None:
             self.gone[group_id] = self.loop.monotonic_ms() + 6 * EARLY_MS
             for served in self._served.values():
                 served.stopped(group_id)

@@ -29,6 +29,7 @@ from warren.queues.proxy import WINDOW_BYTES, WINDOW_MESSAGES
 from warren.queues.publishing import Publisher, PublishRun
 from warren.queues.queue import FlowControlled, Queue
 from warren.replication import frames, kinds
+from warren.sharded_dict import ShardedDict
 
 if TYPE_CHECKING:
     from warren.node.remote.proxying import Remotes
@@ -58,7 +59,7 @@ class Served:
         self.number: i64 = 0
         self.is_open: bool = False
         self.stalled: list[RemoteLink] = []
-        self._queues: dict[int, ServedQueue] = {}
+        self._queues: ShardedDict[int, ServedQueue] = ShardedDict()
         self._early: EarlyFrames = EarlyFrames()
         self._newest: i64 = 0
         """Number of the newest line that the present link from the front brought."""
@@ -83,7 +84,7 @@ class Served:
         """All that was under way is void: what the front's consumers held returns."""
         self.is_open = False
         queues = self._queues
-        self._queues = {}
+        self._queues = ShardedDict()
         self._early.clear()
         self.stalled = []
         for served in queues.values():
@@ -148,7 +149,7 @@ class Served:
 
     def stopped(self, group_id: i64) -> None:
         """A queue is deleted; the front finds out by itself."""
-        served = self._queues.pop(int(group_id), None)
+        served = self._queues.pop(int(group_id))
         if served is not None:
             served.close()
 
