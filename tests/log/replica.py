@@ -20,7 +20,7 @@ from warren.log.batch import (
 )
 from warren.log.group import GroupLog
 from warren.log.listener import BatchReader, RawReader
-from warren.log.runlist import KnownRuns, RunList
+from warren.log.runlist import KnownRuns, RunList, run_list
 
 if TYPE_CHECKING:
     from tests.log.model import World
@@ -655,18 +655,19 @@ class Replica:
     def _check_live(self, live: set[int]) -> None:
         """What is sent along with a snapshot is what lives in it, and no more."""
         persisted = {n for n in live if n < self.group.written_messages}
-        runs = runs_of(persisted)
+        runs = run_list(runs_of(persisted))
+        behind = 0
         found: list[int] = []
-        while runs:
+        while runs.reaches(behind):
             reader = BytesReader()
-            self.group.read_live(runs, self.world.random.choice([1, 2_000]), reader)
+            self.group.read_live(runs, behind, self.world.random.choice([1, 2_000]), reader)
             while reader.next_message < 0:
                 assert self.world.executor.step(), "a read is never answered"
             assert reader.error is None
             for batch in self.world.decoded(reader.data):
                 self.view.holder(batch.index).check(batch)
                 found.extend(range(batch.first, batch.first + batch.count))
-            runs = [(max(a, reader.next_message), b) for a, b in runs if b >= reader.next_message]
+            behind = reader.next_message
         assert found == sorted(persisted), "exactly what lives is sent"
 
 

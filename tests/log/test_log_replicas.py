@@ -14,6 +14,7 @@ from tests.log.replica import Base, BytesReader, Checked, Item, Replica, View, p
 from warren.errors import Compacted, CorruptRecord
 from warren.log.batch import KIND_COMMAND, KIND_MESSAGES, KIND_SNAPSHOT, Header
 from warren.log.extents import Extents
+from warren.log.runlist import run_list
 
 WIDE = {"wal_max_size_bytes": 1 << 22}
 
@@ -546,12 +547,13 @@ def test_what_lives_is_sent_and_stored_elsewhere() -> None:
     install(world, replica, base)
     target_world, target = begin()
     target.group.reset_for_install()
-    runs = [(10, 11), (15, 15), (20, 25), (61, 64)]
+    runs = run_list([(10, 11), (15, 15), (20, 25), (61, 64)])
+    behind = 0
     header = Header()
     numbers: list[int] = []
-    while runs:
+    while runs.reaches(behind):
         raw = BytesReader()
-        replica.group.read_live(runs, 200, raw)
+        replica.group.read_live(runs, behind, 200, raw)
         world.executor.drain()
         assert raw.error is None and len(raw.data) < 700
         at = 0
@@ -561,7 +563,7 @@ def test_what_lives_is_sent_and_stored_elsewhere() -> None:
             base.items[[7, 8, 31].index(batch.index)].check(batch)
             numbers += range(batch.first, batch.first + batch.count)
             at += header.size
-        runs = [(max(a, raw.next_message), b) for a, b in runs if b >= raw.next_message]
+        behind = raw.next_message
     assert numbers == [10, 11, 15, *range(20, 26), 63]
     assert target_world.log.idle is False
 
@@ -570,7 +572,7 @@ def test_a_reset_ends_the_sending_of_what_lived() -> None:
     world, replica = begin()
     install(world, replica, offer())
     raw = BytesReader()
-    replica.group.read_live([(10, 30)], 100, raw)
+    replica.group.read_live(run_list([(10, 30)]), 0, 100, raw)
     replica.group.reset_for_install()
     world.order.clear()
     world.executor.drain()

@@ -6,11 +6,15 @@ and what is checked is the result alone.
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from tests.node.pair import Client, Pair
 from tests.queues.test_scattered import steps
 from warren.errors import CorruptRecord
+from warren.log.runlist import run_list
+from warren.node.copy_checks import CopyCheck
 from warren.queues.lost import Losses
 from warren.queues.queue import Queue
 from warren.wire.amqp091 import spec
@@ -93,6 +97,46 @@ def test_what_is_lost_is_passed_over_before_it_is_dropped(kind: str) -> None:
     pair.until(lambda: not queue._dropping and not queue.live())
     pair.settle(20)
     assert len(client.messages) == count - len(lost)
+
+
+@pytest.mark.parametrize("kind", ["classic", "quorum"])
+def test_what_may_be_missing_is_looked_for_in_parts(kind: str) -> None:
+    """After a start over damage all that is live is read, and first found out."""
+    found: list[int] = []
+    for count in COUNTS:
+        client = filled(kind, count)
+        pair = client.pair
+        queue = pair.a.queue("q")
+        longest(pair, queue, [(n, n) for n in range(1, count, 2)], count // 2)
+        pair.settle(20)
+        queue.fifo.part_runs = 500
+        most = steps(queue.look_for_gaps)
+        turns = 0
+        while queue._look._runs is None:
+            assert not queue._look.over() and queue.looking()
+            most = max(most, steps(pair.a.node.turn))
+            turns += 1
+        assert turns >= count // 2_000
+        for _ in range(20):
+            pair.a.executor.step()
+            most = max(most, steps(pair.a.node.turn))
+        assert queue._look._runs.size == count // 2 and queue._look._next > 0
+        found.append(most)
+    assert found[1] <= 3 * found[0] // 2
+
+
+def test_a_copy_that_is_read_is_gone_through_once() -> None:
+    """What is left is not gone through for each part."""
+    client = filled("quorum", 1_000)
+    node = client.pair.a.node
+    member = node.cluster.members[int(client.pair.a.queue("q").group_id)]
+    found: list[int] = []
+    for count in (500, 5_000):
+        check = CopyCheck(node.repairs, member, "b", 1)
+        check.begin(run_list([(n, n) for n in range(0, 2 * count, 2)]))
+        found.append(steps(partial(check.raw_read, b"", 3, None)))
+        assert check._runs.reaches(3) and check._next == 3
+    assert found[1] <= found[0] + 60
 
 
 def test_losses_are_joined_and_found() -> None:

@@ -463,7 +463,9 @@ def test_a_snapshot_that_is_being_written_goes_with_the_log() -> None:
         size = member.snapshot_part()
     live = pair.a.queue("q").live()
     assert size > 0
-    pair.until(lambda: member.machine.live_in(unwrap(member.snapshots.payload).state) == live)
+    pair.until(
+        lambda: member.machine.live_in(unwrap(member.snapshots.payload).state).pairs() == live
+    )
 
 
 def runs_of(rows: bytes) -> list[tuple[int, int]]:

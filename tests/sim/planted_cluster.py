@@ -25,6 +25,7 @@ from tests.sim.planted import Undo, Where, replace
 from warren.log import group as group_log
 from warren.log import reading
 from warren.log.batch import Header
+from warren.log.runlist import PAIR_BYTES, RunList
 from warren.metadata import checks, machine, node_checks
 from warren.metadata.commands import AddNode, DeleteQueue
 from warren.node import hosting, removals, replay
@@ -363,7 +364,7 @@ def snapshot_without_a_run() -> Undo:
     """A snapshot for another node leaves the last of its live messages out."""
 
     def live_in(queue: Any, state: bytes) -> Any:
-        return original(queue, state)[:-1]
+        return RunList(original(queue, state).data[:-PAIR_BYTES])
 
     original = quorum.QuorumQueue.live_in
     return replace(quorum.QuorumQueue, "live_in", live_in)

@@ -28,6 +28,7 @@ from warren.log.files import LogFile
 from warren.log.listener import BatchReader, GroupOwner, RawReader
 from warren.log.live import LiveJob
 from warren.log.reading import ReadJob
+from warren.log.runlist import RunList
 from warren.log.source import MessageSource
 from warren.log.store import Store
 from warren.log.tail import Tail
@@ -447,7 +448,7 @@ class GroupLog(MessageSource):
         """
         EntriesJob(self, first_index, last_index, max_bytes, reader).start()
 
-    def read_live(self, runs: list[tuple[int, int]], max_bytes: i64, reader: RawReader) -> None:
+    def read_live(self, runs: RunList, first: i64, max_bytes: i64, reader: RawReader) -> None:
         """Fetch the messages of some runs only, as encoded batches, for `store_live`.
 
         The reader is called later, from the executor, once; `next_message` says where to go on.
@@ -455,11 +456,12 @@ class GroupLog(MessageSource):
         meanwhile, the error is `Compacted`.
 
         Args:
-            runs: Ascending pairs (first, last), both included, of messages that live in a snapshot.
+            runs: The messages that live in a snapshot.
+            first: Those before it are left out.
             max_bytes: About how much; at least one batch if any is left.
             reader: Who wants them.
         """
-        LiveJob(self, runs, max_bytes, reader).start()
+        LiveJob(self, runs, first, max_bytes, reader).start()
 
     # --- for the log's other parts --------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from warren.log.copying import narrowed
 from warren.log.lanes import Reading
 from warren.log.listener import RawReader
 from warren.log.reading import Span, end_of, take
+from warren.log.runlist import RunList
 
 if TYPE_CHECKING:
     from warren.log.group import GroupLog
@@ -22,7 +23,7 @@ class LiveJob(Reading):
     """One read of some runs of a group's messages."""
 
     def __init__(
-        self, group: GroupLog, runs: list[tuple[int, int]], max_bytes: i64, reader: RawReader
+        self, group: GroupLog, runs: RunList, first: i64, max_bytes: i64, reader: RawReader
     ) -> None:
         super().__init__()
         self._group = group
@@ -33,7 +34,7 @@ class LiveJob(Reading):
         self._pieces: list[bytes] = []
         self._bytes: i64 = 0
         self._cuts_seen: i64 = len(group.cuts)
-        self._next: i64 = runs[0][0] if runs else 0
+        self._next: i64 = first
         """The first message not looked for yet."""
         self._resume: i64 = self._next
 
@@ -47,7 +48,6 @@ class LiveJob(Reading):
         self._spans = []
         runs = self._runs
         planned: i64 = 0
-        turn: i64 = 0
         for extents in self._group.places:
             if extents.next_message <= self._next:
                 continue
@@ -55,11 +55,10 @@ class LiveJob(Reading):
             while at < extents.size:
                 low = max(extents.numbers[at], self._next)
                 behind = end_of(extents, at)
-                while turn < len(runs) and i64(runs[turn][1]) < low:
-                    turn += 1
-                if turn == len(runs):
+                turn = runs.find(low)
+                if turn == runs.size:
                     break
-                if i64(runs[turn][0]) < behind:
+                if runs.first(turn) < behind:
                     if planned >= self._max_bytes:
                         return
                     span = Span(extents, at)
@@ -68,23 +67,21 @@ class LiveJob(Reading):
                     self._resume = behind
                 at += 1
         # All that is there is planned for.
-        self._resume = i64(runs[len(runs) - 1][1]) + 1 if runs else 0
+        self._resume = runs.last(runs.size - 1) + 1 if runs.size > 0 else 0
 
     def read(self) -> None:
         header = Header()
         found: list[Batch] = []
         for span in self._spans:
             take(span, header, self._group, self._next, self._resume - 1, False, found)
-        turn: i64 = 0
+        runs = self._runs
         for batch in found:
             last = batch.first + batch.count - 1
             first = max(batch.first, self._next)
-            while turn < len(self._runs) and i64(self._runs[turn][1]) < first:
-                turn += 1
-            at = turn
-            while at < len(self._runs) and i64(self._runs[at][0]) <= last:
-                low = max(i64(self._runs[at][0]), first)
-                high = min(i64(self._runs[at][1]), last)
+            at = runs.find(first)
+            while at < runs.size and runs.first(at) <= last:
+                low = max(runs.first(at), first)
+                high = min(runs.last(at), last)
                 whole = low == batch.first and high == last
                 if not self._add(batch if whole else narrowed(batch, low, high)):
                     return
@@ -110,7 +107,7 @@ class LiveJob(Reading):
             error = Compacted(f"group {group.id} is not what it was")
         if error is not None:
             self._reader.raw_read(b"", 0, error)
-        elif self._pieces or not self._runs or self._next > self._runs[-1][1]:
+        elif self._pieces or not self._runs.reaches(self._next):
             self._reader.raw_read(b"".join(self._pieces), self._next, None)
         else:
             self.start()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from librt.strings import read_i64_be
+from librt.strings import BytesWriter, read_i64_be, write_i64_be
 from mypy_extensions import i64, mypyc_attr
 
 from warren.ports import Work
@@ -45,12 +45,25 @@ class RunList:
                 high = middle
         return low
 
+    def reaches(self, number: i64) -> bool:
+        """Whether there are messages with this number or a higher one."""
+        return self.size > 0 and self.last(self.size - 1) >= number
+
     def pairs(self) -> list[tuple[int, int]]:
         """The runs as (first, last)."""
         return [(int(self.first(at)), int(self.last(at))) for at in range(self.size)]
 
 
 NO_RUNS: Final = RunList(b"")
+
+
+def run_list(pairs: list[tuple[int, int]]) -> RunList:
+    """Ascending, disjoint runs, in one piece."""
+    out = BytesWriter()
+    for first, last in pairs:
+        write_i64_be(out, first)
+        write_i64_be(out, last)
+    return RunList(out.getvalue())
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -26,11 +26,11 @@ from typing import TYPE_CHECKING, Final, final
 from mypy_extensions import i64
 
 from warren.errors import Compacted, CorruptRecord
-from warren.log.listener import RawReader
 from warren.log.log import Log
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.member_checks import add_member, majority_lost, renew_copy, voters
 from warren.metadata.tables import QueueRecord
+from warren.node.copy_checks import CopyCheck, CopySearch
 from warren.node.loop import Loop
 from warren.node.placing import Placing
 from warren.node.queues import LocalQueues
@@ -39,7 +39,6 @@ from warren.queues.logged import LoggedQueue
 from warren.queues.lost import Losses
 from warren.queues.queue import Queue
 from warren.replication.member import Member
-from warren.replication.throttle import READ_BYTES
 
 if TYPE_CHECKING:
     from warren.node.cluster.dispatch import Cluster
@@ -495,7 +494,9 @@ class Repairs:
         row = record.member_on(peer)
         if row is not None and row.incarnation == incarnation:
             self._checking[group_id] = True
-            CopyCheck(self, member, peer, incarnation, queue.live()).go_on()
+            search = CopySearch(queue.gather_live(), CopyCheck(self, member, peer, incarnation))
+            if not search.go_on():
+                self._loop.do_in_parts(search)
 
     def _may_go(self, member: Member, record: QueueRecord, without: str) -> bool:
         """Whether a majority of the other members has all that is committed, as the leader sees."""
@@ -539,41 +540,3 @@ class Repairs:
                 f"{queue} gets another copy on node {check.peer}, whose disk is damaged"
             )
             self._store.submit(renew_copy(record, check.peer, self._placing.new_group()), None)
-
-
-@final
-class CopyCheck(RawReader):
-    """A leader reads all messages of its copy, before another one is dropped for good."""
-
-    def __init__(
-        self,
-        repairs: Repairs,
-        member: Member,
-        peer: str,
-        incarnation: i64,
-        runs: list[tuple[int, int]],
-    ) -> None:
-        self.member: Member = member
-        self.peer: str = peer
-        self.incarnation: i64 = incarnation
-        self._repairs: Repairs = repairs
-        self._runs: list[tuple[int, int]] = runs
-
-    def go_on(self) -> None:
-        """Read the next part, when it is its turn."""
-        self.member.host.throttle().want(self.read)
-
-    def read(self) -> None:
-        """Read it."""
-        self.member.log.read_live(self._runs, READ_BYTES, self)
-
-    def raw_read(self, data: bytes, next_message: int, error: BaseException | None) -> None:
-        """It could be read, or not."""
-        self.member.host.throttle().done(len(data))
-        self._runs = [
-            (max(first, next_message), last) for first, last in self._runs if last >= next_message
-        ]
-        if error is not None or not self._runs:
-            self._repairs.checked(self, error)
-        else:
-            self.go_on()

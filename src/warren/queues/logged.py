@@ -10,10 +10,11 @@ from mypy_extensions import i64
 from warren.errors import CorruptRecord, UnknownFlavour
 from warren.log.batch import KIND_MESSAGES, Batch
 from warren.log.listener import BatchReader
-from warren.log.runlist import LiveRuns
+from warren.log.runlist import LiveRuns, RunList
 from warren.log.salvage import gaps
 from warren.log.source import MessageSource
 from warren.message.flavours import AMQP091, is_known
+from warren.ports import Work
 from warren.queue_types import QueueType
 from warren.queues.fifo.effects import Delivery
 from warren.queues.fifo.machine import Fifo
@@ -218,8 +219,11 @@ class LoggedQueue(FifoQueue):
 
     def look_for_gaps(self) -> None:
         """Read all that is live, to find out which of it no file has."""
-        self._look = GapCheck(self, self.live())
-        self._look.go_on()
+        look = GapCheck(self)
+        self._look = look
+        search = GapSearch(self.gather_live(), look)
+        if not search.go_on():
+            self.host.do_in_parts(search)
 
     def looking(self) -> bool:
         """Whether that is not over, or what it found to be lost is still counted."""
@@ -384,32 +388,48 @@ class GapCheck(BatchReader):
         halted: Whether the disk failed, so that only `go_on` reads again.
     """
 
-    def __init__(self, queue: LoggedQueue, runs: list[tuple[int, int]]) -> None:
+    def __init__(self, queue: LoggedQueue) -> None:
         self.halted: bool = False
         self._queue: LoggedQueue = queue
-        self._runs: list[tuple[int, int]] = runs
+        self._runs: RunList | None = None
+        """What is live, once that is known."""
+        self._next: i64 = 0
+        """The first message that was not looked at."""
+
+    def begin(self, runs: RunList) -> None:
+        """This is what is live: look at it."""
+        self._runs = runs
+        self.go_on()
 
     def over(self) -> bool:
         """Whether everything was looked at that is still there."""
-        return not self._runs or self._queue.deleted or self._queue.messages.given_up()
+        if self._queue.deleted or self._queue.messages.given_up():
+            return True
+        return self._runs is not None and not self._runs.reaches(self._next)
 
     def go_on(self) -> None:
         """Read the next part."""
         self.halted = False
-        if not self.over():
-            first, last = self._runs[0]
+        runs = self._runs
+        if runs is not None and not self.over():
+            at = runs.find(self._next)
+            first = max(runs.first(at), self._next)
+            last = runs.last(at)
             self._queue.messages.read(first, last, READ_AHEAD_BYTES, self)
 
     def batches_read(self, batches: list[Batch], error: BaseException | None) -> None:
         """What no batch has up to where they end is lost."""
         queue = self._queue
-        if self.over():
+        runs = self._runs
+        if runs is None or self.over():
             return
         if error is not None and not isinstance(error, CorruptRecord):
             self.halted = True
             queue.host.queue_stalled(queue)
             return
-        first, last = self._runs[0]
+        at = runs.find(self._next)
+        first = int(max(runs.first(at), self._next))
+        last = int(runs.last(at))
         if error is not None and error.lost:
             last_read = error.lost[-1][1]
             lost = error.lost
@@ -423,11 +443,25 @@ class GapCheck(BatchReader):
             damage.group_id = int(queue.group_id)
             damage.lost = lost
             queue.damaged(damage)
-        if last_read >= last:
-            self._runs.pop(0)
-        else:
-            self._runs[0] = (last_read + 1, last)
+        # What a read brought of later runs is looked at with them.
+        self._next = min(last_read, last) + 1
         self.go_on()
+
+
+@final
+class GapSearch(Work):
+    """Finds out what is live, for a look at all of it."""
+
+    def __init__(self, live: LiveRuns, look: GapCheck) -> None:
+        self._live: LiveRuns = live
+        self._look: GapCheck = look
+
+    def go_on(self) -> bool:
+        """Do the next part; whether it was the last."""
+        if not self._live.go_on():
+            return False
+        self._look.begin(self._live.runs)
+        return True
 
 
 @final

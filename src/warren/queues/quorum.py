@@ -25,7 +25,7 @@ from warren.errors import CorruptRecord
 from warren.ids import NUMBER_MAX, consumer_of, number_of_consumer, session_of_consumer
 from warren.log.batch import KIND_COMMAND, Batch
 from warren.log.facts import SIZES
-from warren.log.runlist import LiveRuns
+from warren.log.runlist import LiveRuns, RunList
 from warren.log.source import MessageSource
 from warren.pending import PendingResult, Result
 from warren.ports import Work
@@ -952,11 +952,11 @@ class QuorumQueue(TableQueue, Machine):
         """The number after the newest message that came."""
         return self.fifo.next_message
 
-    def live_in(self, state: bytes) -> list[tuple[int, int]]:
+    def live_in(self, state: bytes) -> RunList:
         """The messages that live in a snapshot."""
         fifo = Fifo(NOT_SET_UP, False)
         fifo.restore(state)
-        return fifo.live()
+        return fifo.gather_live([], []).all()
 
     def sessions_closed(self, sessions: list[int], stamp_ms: i64, lost: bool) -> None:
         """What consumers of these sessions held returns, in order (R-27)."""

@@ -9,6 +9,7 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64, trait
 
 from warren.log.batch import Batch
+from warren.log.runlist import NO_RUNS, RunList
 from warren.ports import NoWork, Work
 
 
@@ -99,8 +100,8 @@ class Machine:
         return 0
 
     @abstractmethod
-    def live_in(self, state: bytes) -> list[tuple[int, int]]:
-        """The messages that live in a state: ascending pairs (first, last)."""
+    def live_in(self, state: bytes) -> RunList:
+        """The messages that live in a state."""
 
     @abstractmethod
     def sessions_closed(self, sessions: list[int], stamp_ms: i64, lost: bool) -> None:
@@ -161,9 +162,9 @@ class NoMachine(Machine):
     def restore(self, state: bytes) -> None:
         """Nothing is."""
 
-    def live_in(self, state: bytes) -> list[tuple[int, int]]:
+    def live_in(self, state: bytes) -> RunList:
         """Nothing lives."""
-        return []
+        return NO_RUNS
 
     def sessions_closed(self, sessions: list[int], stamp_ms: i64, lost: bool) -> None:
         """Nobody has consumers."""

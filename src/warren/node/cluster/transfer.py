@@ -67,6 +67,7 @@ class Outgoing:
     Attributes:
         asked_ms: When the peer was sent what it has to answer; -1 while a part is being read.
         sent_bytes: Of the live messages, so far.
+        next_message: The first of them that was not sent.
         over: It has ended; a part that was being read is not wanted any more.
     """
 
@@ -77,6 +78,7 @@ class Outgoing:
         self.runs = member.machine.live_in(unwrap(self.payload).state)
         self.asked_ms: i64 = now_ms
         self.sent_bytes: i64 = 0
+        self.next_message: i64 = 0
         self.over = False
 
 
@@ -100,7 +102,8 @@ class PartReader(RawReader):
     def go(self) -> None:
         """Read it."""
         outgoing = self._outgoing
-        outgoing.member.log.read_live(outgoing.runs, READ_BYTES, self)
+        log = outgoing.member.log
+        log.read_live(outgoing.runs, outgoing.next_message, READ_BYTES, self)
 
     def raw_read(self, data: bytes, next_message: int, error: BaseException | None) -> None:
         """Send it."""
@@ -144,7 +147,7 @@ class Transfers:
         if outgoing.asked_ms < 0:
             # An answer to an earlier offer of the same; the part that is being read answers both.
             return
-        if outgoing.runs:
+        if outgoing.runs.reaches(outgoing.next_message):
             outgoing.asked_ms = -1
             self._cluster.throttle().want(PartReader(self, outgoing).go)
         else:
@@ -171,11 +174,7 @@ class Transfers:
                 self._cluster.damaged(outgoing.member, error)
             self._end(int(outgoing.member.group_id), offer.target, False)
             return
-        left: list[tuple[int, int]] = []
-        for first, last in outgoing.runs:
-            if last >= next_message:
-                left.append((max(first, next_message), last))
-        outgoing.runs = left
+        outgoing.next_message = next_message
         outgoing.sent_bytes += len(data)
         outgoing.asked_ms = self._cluster.monotonic_ms()
         writer = snapshot_frame(outgoing.member.group_id, LIVE, offer.index)
