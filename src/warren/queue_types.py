@@ -97,6 +97,7 @@ class QueueType:
         arguments: Those that it has a meaning for, in the order in which RabbitMQ compares them.
         further_arguments: Honoured, but no part of what makes two declares the same.
         consumer_arguments: Of a consumer's arguments, those that other types do not have.
+        delays: Whether messages wait here, out of sight of clients, until they go on.
         policy_keys: Settings of policies that this version honours for it.
         foreign_policy_keys: Settings of other types, which keep a whole policy from it.
     """
@@ -125,6 +126,7 @@ class QueueType:
         consumer_arguments: tuple[str, ...],
         policy_keys: tuple[str, ...],
         foreign_policy_keys: tuple[str, ...],
+        delays: bool = False,
     ) -> None:
         self.name: str = name
         self.module: str = module
@@ -147,6 +149,7 @@ class QueueType:
         self.consumer_arguments: tuple[str, ...] = consumer_arguments
         self.policy_keys: tuple[str, ...] = policy_keys
         self.foreign_policy_keys: tuple[str, ...] = foreign_policy_keys
+        self.delays: bool = delays
 
 
 CLASSIC: Final = QueueType(
@@ -310,6 +313,32 @@ STREAM: Final = QueueType(
 )
 """Known, so that what RabbitMQ knows is told from what nobody does; not there yet."""
 
+DELAYED: Final = QueueType(
+    "delayed",
+    "",
+    "messages that wait",
+    "",
+    supported=True,
+    replicated=True,
+    transient=False,
+    exclusive=False,
+    auto_delete=False,
+    server_named=False,
+    conditional_delete=False,
+    exclusive_consumers=False,
+    single_active_polls=False,
+    global_qos=False,
+    shows_delivery_counts=False,
+    priority_levels=False,
+    arguments=(),
+    further_arguments=(),
+    consumer_arguments=(),
+    policy_keys=(),
+    foreign_policy_keys=(),
+    delays=True,
+)
+"""What an exchange of type `x-delayed-message` keeps messages in; no client can name it."""
+
 TYPES: Final = {each.name: each for each in (CLASSIC, QUORUM, STREAM)}
 
 SUPPORTED: Final = tuple([each.name for each in TYPES.values() if each.supported])
@@ -330,7 +359,7 @@ def type_of(name: str) -> QueueType:
     Raises:
         StorageError: Only a later version of Warren has such queues.
     """
-    found = TYPES.get(name)
+    found = DELAYED if name == DELAYED.name else TYPES.get(name)
     if found is None:
         raise StorageError(f"this node knows no queues of type '{name}'")
     return found

@@ -58,6 +58,9 @@ COUNTED_FAILURES: Final = 4
 DELAYED_RETRIES: Final = 4
 """Messages that return to a quorum queue may wait before they are ready again."""
 
+DELAYED_MESSAGES: Final = 4
+"""Exchanges may delay messages, which wait in quorum queues of their own."""
+
 FEATURES: Final = {
     "policy_delivery_limit": POLICY_DELIVERY_LIMIT,
     "node_labels": NODE_LABELS,
@@ -73,6 +76,7 @@ FEATURES: Final = {
     "delivery_limit_argument": DELIVERY_LIMIT_ARGUMENT,
     "counted_failures": COUNTED_FAILURES,
     "delayed_retries": DELAYED_RETRIES,
+    "delayed_messages": DELAYED_MESSAGES,
 }
 """What each version after the oldest brings, by name."""
 

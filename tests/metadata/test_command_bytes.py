@@ -87,6 +87,21 @@ WRITTEN: list[tuple[Command, str]] = [
     (commands.SetVhostLimits("v", {"max-queues": -1}), "940220a17681aa6d61782d717565756573ff"),
     (commands.SetTopicPermissions("u", "v", "e", "w", "r"), "970221a175a176a165a177a172"),
     (commands.ClearTopicPermissions("u", "v", ""), "950222a175a176a0"),
+    (
+        commands.DeclareDelayed(
+            "v",
+            "x",
+            True,
+            False,
+            False,
+            {"x-delayed-type": "direct"},
+            9,
+            "n",
+            [MemberRecord("n", 9, True)],
+        ),
+        "9b0224a176a178c3c2c2c41a0e782d64656c617965642d74797065530000000664697265637409a16e9193a16e"
+        "09c3",
+    ),
     (commands.KeepRecent("v", "x", [b"ab", b""], 0), "960223a176a17892c4026162c40000"),
 ]
 """Commands, and what the release that was the first one wrote for them, but for later fields."""

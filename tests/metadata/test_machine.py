@@ -28,7 +28,12 @@ from warren.metadata.rows import (
     queue_row,
 )
 from warren.metadata.tables import MemberRecord
-from warren.routing.exchange_types import OLDEST_TYPES, RECENT_HISTORY
+from warren.routing.exchange_types import (
+    DELAYED_MESSAGE,
+    OLDEST_TYPES,
+    RECENT_HISTORY,
+    STORE_PREFIX,
+)
 from warren.wire.amqp091.table import Decimal, SignedInt, Table, Timestamp
 
 VHOSTS = st.sampled_from(["/", "v"])
@@ -73,6 +78,18 @@ COMMANDS: st.SearchStrategy[Command] = st.one_of(
     ),
     st.builds(commands.DeleteQueue, VHOSTS, NAMES, st.integers(1, 5), BOOLS),
     st.builds(commands.DeclareExchange, VHOSTS, NAMES, KINDS, BOOLS, BOOLS, BOOLS, TABLES),
+    st.builds(
+        commands.DeclareDelayed,
+        VHOSTS,
+        NAMES,
+        BOOLS,
+        BOOLS,
+        BOOLS,
+        st.sampled_from([{"x-delayed-type": "topic"}, {"x-delayed-type": "fanout"}]),
+        st.integers(1, 5),
+        NODES,
+        MEMBERS,
+    ),
     st.builds(commands.DeleteExchange, VHOSTS, NAMES, BOOLS, BOOLS),
     st.builds(
         commands.KeepRecent,
@@ -138,6 +155,12 @@ def check_invariants(machine: MetadataMachine) -> None:
         assert b"".join(tables.exchange_rows.joined()) == b"".join(exchange_rows)
         queue_rows = list(map(queue_row, tables.queues.values()))
         assert b"".join(tables.queue_rows.joined()) == b"".join(queue_rows)
+        stores = [name for name, queue in tables.queues.items() if queue.type.delays]
+        delaying = [row.name for row in tables.exchanges.values() if row.kind == DELAYED_MESSAGE]
+        assert sorted(stores) == sorted(STORE_PREFIX + name for name in delaying)
+        assert tables.stores == len(stores)
+        for name in delaying:
+            assert tables.router.route(name, "k", {"x-delay": 1}) == [STORE_PREFIX + name]
         keepers = [row for row in tables.exchanges.values() if row.kind == RECENT_HISTORY]
         assert list(tables.keepers.values()) == keepers
         for row in tables.exchanges.values():
@@ -147,7 +170,7 @@ def check_invariants(machine: MetadataMachine) -> None:
             assert b"".join(row.binding_rows.joined()) == b"".join(binding_rows)
         for queue in tables.queues.values():
             if queue.members:
-                assert queue.kind == "quorum"
+                assert queue.type.replicated
                 assert queue.member_on(queue.node) is not None
                 assert all(member.node in machine.nodes for member in queue.members)
         for name in tables.exchanges:

@@ -33,6 +33,7 @@ class DeadLetter:
         prioritised: Whether it has a priority.
         deaths: The queues that it died in, the last one first, and whether a client rejected it
             there.
+        life_ms: After what time it expires where it goes; negative for never.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class DeadLetter:
         self.persistent: bool = persistent
         self.prioritised: bool = prioritised
         self.deaths: list[tuple[str, bool]] = deaths
+        self.life_ms: i64 = -1
 
     @abstractmethod
     def properties(self) -> MessageProperties:

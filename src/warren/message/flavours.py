@@ -15,9 +15,11 @@ from mypy_extensions import i64
 from warren.errors import UnknownFlavour
 from warren.message.amqp091 import record as amqp091_record
 from warren.message.amqp091.dead_letters import PublishDeadLetters
+from warren.message.amqp091.delayed import PublishDelayed
 from warren.message.amqp091.envelope import PublishEnvelope
 from warren.message.amqp091.record import RecordCheck
 from warren.message.dead_letters import DeadLetters
+from warren.message.delays import delay_of
 from warren.message.envelope import Envelope
 
 AMQP091: Final = 0
@@ -73,6 +75,26 @@ def envelope_of(flavour: i64, data: bytes, at: i64, end: i64) -> Envelope:
     if flavour != AMQP091:
         raise UnknownFlavour(int(flavour))
     return PublishEnvelope(data, at, end)
+
+
+def delay_in(flavour: i64, data: bytes) -> i64:
+    """For how many milliseconds the message in the record that data begins with is to be delayed.
+
+    Raises:
+        UnknownFlavour: Only a later release can tell.
+    """
+    return delay_of(envelope_of(flavour, data, 0, len(data)).properties().headers)
+
+
+def delayed_of(flavour: i64) -> DeadLetters:
+    """What makes of records of a flavour that were delayed what goes on.
+
+    Raises:
+        UnknownFlavour: Only a later release can read them.
+    """
+    if flavour != AMQP091:
+        raise UnknownFlavour(int(flavour))
+    return PublishDelayed()
 
 
 def dead_letters_of(flavour: i64, queue: str) -> DeadLetters:

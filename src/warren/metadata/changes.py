@@ -20,7 +20,7 @@ from warren.metadata.tables import (
     VhostRecord,
 )
 from warren.routing.bindings import Binding
-from warren.routing.exchange_types import RECENT_HISTORY
+from warren.routing.exchange_types import DELAYED_MESSAGE, RECENT_HISTORY, STORE_PREFIX
 from warren.sharded_dict import ShardedDict
 from warren.wire.amqp091.table import Table, encode_table
 
@@ -64,7 +64,10 @@ def add_queue(tables: VhostRecord, queue: QueueRecord) -> None:
     """Enter a new queue, whose name is free, in a vhost."""
     tables.queue_rows.put(queue, queue_row(queue))
     tables.queues[queue.name] = queue
-    tables.router.add_queue(queue.name)
+    if queue.type.delays:
+        tables.stores += 1
+    else:
+        tables.router.add_queue(queue.name)
     if queue.in_memory():
         tables.in_memory[queue] = None
     if queue.exclusive_owner != NO_OWNER:
@@ -101,10 +104,16 @@ def forget_incoming(tables: VhostRecord, binding: Binding) -> None:
 
 
 def remove_queue(tables: VhostRecord, queue: QueueRecord, outcome: Outcome) -> None:
-    """Delete a queue, the bindings to it, and auto-delete exchanges that have none left."""
+    """Delete a queue, the bindings to it, and auto-delete exchanges that have none left.
+
+    What an exchange keeps messages in takes the exchange along.
+    """
     del tables.queues[queue.name]
     tables.queue_rows.drop(queue)
-    tables.router.remove_queue(queue.name)
+    if queue.type.delays:
+        tables.stores -= 1
+    else:
+        tables.router.remove_queue(queue.name)
     tables.in_memory.pop(queue)
     if queue.exclusive_owner != NO_OWNER:
         owned = tables.owned[queue.exclusive_owner]
@@ -112,6 +121,11 @@ def remove_queue(tables: VhostRecord, queue: QueueRecord, outcome: Outcome) -> N
         if len(owned) == 0:
             del tables.owned[queue.exclusive_owner]
     outcome.deleted_queues.append(queue)
+    if queue.type.delays:
+        of = tables.exchanges.get(queue.name.removeprefix(STORE_PREFIX))
+        if of is not None:
+            remove_exchange(tables, of, outcome)
+        return
     for name in _drop_incoming(tables, queue.incoming):
         exchange = tables.exchanges.get(name)
         if exchange is not None:
@@ -140,6 +154,10 @@ def remove_exchange(tables: VhostRecord, exchange: ExchangeRecord, outcome: Outc
             if unbound is not None:
                 waiting.append(unbound)
         tables.router.remove_exchange(row.name)
+        if row.kind == DELAYED_MESSAGE:
+            store = tables.queues.get(STORE_PREFIX + row.name)
+            if store is not None:
+                remove_queue(tables, store, outcome)
 
 
 @final
@@ -185,6 +203,13 @@ def take_queue(tables: VhostRecord, queue: QueueRecord, outcome: Outcome, room: 
     Returns:
         The room that is left; negative if the queue is still there.
     """
+    if tables.queues.get(queue.name) is not queue:
+        # It went with its exchange.
+        return room
+    if queue.type.delays:
+        of = tables.exchanges.get(queue.name.removeprefix(STORE_PREFIX))
+        if of is not None:
+            return take_exchange(tables, of, outcome, room)
     count = i64(len(queue.incoming))
     if count > room:
         _drop_some(tables, queue.incoming, outcome, room)

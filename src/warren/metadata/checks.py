@@ -34,19 +34,24 @@ from warren.metadata.arguments import (
 from warren.metadata.changes import binding_key
 from warren.metadata.commands import (
     Bind,
+    DeclareDelayed,
     DeclareExchange,
     DeclareQueue,
     DeleteExchange,
     DeleteQueue,
     Unbind,
 )
-from warren.metadata.exchange_checks import check_binding, check_exchange_arguments
+from warren.metadata.exchange_checks import (
+    check_binding,
+    check_exchange_arguments,
+    check_exchange_type,
+)
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.names import RESERVED_PREFIX, check_reserved
 from warren.metadata.tables import NO_OWNER, ExchangeRecord, QueueRecord
 from warren.queue_types import DEFAULT, X_SINGLE_ACTIVE_CONSUMER, find, type_of
 from warren.routing.alternates import ALTERNATE_EXCHANGE
-from warren.routing.exchange_types import EXCHANGE_TYPES
+from warren.routing.exchange_types import DELAYED_MESSAGE, routing_type
 from warren.routing.terms import type_name
 from warren.wire.amqp091.table import Table
 
@@ -79,7 +84,7 @@ def use_queue(machine: MetadataMachine, vhost: str, name: str, connection: i64) 
         Refusal: `NOT_FOUND`, or `RESOURCE_LOCKED` where it is another connection's.
     """
     queue = machine.queue(vhost, name)
-    if queue is None:
+    if queue is None or queue.type.delays:
         raise _no_queue(vhost, name)
     _check_owner(queue, connection)
     return queue
@@ -257,7 +262,7 @@ def delete_queue(
         Refusal: `NOT_IMPLEMENTED`, a condition that queues of this type do not have.
     """
     queue = machine.queue(vhost, name)
-    if queue is None:
+    if queue is None or queue.type.delays:
         return None
     _check_owner(queue, connection)
     if (if_unused or if_empty) and not queue.type.conditional_delete:
@@ -288,18 +293,6 @@ def _check_not_default(name: str) -> None:
         raise Refusal(ACCESS_REFUSED, "operation not permitted on the default exchange")
 
 
-def check_exchange_type(kind: str) -> None:
-    """Refuse a type of exchanges that there is not.
-
-    Raises:
-        Refusal: `PRECONDITION_FAILED`.
-    """
-    if kind not in EXCHANGE_TYPES:
-        raise Refusal(
-            PRECONDITION_FAILED, f"{'unknown' if kind else 'invalid'} exchange type '{kind}'"
-        )
-
-
 def use_exchange(machine: MetadataMachine, vhost: str, name: str) -> ExchangeRecord:
     """`exchange.declare`, passive.
 
@@ -322,7 +315,7 @@ def declare_exchange(
     auto_delete: bool,
     internal: bool,
     arguments: Table,
-) -> DeclareExchange | None:
+) -> DeclareExchange | DeclareDelayed | None:
     """`exchange.declare`, not passive. None where an equivalent exchange exists.
 
     Raises:
@@ -347,6 +340,8 @@ def declare_exchange(
             f"invalid type '{type_name(alternate)}' for arg '{ALTERNATE_EXCHANGE}' in {title}",
         )
     check_exchange_arguments(kind, arguments, title)
+    if kind == DELAYED_MESSAGE:
+        return DeclareDelayed(vhost, name, durable, auto_delete, internal, arguments)
     return DeclareExchange(vhost, name, kind, durable, auto_delete, internal, arguments)
 
 
@@ -392,17 +387,18 @@ def bind(
     exchange = machine.exchange(vhost, source)
     if exchange is None:
         raise _no_exchange(vhost, source)
+    kind = routing_type(exchange.kind, exchange.arguments)
     if to_exchange:
         target = machine.exchange(vhost, destination)
         if target is None:
             raise _no_exchange(vhost, destination)
-        check_binding(exchange.kind, routing_key, arguments, None)
+        check_binding(kind, routing_key, arguments, None)
         durable = exchange.durable and target.durable
     else:
         queue = machine.queue(vhost, destination)
-        if queue is None:
+        if queue is None or queue.type.delays:
             raise _no_queue(vhost, destination)
-        check_binding(exchange.kind, routing_key, arguments, queue.type)
+        check_binding(kind, routing_key, arguments, queue.type)
         _check_owner(queue, connection)
         durable = exchange.durable and queue.durable
     if binding_key(destination, to_exchange, routing_key, arguments) in exchange.bound:

@@ -17,6 +17,7 @@ from mypy_extensions import i64
 from warren.errors import CorruptRecord, ProtocolError, StorageError
 from warren.metadata.tables import MemberRecord
 from warren.queue_types import (
+    DELAYED,
     REJECT_PUBLISH,
     REJECT_PUBLISH_DLX,
     X_CONSUMER_TIMEOUT,
@@ -32,11 +33,12 @@ from warren.queue_types import (
     X_OVERFLOW,
     X_SINGLE_ACTIVE_CONSUMER,
 )
-from warren.routing.exchange_types import EXCHANGE_TYPES, OLDEST_TYPES
+from warren.routing.exchange_types import OLDEST_TYPES, PLAIN_TYPES, STORE_PREFIX
 from warren.versions import (
     ACCESS,
     CONSUMER_TIMEOUTS,
     DEAD_LETTERS,
+    DELAYED_MESSAGES,
     DELAYED_RETRIES,
     DELIVERY_LIMIT_ARGUMENT,
     EXPIRY,
@@ -271,6 +273,56 @@ class DeclareExchange(Command):
     def cluster_version(self) -> int:
         """The first one whose nodes know the type."""
         return OLDEST if self.kind in OLDEST_TYPES else SPREADING_EXCHANGES
+
+
+@final
+class DeclareDelayed(Command):
+    """Create an exchange of type `x-delayed-message`, with what messages wait in.
+
+    Attributes:
+        group_id, node, members: Of that, as `DeclareQueue` has them of a quorum queue.
+    """
+
+    def __init__(
+        self,
+        vhost: str,
+        name: str,
+        durable: bool,
+        auto_delete: bool,
+        internal: bool,
+        arguments: Table,
+        group_id: i64 = 0,
+        node: str = "",
+        members: list[MemberRecord] | None = None,
+    ) -> None:
+        super().__init__(durable)
+        self.vhost: str = vhost
+        self.name: str = name
+        self.auto_delete: bool = auto_delete
+        self.internal: bool = internal
+        self.arguments: Table = arguments
+        self.group_id: i64 = group_id
+        self.node: str = node
+        self.members: list[MemberRecord] = [] if members is None else members
+
+    def cluster_version(self) -> int:
+        """The first one whose nodes know the type."""
+        return DELAYED_MESSAGES
+
+    def store(self) -> DeclareQueue:
+        """The queue that messages wait in."""
+        return DeclareQueue(
+            self.vhost,
+            STORE_PREFIX + self.name,
+            DELAYED.name,
+            True,
+            False,
+            0,
+            {},
+            self.group_id,
+            self.node,
+            self.members,
+        )
 
 
 @final
@@ -666,7 +718,7 @@ def read_members(rows: list[Any]) -> list[MemberRecord]:
 
 TABLE: Final[Any] = Annotated[bytes, "the entries of a table"]
 MEMBERS: Final[Any] = list[tuple[str, I64, bool]]
-EXCHANGE: Final[Any] = Literal[EXCHANGE_TYPES]
+EXCHANGE: Final[Any] = Literal[PLAIN_TYPES]
 QUEUE: Final[Any] = Literal["classic", "quorum"]
 
 
@@ -804,6 +856,12 @@ FORMS: Final = [
     Form(32, SetVhostLimits, "vhost limits", [str, dict[str, I64]]),
     Form(33, SetTopicPermissions, "user vhost exchange write read", [str, str, str, str, str]),
     Form(34, ClearTopicPermissions, "user vhost exchange", [str, str, str]),
+    Form(
+        36,
+        DeclareDelayed,
+        "vhost name durable auto_delete internal arguments group_id node members",
+        [str, str, bool, bool, bool, TABLE, I64, str, MEMBERS],
+    ),
     Form(35, KeepRecent, "vhost name records flavour", [str, str, list[bytes], I64]),
 ]
 """Every command, once. Tag 13 is free."""

@@ -10,7 +10,13 @@ from typing import Final
 from warren.errors import PRECONDITION_FAILED, Refusal
 from warren.metadata.recent import RECENT_LENGTH
 from warren.queue_types import QueueType
-from warren.routing.exchange_types import LOCAL_RANDOM, RECENT_HISTORY
+from warren.routing.exchange_types import (
+    DELAYED_MESSAGE,
+    DELAYED_TYPE,
+    EXCHANGE_TYPES,
+    LOCAL_RANDOM,
+    RECENT_HISTORY,
+)
 from warren.routing.spreading import (
     HASH_HEADER,
     HASH_PROPERTIES,
@@ -30,6 +36,16 @@ ANY_WORDS_MAX: Final = 2
 RabbitMQ refuses are refused so that an application does not find out later."""
 
 
+def check_exchange_type(kind: str) -> None:
+    """Refuse a type of exchanges that there is not.
+
+    Raises:
+        Refusal: `PRECONDITION_FAILED`.
+    """
+    if kind not in EXCHANGE_TYPES:
+        raise _refused(f"{'unknown' if kind else 'invalid'} exchange type '{kind}'")
+
+
 def check_exchange_arguments(kind: str, arguments: Table, title: str) -> None:
     """Refuse arguments with which an exchange of a type cannot be.
 
@@ -39,6 +55,22 @@ def check_exchange_arguments(kind: str, arguments: Table, title: str) -> None:
     Raises:
         Refusal: `PRECONDITION_FAILED`.
     """
+    if kind == DELAYED_MESSAGE:
+        named = arguments.get(DELAYED_TYPE)
+        if not isinstance(named, str):
+            raise _refused(f"Invalid argument, '{DELAYED_TYPE}' must be an existing exchange type")
+        if named == DELAYED_MESSAGE:
+            raise _refused(
+                f"Invalid argument, '{DELAYED_MESSAGE}' can't be used for '{DELAYED_TYPE}'"
+            )
+        check_exchange_type(named)
+        if named == RECENT_HISTORY:
+            raise _refused(
+                f"'{RECENT_HISTORY}' for '{DELAYED_TYPE}' of {title} is not supported yet by this "
+                "version of Warren"
+            )
+        check_exchange_arguments(named, arguments, title)
+        return
     if kind == RECENT_HISTORY and RECENT_LENGTH in arguments:
         length = arguments[RECENT_LENGTH]
         if type_name(length) not in LENGTH_TYPES or not isinstance(length, int) or length < 1:

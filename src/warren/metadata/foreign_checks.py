@@ -24,6 +24,7 @@ from warren.metadata.commands import (
     AddNode,
     BindingCommand,
     Command,
+    DeclareDelayed,
     DeclareExchange,
     DeclareQueue,
     DeclareVhost,
@@ -42,10 +43,12 @@ from warren.metadata.commands import (
     SetVhostLimits,
     decode,
 )
+from warren.metadata.exchange_checks import check_exchange_arguments
 from warren.metadata.patterns import Pattern, PatternError
 from warren.metadata.policies import APPLY_TO
 from warren.metadata.policy_checks import check_settings
 from warren.metadata.tables import MemberRecord
+from warren.routing.exchange_types import DELAYED_MESSAGE
 
 PORT_MAX: Final = 65_535
 
@@ -97,6 +100,13 @@ def _problem_of(command: Command) -> str:
             or _problem_of_name(command.destination)
             or _problem_of_name(command.routing_key)
         )
+    if isinstance(command, DeclareDelayed):
+        check_exchange_arguments(DELAYED_MESSAGE, command.arguments, "an exchange")
+        if life_of(command.group_id) < 1:
+            return f"group {command.group_id} is of no node's life"
+        if not command.name:
+            return "a change of the default exchange"
+        return _problem_of_name(command.name) or _problem_of_members(command.members)
     if isinstance(command, (DeclareExchange, DeleteExchange)):
         if not command.name:
             return "a change of the default exchange"

@@ -38,6 +38,7 @@ from warren.metadata.commands import (
     Bind,
     ClearPolicy,
     Command,
+    DeclareDelayed,
     DeclareExchange,
     DeclareQueue,
     DeclareVhost,
@@ -97,6 +98,7 @@ from warren.metadata.tables import (
 from warren.metadata.vhosts import Forgetting, VhostRemoval, declare_vhost, set_vhost
 from warren.queue_types import type_of
 from warren.routing.bindings import Binding
+from warren.routing.exchange_types import DELAYED_MESSAGE
 from warren.sharded_dict import ShardedDict
 from warren.versions import OLDEST
 
@@ -186,6 +188,8 @@ class MetadataMachine:
             self._unbind(command, outcome)
         elif isinstance(command, DeclareExchange):
             self._declare_exchange(command, outcome)
+        elif isinstance(command, DeclareDelayed):
+            self._declare_delayed(command, outcome)
         elif isinstance(command, DeleteExchange):
             self._delete_exchange(command, outcome)
         elif isinstance(command, KeepRecent):
@@ -289,6 +293,31 @@ class MetadataMachine:
         )
         outcome.changed = True
 
+    def _declare_delayed(self, command: DeclareDelayed, outcome: Outcome) -> None:
+        """Make both ends at once: neither is ever without the other."""
+        tables = self.vhosts.get(command.vhost)
+        store = command.store()
+        if tables is None or command.name in tables.exchanges or store.name in tables.queues:
+            return
+        queue = self._new_queue(store)
+        if queue is None:
+            return
+        add_exchange(
+            tables,
+            ExchangeRecord(
+                command.vhost,
+                command.name,
+                DELAYED_MESSAGE,
+                command.durable,
+                command.auto_delete,
+                command.internal,
+                command.arguments,
+            ),
+        )
+        add_queue(tables, queue)
+        outcome.changed = True
+        outcome.created_queue = queue
+
     def _delete_exchange(self, command: DeleteExchange, outcome: Outcome) -> None:
         tables = self.vhosts.get(command.vhost)
         if tables is None:
@@ -304,22 +333,32 @@ class MetadataMachine:
 
     def _declare_queue(self, command: DeclareQueue, outcome: Outcome) -> None:
         tables = self.vhosts.get(command.vhost)
-        if tables is None or command.name in tables.queues or is_late(self.nodes, command):
+        if tables is None or command.name in tables.queues:
             return
         if not has_room(tables):
             # Others came first; who wanted it checks once more, and is told.
             return
+        queue = self._new_queue(command)
+        if queue is not None:
+            add_queue(tables, queue)
+            outcome.changed = True
+            outcome.created_queue = queue
+
+    def _new_queue(self, command: DeclareQueue) -> QueueRecord | None:
+        """The queue that is asked for; None if the nodes that it was to be on are gone."""
+        if is_late(self.nodes, command):
+            return None
         node = command.node
         members: list[MemberRecord] = []
         if command.members and type_of(command.kind).replicated:
             known = known_members(self.nodes, command.members)
             if known is None:
-                return
+                return None
             members = known
             if node not in [member.node for member in members]:
                 # Else the queue would still name this node when that is removed.
                 node = first_leader(members)
-        queue = QueueRecord(
+        return QueueRecord(
             command.vhost,
             command.name,
             command.kind,
@@ -331,9 +370,6 @@ class MetadataMachine:
             node,
             members,
         )
-        add_queue(tables, queue)
-        outcome.changed = True
-        outcome.created_queue = queue
 
     def _delete_queue(self, command: DeleteQueue, outcome: Outcome) -> None:
         tables = self.vhosts.get(command.vhost)

@@ -159,7 +159,8 @@ def _first_fitting(policies: dict[str, PolicyRecord], name: str, kind: str) -> P
 def _fits(policy: PolicyRecord, name: str, kind: str) -> bool:
     queue_type = type_of(kind)
     return (
-        policy.apply_to in ("all", "queues", queue_type.policies)
+        not queue_type.delays
+        and policy.apply_to in ("all", "queues", queue_type.policies)
         and not any(key in queue_type.foreign_policy_keys for key in policy.definition)
         and policy.matches(name)
     )

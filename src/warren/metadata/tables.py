@@ -268,6 +268,7 @@ class VhostRecord:
     """One vhost and what is in it.
 
     Attributes:
+        stores: How many of the queues are what exchanges keep messages in that wait.
         keepers: Exchanges that keep recent messages.
         exchange_rows, queue_rows: As snapshots hold them, in the order in which they came.
         queues: By name, in an order that differs by node.
@@ -292,6 +293,7 @@ class VhostRecord:
         self.protected: bool = False
         self.limits: dict[str, int] = {}
         self.going: bool = False
+        self.stores: i64 = 0
         self.exchanges: dict[str, ExchangeRecord] = {}
         self.keepers: dict[str, ExchangeRecord] = {}
         self.exchange_rows: EncodedRows = EncodedRows()

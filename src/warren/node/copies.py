@@ -131,7 +131,9 @@ class Copies:
             log.save_state(recovered.hard_state.encode(), None)
             log.reset_for_install()
         limit = self._policies.delivery_limit(record)
-        queue = QuorumQueue(self._loop, record.vhost, record.name, log, log.id, fifo, limit)
+        queue = QuorumQueue(
+            self._loop, record.vhost, record.name, log, log.id, fifo, limit, record.type
+        )
         queue.auto_delete = record.auto_delete
         member = self._cluster.add(log, queue, recovered)
         queue.group = member

@@ -34,6 +34,8 @@ TURN_BYTES: Final = 1_048_576
 """No more is routed in one turn: some milliseconds."""
 PUBLISH_BYTES: Final = 262_144
 """Messages with one route are handed over when they pass this size."""
+DELAYED_PREFETCH: Final = 1_024
+"""So many messages that were delayed are on their way from an exchange at a time."""
 CIRCLES_MAX: Final = 1_024
 """So many circles are told of."""
 
@@ -89,7 +91,10 @@ class DeadLetterWorker(Work, DeadLetterRouter, Forwarder):
 
     def add_kept(self, forwarding: Forwarding) -> None:
         """A queue has dead letters that stay until they are confirmed."""
-        forwarding.prefetch = self._loop.settings.dead_letter_prefetch
+        if forwarding.delays:
+            forwarding.prefetch = DELAYED_PREFETCH
+        else:
+            forwarding.prefetch = self._loop.settings.dead_letter_prefetch
         self._forwarding.append(forwarding)
         self._begin()
 
@@ -169,7 +174,7 @@ class DeadLetterWorker(Work, DeadLetterRouter, Forwarder):
         targets = self._named(names)
         if names and not targets:
             why = f"exchange '{self._exchange}' has no route for some of them"
-        if why and why not in forwarding.told:
+        if why and not forwarding.delays and why not in forwarding.told:
             forwarding.told[why] = None
             self._loop.log_warning(
                 f"dead letters stay in {forwarding.queue} and are tried again: {why}; this is not "

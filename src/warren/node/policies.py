@@ -39,6 +39,7 @@ from warren.queue_types import (
 from warren.queues.fifo.config import FAIR, STRICT, Limits
 from warren.queues.fifo.delayed import ALL, DISABLED, FAILED, NO_RETRY, RETURNED, Retry
 from warren.queues.queue import Queue
+from warren.routing.exchange_types import STORE_PREFIX
 from warren.versions import COUNTED_FAILURES, DELAYED_RETRIES, PRIORITIES
 
 MATCHES_MAX: Final = 4_096
@@ -72,6 +73,8 @@ class QueuePolicies(Work):
         """
         tables = self._metadata.vhosts.get(record.vhost)
         default = self._loop.settings.delivery_limit
+        if record.type.delays:
+            return -1
         if tables is None:
             return default
         own = arguments.delivery_limit(record.arguments)
@@ -86,6 +89,9 @@ class QueuePolicies(Work):
         and which priorities there are, arguments say alone, and where messages go that die, they
         say before policies.
         """
+        if record.type.delays:
+            queue.set_delays(record.name.removeprefix(STORE_PREFIX))
+            return
         queue.set_max_priority(max_priority(record.arguments))
         if self._metadata.version >= PRIORITIES:
             queue.set_ranking(STRICT if self._loop.settings.strict_priorities else FAIR)

@@ -256,12 +256,14 @@ class FifoQueue(GatheringQueue):
 
     def counts(self) -> Counts | None:
         """What it holds, for operators."""
+        dead = self.fifo.discards.count
+        delayed = self.fifo.delayed.count + self.fifo.schedule.count
+        if self.type.delays:
+            # They did not die: their time came.
+            delayed += dead
+            dead = 0
         return Counts(
-            self.ready_count(),
-            self.fifo.held_count(),
-            self.consumer_count(),
-            self.fifo.discards.count,
-            self.fifo.delayed.count,
+            self.ready_count(), self.fifo.held_count(), self.consumer_count(), dead, delayed
         )
 
     def pause(self, consumer_id: i64) -> None:

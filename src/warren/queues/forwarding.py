@@ -18,7 +18,7 @@ from mypy_extensions import i32, i64, trait
 
 from warren.log.batch import Batch
 from warren.message.dead_letters import DeadLetter, DeadLetters
-from warren.message.flavours import AMQP091, dead_letters_of
+from warren.message.flavours import AMQP091, dead_letters_of, delayed_of
 from warren.queues.links import Fetching
 from warren.queues.publishing import Publisher, PublishRun
 from warren.queues.queue import Queue
@@ -99,7 +99,8 @@ class Outgoing(Publisher):
         self._tries += 1
         if not left:
             # Where it has no route any more, one that has it is enough.
-            self._forwarding.answered(self, len(self._confirmed) > 0)
+            done = len(self._confirmed) > 0 or self._forwarding.delays
+            self._forwarding.answered(self, done)
             return
         self._targets = left
         self.waiting = len(left)
@@ -108,7 +109,7 @@ class Outgoing(Publisher):
         lengths = size.getvalue()
         for at, target in enumerate(left):
             run = PublishRun(self, i64(at), 1, 1)
-            target.publish(record, lengths, 1, letter.persistent, run, flavour)
+            target.publish(record, lengths, 1, letter.persistent, run, flavour, letter.life_ms)
 
     def settled(self, run: PublishRun) -> None:
         """A queue has it, or does not take it."""
@@ -146,21 +147,23 @@ class Forwarding(Fetching):
     Attributes:
         queue: Where they died.
         exchange, key: Where they go; without a key of the queue's, by their own.
+        delays: Whether they have waited for their time only: what has no route then is dropped.
         prefetch: How many may be on their way at a time.
         due: Whether the node is going to call `carry`.
         looked_at: As of which generation of routes the node has looked at where they go.
         told: What was said of why they do not get on, since all of them last did.
     """
 
-    def __init__(self, queue: QuorumQueue) -> None:
+    def __init__(self, queue: QuorumQueue, delays: bool = False) -> None:
         self.queue: QuorumQueue = queue
+        self.delays: bool = delays
         self.exchange: str = ""
         self.key: str | None = None
         self.prefetch: i64 = PREFETCH
         self.due: bool = False
         self.looked_at: i64 = 0
         self.told: dict[str, None] = {}
-        self._letters: DeadLetters = dead_letters_of(AMQP091, queue.name)
+        self._letters: DeadLetters = self._letters_for(AMQP091)
         self._flavour: i64 = AMQP091
         self._underway: dict[int, Outgoing] = {}
         """By death, those that were taken and have not left the queue."""
@@ -173,6 +176,9 @@ class Forwarding(Fetching):
         """Whether a message is being read."""
         self._routes_changed: i64 = 0
         """Since which generation of routes they may go elsewhere, as far as that was told."""
+
+    def _letters_for(self, flavour: i64) -> DeadLetters:
+        return delayed_of(flavour) if self.delays else dead_letters_of(flavour, self.queue.name)
 
     def aim(self, exchange: str, key: str | None) -> None:
         """Have them go through an exchange from now on; what was in vain is tried again."""
@@ -335,6 +341,6 @@ class Forwarding(Fetching):
     def _letters_of(self, batch: Batch) -> DeadLetters:
         if batch.flavour != self._flavour:
             self._flavour = batch.flavour
-            self._letters = dead_letters_of(batch.flavour, self.queue.name)
+            self._letters = self._letters_for(batch.flavour)
             self._letters.aim(self.exchange, self.key)
         return self._letters

@@ -135,7 +135,7 @@ class Counts:
         ready: Messages that are ready for delivery.
         held: Messages handed out and not settled.
         dead: Messages that died and stay until they are elsewhere.
-        delayed: Messages that came back and wait before they are ready again.
+        delayed: Messages that wait before they are ready again, or until they may go on.
         consumers: How many there are, as far as the queue counts them.
     """
 
@@ -430,6 +430,12 @@ class Queue:
 
         Args:
             ranking: One of the kinds of `warren.queues.fifo.config`.
+        """
+
+    def set_delays(self, exchange: str) -> None:
+        """Have messages wait here for their time, and then go on through an exchange.
+
+        As above.
         """
 
     def set_single_active(self) -> None:

@@ -27,9 +27,11 @@ from warren.log.batch import KIND_COMMAND, Batch
 from warren.log.facts import SIZES
 from warren.log.runlist import LiveRuns, RunList
 from warren.log.source import MessageSource
+from warren.message.flavours import AMQP091, delay_in
+from warren.message.properties import stored_life
 from warren.pending import PendingResult, Result
 from warren.ports import Work
-from warren.queue_types import QUORUM
+from warren.queue_types import QUORUM, QueueType
 from warren.queues.fifo import commands
 from warren.queues.fifo.config import (
     NOT_SET_UP,
@@ -47,7 +49,7 @@ from warren.queues.fifo.config import (
     write_single_active,
 )
 from warren.queues.fifo.consumers import TIMED_OUT, Consumer, Limiter
-from warren.queues.fifo.dead_letters import AT_LEAST_ONCE, FORGOTTEN, Dead
+from warren.queues.fifo.dead_letters import AT_LEAST_ONCE, AT_THEIR_TIME, FORGOTTEN, Dead
 from warren.queues.fifo.delayed import NO_RETRY, Retry
 from warren.queues.fifo.effects import Delivery, Effects, PurgeReply, Reply, TimedOut
 from warren.queues.fifo.entry import Encoded, Enqueue, Meta
@@ -61,6 +63,7 @@ from warren.queues.gathering import Gathered
 from warren.queues.links import Holder, Link
 from warren.queues.numbers import Numbers
 from warren.queues.polls import Poll, Polls, gave_up_to
+from warren.queues.publishing import PublishRun
 from warren.queues.queue import Counts, Host
 from warren.queues.table_queue import TableQueue
 from warren.replication.machine import Machine, Proposer
@@ -94,13 +97,14 @@ class QuorumQueue(TableQueue, Machine):
         group_id: i64,
         fifo: Fifo,
         delivery_limit: i64,
+        queue_type: QueueType = QUORUM,
     ) -> None:
         """
         Args:
             messages: This node's log of the queue, or what gets messages from another node's.
             delivery_limit: What it, policies, or else the node have a message survive.
         """
-        super().__init__(host, vhost, name, QUORUM, fifo, messages, group_id)
+        super().__init__(host, vhost, name, queue_type, fifo, messages, group_id)
         self._delivery_limit: i64 = delivery_limit
         self._message_ttl_ms: i64 = -1
         self._single_active: bool = False
@@ -291,12 +295,8 @@ class QuorumQueue(TableQueue, Machine):
         self._led = True
         if self.forwarding is not None:
             self.forwarding.anew()
-        if self.expires_ms >= 0 or self._has_times():
+        if self.expires_ms >= 0 or self.fifo.minds_time():
             self.host.queue_later(self, 0)
-
-    def _has_times(self) -> bool:
-        """Whether messages expire, or are due, by themselves."""
-        return self.fifo.sizes.expiring > 0 or self.fifo.delayed.count > 0
 
     def _may_say(self) -> bool:
         """Whether this node leads, and the log says how the machine is set up."""
@@ -423,6 +423,28 @@ class QuorumQueue(TableQueue, Machine):
             self.forwarding = Forwarding(self)
         self._set_deaths(AT_LEAST_ONCE)
         self.forwarding.aim(exchange, key)
+
+    def set_delays(self, exchange: str) -> None:
+        """Have messages wait for their time here, and then go on through an exchange."""
+        if self.forwarding is None:
+            self.forwarding = Forwarding(self, True)
+        self._set_deaths(AT_THEIR_TIME)
+        self.forwarding.aim(exchange, None)
+
+    def publish(
+        self,
+        records: bytes,
+        lengths: bytes,
+        count: i64,
+        persistent: bool,
+        run: PublishRun | None,
+        flavour: i64 = AMQP091,
+        life_ms: i64 = -1,
+    ) -> None:
+        """Gather messages; those that are to wait here do so for as long as their headers say."""
+        if self.type.delays:
+            life_ms = stored_life(int(delay_in(flavour, records)))
+        super().publish(records, lengths, count, persistent, run, flavour, life_ms)
 
     def kept_dead(self) -> i64:
         """Dead letters that stay here until they are elsewhere, if this node sees to them."""
@@ -721,7 +743,7 @@ class QuorumQueue(TableQueue, Machine):
             # Who leads may change before it is done.
             self.mind_leases()
             self._go_on()
-        elif self._has_times() and self._group().leads():
+        elif self.fifo.minds_time() and self._group().leads():
             self._mind_expiry()
         if self.fifo.discards.count > 0 and self.forwarding is not None:
             self.forwarding.go_on()

@@ -17,11 +17,17 @@ from warren.wire.amqp091.table import Table
 LOCAL_RANDOM: Final = "x-local-random"
 """Passes a message to one of the queues that live on the node that it came to."""
 
+DELAYED_MESSAGE: Final = "x-delayed-message"
+"""Routes as an exchange of another type does, but keeps messages that are to wait until then."""
+DELAYED_TYPE: Final = "x-delayed-type"
+"""The argument that says of which type."""
+STORE_PREFIX: Final = "amq.delayed."
+"""What such an exchange keeps messages in is named after it; no client can declare such a name."""
+
 RECENT_HISTORY: Final = "x-recent-history"
 """Routes as a fanout exchange does, and keeps what it routed for those that are bound later."""
 
-#: Names clients may declare an exchange with.
-EXCHANGE_TYPES: Final = (
+PLAIN_TYPES: Final = (
     "direct",
     "fanout",
     "topic",
@@ -32,6 +38,10 @@ EXCHANGE_TYPES: Final = (
     LOCAL_RANDOM,
     RECENT_HISTORY,
 )
+"""Those whose exchanges keep no messages that wait."""
+
+#: Names clients may declare an exchange with.
+EXCHANGE_TYPES: Final = (*PLAIN_TYPES, DELAYED_MESSAGE)
 
 OLDEST_TYPES: Final = ("direct", "fanout", "topic", "headers")
 """Those that every release knows."""
@@ -156,3 +166,16 @@ def new_index(kind: str, arguments: Table) -> BindingIndex:
         return LocalIndex()
     assert kind == "headers", kind
     return HeadersIndex()
+
+
+def routing_type(kind: str, arguments: Table) -> str:
+    """The type by whose rules an exchange routes: mostly its own.
+
+    Args:
+        arguments: The exchange's, which were checked when it was declared.
+    """
+    if kind != DELAYED_MESSAGE:
+        return kind
+    named = arguments[DELAYED_TYPE]
+    assert isinstance(named, str), "it was checked"
+    return named

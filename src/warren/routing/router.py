@@ -16,11 +16,18 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from warren.errors import ACCESS_REFUSED, NOT_FOUND, PRECONDITION_FAILED, Refusal
+from warren.message.delays import delay_of
 from warren.message.properties import MessageProperties
 from warren.routing.alternates import ALTERNATE_EXCHANGE, Alternates
 from warren.routing.binding_index import BindingIndex
 from warren.routing.bindings import Binding
-from warren.routing.exchange_types import RECENT_HISTORY, new_index
+from warren.routing.exchange_types import (
+    DELAYED_MESSAGE,
+    RECENT_HISTORY,
+    STORE_PREFIX,
+    new_index,
+    routing_type,
+)
 from warren.routing.places import Places
 from warren.routing.spreading import LocalIndex
 from warren.routing.terms import readable, text_term, type_name
@@ -48,8 +55,10 @@ class ExchangeNode:
         self.declared_alternate: bool = alternate != "" or ALTERNATE_EXCHANGE in arguments
         self.asked: i64 = 0
         """As of which change of policies `alternate` is known, if it was not declared."""
+        self.store: str = STORE_PREFIX + name if kind == DELAYED_MESSAGE else ""
+        """What messages wait in that are to be delayed; empty where none are."""
         self.keeps: bool = kind == RECENT_HISTORY
-        self.index: BindingIndex = new_index(kind, arguments)
+        self.index: BindingIndex = new_index(routing_type(kind, arguments), arguments)
         self.local: LocalIndex | None = self.index if isinstance(self.index, LocalIndex) else None
         self.to_exchanges: dict[Binding, None] = {}
         self.changed: i64 = 0
@@ -391,6 +400,10 @@ class Router:
             node = self._exchanges.get(name)
             if node is None:
                 continue
+            if node.store and delay_of(headers) > 0:
+                # It goes through the exchange when its time has come.
+                names[node.store] = None
+                continue
             if node.keeps and keepers is not None:
                 keepers.append(name)
             found: list[Binding] = []
@@ -424,7 +437,7 @@ class Router:
                 continue
             if node.index.by_key:
                 reach.by_key = True
-            if node.index.by_headers:
+            if node.index.by_headers or node.store:
                 reach.by_headers = True
             if node.index.by_properties:
                 reach.by_properties = True

@@ -17,7 +17,8 @@ from warren.message.facts import MessageFacts
 from warren.message.flavours import AMQP091, envelope_of
 from warren.message.properties import MessageProperties, parse_life, stored_life
 from warren.metadata import checks
-from warren.metadata.commands import Command
+from warren.metadata.commands import Command, DeclareDelayed
+from warren.metadata.exchange_checks import check_exchange_type
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.names import (
     RESERVED_PREFIX,
@@ -88,7 +89,8 @@ class TopologyChange(PendingResult):
                 self._vhost.finish_declare(request, result.changed, self.pending)
                 return
             if isinstance(request, DeclareExchangeRequest) and not result.changed:
-                self._vhost.check_exchange(request)
+                self._vhost.finish_exchange(request, self.pending)
+                return
         except Refusal as refusal:
             self.pending.refused(refusal)
             return
@@ -362,7 +364,7 @@ class VhostHandle:
             checks.use_exchange(self._tables, self.name, name)
             pending.succeeded(DONE)
             return
-        checks.check_exchange_type(request.kind)
+        check_exchange_type(request.kind)
         if name:
             self._permit(CONFIGURE, "exchange", name)
         command = self._exchange_command(request)
@@ -372,13 +374,14 @@ class VhostHandle:
             self._permit(WRITE, "exchange", alternate)
         self._submit(command, request, pending)
 
-    def check_exchange(self, request: DeclareExchangeRequest) -> None:
+    def finish_exchange(self, request: DeclareExchangeRequest, pending: PendingResult) -> None:
         """Check that an exchange of this name, which came first, is the same.
 
         Raises:
             Refusal: It is another one.
         """
-        self._exchange_command(request)
+        # There may be none still, if the nodes are gone that it was to keep messages on.
+        self._submit(self._exchange_command(request), request, pending)
 
     def delete_exchange(self, request: DeleteExchangeRequest, pending: PendingResult) -> None:
         """Have no such exchange; one that is not there is no error.
@@ -703,6 +706,12 @@ class VhostHandle:
         )
         if command is not None:
             check_version(self._tables, command)
+        if isinstance(command, DeclareDelayed):
+            command.group_id = self._host.new_group()
+            store = command.store()
+            self._host.place(store)
+            command.node = store.node
+            command.members = store.members
         return command
 
     def _queue_command(self, request: DeclareQueueRequest, named_by_server: bool) -> Command | None:

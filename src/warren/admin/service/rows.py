@@ -79,7 +79,7 @@ class QueueRow(Row):
     ] = None
     messages_delayed: Annotated[
         int | None,
-        Meta(description="messages that wait before they come again, counted on this node"),
+        Meta(description="messages that wait before they come or go on, counted on this node"),
     ] = None
 
 

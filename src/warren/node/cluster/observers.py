@@ -126,7 +126,14 @@ class Observers(ObserverHost):
         limit = self._policies.delivery_limit(record)
         fifo = Fifo(NOT_SET_UP, False)
         queue = QuorumQueue(
-            self._loop, record.vhost, record.name, observer, record.group_id, fifo, limit
+            self._loop,
+            record.vhost,
+            record.name,
+            observer,
+            record.group_id,
+            fifo,
+            limit,
+            record.type,
         )
         queue.auto_delete = record.auto_delete
         self._add(record, queue, observer)

@@ -34,7 +34,7 @@ from typing import Final, final
 from librt.strings import BytesWriter, read_i16_be, read_i64_be, write_i16_be, write_i64_be
 from mypy_extensions import i16, i64
 
-from warren.queues.fifo.dead_letters import AT_LEAST_ONCE, FORGOTTEN
+from warren.queues.fifo.dead_letters import AT_LEAST_ONCE, AT_THEIR_TIME, FORGOTTEN
 from warren.queues.fifo.delayed import DISABLED, NO_RETRY, RETURNED, Retry
 from warren.queues.fifo.ready import AT_BACK, AT_HEAD, BY_NUMBER
 
@@ -138,6 +138,10 @@ class Config:
         self.dead_letters: i64 = FORGOTTEN
         self.failures: bool = False
         self.retry: Retry = NO_RETRY
+
+    def keeps_dead(self) -> bool:
+        """Whether messages that die stay until they are elsewhere."""
+        return self.dead_letters >= AT_LEAST_ONCE
 
     def rank(self, priority: i64) -> i64:
         """How a message ranks; 0 where it has no priority, which is what is noted of most.
@@ -370,7 +374,7 @@ def fields_problem(data: bytes, at: i64, end: i64) -> str:
             return f"setting {key} has a value that cannot be"
         if key == RANKING and data[value] > STRICT:
             return f"setting {key} has a value that cannot be"
-        if key == DEAD_LETTERS and data[value] > AT_LEAST_ONCE:
+        if key == DEAD_LETTERS and data[value] > AT_THEIR_TIME:
             return f"setting {key} has a value that is unknown to this release"
         if key == RETRY:
             if data[value] > RETURNED:

@@ -24,6 +24,8 @@ AT_MOST_ONCE: Final = 1
 """It is said that it died."""
 AT_LEAST_ONCE: Final = 2
 """It is kept until it is somewhere else."""
+AT_THEIR_TIME: Final = 3
+"""Messages come to wait for their time; then they die, and are kept like those."""
 
 
 @final

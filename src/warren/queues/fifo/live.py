@@ -18,6 +18,7 @@ from warren.log.runlist import PAIR_BYTES, LiveRuns, RunList
 from warren.queues.fifo.groups import Checkout
 from warren.queues.fifo.pieces import Piece
 from warren.queues.fifo.runs import as_run
+from warren.queues.fifo.schedule import ScheduledRuns
 
 PART_RUNS: Final = 8_192
 """Runs that one part looks at, but for the rest of a list: about 4 ms."""
@@ -33,6 +34,7 @@ class Gathering(LiveRuns):
         checkouts: list[Checkout],
         more: list[list[tuple[int, int]]],
         part_runs: i64 = PART_RUNS,
+        scheduled: ScheduledRuns | None = None,
     ) -> None:
         """
         Args:
@@ -40,12 +42,14 @@ class Gathering(LiveRuns):
             checkouts: More of them.
             more: And more, as pairs (first, last).
             part_runs: How many of them one part looks at.
+            scheduled: Runs of messages that wait for their time.
         """
         super().__init__()
         self._part_runs: i64 = part_runs
         self._lists = lists
         self._checkouts = checkouts
         self._more = more
+        self._scheduled: ScheduledRuns | None = scheduled
         self._sequences: list[BytesWriter] = []
         """What was looked at, each in order."""
         self._last: i64 = -1
@@ -82,8 +86,19 @@ class Gathering(LiveRuns):
                 self._append(block)
                 block = []
                 yield
+        scheduled = self._scheduled
+        waiting: i64 = 0 if scheduled is None else scheduled.size
+        for each in range(waiting):
+            assert scheduled is not None, "it has some"
+            begin = scheduled.first(each)
+            block.append((int(begin), int(begin + scheduled.count(each) - 1)))
+            if len(block) >= self._part_runs:
+                self._append(block)
+                block = []
+                yield
         self._checkouts = []
         self._more = []
+        self._scheduled = None
         self._append(block)
         if len(self._sequences) < 2:
             self.runs = RunList(self._sequences.pop().getvalue() if self._sequences else b"")

@@ -33,7 +33,7 @@ from warren.ports import Work
 from warren.queues.fifo import commands, snapshot
 from warren.queues.fifo.config import FAIR, UNRANKED, Config
 from warren.queues.fifo.consumers import QUIESCING, SERVED, TIMED_OUT, Consumer
-from warren.queues.fifo.dead_letters import AT_LEAST_ONCE, FORGOTTEN, Dead
+from warren.queues.fifo.dead_letters import AT_THEIR_TIME, FORGOTTEN, Dead
 from warren.queues.fifo.delayed import Delayed
 from warren.queues.fifo.discards import Discards
 from warren.queues.fifo.effects import (
@@ -56,6 +56,7 @@ from warren.queues.fifo.pieces import Piece, Pieces
 from warren.queues.fifo.ready import AMONG_DEAD, AT_HEAD, BY_NUMBER, NO_PLACE, Ready
 from warren.queues.fifo.returning import Leaving, Return, Returning, Strand
 from warren.queues.fifo.runs import Run, RunQueue, as_run, disjoint
+from warren.queues.fifo.schedule import Schedule
 from warren.queues.fifo.service import ServiceQueue
 from warren.queues.fifo.single import SingleActive
 from warren.queues.fifo.sizes import NEVER, Sizes
@@ -77,6 +78,11 @@ RETURN_MAX: Final = 4_096
 ms. All members stop at the same, as above."""
 
 
+DUE_MAX: Final = 4_096
+"""Messages whose time has come that are kept as dead at a time: the others wait on where they take
+less memory. All members stop at the same, as above."""
+
+
 @final
 class Fifo:
     """Ready, returned and held messages of one queue.
@@ -96,6 +102,7 @@ class Fifo:
         coming: Messages on their way back, by the commands that returned them.
         delayed: Messages that came back, and wait before they are ready again.
         leaving: Messages that left, and are not forgotten yet.
+        schedule: Messages that wait for their time.
         discards: Messages that died and stay until they are elsewhere.
         blocked: Whether whatever is published is to be rejected, for want of room.
         transient: Numbers of messages that do not survive a restart.
@@ -105,6 +112,7 @@ class Fifo:
         readers, groups: The groups of readers; by their names.
         hand_out_max: See `HAND_OUT_MAX`.
         return_max: See `RETURN_MAX`.
+        due_max: See `DUE_MAX`.
         part_runs: See `PART_RUNS`.
     """
 
@@ -116,6 +124,7 @@ class Fifo:
         self.used_ms: i64 = 0
         self.hand_out_max: i64 = HAND_OUT_MAX
         self.return_max: i64 = RETURN_MAX
+        self.due_max: i64 = DUE_MAX
         self.part_runs: i64 = PART_RUNS
         self.clear()
 
@@ -127,6 +136,7 @@ class Fifo:
         self.coming: Returning = Returning()
         self.delayed: Delayed = Delayed(self.sizes)
         self.leaving: Leaving = Leaving()
+        self.schedule: Schedule = Schedule()
         self.discards: Discards = Discards(self.sizes)
         self.purged: dict[int, int] = {}
         self.transient: RunQueue = RunQueue()
@@ -260,7 +270,7 @@ class Fifo:
     def check(self) -> None:
         """What has to hold behind every entry, as far as it costs nothing to look."""
         live = self.ready.count + self.coming.count + self.held + self.discards.count
-        live += self.delayed.count
+        live += self.delayed.count + self.schedule.count
         assert self.sizes.count == live + self.leaving.count, "each message is at one place"
         assert self.sizes.bytes >= self.ready.bytes, "what is ready is a part of all there is"
         assert self.held >= 0, "no more is settled than was handed out"
@@ -376,7 +386,7 @@ class Fifo:
                 lasted = self.config.expires_ms < 0
                 self.config.change(payload, at + 4, behind, new)
                 self.rank()
-                if self.discards.count > 0 and self.config.dead_letters != AT_LEAST_ONCE:
+                if self.discards.count > 0 and not self.config.keeps_dead():
                     # As in RabbitMQ, they go nowhere (DL-15).
                     self._drop_discards()
                 if lasted:
@@ -395,6 +405,11 @@ class Fifo:
         first = messages.first
         count = messages.count
         assert first >= self.next_message and count > 0, "message numbers ascend"
+        if self.config.dead_letters == AT_THEIR_TIME:
+            self.sizes.add(first, count, messages.bytes, NEVER)
+            self.schedule.add(first, count, self._now_ms + max(messages.life_ms, 0))
+            self.next_message = first + count
+            return
         life_ms = self.config.message_ttl_ms
         if 0 <= messages.life_ms and (life_ms < 0 or messages.life_ms < life_ms):
             life_ms = messages.life_ms
@@ -494,7 +509,7 @@ class Fifo:
             taken = consumer.release(first, last)
             count = held - consumer.held
             self.held -= count
-            if self.config.dead_letters == AT_LEAST_ONCE:
+            if self.config.keeps_dead():
                 self._come_back([Strand(taken, count)], failed, -1, AMONG_DEAD)
             else:
                 self._die(taken, count, REJECTED, 1 if failed else 0)
@@ -589,7 +604,10 @@ class Fifo:
         return delivery
 
     def _purge(self) -> i64:
-        """All ready messages go, those that wait to be, and all dead letters; returns how many."""
+        """All ready messages go, those that wait to be, and all dead letters; returns how many.
+
+        What waits for its time stays: no client can ask for it.
+        """
         count = self.ready_count() + self.delayed.count
         lists = self.ready.take_all() + self.coming.lists() + self.delayed.take_all()
         self._leave(lists, count)
@@ -685,6 +703,8 @@ class Fifo:
             self.single.choose(self.consumers, self.service)
         if self.coming.count > 0 or self.delayed.is_due(self._now_ms):
             return
+        if self.schedule.count > 0 and not self._fall_due():
+            return
         if self.sizes.expiring > 0 and not self._expire():
             return
         ready = self.ready
@@ -723,6 +743,21 @@ class Fifo:
             self.dropped += run.count
             self._die([[run]], run.count, EXPIRED, 0)
         return True
+
+    def _fall_due(self) -> bool:
+        """Have messages die whose time has come; False if this goes on with the next entry."""
+        while self._has_due() and self.schedule.next_due() <= self._now_ms:
+            if self._expired_now >= self.return_max:
+                self._overdue = True
+                return False
+            self._expired_now += 1
+            first, count = self.schedule.take()
+            self._keep_dead(Run(first, first, count), EXPIRED, 0)
+        return True
+
+    def _has_due(self) -> bool:
+        """Whether messages wait for their time, and may die when it comes."""
+        return self.schedule.count > 0 and self.discards.count < self.due_max
 
     def _make_room(self) -> None:
         """Drop the first ready messages, where there are more than there may be (QL-02).
@@ -811,8 +846,14 @@ class Fifo:
         """When messages expire next that nothing stands before, or are due; `NEVER` if none are."""
         found: i64 = NEVER if self.sizes.expiring == 0 else self.ready.next_expiry()
         if self.delayed.count > 0 and (found == NEVER or self.delayed.due_ms() < found):
-            return self.delayed.due_ms()
+            found = self.delayed.due_ms()
+        if self._has_due():
+            found = max(self.schedule.next_due(), 1)
         return found
+
+    def minds_time(self) -> bool:
+        """Whether any message expires, or waits for a time."""
+        return self.sizes.expiring > 0 or self.delayed.count > 0 or self.schedule.count > 0
 
     def _hold(self, consumer: Consumer, count: i64) -> Delivery:
         """A consumer holds the next messages, at most those of the first run."""
@@ -871,7 +912,7 @@ class Fifo:
         if config.dead_letters == FORGOTTEN or count == 0:
             self._leave(lists, count)
             return
-        if config.dead_letters == AT_LEAST_ONCE:
+        if config.keeps_dead():
             for pieces in lists:
                 for piece in pieces:
                     self._keep_dead(as_run(piece), reason, failed)
@@ -941,7 +982,7 @@ class Fifo:
             acquired = run.acquired + 1
             failed = run.failed + 1 if work.failed else run.failed
             if work.place == AMONG_DEAD:
-                if self.config.dead_letters == AT_LEAST_ONCE:
+                if self.config.keeps_dead():
                     self._keep_dead(run, REJECTED, 1 if work.failed else 0)
                 else:
                     self._leave([[run]], run.count)
@@ -1025,7 +1066,7 @@ class Fifo:
         checkouts: list[Checkout] = []
         for group in self.groups.values():
             checkouts.extend(group.open)
-        return Gathering(lists, checkouts, more, self.part_runs)
+        return Gathering(lists, checkouts, more, self.part_runs, self.schedule.frozen())
 
     def _unheld(self) -> list[list[Piece]]:
         """What is ready now, or on its way back to be, in lists that do not change."""

@@ -16,6 +16,8 @@
                session i64, how many messages in all i64
     DELAYED 8  for each time at which messages are due that wait: due_ms i64, i32 and so many runs
                like those of a queue
+    SCHEDULE 9 where messages wait for their time: i32 and so many runs, in the order of a heap:
+               due_ms i64, first i64, count i32
 
 A build that does not know a tag refuses the snapshot, as it does one of another version.
 """
@@ -32,6 +34,7 @@ from warren.queues.fifo.consumers import SERVED, TIMED_OUT
 from warren.queues.fifo.locks import decode_locks
 from warren.queues.fifo.pieces import Piece, count_of
 from warren.queues.fifo.runs import RUN_BYTES, Run, as_run, decode_run
+from warren.queues.fifo.schedule import SCHEDULED_BYTES, ScheduledRuns
 
 if TYPE_CHECKING:
     from warren.queues.fifo.machine import Fifo
@@ -44,6 +47,7 @@ LATE: Final = 5
 DEAD: Final = 6
 PURGED: Final = 7
 DELAYED: Final = 8
+SCHEDULE: Final = 9
 
 LATE_HEAD_BYTES: Final = 12
 LATE_RUN_BYTES: Final = 16
@@ -60,12 +64,14 @@ class Parts:
         dead: For each reason the messages that died for it and are kept, likewise; nothing at all
             where none ever were.
         delayed: When messages are due that wait, and which, likewise.
+        scheduled: Runs of messages that wait for their time, likewise.
     """
 
     def __init__(self, fifo: Fifo) -> None:
         self.late: list[tuple[int, list[list[Piece]]]] = []
         self.dead: list[list[list[Piece]]] = []
         self.delayed: list[tuple[int, list[list[Piece]]]] = fifo.delayed.by_time()
+        self.scheduled: ScheduledRuns = fifo.schedule.frozen()
         self._next_death: i64 = fifo.discards.next_death
         if self._next_death > 0:
             self.dead = fifo.discards.by_reason()
@@ -95,12 +101,13 @@ class Parts:
 
     def any(self) -> bool:
         """Whether there is one."""
-        return self._count > 0 or len(self.dead) > 0 or len(self.delayed) > 0
+        scheduled = self.scheduled.size > 0
+        return self._count > 0 or len(self.dead) > 0 or len(self.delayed) > 0 or scheduled
 
     def write(self, out: BytesWriter) -> None:
-        """Append all of them, but for what is in `dead`, and behind it `LATE` and `DELAYED`."""
+        """Append all of them, but for what is long; see `late`, `dead` and the others."""
         long = (1 if self.late else 0) + (1 if self.dead else 0) + (1 if self.delayed else 0)
-        out.append(self._count + long)
+        out.append(self._count + long + (1 if self.scheduled.size > 0 else 0))
         out.write(self._short.getvalue())
         if self.dead:
             size: i64 = 8
@@ -109,6 +116,14 @@ class Parts:
             out.append(DEAD)
             write_i32_be(out, i32(size))
             write_i64_be(out, self._next_death)
+
+    def write_schedule(self, out: BytesWriter) -> None:
+        """Append the beginning of `SCHEDULE`, if there is such."""
+        count = self.scheduled.size
+        if count > 0:
+            out.append(SCHEDULE)
+            write_i32_be(out, i32(4 + SCHEDULED_BYTES * count))
+            write_i32_be(out, i32(count))
 
     def write_late(self, out: BytesWriter) -> None:
         """Append the beginning of `LATE`, if there is such."""
@@ -184,6 +199,8 @@ def restore_parts(fifo: Fifo, data: bytes, at: i64) -> i64:
             _restore_purged(fifo, data, at, at + size)
         elif tag == DELAYED:
             _restore_delayed(fifo, data, at, at + size)
+        elif tag == SCHEDULE:
+            fifo.schedule.decode(data, at)
         else:
             raise ValueError(f"queue snapshot with part {tag}, which this build does not know")
         at += size

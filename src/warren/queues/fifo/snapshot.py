@@ -190,6 +190,16 @@ class StateWriter(Work):
                     pieces = lists.pop()
                     self._done += len(pieces)
                     encode_dead(out, pieces)
+            self._more.write_schedule(out)
+            scheduled = self._more.scheduled
+            written: i64 = 0
+            while written < scheduled.size:
+                if self._enough():
+                    yield
+                end = min(written + self._part_runs, scheduled.size)
+                scheduled.encode(out, written, end)
+                self._done += end - written
+                written = end
             self._more.write_late(out)
             for consumer_id, lists in self._more.late:
                 write_i64_be(out, i64(consumer_id))
@@ -440,6 +450,9 @@ def _claim(fifo: Fifo) -> None:
         for piece in pieces:
             run = as_run(piece)
             fifo.sizes.claim(run.first, run.count)
+    scheduled = fifo.schedule.frozen()
+    for at in range(scheduled.size):
+        fifo.sizes.claim(scheduled.first(at), scheduled.count(at))
 
 
 def _decode_consumer(data: bytes, at: i64) -> tuple[Consumer, i64]:
