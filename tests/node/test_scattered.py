@@ -158,6 +158,23 @@ def test_a_queue_is_deleted_with_messages_on_their_way_back(kind: str, durable: 
     assert got is not None and got.body == b"new" and other.get("q") is None
 
 
+def test_a_queue_is_deleted_before_all_is_logged_that_left() -> None:
+    """Nothing is logged any more, and the node goes on."""
+    client = scattered("classic", True, count=10 * COUNT)
+    pair = client.pair
+    queue = pair.a.queue("q")
+    queue.freed.taken_max = 1
+    other = pair.a.client()
+    for got in reversed(client.messages[1::2]):
+        client.ack(got.tag)
+    client.exchange()
+    pair.a.node.turn()
+    assert isinstance(other.call(spec.QueueDelete(0, "q", False, False, False)), spec.QueueDeleteOk)
+    assert queue.freed.lists
+    pair.settle(30)
+    assert isinstance(other.declare("q"), spec.QueueDeclareOk)
+
+
 @pytest.mark.parametrize(("kind", "durable"), LASTING)
 @pytest.mark.parametrize("turns", range(1, 8))
 def test_a_node_dies_between_two_parts(kind: str, durable: bool, turns: int) -> None:

@@ -113,6 +113,10 @@ class ClassicQueue(LoggedQueue, GroupOwner):
 
     def dispatch(self) -> None:
         """Hand out what is ready now, and log more of what left."""
+        if self.deleted:
+            # What returned when its last consumer went is of no use to anybody, nor to the log.
+            super().dispatch()
+            return
         if self.fifo.returning():
             self.act(self.fifo.dispatch())
         else:
