@@ -139,3 +139,54 @@ def test_heartbeat_of_py_amqp(amqp_address: tuple[str, int]) -> None:
                 connection.drain_events(timeout=0.5)
             connection.heartbeat_check()
         connection.default_channel.basic_qos(0, 1, False)
+
+
+def test_rejected_tasks_die_and_delayed_ones_come_back(
+    connection: kombu.Connection, names: Names, kind: str
+) -> None:
+    """A consumer that rejects; tasks that wait in a queue without consumers until they expire."""
+    channel = connection.default_channel
+    dead = kombu.Queue(names.queue(), durable=True, queue_arguments={"x-queue-type": kind})
+    dead(channel).declare()
+    work = kombu.Queue(
+        names.queue(), durable=True,
+        queue_arguments={
+            "x-queue-type": kind, "x-dead-letter-exchange": "",
+            "x-dead-letter-routing-key": dead.name,
+        },
+    )  # fmt: skip
+    work(channel).declare()
+    later = kombu.Queue(
+        names.queue(), durable=True,
+        queue_arguments={
+            "x-queue-type": kind, "x-dead-letter-exchange": "",
+            "x-dead-letter-routing-key": work.name,
+        },
+    )  # fmt: skip
+    later(channel).declare()
+    got: list[kombu.Message] = []
+
+    def receive(body: object, message: kombu.Message) -> None:
+        got.append(message)
+        if body == "bad":
+            message.reject()
+        else:
+            message.ack()
+
+    producer = connection.Producer()
+    with connection.Consumer(work, callbacks=[receive]):
+        producer.publish("bad", routing_key=work.name)
+        producer.publish("later", routing_key=later.name, expiration=0.2)
+        while len(got) < 2:
+            connection.drain_events(timeout=WAIT_S)
+    assert {message.payload for message in got} == {"bad", "later"}
+    for message in got:
+        if message.payload == "later":
+            assert message.headers["x-death"][0]["reason"] == "expired"
+            assert message.headers["x-death"][0]["original-expiration"] == "200"
+    end: kombu.Message | None = None
+    with connection.SimpleQueue(dead) as simple:
+        end = simple.get(timeout=WAIT_S)
+        end.ack()
+    assert end.payload == "bad"
+    assert end.headers["x-death"][0]["reason"] == "rejected"
