@@ -266,6 +266,18 @@ class PeerListener:
         """A whole message of at least one byte came; the first one tells its kind."""
         raise AssertionError("a peer listener defines received")
 
+    def received_in_parts(self, peer: str, message: bytes, body: bytes, checksum: int) -> None:
+        """A message came that is long, and was put together as it came.
+
+        Args:
+            peer: Who sent it.
+            message: It, or of a proposal of messages what is before them, and its checksum.
+            body: Those messages; else empty.
+            checksum: CRC-32 of what was sent, which ends in its own.
+        """
+        assert not body, "a peer listener defines received_in_parts"
+        self.received(peer, message)
+
     def gone(self, peer: str) -> None:
         """The peer's machine says that nobody listens there: its process has ended."""
 

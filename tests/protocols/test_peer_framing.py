@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 import time
+import tracemalloc
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.protocols.peer_pair import ends, shake
+from warren.errors import CorruptRecord
+from warren.log.batch import KIND_MESSAGES
 from warren.protocols.peer import refusal as codes
 from warren.protocols.peer.complaints import Complaints
 from warren.protocols.peer.framing import (
@@ -19,11 +22,22 @@ from warren.protocols.peer.framing import (
     PARTED_BYTES_MAX,
     SLOTS,
     WHOLE_BYTES_MAX,
+    LongMessage,
     MessageReader,
     MessageWriter,
 )
 from warren.protocols.peer.handshake import DONE, REFUSED
+from warren.replication.frames import (
+    HEAD_BYTES,
+    check_seal,
+    propose_frame,
+    read_proposal,
+    seal,
+)
 from warren.replication.kinds import FIRST_OF_GROUP
+from warren.replication.proposals import Proposal
+from warren.wire.amqp091.frame import content_frames
+from warren.wire.amqp091.spec import BasicPublish
 
 MESSAGES = st.lists(st.lists(st.binary(max_size=40), min_size=1, max_size=4), max_size=12)
 FUZZ_INPUTS = 100_000
@@ -289,3 +303,77 @@ def test_complaints() -> None:
     assert complaints.due("d", 2_100), "room again"
     complaints.forget("d")
     assert complaints.due("d", 2_100)
+
+
+def proposal_of(size: int) -> tuple[list[bytes], bytes]:
+    """A proposal of one message, as buffers with their checksum, and its record."""
+    method = BasicPublish(0, "", "q", False, False)
+    record = content_frames(1, method, b"\0\0", bytes(size), 131_072)
+    lengths = len(record).to_bytes(4, "little")
+    message = propose_frame(7, 5, Proposal(1, KIND_MESSAGES, 1, lengths, record, None))
+    seal(message)
+    return message, record
+
+
+@pytest.mark.parametrize("splits", [False, True])
+@pytest.mark.parametrize("size", [20_000, PART_BYTES, 1_000_000])
+def test_the_messages_of_a_long_proposal_are_by_themselves(splits: bool, size: int) -> None:
+    """If that is wanted; else it is whole. Its checksum is known either way."""
+    message, record = proposal_of(size)
+    writer = MessageWriter(SMALL)
+    assert writer.add([b"\x01ping"]) and writer.add(message)
+    reader = MessageReader(SMALL)
+    reader.splits = splits
+    got: list[bytes] = []
+    found: list[LongMessage] = []
+    data = b"".join(writer.take())
+    for at in range(0, len(data), 70_000):
+        got += reader.receive(data[at : at + 70_000])
+        found += reader.long.values()
+    assert len(got) == 2 and len(found) == 1 and reader.held_bytes == 0
+    assert got[1] == found[0].message
+    check_seal(b"", found[0].checksum)
+    session, proposal = read_proposal(found[0].message, found[0].body)
+    assert (session, proposal.payload) == (5, record)
+    if splits:
+        assert proposal.payload is found[0].body
+    else:
+        assert got[1] == b"".join(message) and found[0].body == b""
+
+
+def test_a_long_message_is_made_as_it_comes() -> None:
+    """Nothing that is as long as it is made when its last part comes, or when it is read."""
+    message, record = proposal_of(32 << 20)
+    writer = MessageWriter()
+    assert writer.add(message)
+    reader = MessageReader()
+    reader.splits = True
+    parts: list[bytes] = []
+    while writer.waits:
+        parts += writer.take(PART_BYTES)
+    tracemalloc.start()
+    for part in parts[:-2]:
+        assert reader.receive(part) == []
+    before = tracemalloc.get_traced_memory()[0]
+    tracemalloc.reset_peak()
+    assert len(reader.receive(b"".join(parts[-2:]))) == 1
+    found = reader.long[0]
+    _, proposal = read_proposal(found.message, found.body)
+    check_seal(found.message, found.checksum)
+    most = tracemalloc.get_traced_memory()[1] - before
+    tracemalloc.stop()
+    assert proposal.payload == record and most < 4 << 20
+
+
+def test_a_proposal_that_is_cut_elsewhere_is_read_all_the_same() -> None:
+    message, record = proposal_of(100)
+    frame = b"".join(message)
+    for at in range(HEAD_BYTES + 21, len(frame) - 4):
+        body = frame[at:-4]
+        _, proposal = read_proposal(frame[:at] + frame[-4:], body)
+        assert proposal.payload == record
+        with pytest.raises(CorruptRecord):
+            read_proposal(frame[:at] + frame[-4:], body + b"x")
+    # Or where its messages begin, which are none then.
+    with pytest.raises(CorruptRecord):
+        read_proposal(frame[: -4 - len(record)] + frame[-4:], record + b"x")

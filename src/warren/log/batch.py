@@ -45,7 +45,7 @@ batches from passing for part of one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 from librt.strings import (
     BytesWriter,
@@ -222,10 +222,7 @@ class Batch:
         tail = writer.getvalue()
         checksum = crc32(tail)
         if self.payload_size > 0:
-            if self.payload_at == 0 and self.payload_size == len(self.payload):
-                checksum = crc32(self.payload, checksum)
-            else:
-                checksum = crc32(self.body(), checksum)
+            checksum = crc32(self.view(), checksum)
         head = BytesWriter()
         write_i64_le(head, MAGIC | self.size() << 32)
         write_checksum(head, checksum)
@@ -237,6 +234,12 @@ class Batch:
         if self.payload_at == 0 and self.payload_size == len(self.payload):
             return self.payload
         return self.payload[self.payload_at : self.payload_at + self.payload_size]
+
+    def view(self) -> Any:
+        """The same without a copy, for what takes any buffer."""
+        if self.payload_at == 0 and self.payload_size == len(self.payload):
+            return self.payload
+        return memoryview(self.payload)[self.payload_at : self.payload_at + self.payload_size]
 
     def encoded(self) -> bytes:
         """The whole batch as it lies on disk."""

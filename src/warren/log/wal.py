@@ -8,7 +8,7 @@ thread only lists what it appends.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 from librt.strings import BytesWriter
 from mypy_extensions import i64, mypyc_attr
@@ -138,7 +138,8 @@ class RoundJob(Job):
         # The file is durable up to where this round starts: there is no other in flight.
         start = self.start
         own = identity(wal.store.salt, file.number)
-        buffers: list[bytes] = []
+        # Views of what others have, too: a copy of much would hold up the node's thread.
+        buffers: list[Any] = []
         writer = BytesWriter()
         writer.write(encode_round(start, self.number, own, start, size, digest_of(heads)))
         for place, batch in enumerate(self.batches):
@@ -148,7 +149,7 @@ class RoundJob(Job):
             else:
                 buffers.append(writer.getvalue())
                 writer = BytesWriter()
-                buffers.append(batch.body())
+                buffers.append(batch.view())
         writer.write(bytes(self.end - self.start - size))
         if len(writer) > 0:
             buffers.append(writer.getvalue())

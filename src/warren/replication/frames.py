@@ -45,6 +45,8 @@ COUNT_BITS: Final = 28
 SEAL_BYTES: Final = 4
 SEALED: Final = 0x2144_DF1C
 """The CRC-32 of anything with its own CRC-32 behind it."""
+UNKNOWN: Final = -1
+"""In the place of a checksum."""
 
 
 def seal(message: list[bytes]) -> None:
@@ -57,13 +59,16 @@ def seal(message: list[bytes]) -> None:
     message.append(writer.getvalue())
 
 
-def check_seal(message: bytes) -> None:
+def check_seal(message: bytes, known: int = UNKNOWN) -> None:
     """Check that a message is what was sent.
+
+    Args:
+        known: The CRC-32 of the message, if it was computed as it came.
 
     Raises:
         CorruptRecord: It is not.
     """
-    if crc32(message) != SEALED:
+    if (crc32(message) if known == UNKNOWN else known) != SEALED:
         raise CorruptRecord("a frame of a node", 0, "it has another checksum")
 
 
@@ -129,13 +134,20 @@ def propose_frame(group_id: i64, session: i64, proposal: Proposal) -> list[bytes
     return [writer.getvalue(), proposal.lengths, proposal.payload]
 
 
-def read_proposal(frame: bytes) -> tuple[int, Proposal]:
+def read_proposal(frame: bytes, body: bytes = b"") -> tuple[int, Proposal]:
     """Session and proposal.
+
+    Args:
+        body: Records that would be in the frame, between what it says of them and its checksum.
 
     Raises:
         CorruptRecord: The frame is cut off, or no node would submit this.
     """
     need(frame, PROPOSE_BYTES)
+    if body and _records_in(frame) != end_of(frame):
+        # It was cut somewhere else.
+        frame = frame[:-SEAL_BYTES] + body + bytes(SEAL_BYTES)
+        body = b""
     session = read_i64_le(frame, HEAD_BYTES)
     kind: i64 = frame[HEAD_BYTES + 16]
     counted_at: i64 = PROPOSE_BYTES - 4
@@ -162,11 +174,27 @@ def read_proposal(frame: bytes) -> tuple[int, Proposal]:
         raise CorruptRecord("a frame of a node", 0, "a proposal that no session makes")
     if (count == 0) != (kind == KIND_COMMAND) or (count == 0 and (flavour != 0 or life_ms >= 0)):
         raise CorruptRecord("a frame of a node", 0, "kind and count contradict each other")
-    if count > 0:
+    if count > 0 and body:
+        check_each(frame, counted_at, body, 0, len(body))
+    elif count > 0:
         check_records(frame, counted_at, at)
     sequence = read_i64_le(frame, HEAD_BYTES + 8)
-    payload = frame[at : end_of(frame)]
+    payload = body or frame[at : end_of(frame)]
     return session, Proposal(sequence, kind, count, lengths, payload, None, flavour, life_ms, facts)
+
+
+def _records_in(frame: bytes) -> i64:
+    """Where in a proposal its records begin; -1 if it is cut off before that."""
+    kind: i64 = frame[HEAD_BYTES + 16]
+    end = end_of(frame)
+    at: i64 = PROPOSE_BYTES if kind & EXPIRING == 0 else PROPOSE_BYTES + 4
+    if at > end:
+        return -1
+    count = count_at(frame, at - 4)
+    at += 4 * count
+    if at > end:
+        return -1
+    return at if kind & WITH_FACTS == 0 else facts_end(frame, at, count, end)
 
 
 def life_at(frame: bytes, at: i64) -> i64:
@@ -208,14 +236,22 @@ def check_records(frame: bytes, counted_at: i64, at: i64) -> None:
     Raises:
         CorruptRecord: It does not, or this release does not know the flavour.
     """
+    check_each(frame, counted_at, frame, at, end_of(frame))
+
+
+def check_each(frame: bytes, counted_at: i64, records: bytes, at: i64, end: i64) -> None:
+    """Check likewise that what lies between two places is such records.
+
+    Raises:
+        CorruptRecord: It is not, or this release does not know the flavour.
+    """
     try:
         check = check_of(flavour_at(frame, counted_at))
     except UnknownFlavour as error:
         raise CorruptRecord("a frame of a node", int(at), str(error)) from None
-    end = end_of(frame)
     for position in range(count_at(frame, counted_at)):
         length = i64(read_i32_le(frame, counted_at + 4 + 4 * position))
-        if length < 0 or length > end - at or not check.passes(frame, at, at + length):
+        if length < 0 or length > end - at or not check.passes(records, at, at + length):
             raise CorruptRecord("a frame of a node", int(at), "this is no message")
         at += length
     if at != end:

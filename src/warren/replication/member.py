@@ -332,8 +332,11 @@ class Member(Proposer, GroupOwner):
 
     # --- what other nodes say -------------------------------------------------------------------
 
-    def received(self, node: str, frame: bytes) -> None:
+    def received(self, node: str, frame: bytes, body: bytes = b"") -> None:
         """A frame about this group came.
+
+        Args:
+            body: The records of a proposal, if they are not in the frame.
 
         Raises:
             CorruptRecord: It cannot be understood.
@@ -343,7 +346,7 @@ class Member(Proposer, GroupOwner):
             said = frames.raft_message(frame)
             self._step(node, wire.decode(said), frame, frames.RAFT_BYTES + len(said))
         elif kind == PROPOSE:
-            session, proposal = frames.read_proposal(frame)
+            session, proposal = frames.read_proposal(frame, body)
             if self.host.session_of_another(session, node):
                 raise CorruptRecord("a proposal", 0, f"session {session} is not of node {node}")
             self.machine.check_proposal(proposal.kind, proposal.payload)

@@ -151,11 +151,7 @@ class PeerLink(asyncio.Protocol, OperatorLink):
                     for message in messages:
                         self._network.operators.asked(self, message)
                 else:
-                    listener = self._network.listener
-                    for message in messages:
-                        listener.received(self.peer, message)
-                        if self._over:
-                            break
+                    self._hand_on(messages)
                 if self._reader.failure and not self._over:
                     self._refuse(self._reader.failure)
             except Exception as error:
@@ -163,6 +159,19 @@ class PeerLink(asyncio.Protocol, OperatorLink):
             self._network.after()
         else:
             self._guarded(lambda: self._shake_hands(data))
+
+    def _hand_on(self, messages: list[bytes]) -> None:
+        """Give the node what came."""
+        listener = self._network.listener
+        long = self._reader.long
+        for place, message in enumerate(messages):
+            found = long.get(place) if long else None
+            if found is None:
+                listener.received(self.peer, message)
+            else:
+                listener.received_in_parts(self.peer, message, found.body, found.checksum)
+            if self._over:
+                break
 
     def resume_writing(self) -> None:
         """The transport has room for further parts."""
@@ -315,6 +324,7 @@ class PeerLink(asyncio.Protocol, OperatorLink):
         self.peer = hello.name
         self.hello = hello
         self.established = True
+        self._reader.splits = hello.name != ANYONE
         self._transport.set_write_buffer_limits(IN_TRANSPORT_BYTES, IN_TRANSPORT_BYTES // 2)
         self.since = self._network.loop.time()
         if self.dials:

@@ -638,13 +638,15 @@ class Cluster(MemberHost):
         self.detector.gone(peer)
         self._heed()
 
-    def received(self, peer: str, message: bytes) -> None:
-        """A message came from a node."""
+    def received(
+        self, peer: str, message: bytes, body: bytes = b"", checksum: int = frames.UNKNOWN
+    ) -> None:
+        """A message came from a node; for the rest see `PeerListener.received_in_parts`."""
         self.detector.heard(peer, self.monotonic_ms())
         kind: i64 = message[0]
         try:
             if kind != kinds.RAFT:
-                frames.check_seal(message)
+                frames.check_seal(message, checksum)
                 if kind < kinds.FIRST_OF_GROUP or kind == kinds.SNAPSHOT:
                     message = message[: -frames.SEAL_BYTES]
             if kind >= kinds.FIRST_OF_GROUP:
@@ -652,7 +654,7 @@ class Cluster(MemberHost):
             if kind >= kinds.FIRST_OF_LINE:
                 self._parts().remotes.received(peer, message)
             elif kind >= kinds.FIRST_OF_GROUP:
-                self._about_group(peer, message, kind)
+                self._about_group(peer, message, kind, body)
             elif kind == kinds.PING:
                 self.send(peer, [bytes([kinds.PONG]) + message[1:PING_BYTES]])
                 self.disks.heard(peer, message)
@@ -669,10 +671,13 @@ class Cluster(MemberHost):
             self.peers.refuse(peer, str(error))
         self._heed()
 
-    def _about_group(self, peer: str, message: bytes, kind: i64) -> None:
+    def _about_group(self, peer: str, message: bytes, kind: i64, body: bytes = b"") -> None:
         group_id = frames.group_of(message)
         member = self.members.get(int(group_id))
-        if member is None:
+        if member is None and body:
+            # There is hardly room for so much, and it is sent again.
+            pass
+        elif member is None:
             if self._parts().observers.received(peer, message, group_id, kind):
                 return
             if self._early.has_room_for(message):
@@ -688,7 +693,7 @@ class Cluster(MemberHost):
                 member.received(peer, message)
                 self._watch(member)
         else:
-            member.received(peer, message)
+            member.received(peer, message, body)
             self._watch(member)
 
     # --- for members ----------------------------------------------------------------------------
@@ -877,6 +882,10 @@ class ClusterListener(PeerListener):
     def received(self, peer: str, message: bytes) -> None:
         """A message came."""
         self._cluster.received(peer, message)
+
+    def received_in_parts(self, peer: str, message: bytes, body: bytes, checksum: int) -> None:
+        """A long message came."""
+        self._cluster.received(peer, message, body, checksum)
 
     def refused(self, peer_or_address: str, reason: str) -> None:
         """A link did not come about."""

@@ -9,20 +9,28 @@ holds up neither pings nor other groups. At most `SLOTS` messages are under way 
 messages name behind their kind from `FIRST_OF_GROUP` on; all others are one more lane.
 
 The reader hands out the whole messages of each read, and keeps the pieces of one that has not come
-whole: they are joined once, when its last piece is there. The writer gathers the messages of a
+whole: they are joined once, when its last piece is there. One in parts is put together as they
+come, since to join, copy or check hundreds of megabytes takes a tenth of a second each. A part of
+a proposal ends before the first large buffer, so that its messages are a piece of memory by
+themselves.
+
+The writer gathers the messages of a
 turn: small buffers are put together, large ones are passed on as they are.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from io import BytesIO
 from typing import Final, final
 
 from librt.strings import BytesWriter, read_i32_le, write_i32_le
 from mypy_extensions import i32, i64, u8
 
+from warren.checksum import crc32
 from warren.protocols.peer import refusal as codes
-from warren.replication.kinds import FIRST_OF_GROUP
+from warren.replication.frames import SEAL_BYTES
+from warren.replication.kinds import FIRST_OF_GROUP, PROPOSE
 
 SIZE_BYTES: Final = 4
 WHOLE_BYTES_MAX: Final = 2_097_152
@@ -42,6 +50,57 @@ COPY_BYTES_MAX: Final = 16_384
 CHUNK_BYTES: Final = 262_144
 """Copied buffers are passed on in chunks of about this size, so that none is moved as it grows."""
 NO_LIMIT: Final = 1 << 40
+PROPOSAL: Final = bytes([PROPOSE])
+
+
+@final
+class Arriving:
+    """A message of which parts came.
+
+    Attributes:
+        size: How much came of it.
+        checksum: CRC-32 of that.
+    """
+
+    def __init__(self, splits: bool) -> None:
+        self.size: i64 = 0
+        self.checksum: int = 0
+        self._splits: bool = splits
+        self._head: bytes = b""
+        self._rest: BytesIO = BytesIO()
+        """It grows in place, and gives what it has without a copy."""
+
+    def add(self, part: bytes, last: bool) -> None:
+        """Take a part, behind its slot."""
+        content = memoryview(part)[1:]
+        begins = self.size == 0
+        self.size += len(part) - 1
+        self.checksum = crc32(content, self.checksum)
+        if begins and self._splits and not last and len(part) <= PART_BYTES and part[1] == PROPOSE:
+            self._head = part[1:]
+        else:
+            self._rest.write(content)
+
+    def whole(self) -> LongMessage:
+        """All of it is here."""
+        rest = self._rest
+        size = rest.tell()
+        if not self._head or size <= SEAL_BYTES:
+            return LongMessage(self._head + rest.getvalue(), b"", self.checksum)
+        rest.seek(size - SEAL_BYTES)
+        message = self._head + rest.read()
+        rest.truncate(size - SEAL_BYTES)
+        return LongMessage(message, rest.getvalue(), self.checksum)
+
+
+@final
+class LongMessage:
+    """A message that came in parts: see `PeerListener.received_in_parts`."""
+
+    def __init__(self, message: bytes, body: bytes, checksum: int) -> None:
+        self.message: bytes = message
+        self.body: bytes = body
+        self.checksum: int = checksum
 
 
 @final
@@ -50,18 +109,22 @@ class MessageReader:
 
     Attributes:
         failure: Code of the refusal that the stream ended in; 0 while it has not.
+        splits: Whether the messages of a long proposal are given by themselves.
+        long: Of the messages that `receive` gave last those that came in parts, by their place.
     """
 
     def __init__(self, whole_bytes_max: int = WHOLE_BYTES_MAX) -> None:
         assert 0 < whole_bytes_max < PART_FLAG
         self.failure: int = 0
+        self.splits: bool = False
+        self.long: dict[int, LongMessage] = {}
         self._limit: i64 = whole_bytes_max
         self._head: bytes = b""
         self._pieces: list[bytes] = []
         self._missing: i64 = 0
         self._in_part: bool = False
         """Whether `_pieces` are those of a part."""
-        self._slots: list[list[bytes]] = [[] for _ in range(SLOTS)]
+        self._slots: list[Arriving | None] = [None] * SLOTS
         self._parted_bytes: i64 = 0
         """In all slots."""
 
@@ -71,6 +134,8 @@ class MessageReader:
         After a failure nothing more comes. Messages before it are given out.
         """
         messages: list[bytes] = []
+        if self.long:
+            self.long = {}
         if self.failure != 0:
             return messages
         if self._head:
@@ -130,20 +195,24 @@ class MessageReader:
         if slot >= SLOTS or self._parted_bytes > PARTED_BYTES_MAX:
             self._fail(codes.DAMAGED if slot >= SLOTS else codes.TOO_LARGE, messages)
             return False
-        pieces = self._slots[slot]
-        pieces.append(part[1:])
+        arriving = self._slots[slot]
+        if arriving is None:
+            arriving = Arriving(self.splits)
+            self._slots[slot] = arriving
+        arriving.add(part, last)
         if last:
-            self._slots[slot] = []
-            message = b"".join(pieces)
-            self._parted_bytes -= len(message)
-            messages.append(message)
+            self._slots[slot] = None
+            self._parted_bytes -= arriving.size
+            found = arriving.whole()
+            self.long[len(messages)] = found
+            messages.append(found.message)
         return True
 
     def _fail(self, code: int, messages: list[bytes]) -> list[bytes]:
         """The stream has ended: nothing of it is kept."""
         self.failure = code
         self._pieces = []
-        self._slots = [[] for _ in range(SLOTS)]
+        self._slots = [None] * SLOTS
         self._parted_bytes = 0
         return messages
 
@@ -170,9 +239,12 @@ class Parted:
         """Buffers of the next part."""
         part: list[bytes] = []
         room: i64 = PART_BYTES
+        begins = self.left == self.size and self._buffers[0][:1] == PROPOSAL
         while room > 0 and self.left > 0:
             buffer = self._buffers[self._number]
             size: i64 = len(buffer) - self._at
+            if begins and part and size > COPY_BYTES_MAX:
+                break
             if size <= room:
                 part.append(buffer[self._at :])
                 self._number += 1
