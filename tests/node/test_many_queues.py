@@ -11,6 +11,7 @@ import pytest
 import warren
 import warren.sharded_dict as sharded_dict
 from tests.node.pair import Client, Pair, Station
+from tests.queues.test_scattered import steps
 from warren.limits import (
     CHANGES_AT_ONCE_MAX,
     TURN_CHANGES_MAX,
@@ -30,6 +31,7 @@ from warren.node.cluster.disks import BEHIND, PING_BYTES
 from warren.node.store import METADATA_GROUP
 from warren.pending import PendingResult, Result
 from warren.protocols.amqp091.connection import Connection
+from warren.queues.proxy import ProxyQueue
 from warren.raft.raft import Raft
 from warren.replication import frames
 from warren.replication.client_sessions import ClientSessions
@@ -677,3 +679,50 @@ def test_a_life_that_is_known_begins_with_few_queues_at_a_time(
     for number in range(8):
         got = other.get(f"q{number}")
         assert got is not None and got.body == b"x"
+
+
+@pytest.mark.skipif(warren.COMPILED, reason="lines are counted in uncompiled code only")
+def test_a_change_of_policies_looks_at_no_queue_at_once() -> None:
+    """Each is told of it in its turn."""
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    node = pair.a.node
+    client.declare("first")
+    few = steps(lambda: node.policies.changed(node.queues))
+    pair.settle()
+    declare_many(pair, client)
+    assert steps(lambda: node.policies.changed(node.queues)) < few + MANY // 10
+    told: list[str] = []
+    for queue in node.queues.logged.values():
+        queue.set_delivery_limit = lambda limit, name=queue.name: told.append(name)
+    pair.settle()
+    assert sorted(told) == sorted(["first", *(f"q{number}" for number in range(MANY))])
+
+
+@pytest.mark.skipif(warren.COMPILED, reason="calls are counted in uncompiled code only")
+def test_of_many_queues_of_another_node_those_in_use_hear_that_its_line_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pair = Pair()
+    declare_many(pair, pair.a.client())
+    pair.until(lambda: queues_of(pair.b) == MANY)
+    user, other = pair.b.client(), pair.b.client()
+    user.publish_confirmed("q1", 1)
+    assert isinstance(other.consume("q2"), spec.BasicConsumeOk)
+    lost: list[str] = []
+    lose = ProxyQueue.lost
+
+    def counted(queue: ProxyQueue) -> None:
+        lost.append(queue.name)
+        lose(queue)
+
+    monkeypatch.setattr(ProxyQueue, "lost", counted)
+    for _ in range(2):
+        pair.cut("a", "b")
+        pair.cut("b", "a")
+        pair.until(pair.usable)
+        pair.settle()
+        user.publish_confirmed("q1", 1)
+    # Whoever consumes has to begin anew.
+    assert lost == ["q1", "q2", "q1"]
+    assert any(isinstance(method, spec.BasicCancel) for method in other.methods)

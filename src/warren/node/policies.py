@@ -6,6 +6,7 @@ all members follow at the same entry.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Final, final
 
 from mypy_extensions import i64
@@ -14,7 +15,8 @@ from warren.metadata import arguments
 from warren.metadata.arguments import max_priority
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.policies import EffectiveSettings
-from warren.metadata.tables import QueueRecord, VhostRecord
+from warren.metadata.rows import Lot
+from warren.metadata.tables import QueueRecord, VhostRecord, queues_of
 from warren.node.loop import Loop
 from warren.node.queues import LocalQueues
 from warren.ports import Work
@@ -62,8 +64,11 @@ class QueuePolicies(Work):
         self._metadata: MetadataMachine = metadata
         self._fallen_back: dict[int, None] = {}
         """Queues, by incarnation, whose dead letters arrive less often than was asked for."""
-        self._left: list[Queue] = []
-        """Queues that are yet to be told."""
+        self._queues: LocalQueues | None = None
+        self._lots: deque[Lot] = deque()
+        """Rows of queues that are yet to be told,"""
+        self._left: list[QueueRecord] = []
+        """and those of the lot under way."""
         self._at_work: bool = False
 
     def delivery_limit(self, record: QueueRecord) -> i64:
@@ -165,11 +170,9 @@ class QueuePolicies(Work):
 
     def changed(self, queues: LocalQueues) -> None:
         """What policies say of queues may be something else now: tell them all, in later turns."""
-        self._left = list(queues.logged.values())
-        for vhost in queues.vhosts.values():
-            for queue in vhost.queues.values():
-                if int(queue.group_id) not in queues.logged:
-                    self._left.append(queue)
+        self._queues = queues
+        self._lots = self._metadata.queue_lots()
+        self._left = []
         if not self._at_work:
             self._at_work = True
             self._loop.do_in_parts(self)
@@ -180,12 +183,26 @@ class QueuePolicies(Work):
         for tables in self._metadata.vhosts.values():
             policies = max(policies, len(tables.policies) + len(tables.operator_policies))
         for _ in range(max(1, MATCHES_MAX // policies)):
-            if not self._left:
-                self._at_work = False
-                return True
-            queue = self._left.pop()
-            record = self._metadata.queue(queue.vhost, queue.name)
-            if queue.deleted or record is None or record.group_id != queue.group_id:
-                continue
-            self.tell_all(queue, record)
+            while not self._left:
+                if not self._lots:
+                    self._at_work = False
+                    return True
+                self._left = queues_of(self._lots.popleft())
+            record = self._left.pop()
+            queue = self._queue_of(record)
+            if queue is not None and not queue.deleted:
+                self.tell_all(queue, record)
         return False
+
+    def _queue_of(self, record: QueueRecord) -> Queue | None:
+        """What is here of a queue, if the tables have that very record of it still."""
+        queues = self._queues
+        assert queues is not None, "there is somebody to tell"
+        if self._metadata.queue(record.vhost, record.name) is not record:
+            return None
+        logged = queues.logged.get(int(record.group_id))
+        if logged is not None:
+            return logged
+        here = queues.vhosts.get(record.vhost)
+        queue = None if here is None else here.queues.get(record.name)
+        return None if queue is None or queue.group_id != record.group_id else queue

@@ -13,6 +13,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from warren.queues.queue import Queue
+from warren.sharded_dict import ShardedDict
 
 DUE_MAX: Final = 1_024
 """So many queues are called in one go: a millisecond or two."""
@@ -28,8 +29,8 @@ class QueueTimers:
     def __init__(self) -> None:
         self._heap: list[tuple[int, int]] = []
         """Times and groups; those count that are in `_times`, too."""
-        self._times: dict[int, int] = {}
-        self._queues: dict[int, Queue] = {}
+        self._times: ShardedDict[int, int] = ShardedDict()
+        self._queues: ShardedDict[int, Queue] = ShardedDict()
 
     def plan(self, queue: Queue, at_ms: i64) -> None:
         """Call a queue at a time, unless it is called before in any case.
@@ -73,6 +74,7 @@ class QueueTimers:
                 continue
             left -= 1
             del self._times[group_id]
-            queue = self._queues.pop(group_id)
+            queue = self._queues[group_id]
+            del self._queues[group_id]
             if not queue.deleted:
                 queue.due(now_ms)

@@ -78,6 +78,8 @@ class Front(Line):
         """When there was none first, while the other node is up."""
         self._waiting: dict[int, ProxyQueue] = {}
         """Queues that keep what they have to send, by group."""
+        self._concerned: ShardedDict[int, None] = ShardedDict()
+        """Groups of queues that have used the line, or waited for one, since there was none."""
         self._opening: i64 = 0
         self._asked_ms: i64 = 0
         self._dropped: i64 = 0
@@ -124,6 +126,7 @@ class Front(Line):
     def go_on_later(self, queue: ProxyQueue) -> None:
         """Let a queue try again with the next tick, or as soon as there is a line."""
         self._waiting[int(queue.group_id)] = queue
+        self._concerned[int(queue.group_id)] = None
 
     def _go_on(self) -> None:
         """Let queues send what they keep, or refuse it."""
@@ -153,8 +156,12 @@ class Front(Line):
             # Where it is not the link that broke, the queues' node may not know.
             ended = line_frames.line_head(kinds.CLOSE, 0, number).getvalue()
             self._send([ended])
-            for queue in self.queues.values():
-                queue.lost()
+            concerned = self._concerned
+            self._concerned = ShardedDict()
+            for group_id in concerned:
+                found = self.queues.get(group_id)
+                if found is not None:
+                    found.lost()
 
     def received(self, frame: bytes, kind: i64) -> None:
         """The queues' node says something.
@@ -179,6 +186,7 @@ class Front(Line):
         if number != self.number or queue is None:
             return
         if kind == kinds.CLOSED:
+            self._concerned[group_id] = None
             queue.halt()
         elif kind == kinds.DELIVER:
             self._arrived(queue, frame)
@@ -251,6 +259,7 @@ class Front(Line):
         life_ms: i64 = -1,
     ) -> None:
         """Messages for a queue."""
+        self._concerned[int(group_id)] = None
         writer = line_frames.line_head(kinds.MESSAGES, group_id, self.number)
         write_i64_le(writer, sequence)
         flags = (line_frames.PERSISTENT if persistent else 0) | (
@@ -268,6 +277,7 @@ class Front(Line):
         self, group_id: i64, sequence: i64, wanted: bool, exclusive: bool, payload: bytes
     ) -> None:
         """Commands for a queue."""
+        self._concerned[int(group_id)] = None
         writer = line_frames.line_head(kinds.COMMANDS, group_id, self.number)
         write_i64_le(writer, sequence)
         flags = (line_frames.WANTED if wanted else 0) | (line_frames.EXCLUSIVE if exclusive else 0)
