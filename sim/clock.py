@@ -11,6 +11,9 @@ START_MONOTONIC_MS = 1_000
 CONSUMER_TIMEOUT_MS: Final = 31_536_000_000
 """A year, to which all jumps of the wall clocks of a run together do not come."""
 
+DISCONNECTED_TIMEOUT_MS: Final = 1_500
+"""Silences are shorter and longer than that."""
+
 
 @final
 class VirtualClock:

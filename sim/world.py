@@ -18,7 +18,7 @@ from sim.checkers.durability import DurabilityChecker
 from sim.checkers.loss import LossChecker
 from sim.checkers.order import OrderChecker
 from sim.checkers.replay import ReplayChecker
-from sim.clock import CONSUMER_TIMEOUT_MS, SeededRandom, VirtualClock
+from sim.clock import CONSUMER_TIMEOUT_MS, DISCONNECTED_TIMEOUT_MS, SeededRandom, VirtualClock
 from sim.connection import SimConnection
 from sim.consumer import Receiver
 from sim.disk import Crash, SimDisk, SimExecutor
@@ -235,6 +235,7 @@ class World(Stage):
         )
         settings.changes_at_once = CHANGES_AT_ONCE
         settings.consumer_timeout_ms = CONSUMER_TIMEOUT_MS
+        settings.consumer_disconnected_timeout_ms = DISCONNECTED_TIMEOUT_MS
         settings.memory_limit_bytes = MEMORY_LIMIT_BYTES
         settings.delivery_limit = -1 if options.own_limit else options.delivery_limit
         settings.max_message_bytes = options.body_bytes_max or settings.max_message_bytes

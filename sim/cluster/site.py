@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple, final
 
-from sim.clock import CONSUMER_TIMEOUT_MS, SeededRandom
+from sim.clock import CONSUMER_TIMEOUT_MS, DISCONNECTED_TIMEOUT_MS, SeededRandom
 from sim.cluster.network import SimPeers
 from sim.cluster.schedule import MS, SiteClock
 from sim.connection import SimConnection
@@ -285,6 +285,7 @@ class Site:
         settings.join = self.joins
         settings.changes_at_once = CHANGES_AT_ONCE
         settings.consumer_timeout_ms = CONSUMER_TIMEOUT_MS
+        settings.consumer_disconnected_timeout_ms = DISCONNECTED_TIMEOUT_MS
         settings.tables_voters = world.faults.tables_voters
         settings.reconciles = world.faults.reconcile_ms > 0
         settings.reconcile_interval_ms = world.faults.reconcile_ms

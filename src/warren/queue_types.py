@@ -57,6 +57,11 @@ CONSUMER_TIMEOUT: Final = "consumer-timeout"
 X_CONSUMER_TIMEOUT: Final = "x-consumer-timeout"
 """The argument of the same meaning, of queues and of consumers."""
 
+DISCONNECTED_TIMEOUT: Final = "consumer-disconnected-timeout"
+"""A key of policies."""
+X_DISCONNECTED_TIMEOUT: Final = "x-consumer-disconnected-timeout"
+"""The argument of the same meaning."""
+
 DELAYED_RETRY_TYPE: Final = "delayed-retry-type"
 DELAYED_RETRY_MIN: Final = "delayed-retry-min"
 DELAYED_RETRY_MAX: Final = "delayed-retry-max"
@@ -241,7 +246,7 @@ QUORUM: Final = QueueType(
         X_DELIVERY_LIMIT,
         "x-message-ttl",
         "x-queue-leader-locator",
-        "x-consumer-disconnected-timeout",
+        X_DISCONNECTED_TIMEOUT,
         X_CONSUMER_TIMEOUT,
         *X_DELAYED_RETRIES,
     ),
@@ -257,6 +262,7 @@ QUORUM: Final = QueueType(
         MAX_LENGTH_BYTES,
         OVERFLOW,
         CONSUMER_TIMEOUT,
+        DISCONNECTED_TIMEOUT,
         DEAD_LETTER_EXCHANGE,
         DEAD_LETTER_KEY,
         DEAD_LETTER_STRATEGY,

@@ -61,6 +61,9 @@ DELAYED_RETRIES: Final = 4
 DELAYED_MESSAGES: Final = 4
 """Exchanges may delay messages, which wait in quorum queues of their own."""
 
+DISCONNECTED_TIMEOUTS: Final = 4
+"""What consumers hold whose node nobody hears returns to a quorum queue after a time only."""
+
 FEATURES: Final = {
     "policy_delivery_limit": POLICY_DELIVERY_LIMIT,
     "node_labels": NODE_LABELS,
@@ -77,6 +80,7 @@ FEATURES: Final = {
     "counted_failures": COUNTED_FAILURES,
     "delayed_retries": DELAYED_RETRIES,
     "delayed_messages": DELAYED_MESSAGES,
+    "disconnected_timeouts": DISCONNECTED_TIMEOUTS,
 }
 """What each version after the oldest brings, by name."""
 

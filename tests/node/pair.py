@@ -72,6 +72,8 @@ class Station:
         settings.log = LogConfig(
             wal_max_size_bytes=self.pair.file_bytes, reserve_bytes=1 << 16, cache_bytes=1 << 23
         )
+        # A silence of a second is as good as one of a minute, unless a test says otherwise.
+        settings.consumer_disconnected_timeout_ms = 0
         self.pair.configure(settings)
         self.node = Node(
             settings,
@@ -437,6 +439,7 @@ class Client:
         self.opened = False
         self.over = False
         self.deaf = False
+        self.knows_cancels = True
         self.held = False
         self.outbox = bytearray()
         self.inbox: list[bytes] = []
@@ -607,7 +610,7 @@ class Client:
     def _method(self, method: spec.Method) -> None:
         if isinstance(method, spec.ConnectionStart):
             capabilities: Table = {
-                "consumer_cancel_notify": True,
+                "consumer_cancel_notify": self.knows_cancels,
                 "basic.nack": True,
                 "connection.blocked": True,
             }

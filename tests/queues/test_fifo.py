@@ -17,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from librt.strings import BytesWriter
 
 from tests.queues.driver import Driven, size_of, waiting
+from warren.ids import consumer_of, session_of_consumer
 from warren.message.dead_letters import DELIVERY_LIMIT, MAXLEN, REJECTED
 from warren.queues.fifo import commands
 from warren.queues.fifo.config import (
@@ -75,12 +76,15 @@ class ModelConsumer:
         self.automatic = automatic
         self.priority = priority
         self.active = True
+        self.suspected = False
         self.standing = "served"
         self.next_mid = 0
         self.held: dict[int, Message] = {}
 
     def takes(self) -> bool:
         """Whether it may be handed a message."""
+        if self.suspected:
+            return False
         return self.active and self.credit > 0 and self.standing == "served"
 
 
@@ -104,6 +108,7 @@ class FifoMachine(RuleBasedStateMachine):
         self.ready: list[Message] = []
         self.returned: list[Message] = []
         self.waiting: dict[int, list[Message]] = {}
+        self.suspects: set[int] = set()
         self.retry: tuple[str, int, int] = ("disabled", 1, 1)
         self.consumers: dict[int, ModelConsumer] = {}
         self.groups: dict[str, ModelGroup] = {}
@@ -235,14 +240,17 @@ class FifoMachine(RuleBasedStateMachine):
         there = [consumer for consumer in self.consumers.values() if consumer.active]
         before = next((c for c in there if c.standing != "waiting"), None)
         rank = (lambda c: -c.priority) if self.keeps_place else lambda c: (-c.priority, -c.credit)
-        waiting = sorted((c for c in there if c.standing == "waiting"), key=rank)
-        if before is not None and before.standing == "quiescing" and not before.held:
-            before.standing = "waiting"
-            waiting = sorted((c for c in there if c.standing == "waiting"), key=rank)
-            before = None
+        if before is not None and not before.held:
+            if before.standing == "quiescing" or before.suspected:
+                before.standing = "waiting"
+                before = None
+        waiting = [c for c in there if c.standing == "waiting" and not c.suspected]
+        waiting.sort(key=rank)
         if before is None:
             if waiting:
                 waiting[0].standing = "served"
+        elif before.suspected:
+            pass
         elif not self.keeps_place and waiting and waiting[0].priority > before.priority:
             if before.held:
                 before.standing = "quiescing"
@@ -469,9 +477,10 @@ class FifoMachine(RuleBasedStateMachine):
     @rule(credit=st.integers(1, 5), priority=st.integers(-1, 1), automatic=st.booleans())
     def attach(self, credit: int, priority: int, automatic: bool = False) -> None:
         """A consumer arrives."""
-        consumer_id = self.next_consumer
+        consumer_id = consumer_of(self.next_consumer % 2, self.next_consumer)
         self.next_consumer += 1
         self.consumers[consumer_id] = ModelConsumer(credit, priority, automatic)
+        self.consumers[consumer_id].suspected = session_of_consumer(consumer_id) in self.suspects
         if self.single:
             self.consumers[consumer_id].standing = "waiting"
         self.apply(lambda out: commands.attach(out, consumer_id, credit, priority, automatic))
@@ -487,6 +496,19 @@ class FifoMachine(RuleBasedStateMachine):
             if not consumer.held:
                 del self.consumers[consumer_id]
         self.apply(lambda out: commands.cancel(out, consumer_id))
+        self.dispatch()
+
+    @rule(session=st.integers(0, 1), heard=st.booleans())
+    def suspect(self, session: int, heard: bool) -> None:
+        """Nobody hears the node of some consumers, or it is heard again."""
+        if heard:
+            self.suspects.discard(session)
+        else:
+            self.suspects.add(session)
+        for consumer_id, consumer in self.consumers.items():
+            consumer.suspected = session_of_consumer(consumer_id) in self.suspects
+        said = commands.trust if heard else commands.suspect
+        self.apply(lambda out: said(out, session))
         self.dispatch()
 
     @rule(data=st.data())
@@ -581,6 +603,7 @@ class FifoMachine(RuleBasedStateMachine):
             assert reply.delivery is None
             return
         consumer = self.consumers.setdefault(polls, ModelConsumer(0, 0))
+        consumer.suspected = session_of_consumer(polls) in self.suspects
         consumer.active = False
         delivery = reply.delivery
         assert delivery is not None and delivery.count == 1
@@ -784,6 +807,7 @@ class FifoMachine(RuleBasedStateMachine):
             assert found == model.held
             assert consumer.held == len(model.held)
             assert consumer.active == model.active
+            assert consumer.suspected == model.suspected
             if model.active:
                 assert consumer.credit == model.credit
             held += [message[0] for message in model.held.values()]
@@ -833,7 +857,8 @@ class FifoMachine(RuleBasedStateMachine):
         """Where one consumer is served at a time, one is whenever there are any."""
         there = [c for c in self.consumers.values() if c.active]
         if there and self.single:
-            assert sum(c.standing != "waiting" for c in there) == 1
+            served = sum(c.standing != "waiting" for c in there)
+            assert served == 1 or (served == 0 and all(c.suspected for c in there))
             for consumer_id, model in self.consumers.items():
                 if model.active:
                     standing = int(self.fifo.consumers[consumer_id].standing)

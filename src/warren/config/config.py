@@ -88,6 +88,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
             nothing.
         quorum_relaxed_checks: Whether a quorum queue may be declared again like a classic one.
         consumer_timeout: Milliseconds that consumers of quorum queues may hold a message.
+        consumer_disconnected_timeout: Milliseconds that they keep what they hold when their node is
+            not heard.
         dead_letter_prefetch: Dead letters of a quorum queue that are on their way at a time.
         queue_leader_locator: Where the leader of a new quorum queue begins.
         quorum_queue_compat: Like which RabbitMQ's new quorum queues treat priorities and returns.
@@ -147,6 +149,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     default_queue_type: str = DEFAULT.name
     quorum_relaxed_checks: bool = False
     consumer_timeout: int = 1_800_000
+    consumer_disconnected_timeout: int = 60_000
     dead_letter_prefetch: int = 32
     queue_leader_locator: str = "client-local"
     quorum_queue_compat: str = "4.0"
@@ -413,6 +416,9 @@ SETTINGS: Final = (
             "true: a quorum queue may be declared again like a classic one"),
     Setting("consumer_timeout", "consumer_timeout", _whole(1, YEAR_MS, "milliseconds"),
             "milliseconds that a consumer of a quorum queue may hold a message unsettled"),
+    Setting("consumer_disconnected_timeout", "consumer_disconnected_timeout",
+            _whole(1, YEAR_MS, "milliseconds"),
+            "milliseconds that it keeps what it holds while its node is not heard"),
     Setting("dead_letter_worker_consumer_prefetch", "dead_letter_prefetch",
             _whole(1, 10_000, "messages"),
             "dead letters of a quorum queue on their way at a time, with at-least-once"),

@@ -25,6 +25,7 @@ from warren.queue_types import (
     X_DEAD_LETTER_STRATEGY,
     X_DELAYED_RETRIES,
     X_DELIVERY_LIMIT,
+    X_DISCONNECTED_TIMEOUT,
     X_EXPIRES,
     X_MAX_LENGTH,
     X_MAX_LENGTH_BYTES,
@@ -41,6 +42,7 @@ from warren.versions import (
     DELAYED_MESSAGES,
     DELAYED_RETRIES,
     DELIVERY_LIMIT_ARGUMENT,
+    DISCONNECTED_TIMEOUTS,
     EXPIRY,
     LENGTH_LIMITS,
     NODE_LABELS,
@@ -407,6 +409,8 @@ class DeclareQueue(Command):
             return SINGLE_ACTIVE
         if X_CONSUMER_TIMEOUT in self.arguments:
             return CONSUMER_TIMEOUTS
+        if X_DISCONNECTED_TIMEOUT in self.arguments:
+            return DISCONNECTED_TIMEOUTS
         for name in X_DELAYED_RETRIES:
             if name in self.arguments:
                 return DELAYED_RETRIES

@@ -26,7 +26,6 @@ PRIORITY_MAX: Final = 2**31 - 1
 DISABLED: Final = "disabled"
 """That nothing waits which returns."""
 NOT_YET: Final = (
-    "consumer-disconnected-timeout",
     "initial-cluster-size",
     "max-age",
     "member-placement-tag",

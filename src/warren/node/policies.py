@@ -29,6 +29,7 @@ from warren.queue_types import (
     DELAYED_RETRY_MIN,
     DELAYED_RETRY_TYPE,
     DELIVERY_LIMIT,
+    DISCONNECTED_TIMEOUT,
     EXPIRES,
     MAX_LENGTH,
     MAX_LENGTH_BYTES,
@@ -42,7 +43,12 @@ from warren.queues.fifo.config import FAIR, STRICT, Limits
 from warren.queues.fifo.delayed import ALL, DISABLED, FAILED, NO_RETRY, RETURNED, Retry
 from warren.queues.queue import Queue
 from warren.routing.exchange_types import STORE_PREFIX
-from warren.versions import COUNTED_FAILURES, DELAYED_RETRIES, PRIORITIES
+from warren.versions import (
+    COUNTED_FAILURES,
+    DELAYED_RETRIES,
+    DISCONNECTED_TIMEOUTS,
+    PRIORITIES,
+)
 
 MATCHES_MAX: Final = 4_096
 """So many patterns are tried on names of queues in one turn."""
@@ -118,6 +124,9 @@ class QueuePolicies(Work):
             queue.set_limits(Limits(most, said.number(MAX_LENGTH_BYTES, -1), rejects))
             if self._metadata.version >= DELAYED_RETRIES:
                 queue.set_retry(self._retry(tables, record))
+            if self._metadata.version >= DISCONNECTED_TIMEOUTS:
+                default = self._loop.settings.consumer_disconnected_timeout_ms
+                queue.set_disconnected_timeout(said.number(DISCONNECTED_TIMEOUT, default))
             exchange = said.value(DEAD_LETTER_EXCHANGE)
             key = said.value(DEAD_LETTER_KEY)
             kept = said.text(DEAD_LETTER_STRATEGY) == AT_LEAST_ONCE

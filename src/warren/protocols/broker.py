@@ -62,6 +62,8 @@ class Settings:
             nothing; empty for the usual one.
         relaxed_declares: Whether a quorum queue may be declared like a classic one.
         consumer_timeout_ms: How long consumers of quorum queues may hold a message (CT-08).
+        consumer_disconnected_timeout_ms: How long they keep what they hold when their node is not
+            heard.
         dead_letter_prefetch: How many dead letters of a quorum queue are on their way at a time,
             where they are to be confirmed (DL-14).
         majority_wait_ms: How long a client's method may wait for a majority before it is refused.
@@ -109,6 +111,7 @@ class Settings:
         self.default_queue_type: str = ""
         self.relaxed_declares: bool = False
         self.consumer_timeout_ms: int = 1_800_000
+        self.consumer_disconnected_timeout_ms: int = 60_000
         self.dead_letter_prefetch: int = 32
         self.majority_wait_ms: int = 30_000
         self.leader_locator: str = "client-local"

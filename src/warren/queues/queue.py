@@ -401,6 +401,9 @@ class Queue:
         As above, where the queue is.
         """
 
+    def set_disconnected_timeout(self, timeout_ms: i64) -> None:
+        """Have what consumers hold return that long after their node was heard last; likewise."""
+
     def set_retry(self, retry: Retry) -> None:
         """Have what returns from now on wait before it is ready again; only some types do."""
 

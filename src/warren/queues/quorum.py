@@ -161,6 +161,11 @@ class QuorumQueue(TableQueue, Machine):
         """The consumers before that state."""
         self._forgotten: dict[int, Consumer] | None = None
         """Those of when this node had a state last, while it has none."""
+        self._disconnected_ms: i64 = 0
+        """For how long nobody may hear a node before what its consumers hold returns."""
+        self._suspecting: dict[int, bool] = {}
+        """What this node, which leads, said of sessions, and has not come back yet: whether nobody
+        hears their nodes."""
         self._locks_planned: i64 = NEVER
         """When this node, which leads, looks whether messages are held for too long, by the log's
         time; `NEVER` if it does not."""
@@ -293,6 +298,9 @@ class QuorumQueue(TableQueue, Machine):
                 self._log_retry()
         self._locks_planned = NEVER
         self._led = True
+        self._suspecting = {}
+        if self.fifo.suspects:
+            self.host.queue_later(self, USE_MS)
         if self.forwarding is not None:
             self.forwarding.anew()
         if self.expires_ms >= 0 or self.fifo.minds_time():
@@ -406,6 +414,66 @@ class QuorumQueue(TableQueue, Machine):
         write_retry(fields, self._retry)
         self._configure(fields)
 
+    def set_disconnected_timeout(self, timeout_ms: i64) -> None:
+        """Have what consumers hold return that long after their node was heard last."""
+        self._disconnected_ms = timeout_ms
+        if self.fifo.suspects:
+            self.host.queue_later(self, 0)
+
+    def suspects(self, session: i64) -> bool:
+        """Whether the log says that nobody hears a session's node."""
+        return int(session) in self.fifo.suspects
+
+    def keeps(self, session: i64) -> bool:
+        """As leader, have a session's consumers keep what they hold for as long as they may."""
+        since_ms = self.fifo.suspects.get(session, -1)
+        if since_ms >= 0:
+            return self._group().stamp_ms() - since_ms < self._disconnected_ms
+        if self._disconnected_ms <= 0:
+            return False
+        if self._suspecting.get(session, False):
+            return True
+        for consumer_id in self.fifo.consumers:
+            if session_of_consumer(consumer_id) == session:
+                return self._say_suspected(session, True)
+        return False
+
+    def heard(self, sessions: list[int]) -> None:
+        """As leader, have consumers go on whose nodes are heard again."""
+        for session in sessions:
+            if int(session) in self.fifo.suspects and self._suspecting.get(session, True):
+                self._say_suspected(session, False)
+
+    def suspected(self) -> list[int]:
+        """The sessions whose nodes nobody hears, as the log says."""
+        return list(self.fifo.suspects)
+
+    def _say_suspected(self, session: i64, suspected: bool) -> bool:
+        """Have the log say so; whether it does."""
+        out = BytesWriter()
+        if suspected:
+            commands.suspect(out, session)
+        else:
+            commands.trust(out, session)
+        if not self._group().propose_plain(out.getvalue()):
+            return False
+        self._suspecting[session] = suspected
+        self.host.queue_later(self, USE_MS)
+        return True
+
+    def _mind_suspects(self) -> None:
+        """As leader, look now and then at the sessions whose nodes nobody hears."""
+        suspects = self.fifo.suspects
+        if not suspects and True not in self._suspecting.values():
+            return
+        self._group().mind_sessions()
+        wait: i64 = USE_MS
+        for since_ms in suspects.values():
+            left = since_ms + self._disconnected_ms - self._group().stamp_ms()
+            if 0 < left < wait:
+                wait = left
+        self.host.queue_later(self, wait)
+
     def _set_deaths(self, dead_letters: i64) -> None:
         """Have the log say what becomes of messages that die (QQ-21)."""
         changes = dead_letters != self._dead_letters
@@ -481,6 +549,7 @@ class QuorumQueue(TableQueue, Machine):
         if self._group().leads():
             self._mind_use()
             self._mind_expiry()
+            self._mind_suspects()
             if self.forwarding is not None:
                 self.forwarding.mind()
             if self.fifo.locks_due != NEVER:
@@ -982,6 +1051,8 @@ class QuorumQueue(TableQueue, Machine):
 
     def sessions_closed(self, sessions: list[int], stamp_ms: i64, lost: bool) -> None:
         """What consumers of these sessions held returns, in order (R-27)."""
+        for session in sessions:
+            self._suspecting.pop(session, None)
         self.act(close_sessions(self.fifo, sessions, stamp_ms, lost))
         self.act(self.fifo.dispatch())
         self._mark()
@@ -1261,4 +1332,5 @@ def close_sessions(fifo: Fifo, sessions: list[int], now_ms: i64, lost: bool) -> 
             gone.append(consumer_id)
     for session in sessions:
         fifo.purged.pop(session, None)
+        fifo.suspects.pop(session, None)
     return fifo.down_all(gone, now_ms, not lost)

@@ -91,9 +91,16 @@ class ClientSessions:
         member.host.send(node, [frames.expect_frame(member.group_id, session, expected)])
 
     def close_sessions(self, member: Member) -> None:
-        """End the sessions of nodes that are gone."""
+        """End the sessions of nodes that are gone.
+
+        Those of nodes that nobody hears may go on for a while, if the machine says so.
+        """
         if not member.raft.can_propose():
             return
+        machine = member.machine
+        suspected = machine.suspected()
+        if suspected:
+            machine.heard([one for one in suspected if not member.host.session_over(one)])
         over = [
             session
             for session, expected in self._next.items()
@@ -101,7 +108,7 @@ class ClientSessions:
         ]
         if over:
             lost = [session for session in over if member.host.session_lost(session)]
-            self._close(member, LOSE, lost)
+            self._close(member, LOSE, [one for one in lost if not machine.keeps(one)])
             self._close(member, CLOSE, [session for session in over if session not in lost])
             member.mark()
 
@@ -128,5 +135,6 @@ class ClientSessions:
             return False
         for session, sequence in member.sessions.items():
             if session > 0 and sequence >= 0 and member.host.session_over(session):
-                return False
+                if not member.machine.suspects(session):
+                    return False
         return True

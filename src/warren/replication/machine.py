@@ -111,6 +111,21 @@ class Machine:
             lost: Whether that is because nobody hears their nodes any more.
         """
 
+    def suspects(self, session: i64) -> bool:
+        """Whether it knows that nobody hears a session's node, and minds that."""
+        return False
+
+    def keeps(self, session: i64) -> bool:
+        """As leader, whether a session goes on for now whose node nobody hears."""
+        return False
+
+    def suspected(self) -> list[int]:
+        """The sessions that go on like that."""
+        return []
+
+    def heard(self, sessions: list[int]) -> None:
+        """As leader, mind that the nodes of such sessions are heard again."""
+
     def gone_up_to(self, number: i64) -> i64:
         """The last of the messages from a number on that the group goes on without; -1 if it does
         not go on without that one.
@@ -218,6 +233,9 @@ class Proposer:
     @abstractmethod
     def session(self) -> i64:
         """The session in force; 0 before the node has one."""
+
+    def mind_sessions(self) -> None:
+        """As leader, close the sessions whose time is over, and have others go on."""
 
     @abstractmethod
     def leads(self) -> bool:

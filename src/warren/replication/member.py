@@ -703,6 +703,10 @@ class Member(Proposer, GroupOwner):
                 self.propose_plain(self.machine.doubt())
                 return
 
+    def mind_sessions(self) -> None:
+        """As leader, close the sessions whose time is over, and have others go on."""
+        self.client_sessions.close_sessions(self)
+
     def is_alone(self) -> bool:
         """Whether this member is its group's only one, and so its own majority."""
         return is_alone(self.raft.members, self.host.name, self.hard_state.incarnation)

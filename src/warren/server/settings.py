@@ -91,6 +91,7 @@ def settings_from(config: ServerConfig) -> Settings:
     settings.default_queue_type = config.default_queue_type
     settings.relaxed_declares = config.quorum_relaxed_checks
     settings.consumer_timeout_ms = config.consumer_timeout
+    settings.consumer_disconnected_timeout_ms = config.consumer_disconnected_timeout
     settings.dead_letter_prefetch = config.dead_letter_prefetch
     settings.leader_locator = config.queue_leader_locator
     settings.strict_priorities = config.quorum_queue_compat == "4.3"

@@ -513,6 +513,7 @@ class Cluster(MemberHost):
         now = self.monotonic_ms()
         if change.up:
             member.raft.peer_up(change.peer, change.restarted, now)
+            member.client_sessions.close_sessions(member)
         else:
             member.raft.peer_down(change.peer, now)
             member.client_sessions.close_sessions(member)

@@ -27,6 +27,8 @@ big-endian:
     TIME_OUT 22
     REJECT   23 like DISCARD
     DELIVERED 24 first death i64, last death i64
+    SUSPECT  25 session i64
+    TRUST    26 session i64
 
 CONFIG is the first command in a classic queue's log, and the first of a quorum queue's first
 leader; later ones change settings. FREE is all that a classic queue logs of what happens to its
@@ -45,6 +47,9 @@ DOUBT is logged by a sole copy after a crash: what is ready may have been delive
 
 ATTACH_TIMED and GET_TIMED are for consumers that may hold a message for so long only, and TIME_OUT
 has what was held longer return: from cluster version 4 on, so that all members know of all times.
+
+SUSPECT says that nobody hears the node of a session: its consumers keep what they hold and get
+nothing more, until TRUST says that it is heard again, or the session is closed.
 
 GO_ON changes nothing: it is an entry, and each entry has the machine hand out some more, or make
 more ready of what is on its way back.
@@ -87,13 +92,15 @@ TIME_OUT: Final = 22
 
 REJECT: Final = 23
 DELIVERED: Final = 24
+SUSPECT: Final = 25
+TRUST: Final = 26
 
-LAST: Final = DELIVERED
+LAST: Final = TRUST
 
 SETTLE_BYTES: Final = 25
 
 FIELD_BYTES: Final = bytes(
-    [0, 24, 8, 8, 24, 25, 24, 8, 0, 0, 8, 32, 16, 8, 8, 0, 16, 0, 24, 0, 32, 16, 0, 24, 16]
+    [0, 24, 8, 8, 24, 25, 24, 8, 0, 0, 8, 32, 16, 8, 8, 0, 16, 0, 24, 0, 32, 16, 0, 24, 16, 8, 8]
 )
 """What follows each opcode, but for a group's name and the fields of a CONFIG."""
 CREDIT_MAX: Final = 1 << 60
@@ -163,6 +170,18 @@ def delivered(out: BytesWriter, first: i64, last: i64) -> None:
     out.append(DELIVERED)
     write_i64_be(out, first)
     write_i64_be(out, last)
+
+
+def suspect(out: BytesWriter, session: i64) -> None:
+    """Nobody hears the node of a session."""
+    out.append(SUSPECT)
+    write_i64_be(out, session)
+
+
+def trust(out: BytesWriter, session: i64) -> None:
+    """It is heard again."""
+    out.append(TRUST)
+    write_i64_be(out, session)
 
 
 def get(out: BytesWriter, consumer: i64) -> None:

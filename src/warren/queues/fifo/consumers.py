@@ -58,6 +58,7 @@ class Consumer:
         paused: True while its node cannot pass messages on (never set for a quorum queue).
         automatic: Whether what it is handed counts as settled when it is gone.
         locks: Until when it may hold what, if it may not hold it for ever.
+        suspected: Whether nobody hears its node, so that it gets nothing more for now.
         limited: Whether its shared limit was found used up when its turn came.
     """
 
@@ -70,6 +71,7 @@ class Consumer:
         self.standing: i64 = SERVED
         self.paused: bool = False
         self.automatic: bool = False
+        self.suspected: bool = False
         self.limited: bool = False
         self.limiter: Limiter | None = None
         self.locks: Locks | None = None
@@ -83,11 +85,13 @@ class Consumer:
 
     def willing(self) -> bool:
         """Whether it stands in line, as far as it is for itself to say."""
-        return self.active and not self.paused and self.credit > 0 and self.standing == SERVED
+        if self.paused or self.suspected:
+            return False
+        return self.active and self.credit > 0 and self.standing == SERVED
 
     def room(self) -> i64:
         """How many messages it may be given right now."""
-        if not self.active or self.paused or self.standing != SERVED:
+        if not self.active or self.paused or self.suspected or self.standing != SERVED:
             return 0
         limiter = self.limiter
         if limiter is not None and limiter.limit > 0:

@@ -107,6 +107,7 @@ class Fifo:
         blocked: Whether whatever is published is to be rejected, for want of room.
         transient: Numbers of messages that do not survive a restart.
         consumers: By their ids.
+        suspects: The sessions whose nodes nobody hears, and since when, in the log's time.
         locks_due: No message is held for too long before this time; `NEVER` if none may be.
         single: Who is active, where one consumer at a time is served; else None.
         readers, groups: The groups of readers; by their names.
@@ -146,6 +147,7 @@ class Fifo:
         self.service: ServiceQueue = ServiceQueue()
         self.single: SingleActive | None = None
         self.blocked: bool = False
+        self.suspects: dict[int, int] = {}
         self.locks_due: i64 = NEVER
         self._timed_out: list[TimedOut] = []
         """Who held messages for too long, and is in no effects yet."""
@@ -366,6 +368,10 @@ class Fifo:
                 before = self.discards.count
                 taken = self.discards.settle(read_i64_be(payload, at), read_i64_be(payload, at + 8))
                 self._leave(taken, before - self.discards.count)
+            elif opcode == commands.SUSPECT:
+                self._suspect(read_i64_be(payload, at))
+            elif opcode == commands.TRUST:
+                self._trust(read_i64_be(payload, at))
             elif opcode == commands.GO_ON:
                 # What it is for is the dispatch that follows every entry.
                 pass
@@ -451,11 +457,40 @@ class Fifo:
         consumer.automatic = automatic
         if timeout_ms >= 0:
             consumer.locks = Locks(timeout_ms)
+        if self.suspects:
+            consumer.suspected = int(session_of_consumer(consumer_id)) in self.suspects
         self.consumers[consumer_id] = consumer
         if self.single is None:
             self.service.wake(consumer)
         else:
             self.single.attached(consumer)
+
+    def _suspect(self, session: i64) -> None:
+        """Nobody hears a session's node: its consumers keep what they hold, and get nothing more.
+
+        The queue counts as used until now for them.
+        """
+        if int(session) in self.suspects:
+            return
+        self.suspects[session] = self._now_ms
+        self.used_ms = self._now_ms
+        for consumer in self.consumers.values():
+            if session_of_consumer(consumer.id) == session:
+                consumer.suspected = True
+                self.service.leave(consumer)
+                if self.single is not None:
+                    self.single.stale = True
+
+    def _trust(self, session: i64) -> None:
+        """The node is heard again: its consumers go on."""
+        if self.suspects.pop(session, None) is None:
+            return
+        for consumer in self.consumers.values():
+            if session_of_consumer(consumer.id) == session:
+                consumer.suspected = False
+                if self.single is not None:
+                    self.single.stale = True
+                self.service.wake(consumer)
 
     def serve_one(self) -> None:
         """From now on one consumer at a time is served; in a queue that is new, nearly always."""
@@ -595,6 +630,8 @@ class Fifo:
             consumer = Consumer(consumer_id, 0, 0)
             if timeout_ms >= 0:
                 consumer.locks = Locks(timeout_ms)
+            if self.suspects:
+                consumer.suspected = int(session_of_consumer(consumer_id)) in self.suspects
             self.consumers[consumer_id] = consumer
         consumer.active = False
         delivery = self._hold(consumer, 1)
@@ -894,7 +931,8 @@ class Fifo:
         if not consumer.active and consumer.held == 0:
             self._forget_consumer(consumer.id)
         self.service.gave_up(consumer, count)
-        if consumer.standing == QUIESCING and consumer.held == 0 and self.single is not None:
+        ends = consumer.standing == QUIESCING or consumer.suspected
+        if ends and consumer.held == 0 and self.single is not None:
             self.single.stale = True
 
     def _forget_consumer(self, consumer_id: i64) -> None:
@@ -1029,9 +1067,14 @@ class Fifo:
     def unused_since(self) -> i64:
         """Since when nobody uses it, in the log's time; -1 if somebody does.
 
-        Whoever holds messages does, and a consumer whether it gets any or not.
+        Whoever holds messages does, and a consumer whether it gets any or not, unless nobody hears
+        its node.
         """
-        if self.consumers:
+        if self.suspects:
+            for consumer in self.consumers.values():
+                if not consumer.suspected:
+                    return -1
+        elif self.consumers:
             return -1
         for group in self.groups.values():
             if group.open:
@@ -1099,6 +1142,9 @@ class Fifo:
         """
         self.clear()
         snapshot.restore(self, data)
+        if self.suspects:
+            for consumer in self.consumers.values():
+                consumer.suspected = int(session_of_consumer(consumer.id)) in self.suspects
         if self.config.single_active:
             self.single = SingleActive(not self.config.keeps_place)
             self.single.restored(self.consumers)

@@ -18,6 +18,7 @@
                like those of a queue
     SCHEDULE 9 where messages wait for their time: i32 and so many runs, in the order of a heap:
                due_ms i64, first i64, count i32
+    SUSPECTS 10 for each session whose node nobody hears: session i64, since when i64
 
 A build that does not know a tag refuses the snapshot, as it does one of another version.
 """
@@ -48,6 +49,7 @@ DEAD: Final = 6
 PURGED: Final = 7
 DELAYED: Final = 8
 SCHEDULE: Final = 9
+SUSPECTS: Final = 10
 
 LATE_HEAD_BYTES: Final = 12
 LATE_RUN_BYTES: Final = 16
@@ -98,6 +100,12 @@ class Parts:
                 write_i64_be(purged, i64(session))
                 write_i64_be(purged, i64(total))
             self._add(PURGED, purged.getvalue())
+        if fifo.suspects:
+            suspects = BytesWriter()
+            for session, since_ms in fifo.suspects.items():
+                write_i64_be(suspects, i64(session))
+                write_i64_be(suspects, i64(since_ms))
+            self._add(SUSPECTS, suspects.getvalue())
 
     def any(self) -> bool:
         """Whether there is one."""
@@ -197,6 +205,8 @@ def restore_parts(fifo: Fifo, data: bytes, at: i64) -> i64:
             _restore_dead(fifo, data, at)
         elif tag == PURGED:
             _restore_purged(fifo, data, at, at + size)
+        elif tag == SUSPECTS:
+            _restore_suspects(fifo, data, at, at + size)
         elif tag == DELAYED:
             _restore_delayed(fifo, data, at, at + size)
         elif tag == SCHEDULE:
@@ -265,6 +275,12 @@ def _restore_dead(fifo: Fifo, data: bytes, at: i64) -> None:
             fifo.discards.restore(run, i64(reason))
             at += DEAD_RUN_BYTES
     fifo.discards.next_death = next_death
+
+
+def _restore_suspects(fifo: Fifo, data: bytes, at: i64, end: i64) -> None:
+    while at < end:
+        fifo.suspects[read_i64_be(data, at)] = read_i64_be(data, at + 8)
+        at += 16
 
 
 def _restore_delayed(fifo: Fifo, data: bytes, at: i64, end: i64) -> None:

@@ -3,6 +3,7 @@
 The others wait in the order in which they came. When the active one goes, the waiting one of the
 highest priority is next. In a quorum queue one of a higher priority need not wait for that: it
 takes over when the active one holds nothing, and until then the active one gets nothing more.
+So does another one where nobody hears the node of the active one.
 
 Who is next is found out before messages are handed out, once for all that came about before, so
 that an entry by which thousands of consumers go costs one look at those that are left.
@@ -67,7 +68,7 @@ class SingleActive:
         """Find out whose turn it is, and have that one stand in line alone."""
         self.stale = False
         active = self.active
-        if active is not None and active.standing == QUIESCING:
+        if active is not None and (active.standing == QUIESCING or active.suspected):
             if active.held > 0:
                 return
             active.standing = WAITING
@@ -100,7 +101,7 @@ class SingleActive:
         priority: i64 = 0
         credit: i64 = UNSEEN
         for consumer in consumers.values():
-            if consumer.standing != WAITING or not consumer.active:
+            if consumer.standing != WAITING or not consumer.active or consumer.suspected:
                 continue
             if (
                 found is None
