@@ -21,6 +21,7 @@ from collections.abc import Iterable
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, final
 
+from sim import delays
 from sim.dead_letters import SOURCE, TARGET
 from sim.model import CONFIRMED, NEVER, RETURNED, Message, Violation
 from warren.metadata.outcome import Outcome
@@ -382,6 +383,8 @@ class Incarnations:
             self._lasting = {queue.name for queue in self._world.queues}
             if self._world.letters is not None:
                 self._lasting |= {SOURCE, TARGET}
+            if self._world.delays is not None:
+                self._lasting |= {delays.STORE, delays.TARGET}
         return name not in self._lasting
 
     def _came(self, record: QueueRecord, index: int, life: int) -> None:

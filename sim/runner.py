@@ -111,6 +111,8 @@ NEEDED_OF_CLUSTERS = (
     "begun anew for damage",
     "dead letters",
     "dead letters arrived",
+    "delayed messages",
+    "delayed messages arrived",
     "disks wiped",
     "wiped nodes back",
 )

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from sim.connection import SimConnection
     from sim.consumer import Receiver
     from sim.dead_letters import Letters
+    from sim.delays import Delays
 
 
 MAJORITY_MS = 30_000
@@ -54,6 +55,7 @@ class Stage:
         counts: How often what happened.
         incarnations: Queues that come and go.
         letters: What becomes of dead letters, if there are any.
+        delays: Likewise of messages that wait.
     """
 
     checkouts: CheckoutChecker
@@ -76,6 +78,7 @@ class Stage:
         self.clients: list[Client] = []
         self.incarnations = Incarnations(self)
         self.letters: Letters | None = None
+        self.delays: Delays | None = None
         self._channels = 0
 
     # What runs behind it.

@@ -82,6 +82,7 @@ class Options:
         exclusive: Whether connections have queues for themselves.
         renewed: Which of `RENEWED` there are.
         most: So many ready messages queues may have; they reject publishes beyond. -1 for no limit.
+        delays: Which kind of queue messages come to that waited; empty if there are none.
         letters: Which kind of queue dead letters of another one arrive in; empty if there are none.
     """
 
@@ -147,6 +148,9 @@ class Options:
         letters = Random(f"{seed} dead letters")
         kind = letters.choice(("quorum", "classic"))
         self.letters = kind if letters.random() < LATER_SHARE else ""
+        delays = Random(f"{seed} delays")
+        kind = delays.choice(("quorum", "classic"))
+        self.delays = kind if delays.random() < LATER_SHARE else ""
 
     def name(self, plain: str) -> str:
         """What something is called in this run."""

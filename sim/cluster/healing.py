@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, final
 
+from sim import delays
 from sim.actors import Actor
 from sim.dead_letters import SOURCE, TARGET, undertakers
 from sim.drain import drainers
@@ -63,6 +64,7 @@ class Healing:
         self._leave()
         world.until(GONE_MS, "exclusive queues outlive their connections", self._nobodys)
         self._bury()
+        self._wait()
         self._drain()
         self._account()
         self._talked = world.counts["talk"]
@@ -86,16 +88,36 @@ class Healing:
         world.until(QUIET_MS, "the nodes do not come to rest", self._agreed)
         letters.check()
 
+    def _wait(self) -> None:
+        """All that waited has to come."""
+        world = self._world
+        known = world.delays
+        if known is None:
+            return
+        world.clients = delays.takers(world, known)
+        world.begin_acting()
+        world.until(BURY_MS, "messages that waited do not come", self._waited)
+        self._leave()
+        world.until(QUIET_MS, "the nodes do not come to rest", self._agreed)
+        known.check()
+
+    def _waited(self) -> bool:
+        """The same of messages that wait."""
+        return self._all_gone((delays.STORE, delays.TARGET))
+
     def _buried(self) -> bool:
         """Whether nothing is left on either side of any node."""
+        return self._all_gone((SOURCE, TARGET))
+
+    def _all_gone(self, names: tuple[str, str]) -> bool:
         for site in self._world.running():
             assert site.node is not None
             vhost = site.node.queues.vhosts.get("/")
-            for name in (SOURCE, TARGET):
+            for name in names:
                 queue = None if vhost is None else vhost.queues.get(name)
                 if isinstance(queue, FifoQueue):
                     fifo = queue.fifo
-                    if fifo.ready_count() + fifo.held_count() + fifo.discards.count > 0:
+                    if fifo.sizes.count - fifo.leaving.count > 0:
                         return False
         return True
 
@@ -170,7 +192,7 @@ class Healing:
                 binding.destination
                 for exchange in vhost.exchanges.values()
                 for binding in exchange.bound.values()
-                if binding.destination not in vhost.queues
+                if not binding.to_exchange and binding.destination not in vhost.queues
             ]
             if objects or bound or vhost.owned:
                 raise Violation(f"{site.name} still has queues {objects} and bindings {bound}")

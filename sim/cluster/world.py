@@ -27,11 +27,12 @@ from sim.cluster.lines import Lines
 from sim.cluster.network import Network
 from sim.cluster.schedule import MS, Schedule
 from sim.cluster.site import DAMAGED, NO_MEMBER, Site
-from sim.cluster.swarm import REPLACE, RESTORE, ROT, SPOIL, WIPE, ClusterOptions
+from sim.cluster.swarm import CLOCK, REPLACE, RESTORE, ROT, SPOIL, WIPE, ClusterOptions
 from sim.cluster.troubles import ClusterTroubles
 from sim.connection import SimConnection
 from sim.consumer import Receiver
 from sim.dead_letters import Letters, add_letters
+from sim.delays import Delays, add_delays
 from sim.incarnations import Incarnation
 from sim.model import (
     NEVER,
@@ -159,6 +160,7 @@ class ClusterWorld(Stage):
         self.clients = make_clients(self)
         self._add_renewers()
         self._add_letters()
+        self._add_delays()
         self.begin_acting()
         self._strike_later()
         while self.operations < self.options.operations:
@@ -194,6 +196,17 @@ class ClusterWorld(Stage):
         if kind:
             self.letters = Letters(self, Random(f"{self.seed} letters"), kind)
             add_letters(self, self.clients, self.letters)
+
+    def _add_delays(self) -> None:
+        """An exchange whose messages wait, a queue that they come to, and clients of both."""
+        kind = self.options.delays
+        if kind == "classic" and self.voters_min() == MEMBERS_MIN:
+            # As above.
+            kind = "quorum"
+        if kind:
+            strict = CLOCK not in self.faults.faults
+            self.delays = Delays(self, Random(f"{self.seed} delays of"), kind, strict)
+            add_delays(self, self.clients, self.delays)
 
     def step(self) -> None:
         """Let the next thing happen."""

@@ -57,6 +57,9 @@ def test_a_whole_file() -> None:
         loopback_users.ops = true
         loopback_users.guest = false
         consumer_timeout = 60000
+        default_queue_type = quorum
+        quorum_queue.commands_soft_limit = 64
+        quorum_queue.property_equivalence.relaxed_checks_on_redeclaration = true
         log.console.level = WARNING
         heartbeat = 31
         """
@@ -67,6 +70,8 @@ def test_a_whole_file() -> None:
     assert got.memory_limit_bytes(10) == 2_000_000_000
     assert got.disk_free_limit == 536_870_912
     assert got.consumer_timeout == 60_000
+    assert (got.default_queue_type, got.quorum_commands_soft_limit) == ("quorum", 64)
+    assert got.quorum_relaxed_checks
     assert got.raft_wal_max_size_bytes == 67_108_864
     assert got.default_pass == "a # b = c"
     assert got.loopback_users == ("ops",)

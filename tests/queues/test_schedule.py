@@ -10,12 +10,15 @@ from hypothesis import strategies as st
 from librt.strings import BytesWriter
 
 from tests.queues.driver import Driven
+from warren.log.batch import KIND_COMMAND, Batch
+from warren.node.replay import replay
 from warren.queues.fifo import commands
 from warren.queues.fifo.config import write_dead_letters
 from warren.queues.fifo.dead_letters import AT_LEAST_ONCE, AT_THEIR_TIME
 from warren.queues.fifo.machine import DUE_MAX, RETURN_MAX
 from warren.queues.fifo.schedule import Schedule
 from warren.queues.fifo.sizes import NEVER
+from warren.replication.raft_entries import CLOSE, RAFT_SESSION
 
 STEPS = st.lists(
     st.tuples(
@@ -210,3 +213,18 @@ def test_a_million_that_are_due_at_once_take_many_short_steps(together: bool) ->
     assert len(steps) >= count // (DUE_MAX + 1_000)
     assert max(steps) <= DUE_MAX + 1_000
     assert queue.sizes.count == queue.leaving.count
+
+
+def test_a_replay_goes_by_the_same_entries_as_who_applied_them() -> None:
+    """What Raft logs for itself says what time it is, and no machine hears of it."""
+    queue = delaying()
+    queue.enqueue(0, 1, 10, 1_000, 50)
+    own = Batch(None, KIND_COMMAND, 3, 1, 0, 0, 5_000, b"", 0, b"", 0, 0, None, RAFT_SESSION, 0)
+    replay(queue.fifo, own)
+    assert (queue.schedule.count, queue.discards.count) == (1, 0)
+    closing = bytes([CLOSE]) + (7).to_bytes(8, "little")
+    closed = Batch(
+        None, KIND_COMMAND, 4, 1, 0, 0, 5_000, b"", 0, closing, 0, 9, None, RAFT_SESSION, 0
+    )
+    replay(queue.fifo, closed)
+    assert (queue.schedule.count, queue.discards.count) == (0, 1)

@@ -18,6 +18,7 @@ from tests.sim import (
     planted,
     planted_cluster,
     planted_dead_letters,
+    planted_delays,
     planted_observers,
     planted_raft,
 )
@@ -84,6 +85,7 @@ def main() -> None:
         (planted_cluster.PLANTED, True),
         (planted_observers.PLANTED, True),
         (planted_dead_letters.PLANTED, True),
+        (planted_delays.PLANTED, True),
         (planted_raft.PLANTED, True),
         (planted_cluster.RARE, True),
         (planted_raft.RARE, True),

@@ -12,6 +12,7 @@ from tests.sim import (
     planted,
     planted_cluster,
     planted_dead_letters,
+    planted_delays,
     planted_observers,
     planted_raft,
 )
@@ -27,6 +28,7 @@ IN_CLUSTERS = {
     **planted_cluster.PLANTED,
     **planted_observers.PLANTED,
     **planted_dead_letters.PLANTED,
+    **planted_delays.PLANTED,
     **planted_raft.PLANTED,
 }
 

@@ -87,6 +87,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
         default_queue_type: The type of queues that are declared without one, if their vhost says
             nothing.
         quorum_relaxed_checks: Whether a quorum queue may be declared again like a classic one.
+        quorum_commands_soft_limit: Messages under way from this node to a quorum queue before its
+            publishers wait; 0 for no such limit.
         consumer_timeout: Milliseconds that consumers of quorum queues may hold a message.
         consumer_disconnected_timeout: Milliseconds that they keep what they hold when their node is
             not heard.
@@ -148,6 +150,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     quorum_cluster_size: int = 3
     default_queue_type: str = DEFAULT.name
     quorum_relaxed_checks: bool = False
+    quorum_commands_soft_limit: int = 0
     consumer_timeout: int = 1_800_000
     consumer_disconnected_timeout: int = 60_000
     dead_letter_prefetch: int = 32
@@ -414,6 +417,11 @@ SETTINGS: Final = (
     Setting("quorum_queue.property_equivalence.relaxed_checks_on_redeclaration",
             "quorum_relaxed_checks", _truth,
             "true: a quorum queue may be declared again like a classic one"),
+    Setting("quorum_queue.commands_soft_limit", "quorum_commands_soft_limit",
+            _whole(1, 1_000_000, "messages"),
+            "messages under way to a quorum queue before its publishers wait (default: no limit)"),
+    Setting("quorum_commands_soft_limit", "quorum_commands_soft_limit",
+            _whole(1, 1_000_000, "messages"), "the same"),
     Setting("consumer_timeout", "consumer_timeout", _whole(1, YEAR_MS, "milliseconds"),
             "milliseconds that a consumer of a quorum queue may hold a message unsettled"),
     Setting("consumer_disconnected_timeout", "consumer_disconnected_timeout",

@@ -121,6 +121,7 @@ class Node(Loop):
         self.random: Random = random
         settings.log.salt = int.from_bytes(random.bytes(8), "big") >> 1
         self.log: Log = Log(disk, executor, settings.log, NodeLogListener(self))
+        self.commands_soft_limit = settings.commands_soft_limit
         self.uid: bytes = settings.node_uid
         drawn = random.bytes(NONCE_BYTES)
         self.nonce: bytes = settings.life or drawn

@@ -204,7 +204,11 @@ def replay(fifo: Fifo, batch: Batch) -> None:
     Its effects are dropped: they were for who was there then.
     """
     if batch.session == RAFT_SESSION:
-        close_sessions(fifo, closed_sessions(batch), batch.stamp_ms, are_lost(batch))
+        closed = closed_sessions(batch)
+        if not closed:
+            # What Raft has to say for itself is no entry of the machine, and takes it no further.
+            return
+        close_sessions(fifo, closed, batch.stamp_ms, are_lost(batch))
     elif batch.kind == KIND_COMMAND:
         start = batch.payload_at
         command = Encoded(batch.payload, start, start + batch.payload_size)

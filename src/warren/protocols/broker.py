@@ -57,6 +57,8 @@ class Settings:
         loopback_users: Users that may connect from this machine only.
         mechanisms: SASL mechanisms by which clients may log in.
         quorum_size: How many members of a quorum queue vote where its declare says nothing.
+        commands_soft_limit: Messages under way to a quorum queue before its publishers wait; 0 for
+            no such limit.
         delivery_limit: Failed deliveries that a message of a quorum queue survives (POI-03).
         default_queue_type: The type of queues that are declared without one, if their vhost says
             nothing; empty for the usual one.
@@ -107,6 +109,7 @@ class Settings:
         self.loopback_users: list[str] = ["guest"]
         self.mechanisms: list[str] = ["PLAIN", "AMQPLAIN"]
         self.quorum_size: int = 3
+        self.commands_soft_limit: int = 0
         self.delivery_limit: int = 20
         self.default_queue_type: str = ""
         self.relaxed_declares: bool = False

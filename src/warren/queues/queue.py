@@ -38,9 +38,12 @@ class Host(Throttled):
 
     Attributes:
         disk_behind: Whether publishers have to wait for the node's disk.
+        commands_soft_limit: Messages that may be under way from here to a quorum queue before its
+            publishers wait (CFG-02); 0 for no such limit.
     """
 
     disk_behind: bool = False
+    commands_soft_limit: int = 0
 
     @abstractmethod
     def queue_dirty(self, queue: Queue) -> None:

@@ -671,6 +671,9 @@ class QuorumQueue(TableQueue, Machine):
 
     def congested(self) -> bool:
         """Whether the disk is behind, or who leads this queue or others of this node's clients."""
+        most: i64 = self.host.commands_soft_limit
+        if most > 0 and self._submitted + self._pending > most:
+            return True
         return super().congested() or self.host.proposals_behind or len(self._queued) > 0
 
     def consumer_count(self) -> i64:

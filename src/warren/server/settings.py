@@ -90,6 +90,7 @@ def settings_from(config: ServerConfig) -> Settings:
     settings.quorum_size = config.quorum_cluster_size
     settings.default_queue_type = config.default_queue_type
     settings.relaxed_declares = config.quorum_relaxed_checks
+    settings.commands_soft_limit = config.quorum_commands_soft_limit
     settings.consumer_timeout_ms = config.consumer_timeout
     settings.consumer_disconnected_timeout_ms = config.consumer_disconnected_timeout
     settings.dead_letter_prefetch = config.dead_letter_prefetch

@@ -1,0 +1,95 @@
+"""Bugs put into messages that wait on purpose, to show that the simulator finds them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sim.cluster.swarm import CUT, KILL, LOSE, POWER, TRANSFER
+from tests.sim.planted import Undo, Where, replace
+from warren.node import replay
+from warren.queues import forwarding
+from warren.queues.fifo.machine import Fifo
+from warren.queues.fifo.parts import Parts
+from warren.queues.fifo.schedule import Schedule
+from warren.queues.quorum import close_sessions
+from warren.replication.raft_entries import RAFT_SESSION, are_lost, closed_sessions
+
+DELAYS: dict[str, Any] = {
+    "delays": "quorum",
+    "letters": "",
+    "groups": False,
+    "quorum_queues": 1,
+    "classic_queues": 0,
+    "renewed": [],
+    "exclusive": False,
+    "clients": 1,
+}
+
+
+def too_soon() -> Undo:
+    """A message waits for half of its time."""
+
+    def add(self: Any, first: int, count: int, due_ms: int) -> None:
+        fifo_ms = now[0]
+        original(self, first, count, fifo_ms + (due_ms - fifo_ms) // 2)
+
+    def enqueue(self: Any, messages: Any) -> None:
+        now[0] = self._now_ms
+        enqueued(self, messages)
+
+    now = [0]
+    original = Schedule.add
+    enqueued = Fifo._enqueue
+    undo = replace(Schedule, "add", add)
+    undo_too = replace(Fifo, "_enqueue", enqueue)
+
+    def both() -> None:
+        undo()
+        undo_too()
+
+    return both
+
+
+def left_out_of_snapshots() -> Undo:
+    """A snapshot has no messages that wait."""
+
+    def init(self: Any, fifo: Any) -> None:
+        original(self, fifo)
+        self.scheduled = Schedule().frozen()
+
+    original = Parts.__init__
+    return replace(Parts, "__init__", init)
+
+
+def taken_further_by_rafts_entries() -> Undo:
+    """A replay has what is due go on with an entry that is Raft's alone, unlike the others."""
+
+    def other(fifo: Any, batch: Any) -> None:
+        if batch.session != RAFT_SESSION:
+            original(fifo, batch)
+            return
+        close_sessions(fifo, closed_sessions(batch), batch.stamp_ms, are_lost(batch))
+        fifo.dispatch()
+
+    original = replay.replay
+    return replace(replay, "replay", other)
+
+
+def gone_when_sent() -> Undo:
+    """A message has left its exchange when it is sent on."""
+
+    def send(self: Any, *message: Any) -> None:
+        original(self, *message)
+        self._forwarding.queue.forwarded(self.death, self.death)
+
+    original = forwarding.Outgoing.send
+    return replace(forwarding.Outgoing, "send", send)
+
+
+PLANTED = {
+    too_soon: Where(1, 200, (LOSE,), DELAYS),
+    left_out_of_snapshots: Where(4, 300, (KILL, POWER), DELAYS | {"wal_max_bytes": 8_192}),
+    taken_further_by_rafts_entries: Where(4, 250, (KILL, TRANSFER), DELAYS),
+    gone_when_sent: Where(1, 250, (KILL, POWER, CUT, TRANSFER), DELAYS),
+}
+"""With each bug where it shows soon; see `hunt`."""
