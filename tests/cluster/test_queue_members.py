@@ -225,7 +225,7 @@ def running(node: Node) -> list[str]:
     return [row["name"] for row in node.status()["nodes"] if row["running"]]
 
 
-@pytest.mark.rule("CMR-01")
+@pytest.mark.rule("CMR-01", "QQ-10")
 def test_a_lost_member_is_replaced(cluster: Cluster) -> None:
     """A node is forgotten, and its members come back on another one, messages and all."""
     key = "quorum_queue.continuous_membership_reconciliation"

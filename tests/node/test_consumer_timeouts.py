@@ -31,7 +31,7 @@ def cancelled(client: Client) -> bool:
     return isinstance(client.methods[-1], spec.BasicCancel)
 
 
-@pytest.mark.rule("CT-11", "CT-13")
+@pytest.mark.rule("CT-03", "CT-11", "CT-13")
 @pytest.mark.parametrize("where", ["a", "b"])
 def test_the_consumer_is_cancelled_and_another_one_gets_its_messages(where: str) -> None:
     """On the queue's node, and on one that holds nothing of the queue."""
@@ -112,7 +112,7 @@ def test_a_node_says_what_counts_where_nobody_else_does() -> None:
     assert pair.a.queue(NAME).ready_count() == 1
 
 
-@pytest.mark.rule("CT-14")
+@pytest.mark.rule("CT-03", "CT-14")
 def test_the_next_one_is_active() -> None:
     """Who held a message for too long gets no other, and a queue with one consumer goes on."""
     pair = Pair(alone=True)

@@ -32,7 +32,7 @@ def settled(client: Client) -> None:
     client.pair.settle(20)
 
 
-@pytest.mark.rule("PRI-01", "PRI-02", "PRI-03", "PRI-04")
+@pytest.mark.rule("PRI-01", "PRI-02", "PRI-03", "PRI-04", "QQ-17")
 @pytest.mark.parametrize("where", ["a", "b"])
 def test_two_of_the_higher_level_go_before_one_of_the_lower(where: str) -> None:
     """Nothing has to be asked for; 4 and less, or none, is the lower level."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -234,3 +235,20 @@ def test_a_state_says_of_no_time_where_there_is_none() -> None:
     queue.enqueue(3, 3)
     assert queue.encode()[0] == 5
     assert at(restored(queue), 9_000) == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.rule("QL-01")
+def test_a_message_that_expires_takes_a_few_bytes_more() -> None:
+    """Even if each came by itself, with a time of its own; those that came together share it."""
+    took: dict[str, float] = {}
+    for kind, count, life_ms in (("none", 1, -1), ("own", 1, 5_000), ("shared", 20, 5_000)):
+        queue = Driven(20)
+        tracemalloc.start()
+        before = tracemalloc.get_traced_memory()[0]
+        for number in range(0, 20_000, count):
+            life = life_ms + number if life_ms >= 0 else -1
+            queue.enqueue(number, count, 10 * count, 1_000 + 7 * number, life)
+        took[kind] = (tracemalloc.get_traced_memory()[0] - before) / 20_000
+        tracemalloc.stop()
+    assert took["own"] - took["none"] <= 16
+    assert took["shared"] - took["none"] <= 2
