@@ -101,7 +101,7 @@ sim:
 	.venv/bin/python -m sim --cluster --operations 500 --seeds $(or $(SEEDS),1000)
 
 bench:
-	@tools/prepare build
+	@tools/prepare pieces
 	bench/measure
 
 demo:
