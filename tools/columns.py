@@ -18,7 +18,7 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "columns.md"
 HEAD = """# Columns
 
 What operators see in lists, whatever shows it. Names are RabbitMQ's where it has the column;
-`warren queues list` heads three of them with shorter words (`ready`, `unacked`; `voters` in JSON).
+`warren queues list` heads two of them with shorter words (`ready`, `unacked`).
 Written by `tools/columns.py` from `src/warren/admin/service/rows.py`.
 """
 

@@ -63,7 +63,8 @@ def test_a_broker_at_work_without_a_client(asked: Broker) -> None:
     assert "2 messages" in said(warren("publish", *uri, "orders", "-", "--count", "2", given=body))
     (row,) = json.loads(said(warren("queues", "list", "--json", *node)))
     assert (row["name"], row["type"], row["ready"], row["unacked"]) == ("orders", "quorum", 3, 0)
-    assert row["leader"] in row["voters"]
+    assert row["leader"] in row["members"]
+    assert row["online"] == row["members"]
     text = said(warren("get", *uri, "orders"))
     assert text == "--- key 'orders', 13 bytes, 2 left\nthree carrots\n"
     rows = said(warren("get", *uri, "orders", "--count", "9", "--requeue", "--json")).splitlines()

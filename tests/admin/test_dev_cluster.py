@@ -135,7 +135,7 @@ def test_three_nodes_by_one_command(cluster: DevCluster) -> None:
         rows = cluster.queues(name)
         return (
             rows["orders"]["ready"] == 1
-            and len(rows["orders"]["voters"]) == 3
+            and len(rows["orders"]["members"]) == 3
             and (rows["log"]["ready"], rows["log"]["leader"]) == (3, "b@localhost")
         )
 

@@ -153,3 +153,21 @@ def test_what_can_be_asked(service: AdminService) -> None:
         assert len(parts[-1]) == 5
 
     asyncio.run(run())
+
+
+def test_members_and_those_online() -> None:
+    """As RabbitMQ lists them: all that have a member, and which of them run."""
+    pair = Pair()
+    pair.a.client().declare("orders", kind="quorum")
+    service = service_of(pair)
+
+    async def row() -> queues.QueueRow:
+        return [part async for part in list_queues(service, LOCAL)][0][0]
+
+    pair.until(lambda: len(pair.a.record("orders").members) == 2)
+    found = asyncio.run(row())
+    assert (found.members, found.online) == (["a", "b"], ["a", "b"])
+    pair.b.kill()
+    pair.until(lambda: pair.a.node.cluster.running() == ["a"])
+    found = asyncio.run(row())
+    assert (found.members, found.online) == (["a", "b"], ["a"])

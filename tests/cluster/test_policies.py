@@ -32,12 +32,12 @@ def test_a_policy_grows_queues_and_outlives_a_restart(cluster: Cluster) -> None:
     definition = '{"target-group-size": 3}'
     nodes[1].done("policies", "set_policy", "sizes", r"^orders\.", definition, "--priority", "7",
          "--apply-to", "quorum_queues")  # fmt: skip
-    eventually(lambda: len(row(nodes[2], "orders.eu")["voters"]) == 3, WAIT_S)
+    eventually(lambda: len(row(nodes[2], "orders.eu")["members"]) == 3, WAIT_S)
     assert row(nodes[2], "orders.eu")["policy"] == "sizes"
     assert row(nodes[2], "bills")["policy"] == ""
-    assert len(row(nodes[2], "bills")["voters"]) == 1
+    assert len(row(nodes[2], "bills")["members"]) == 1
     nodes[2].done("policies", "set_operator_policy", "floor", "", '{"target-group-size": 2}')
-    eventually(lambda: len(row(nodes[0], "bills")["voters"]) == 2, WAIT_S)
+    eventually(lambda: len(row(nodes[0], "bills")["members"]) == 2, WAIT_S)
     status = nodes[0].warren("status").stdout.splitlines()
     assert next(line for line in status if " bills " in line).endswith("operator_policy floor")
 

@@ -2,8 +2,9 @@
 
 Layout: one MessagePack array a command, `[version, tag, fields...]`, fields in the order of the
 constructor's parameters; AMQP argument tables are the bytes of their entries. `FORMS` has tags and
-fields, as do `docs/formats/metadata.md`. The version is the machine's: a command that an older
-machine would apply differently raises it.
+fields, as do `docs/formats/metadata.md`. The version is that of the layout, and stays: no node
+reads another one. What an older release does not know says from which cluster version on it may be
+logged (`Command.cluster_version`).
 """
 
 from __future__ import annotations
@@ -56,6 +57,21 @@ from warren.versions import (
 from warren.wire.amqp091.table import Table, decode_table, encode_table
 
 VERSION: Final = 2
+
+ARGUMENT_VERSIONS: Final = {
+    X_EXPIRES: EXPIRY,
+    X_MESSAGE_TTL: EXPIRY,
+    X_MAX_LENGTH: LENGTH_LIMITS,
+    X_MAX_LENGTH_BYTES: LENGTH_LIMITS,
+    X_MAX_PRIORITY: PRIORITIES,
+    X_DEAD_LETTER_EXCHANGE: DEAD_LETTERS,
+    X_DEAD_LETTER_STRATEGY: DEAD_LETTERS,
+    X_CONSUMER_TIMEOUT: CONSUMER_TIMEOUTS,
+    X_DISCONNECTED_TIMEOUT: DISCONNECTED_TIMEOUTS,
+    X_DELIVERY_LIMIT: DELIVERY_LIMIT_ARGUMENT,
+    **dict.fromkeys(X_DELAYED_RETRIES, DELAYED_RETRIES),
+}
+"""From which cluster version on a queue may be declared with an argument, whatever its value."""
 
 OLDEST_POLICY_KEYS: Final = ("target-group-size", "queue-leader-locator")
 """What policies may set in every cluster."""
@@ -396,28 +412,16 @@ class DeclareQueue(Command):
         self.members: list[MemberRecord] = [] if members is None else members
 
     def cluster_version(self) -> int:
-        """Later ones may say that a queue goes when it is unused, or when its messages do."""
-        if X_DEAD_LETTER_EXCHANGE in self.arguments or X_DEAD_LETTER_STRATEGY in self.arguments:
-            return DEAD_LETTERS
-        if X_MAX_LENGTH in self.arguments or X_MAX_LENGTH_BYTES in self.arguments:
-            return LENGTH_LIMITS
-        if self.arguments.get(X_OVERFLOW) in (REJECT_PUBLISH, REJECT_PUBLISH_DLX):
-            return LENGTH_LIMITS
-        if X_MAX_PRIORITY in self.arguments:
-            return PRIORITIES
-        if self.arguments.get(X_SINGLE_ACTIVE_CONSUMER) is True:
-            return SINGLE_ACTIVE
-        if X_CONSUMER_TIMEOUT in self.arguments:
-            return CONSUMER_TIMEOUTS
-        if X_DISCONNECTED_TIMEOUT in self.arguments:
-            return DISCONNECTED_TIMEOUTS
-        for name in X_DELAYED_RETRIES:
+        """The first one whose nodes know all of its arguments."""
+        version = OLDEST
+        for name, needed in ARGUMENT_VERSIONS.items():
             if name in self.arguments:
-                return DELAYED_RETRIES
-        if X_DELIVERY_LIMIT in self.arguments:
-            return DELIVERY_LIMIT_ARGUMENT
-        expires = X_EXPIRES in self.arguments or X_MESSAGE_TTL in self.arguments
-        return EXPIRY if expires else OLDEST
+                version = max(version, needed)
+        if self.arguments.get(X_OVERFLOW) in (REJECT_PUBLISH, REJECT_PUBLISH_DLX):
+            version = max(version, LENGTH_LIMITS)
+        if self.arguments.get(X_SINGLE_ACTIVE_CONSUMER) is True:
+            version = max(version, SINGLE_ACTIVE)
+        return version
 
 
 @final

@@ -77,7 +77,8 @@ def describe(status: Status, queues: list[QueueRow]) -> str:
     for queue in queues:
         where = f"leader {queue.leader or '-'}"
         if queue.members:
-            where += f"  voters {' '.join(queue.members)}"
+            voters = [node for node in queue.members if node not in queue.learners]
+            where += f"  voters {' '.join(voters)}"
         if queue.learners:
             where += f"  learners {' '.join(queue.learners)}"
         if queue.policy:

@@ -218,7 +218,7 @@ def list_queues(words: argparse.Namespace, asked: dict[str, Any]) -> int:
     return 0
 
 
-SHOWN = {"messages_ready": "ready", "messages_unacknowledged": "unacked", "members": "voters"}
+SHOWN = {"messages_ready": "ready", "messages_unacknowledged": "unacked"}
 """What columns are called here where that is another name than the column's own."""
 
 
@@ -240,7 +240,7 @@ def in_columns(row: QueueRow) -> dict[str, Any]:
     shown = {name: cells[name] for name in LISTED}
     shown["members"] = " ".join(row.members)
     return {
-        SHOWN.get(name, name) if name != "members" else name: "-" if value in (None, "") else value
+        SHOWN.get(name, name): "-" if value in (None, "") else value
         for name, value in shown.items()
     }
 

@@ -63,6 +63,7 @@ async def queue_rows(
     """
     replicated = [record for record in records if record.type.replicated]
     leaders = {} if own else await leaders_of(service, replicated)
+    running = frozenset(service.members.running())
     rows: list[QueueRow] = []
     slices = Slices()
     for record in records:
@@ -70,19 +71,24 @@ async def queue_rows(
         tables = service.machine.vhosts.get(record.vhost)
         if tables is None or tables.queues.get(record.name) is not record:
             continue
-        row = queue_row(service, tables, record, leaders)
+        row = queue_row(service, tables, record, leaders, running)
         if not own or row.messages_ready is not None:
             rows.append(row)
     return rows
 
 
 def queue_row(
-    service: AdminService, tables: VhostRecord, record: QueueRecord, leaders: dict[int, str]
+    service: AdminService,
+    tables: VhostRecord,
+    record: QueueRecord,
+    leaders: dict[int, str],
+    running: frozenset[str],
 ) -> QueueRow:
     """The row of one queue; what it holds is None where only another node knows it.
 
     Args:
         leaders: The nodes that lead quorum queues, by group, as far as they are known.
+        running: The nodes that are up, as far as this one knows.
     """
     replicated = record.type.replicated
     policy, operator_policy = names_of(tables, record)
@@ -100,7 +106,8 @@ def queue_row(
         messages_unacknowledged=None if counts is None else int(counts.held),
         consumers=None if counts is None else int(counts.consumers),
         leader=leader,
-        members=[member.node for member in record.members if member.voter],
+        members=[member.node for member in record.members],
+        online=[member.node for member in record.members if member.node in running],
         learners=[member.node for member in record.members if not member.voter],
         policy=policy,
         operator_policy=operator_policy,

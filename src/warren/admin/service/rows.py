@@ -69,7 +69,8 @@ class QueueRow(Row):
         str,
         Meta(description="the node that leads it, or that a classic queue is on; empty if down"),
     ]
-    members: Annotated[list[str], Meta(description="nodes whose members vote, by the metadata")]
+    members: Annotated[list[str], Meta(description="nodes with a member, by the metadata")]
+    online: Annotated[list[str], Meta(description="those of them that this node takes for running")]
     learners: Annotated[list[str], Meta(description="nodes with a member that does not vote")]
     policy: Annotated[str, Meta(description="the policy in force for it, by the metadata")]
     operator_policy: Annotated[str, Meta(description="the operator policy in force for it")]
