@@ -24,6 +24,8 @@ NODE_LABELS: Final = 3
 ACCESS: Final = 4
 """Passwords, tags and limits of users change one by one; vhosts have properties and limits; topic
 permissions."""
+PASSWORD_HASHES: Final = 4
+"""Passwords may have hashes by Argon2id or MD5, by which older nodes let nobody in."""
 SPREADING_EXCHANGES: Final = 4
 """Exchanges of types that spread messages by a hash or at random."""
 
@@ -68,6 +70,7 @@ FEATURES: Final = {
     "policy_delivery_limit": POLICY_DELIVERY_LIMIT,
     "node_labels": NODE_LABELS,
     "access": ACCESS,
+    "password_hashes": PASSWORD_HASHES,
     "spreading_exchanges": SPREADING_EXCHANGES,
     "policy_keys": POLICY_KEYS,
     "expiry": EXPIRY,

@@ -7,10 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.admin.host import answered, service_of
 from tests.node.pair import Pair, Station
+from warren.admin.service import users
+from warren.admin.service.caller import LOCAL
 from warren.errors import Refusal, StorageError
 from warren.metadata import commands
 from warren.metadata.machine import MetadataMachine
+from warren.metadata.passwords import ARGON2, MD5, SCHEMES, SHA256, SHA512
 from warren.metadata.version_checks import check_version
 from warren.protocols.broker import Settings
 from warren.protocols.peer import refusal as codes
@@ -20,6 +24,7 @@ from warren.versions import (
     DELIVERY_LIMIT_ARGUMENT,
     NEWEST,
     OLDEST,
+    PASSWORD_HASHES,
     SPREADING_EXCHANGES,
 )
 from warren.wire.amqp091 import spec
@@ -305,3 +310,37 @@ def test_a_limit_of_a_queues_own_waits_until_all_nodes_mind_it() -> None:
     answer = pair.a.client().call(declare)
     assert isinstance(answer, spec.ChannelClose) and answer.reply_code == 406
     assert f"needs cluster version {DELIVERY_LIMIT_ARGUMENT}" in answer.reply_text
+
+
+def test_a_user_made_on_a_newer_node_may_log_in_on_the_older_ones() -> None:
+    """Whose release knows RabbitMQ's hashes and no others."""
+    pair, releases = three(PASSWORD_HASHES - 1)
+    restart(pair, releases, "b", NEWEST)
+    service = service_of(pair, "b")
+    answered(pair, lambda: users.add_user(service, LOCAL, name="app", password="secret"))
+    vhost = commands.SetPermissions("app", "/", ".*", ".*", ".*")
+    answered(pair, lambda: service.change(vhost))
+    made = pair.b.node.metadata.users["app"]
+    assert made.hash_scheme == SHA256
+    pair.until(lambda: all("app" in each.node.metadata.users for each in pair.stations.values()))
+    for station in pair.stations.values():
+        assert station.client(user="app", password="secret").opened
+    for name in ("c", "a"):
+        restart(pair, releases, name, NEWEST)
+    pair.until(lambda: versions(pair) == [NEWEST] * 3)
+    service = service_of(pair, "c")
+    answered(pair, lambda: users.change_password(service, LOCAL, name="app", password="other"))
+    assert pair.stations["c"].node.metadata.users["app"].hash_scheme == ARGON2
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_hashes_that_older_nodes_do_not_know_are_refused_until_all_do(scheme: str) -> None:
+    machine = MetadataMachine()
+    machine.apply(1, commands.BeginCluster(b"c" * 16, PASSWORD_HASHES - 1))
+    user = commands.SetUser("app", b"salt and digest", scheme, [], False)
+    if scheme in (SHA256, SHA512):
+        check_version(machine, user)
+    else:
+        assert scheme in (ARGON2, MD5)
+        with pytest.raises(Refusal, match=f"needs cluster version {PASSWORD_HASHES}"):
+            check_version(machine, user)

@@ -16,6 +16,7 @@ import msgspec
 from mypy_extensions import i64
 
 from warren.errors import CorruptRecord, ProtocolError, StorageError
+from warren.metadata.passwords import OLDEST_SCHEMES
 from warren.metadata.tables import MemberRecord
 from warren.queue_types import (
     DELAYED,
@@ -48,6 +49,7 @@ from warren.versions import (
     LENGTH_LIMITS,
     NODE_LABELS,
     OLDEST,
+    PASSWORD_HASHES,
     POLICY_DELIVERY_LIMIT,
     POLICY_KEYS,
     PRIORITIES,
@@ -131,6 +133,10 @@ class SetUser(Command):
         self.hash_scheme: str = hash_scheme
         self.tags: list[str] = tags
         self.loopback_only: bool = loopback_only
+
+    def cluster_version(self) -> int:
+        """The first one whose nodes let the user in by the hash."""
+        return OLDEST if self.hash_scheme in OLDEST_SCHEMES else PASSWORD_HASHES
 
 
 @final

@@ -25,6 +25,8 @@ MD5: Final = "rabbit_password_hashing_md5"
 ARGON2: Final = "argon2id"
 SCHEMES: Final = (ARGON2, SHA256, SHA512, MD5)
 """Those of which passwords are accepted; new ones are made with `ARGON2`."""
+OLDEST_SCHEMES: Final = (SHA256, SHA512)
+"""Those that nodes of every release know."""
 SALT_BYTES: Final = 4
 """Of RabbitMQ's hashes."""
 ARGON2_SALT_BYTES: Final = 16

@@ -23,11 +23,14 @@ from warren.metadata.access_checks import (
 from warren.metadata.passwords import (
     ARGON2,
     ARGON2_SALT_BYTES,
+    SALT_BYTES,
     SHA256,
     argon2_hash,
+    hash_password,
     is_slow,
     password_matches,
 )
+from warren.versions import PASSWORD_HASHES
 
 
 @operation()
@@ -149,9 +152,14 @@ async def authenticate_user(
 async def _hashed(
     service: AdminService, password: str, password_hash: str, scheme: str
 ) -> tuple[bytes, str]:
-    """The hash of a password, or the one that was given, and how it was made."""
+    """The hash of a password, or the one that was given, and how it was made.
+
+    Every node of the cluster knows how: older ones let nobody in by an Argon2id hash.
+    """
     if password_hash:
         return decoded_hash(password_hash), scheme
     secret = password.encode("utf-8", "surrogateescape")
+    if service.machine.version < PASSWORD_HASHES:
+        return hash_password(secret, service.node.random.bytes(SALT_BYTES)), SHA256
     salt = service.node.random.bytes(ARGON2_SALT_BYTES)
     return await asyncio.to_thread(argon2_hash, secret, salt), ARGON2
