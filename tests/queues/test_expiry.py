@@ -184,6 +184,37 @@ def test_nothing_that_expired_is_handed_to_those_who_ask(how: str) -> None:
         assert int(reply.count) == 1
 
 
+@pytest.mark.parametrize("keeps_place", [False, True])
+@pytest.mark.parametrize("consumers", [1, 2])
+def test_nothing_that_expired_behind_others_is_handed_out(
+    keeps_place: bool, consumers: int
+) -> None:
+    """Each message that comes to the head is looked at, also of those that are of one size."""
+    queue = Driven(-1 if keeps_place else 20, keeps_place, keeps_place)
+    for number in range(12):
+        queue.enqueue(number, 1, 10, 1_000, 50 if number % 3 else -1)
+    for consumer in range(consumers):
+        queue.attach(consumer + 1, 9, 0)
+    assert at(queue, 2_000) == []
+    handed = [(int(each.first), int(each.count)) for each in queue.deliveries]
+    assert handed == [(0, 1), (3, 1), (6, 1), (9, 1)]
+    assert queue.dropped == 8
+
+
+def test_a_reader_gets_nothing_that_expired_behind_others() -> None:
+    queue = Driven(20)
+    for number, life in enumerate((-1, -1, 50, 50, -1)):
+        queue.enqueue(number, 1, 10, 1_000, life)
+    queue.write(lambda out: commands.acquire(out, "g", 0))
+    counts = []
+    for after in (0, 1):
+        reply = queue.write(
+            lambda out, after=after: commands.checkout(out, "g", 1, after, 9, -1), now_ms=2_000
+        )
+        counts.append(int(reply.count))
+    assert counts == [2, 1] and queue.dropped == 2
+
+
 def test_so_many_expire_in_a_turn_and_nothing_is_handed_out_before_they_have() -> None:
     queue = with_ttl(10)
     for number in range(40):

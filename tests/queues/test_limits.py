@@ -82,6 +82,22 @@ def test_those_who_wait_come_first() -> None:
     assert numbers(queue) == [] and queue.dropped == 2
 
 
+@pytest.mark.parametrize("keeps_place", [False, True])
+def test_what_returns_to_a_full_classic_queue_is_dropped_before_it_is_had_again(
+    keeps_place: bool,
+) -> None:
+    queue = limited(1, keeps_place, keeps_place)
+    queue.attach(1, 9, 0)
+    queue.dispatch()
+    queue.enqueue(0, 3)
+    queue.dispatch()
+    queue.deliveries.clear()
+    queue.entry(lambda out: commands.return_(out, 1, 0, 2, False))
+    handed = [n for d in queue.deliveries for n in range(int(d.first), int(d.first + d.count))]
+    assert handed == ([2] if keeps_place else [0, 1, 2])
+    assert queue.dropped == (2 if keeps_place else 0)
+
+
 def test_a_lower_limit_counts_at_once_and_none_keeps_all() -> None:
     queue = limited(9)
     queue.enqueue(0, 9)

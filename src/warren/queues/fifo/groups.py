@@ -54,12 +54,13 @@ class Group:
         at = self._behind(after)
         return self.open[at] if at < len(self.open) else None
 
-    def take(self, ready: Ready, rows_max: i64, up_to: i64) -> Checkout | None:
-        """Make a new checkout; None if there is nothing to take.
+    def take(self, ready: Ready, rows_max: i64, up_to: i64, now_ms: i64) -> Checkout | None:
+        """Make a new checkout, of what stands before all that has expired; None for nothing.
 
         Args:
             rows_max: Most messages in it.
             up_to: None has a higher number; negative for no bound.
+            now_ms: The log's time.
         """
         checkout = Checkout(self.last + 1)
         messages = checkout.messages
@@ -70,6 +71,9 @@ class Group:
                 if run.first > up_to:
                     break
                 count = min(count, up_to - run.first + 1)
+            count = ready.living(run.first, count, now_ms)
+            if count == 0:
+                break
             messages.push(run.first, run.first + count - 1, run.acquired, run.failed)
             ready.take(run.first, count)
         if messages.count == 0:

@@ -132,7 +132,7 @@ class Fifo:
     def clear(self) -> None:
         """Hold nothing: no messages, no consumers, no groups."""
         self.sizes: Sizes = Sizes()
-        self.ready: Ready = Ready(self.sizes)
+        self.ready: Ready = Ready(self.sizes, self.config.keeps_place)
         self.held: i64 = 0
         self.coming: Returning = Returning()
         self.delayed: Delayed = Delayed(self.sizes)
@@ -168,6 +168,8 @@ class Fifo:
         last `dispatch`."""
         self._overdue: bool = False
         """Whether there are more of them; nothing is handed out before what expired has gone."""
+        self._came_back: bool = False
+        """Whether messages came back to a classic queue for which there may be no room."""
 
     # Entries. `dispatch` follows each batch of them.
 
@@ -726,7 +728,7 @@ class Fifo:
         checkout = group.first_open(after)
         if checkout is None:
             if self.sizes.expiring == 0 or self._expire():
-                checkout = group.take(self.ready, rows_max, up_to)
+                checkout = group.take(self.ready, rows_max, up_to, self._now_ms)
             if checkout is None:
                 return LeaseReply(after, 0, None)
             self.held += checkout.messages.count
@@ -742,10 +744,17 @@ class Fifo:
             return
         if self.schedule.count > 0 and not self._fall_due():
             return
+        if self._came_back:
+            # As in RabbitMQ, what returns there has to find room before anybody is served.
+            self._drop_excess()
+            if self._overdue:
+                return
+            self._came_back = False
         if self.sizes.expiring > 0 and not self._expire():
             return
         ready = self.ready
         service = self.service
+        expiring = self.sizes.expiring > 0
         for _ in range(self.hand_out_max):
             if ready.count == 0:
                 return
@@ -758,9 +767,13 @@ class Fifo:
             elif self.config.keeps_place and ready.count >> SHARE_BITS > 1:
                 share = min(SHARE_MAX, ready.count >> SHARE_BITS)
                 count = min(ready.head().count, consumer.room(), share)
+            if expiring and count > 1:
+                count = max(1, self.sizes.living(ready.head().first, count, self._now_ms))
             self._deliveries.append(self._hold(consumer, count))
             assert consumer.credit >= 0, "a consumer was handed more than it has credit for"
             service.served(consumer)
+            if expiring and not self._expire():
+                return
 
     def _expire(self) -> bool:
         """Have expired messages leave that nothing stands before; whether these were all.
@@ -803,12 +816,18 @@ class Fifo:
         first, and what is out does not count. A classic queue's log does not say who held what, so
         that its replay keeps all: when the queue goes on, it is known what has left.
         """
+        if self.coming.count > 0 or self._overdue or self.delayed.is_due(self._now_ms):
+            return
+        if self.ready.count > 0 and self.service.any():
+            return
+        self._drop_excess()
+
+    def _drop_excess(self) -> None:
+        """The same, whoever waits."""
         ready = self.ready
         delayed = self.delayed
         config = self.config
-        if self.coming.count > 0 or self._overdue or delayed.is_due(self._now_ms):
-            return
-        if self._replays() or (ready.count > 0 and self.service.any()):
+        if self._replays():
             return
         while self._is_over():
             over: i64 = 0
@@ -1033,6 +1052,9 @@ class Fifo:
                     self.delayed.put(back, work.retry.due_ms(work.since_ms, failed))
                 else:
                     self.ready.put_back(back, work.place)
+                    config = self.config
+                    if config.keeps_place and not config.rejects and config.is_limited():
+                        self._came_back = True
 
     def _end_waits(self) -> None:
         """Make messages ready that have waited long enough, as many runs as above in all."""

@@ -76,11 +76,13 @@ class Ready:
             there were both.
     """
 
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, sizes: Sizes, keeps_place: bool = False) -> None:
         """
         Args:
             sizes: Knows all messages that come here.
+            keeps_place: Whether what returns goes to where it was.
         """
+        self._keeps_place: bool = keeps_place
         self.count: i64 = 0
         self.bytes: i64 = 0
         self.doubted: i64 = 0
@@ -168,15 +170,12 @@ class Ready:
     def _heads(self) -> list[RunQueue]:
         """The queues of whose heads messages expire.
 
-        Of a classic queue only those of the highest class that has any: as in RabbitMQ, messages of
-        lower ones wait behind them.
+        A classic queue has one head: as in RabbitMQ, all others wait behind it.
         """
         if self._ranked and not self._classic:
             return self._all()
-        if self._ranked:
-            for each in self._classes:
-                if each.returned.count > 0 or each.fresh.count > 0:
-                    return [each.returned, each.fresh]
+        if self._ranked or self._keeps_place:
+            return [self._next()]
         return [self._returned, self._fresh]
 
     def _all(self) -> list[RunQueue]:
@@ -233,6 +232,10 @@ class Ready:
                         self.doubted = 0
                     return expired
         return None
+
+    def living(self, first: i64, count: i64, now_ms: i64) -> i64:
+        """How many of the first of some messages of `head` have not expired, or more."""
+        return self._sizes.living(first, count, now_ms)
 
     def next_expiry(self) -> i64:
         """When the next of those will have expired; `NEVER` if none does before it is a head."""

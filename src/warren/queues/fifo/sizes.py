@@ -382,6 +382,25 @@ class Sizes:
             at += 1
         return behind - offset
 
+    def living(self, first: i64, count: i64, now_ms: i64) -> i64:
+        """How many of the first of some messages have not expired by a time.
+
+        Those are of the first one's stretch, so that there may be more behind them.
+        """
+        stretch = self._at(first)
+        offset = first - stretch.key
+        behind = min(offset + count, stretch.count)
+        times = stretch.times
+        if times is None:
+            return behind - offset
+        at = times.find(offset)
+        while at < len(times.offsets) and i64(times.offsets[at]) < behind:
+            time = times.time(at)
+            if NEVER < time <= now_ms:
+                return max(offset, i64(times.offsets[at])) - offset
+            at += 1
+        return behind - offset
+
     def forget(self, first: i64, count: i64) -> i64:
         """Messages that follow each other left the queue; gives how many of them are forgotten.
 
