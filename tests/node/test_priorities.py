@@ -113,10 +113,19 @@ def test_a_purge_takes_all_and_counts_are_of_all() -> None:
     assert isinstance(purged, spec.QueuePurgeOk) and purged.message_count == 4
 
 
-def test_a_queue_without_priorities_keeps_the_order() -> None:
+def test_who_asks_for_none_has_two() -> None:
     pair = Pair(alone=True)
     client = pair.a.client()
     declare(client, "classic", **{"x-max-priority": 0})
+    for at, priority in enumerate((0, 9, 4, 0)):
+        publish(client, b"%d" % at, priority)
+    assert drained(client) == [b"1", b"2", b"0", b"3"]
+
+
+def test_a_queue_without_priorities_keeps_the_order() -> None:
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    declare(client, "classic")
     for at, priority in enumerate((0, 9, 4)):
         publish(client, b"%d" % at, priority)
     assert drained(client) == [b"0", b"1", b"2"]

@@ -47,27 +47,28 @@ QUEUE_TYPE: Final = "x-queue-type"
 HONOURED_ARGUMENTS: Final = (
     X_EXPIRES,
     X_MESSAGE_TTL,
-    X_MAX_LENGTH,
-    X_SINGLE_ACTIVE_CONSUMER,
-    X_MAX_LENGTH_BYTES,
-    X_MAX_PRIORITY,
-    X_OVERFLOW,
-    X_CONSUMER_TIMEOUT,
     X_DEAD_LETTER_EXCHANGE,
     X_DEAD_LETTER_KEY,
     X_DEAD_LETTER_STRATEGY,
-    X_DELIVERY_LIMIT,
+    X_MAX_LENGTH,
+    X_MAX_LENGTH_BYTES,
+    "x-max-in-memory-length",
+    "x-max-in-memory-bytes",
+    X_MAX_PRIORITY,
+    X_OVERFLOW,
+    "x-queue-version",
+    X_SINGLE_ACTIVE_CONSUMER,
+    X_CONSUMER_TIMEOUT,
     X_DISCONNECTED_TIMEOUT,
-    *X_DELAYED_RETRIES,
     "x-queue-type",
     "x-quorum-initial-group-size",
     "x-queue-leader-locator",
     "x-queue-master-locator",
-    "x-queue-version",
+    X_DELIVERY_LIMIT,
+    *X_DELAYED_RETRIES,
     "x-queue-mode",
-    "x-max-in-memory-length",
-    "x-max-in-memory-bytes",
 )
+"""In the order in which they are checked, which says what the error is where several are wrong."""
 RELAXED_ARGUMENTS: Final = (
     X_DEAD_LETTER_EXCHANGE,
     X_DEAD_LETTER_KEY,
@@ -93,10 +94,16 @@ def _is_known(name: str) -> bool:
 
 def stored_arguments(arguments: Table) -> Table:
     """A queue's arguments as its record keeps them: with its type."""
-    stored: Table = dict(arguments)
-    if QUEUE_TYPE not in stored:
-        stored[QUEUE_TYPE] = DEFAULT.name
-    return stored
+    return dict(arguments) if QUEUE_TYPE in arguments else with_type(arguments, DEFAULT.name)
+
+
+def with_type(arguments: Table, kind: str) -> Table:
+    """Arguments that name no type, with one, in the order of their names, as RabbitMQ has them."""
+    given: Table = {**arguments, QUEUE_TYPE: kind}
+    ordered: Table = {}
+    for name in sorted(given):
+        ordered[name] = given[name]
+    return ordered
 
 
 def queue_type(arguments: Table) -> str:
@@ -108,9 +115,9 @@ def queue_type(arguments: Table) -> str:
 
 
 def max_priority(arguments: Table) -> int:
-    """The highest priority of a queue's messages; 0 if they have none."""
+    """The highest priority of a queue's messages, 1 where 0 is asked for; 0 if they have none."""
     value = arguments.get(X_MAX_PRIORITY)
-    return int(value) if isinstance(value, int) else 0
+    return max(1, int(value)) if isinstance(value, int) else 0
 
 
 def delivery_limit(arguments: Table) -> Table:

@@ -30,6 +30,7 @@ from warren.metadata.arguments import (
     check_same_type,
     queue_type,
     stored_arguments,
+    with_type,
 )
 from warren.metadata.changes import binding_key
 from warren.metadata.commands import (
@@ -147,7 +148,7 @@ def with_queue_type(
         or (auto_delete and not kind.auto_delete)
     ):
         return arguments
-    return {**arguments, QUEUE_TYPE: kind.name}
+    return with_type(arguments, kind.name)
 
 
 def check_queue_limit(machine: MetadataMachine, vhost: str, name: str) -> None:
