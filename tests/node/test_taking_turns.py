@@ -42,6 +42,48 @@ def test_consumers_of_a_queue_share_a_limit_in_turn(durable: bool, limit: int) -
     assert tags_in_turn(client, 30) == "123" * 10
 
 
+@pytest.mark.parametrize("durable", [True, False])
+def test_a_limit_is_for_those_who_were_there_before_it(durable: bool) -> None:
+    """With what they hold; consumers with automatic acks have none."""
+    pair = Pair(alone=True)
+    client, other = pair.a.client(), pair.a.client()
+    for name in ("q", "r"):
+        assert isinstance(client.declare(name, durable=durable), spec.QueueDeclareOk)
+    consume(client, "q", "1")
+    assert isinstance(client.consume("r", no_ack=True), spec.BasicConsumeOk)
+    for number in range(2):
+        other.publish("q", b"%d" % number)
+    pair.until(lambda: len(client.messages) == 2)
+    client.qos(3, shared=True)
+    for number in range(4):
+        other.publish("q", b"%d" % (2 + number))
+        other.publish("r", b"r")
+    pair.until(lambda: len(client.messages) == 7)
+    pair.settle(20)
+    assert client.bodies().count(b"r") == 4 and len(client.messages) == 7
+    client.ack(client.messages[1].tag, multiple=True)
+    pair.until(lambda: len(client.messages) == 9)
+    pair.settle(20)
+    assert len(client.messages) == 9
+
+
+def test_a_limit_is_for_those_of_another_nodes_queue_who_were_there_before() -> None:
+    pair = Pair()
+    assert isinstance(pair.a.client().declare("q"), spec.QueueDeclareOk)
+    pair.until(lambda: pair.b.knows("q"))
+    client, other = pair.b.client(), pair.a.client()
+    consume(client, "q", "1")
+    client.qos(2, shared=True)
+    pair.settle(20)
+    for number in range(4):
+        other.publish("q", b"%d" % number)
+    pair.until(lambda: len(client.messages) == 2)
+    pair.settle(20)
+    assert len(client.messages) == 2
+    client.ack(client.messages[0].tag)
+    pair.until(lambda: len(client.messages) == 3)
+
+
 def test_queues_share_a_limit_in_turn() -> None:
     pair = Pair(alone=True)
     client = pair.a.client()

@@ -16,6 +16,7 @@ from warren.message.flavours import AMQP091
 from warren.pending import PendingResult
 from warren.queue_types import QueueType
 from warren.queues.dead_letters import REJECTED_BYTES_MAX, DeadLettering
+from warren.queues.fifo.consumers import Limiter
 from warren.queues.fifo.dead_letters import AT_MOST_ONCE, FORGOTTEN, Dead
 from warren.queues.fifo.effects import Delivery, Effects, Reply
 from warren.queues.fifo.machine import Fifo
@@ -279,6 +280,13 @@ class FifoQueue(GatheringQueue):
             consumer.paused = False
             self.fifo.service.wake(consumer)
             self._mark()
+
+    def limit(self, consumer_id: i64, limiter: Limiter) -> None:
+        """A consumer has a shared limit from now on, under which it holds what it holds."""
+        consumer = self.fifo.consumers.get(consumer_id)
+        if consumer is not None:
+            consumer.limiter = limiter
+            limiter.used += consumer.held
 
     def wake(self, consumer_id: i64) -> None:
         """A consumer's shared limit has room again."""

@@ -536,6 +536,12 @@ class ProxyQueue(GatheringQueue):
             inbox.paused = False
             self._hand_on(inbox)
 
+    def limit(self, consumer_id: i64, limiter: Limiter) -> None:
+        """A consumer has a shared limit from now on; what it holds already does not count."""
+        inbox = self._inboxes.get(consumer_id)
+        if inbox is not None:
+            inbox.consumer.limiter = limiter
+
     def wake(self, consumer_id: i64) -> None:
         """A consumer's shared limit has room again."""
         inbox = self._inboxes.get(consumer_id)

@@ -315,6 +315,10 @@ class Queue:
         """Go on with a consumer, if it was paused."""
 
     @abstractmethod
+    def limit(self, consumer_id: i64, limiter: Limiter) -> None:
+        """A consumer that is there has a shared limit from now on, where the type honours one."""
+
+    @abstractmethod
     def wake(self, consumer_id: i64) -> None:
         """A consumer's shared limit has room again."""
 

@@ -243,9 +243,14 @@ def _qos(channel: Channel, method: spec.BasicQos) -> None:
     if not method.global_:
         channel.prefetch = method.prefetch_count
     else:
-        if channel.limiter is None:
-            channel.limiter = Limiter()
-        channel.limiter.limit = method.prefetch_count
+        limiter = channel.limiter
+        if limiter is None:
+            limiter = Limiter()
+            channel.limiter = limiter
+            for link in channel.consumers.values():
+                if link.queue.type.global_qos and not link.no_ack:
+                    link.queue.limit(link.consumer_id, limiter)
+        limiter.limit = method.prefetch_count
         channel.wake_consumers()
     channel.send(spec.BasicQosOk())
 
