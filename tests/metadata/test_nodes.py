@@ -10,7 +10,7 @@ from warren.errors import ClusterError, Refusal
 from warren.limits import QUEUES_AT_ONCE_MAX
 from warren.metadata import commands
 from warren.metadata.machine import MetadataMachine
-from warren.metadata.node_checks import check_add_node, check_remove_node
+from warren.metadata.node_checks import Needs, check_add_node, check_remove_node
 
 # --- nodes --------------------------------------------------------------------------------------
 
@@ -304,8 +304,12 @@ def test_who_may_go() -> None:
         check_remove_node(machine, "b", True, force=True)
     assert not check_remove_node(machine, "b", True, leaving=True).force
     cluster.declare("q", "b", "aB")
+    needs = Needs("b", ["a"])
+    for queue in machine.vhosts["/"].queues_in_order():
+        needs.look(queue)
     with pytest.raises(Refusal, match="only voting member of 1 quorum .* 'q' in vhost '/'"):
-        check_remove_node(machine, "b", False)
+        needs.check_last()
+    assert not cluster.apply(check_remove_node(machine, "b", False)).changed
     assert cluster.apply(check_remove_node(machine, "b", False, force=True)).nodes_changed
     with pytest.raises(Refusal, match="^PRECONDITION.* - node 'a' is the only one of the cluster"):
         check_remove_node(machine, "a", False, force=True)

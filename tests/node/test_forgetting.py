@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from sim.disk import SimDisk
-from tests.node.pair import Client, Pair
+from tests.node.pair import Client, Pair, Station
 from tests.node.test_minority import WAIT_MS, pass_time, refusal
 from warren.errors import Refusal
 from warren.metadata.commands import RemoveNode
 from warren.metadata.member_checks import voters
-from warren.metadata.node_checks import check_majorities, check_remove_node
+from warren.metadata.node_checks import Needs
 from warren.protocols.broker import Settings
 from warren.protocols.peer import refusal as codes
 from warren.wire.amqp091 import spec
@@ -46,6 +46,15 @@ def forget(pair: Pair, name: str) -> None:
             pair.until(lambda station=station: name not in station.node.metadata.nodes)
 
 
+def needs(station: Station, name: str) -> Needs:
+    """What keeps a node from being removed, as another one knows."""
+    node = station.node
+    found = Needs(name, node.queue_members.running())
+    for queue in node.metadata.vhosts["/"].queues_in_order():
+        found.look(queue)
+    return found
+
+
 def works(pair: Pair, client: Client, size: int = 2) -> None:
     """The queue can be declared, and used."""
     assert isinstance(client.call(declare(size)), spec.QueueDeclareOk)
@@ -67,7 +76,7 @@ def test_a_queue_whose_only_member_is_forgotten_is_gone() -> None:
     machine = pair.b.node.metadata
     pair.until(lambda: "a" not in pair.b.node.queue_members.running())
     with pytest.raises(Refusal, match="by force, which deletes them with their messages"):
-        check_remove_node(machine, "a", False)
+        needs(pair.b, "a").check_last()
     forget(pair, "a")
     pair.until(lambda: any(isinstance(one, spec.BasicCancel) for one in client.methods))
     assert machine.queue("/", QUEUE) is None
@@ -81,9 +90,8 @@ def test_a_queue_that_loses_its_majority_by_force_says_so_and_can_be_deleted() -
     pair.stations[gone].kill()
     running = pair.a.node.queue_members.running
     pair.until(lambda: gone not in running())
-    machine = pair.a.node.metadata
     with pytest.raises(Refusal, match="1 quorum queue.s. have no majority of running .*541"):
-        check_majorities(machine, gone, running())
+        needs(pair.a, gone).check_majorities()
     forget(pair, gone)
     answer = refusal(pair, pair.a.client(), spec.BasicGet(0, QUEUE, False))
     assert answer.reply_text.endswith(f"timeout; no majority without {gone}")
@@ -104,7 +112,7 @@ def test_a_queue_with_a_majority_goes_on() -> None:
     pair.a.kill()
     running = pair.b.node.queue_members.running
     pair.until(lambda: "a" not in running())
-    check_majorities(pair.b.node.metadata, "a", running())
+    needs(pair.b, "a").check_majorities()
     forget(pair, "a")
     assert len(names) == 3
     works(pair, pair.b.client(), 3)

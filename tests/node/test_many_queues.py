@@ -21,8 +21,11 @@ from warren.limits import (
 from warren.log.batch import KIND_MESSAGES
 from warren.log.log import Log
 from warren.metadata import machine as metadata_machine
+from warren.metadata import membership
+from warren.metadata import rows as metadata_rows
 from warren.metadata.changes import QUEUE_COST
 from warren.metadata.commands import RemoveNode
+from warren.metadata.membership import LOT_COST
 from warren.metadata.outcome import Outcome
 from warren.metadata.rows import LOT_ROWS
 from warren.node import beginnings, removals, replay
@@ -726,3 +729,55 @@ def test_of_many_queues_of_another_node_those_in_use_hear_that_its_line_is_gone(
     # Whoever consumes has to begin anew.
     assert lost == ["q1", "q2", "q1"]
     assert any(isinstance(method, spec.BasicCancel) for method in other.methods)
+
+
+@pytest.mark.skipif(warren.COMPILED, reason="a bound is changed in uncompiled code only")
+@pytest.mark.parametrize("needed", [False, True])
+def test_whether_a_node_is_needed_is_found_out_in_parts(
+    needed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before it goes; one that is needed stays, with all that it has."""
+    monkeypatch.setattr(metadata_rows, "LOT_ROWS", 2)
+    monkeypatch.setattr(metadata_machine, "BINDINGS_AT_ONCE_MAX", 3 * LOT_COST)
+    pair = Pair()
+    pair.add("c")
+    clients = [pair.a.client(), pair.b.client()]
+    for number in range(8 * FEW):
+        last = needed and number == 6 * FEW
+        clients[last].declare(f"q{number}", kind="quorum", size=1 if last else 3)
+    store, nodes = pair.a.node.store, pair.a.node.metadata.nodes
+    looked: list[int] = []
+    look = membership.is_last_voter
+    monkeypatch.setattr(
+        membership, "is_last_voter", lambda *words: looked.append(1) is None and look(*words)
+    )
+    turns: list[int] = []
+
+    def turn(self: Pair, station: Station) -> None:
+        before = len(looked)
+        station.node.turn()
+        if len(looked) > before:
+            turns.append(len(looked) - before)
+            assert "b" in nodes or not needed
+
+    monkeypatch.setattr(Pair, "turn", turn)
+    answer = Settled()
+    store.submit(RemoveNode("b", False), answer)
+    pair.until(lambda: answer.outcome is not None)
+    assert answer.outcome.nodes_changed != needed and ("b" in nodes) == needed
+    # Some are looked at when the entry is committed, and some by what goes on with it.
+    assert max(turns) <= 12 and len(turns) >= 8
+    assert queues_of(pair.a) == 8 * FEW
+
+
+@final
+class Settled(PendingResult):
+    """What became of a change, once it is applied."""
+
+    def __init__(self) -> None:
+        self.outcome: Outcome | None = None
+
+    def succeeded(self, result: Result) -> None:
+        """It is."""
+        assert isinstance(result, Outcome)
+        self.outcome = result

@@ -232,7 +232,7 @@ class MetadataMachine:
         elif isinstance(command, AddNode):
             add_node(self.nodes, command, outcome)
         elif isinstance(command, RemoveNode):
-            self._pass(remove_node(self.nodes, self.vhosts, command, outcome))
+            self._round = remove_node(self.nodes, self.vhosts, command, outcome)
         elif isinstance(command, ReplaceNode):
             self._pass(replace_node(self.nodes, index, command, outcome))
         elif isinstance(command, NodeSeen):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
-from typing import final
+from typing import Final, final
 
 from mypy_extensions import i64, trait
 
@@ -33,6 +33,9 @@ from warren.metadata.tables import (
     queues_of,
 )
 from warren.queue_types import type_of
+
+LOT_COST: Final = 16
+"""Bindings that cost as much as a look at the queues of a lot does: 16,000 queues in a part."""
 
 
 def add_node(nodes: dict[str, NodeRecord], command: AddNode, outcome: Outcome) -> None:
@@ -309,30 +312,66 @@ def remove_node(
     vhosts: dict[str, VhostRecord],
     command: RemoveNode,
     outcome: Outcome,
-) -> Passage | None:
-    """Apply `RemoveNode`: a node goes; gives what it does to queues, if anything."""
+) -> Parts | None:
+    """Apply `RemoveNode`: a node goes, unless it is needed; gives what there is to do."""
     name = command.name
     if name not in nodes or len(nodes) == 1:
         return None
     if command.uid and command.uid != nodes[name].uid:
         # Decided when another one bore the name, and long on its way.
         return None
-    if not command.force and last_voters(vhosts, name):
-        return None
-    del nodes[name]
-    outcome.changed = True
-    outcome.nodes_changed = True
-    return Removal(name)
+    return NodeRemoval(nodes, vhosts, command, outcome)
 
 
-def last_voters(vhosts: dict[str, VhostRecord], name: str) -> list[QueueRecord]:
-    """The quorum queues that have no voter but the one on this node."""
-    found: list[QueueRecord] = []
-    for tables in vhosts.values():
-        for queue in tables.queues_in_order():
-            if queue.type.replicated and _votes_only_on(queue, name):
-                found.append(queue)
-    return found
+@final
+class NodeRemoval(Parts):
+    """Finds out whether any queue needs a node; takes it out of the tables if none does."""
+
+    def __init__(
+        self,
+        nodes: dict[str, NodeRecord],
+        vhosts: dict[str, VhostRecord],
+        command: RemoveNode,
+        outcome: Outcome,
+    ) -> None:
+        super().__init__()
+        self._nodes: dict[str, NodeRecord] = nodes
+        self._vhosts: dict[str, VhostRecord] = vhosts
+        self._name: str = command.name
+        self._first: Outcome = outcome
+        """What who asked for it is told."""
+        self._lots: deque[Lot] = deque()
+        """Rows of queues that may need it."""
+        self._round: Round | None = None
+        if not command.force:
+            for tables in vhosts.values():
+                self._lots.extend(tables.queue_rows.lots)
+
+    def go_on(self, outcome: Outcome, room: i64) -> None:
+        """Look at some queues, or do to some what its going calls for."""
+        while self._lots and room > 0:
+            for queue in queues_of(self._lots.popleft()):
+                if is_last_voter(queue, self._name):
+                    self.over = True
+                    return
+            room -= LOT_COST
+        if self._lots:
+            return
+        going = self._round
+        if going is None:
+            del self._nodes[self._name]
+            for each in (self._first, outcome):
+                each.changed = True
+                each.nodes_changed = True
+            going = Round(self._vhosts, Removal(self._name))
+            self._round = going
+        going.go_on(outcome, max(room, 1))
+        self.over = going.over
+
+
+def is_last_voter(queue: QueueRecord, name: str) -> bool:
+    """Whether it is a quorum queue that has no voter but the one on this node."""
+    return queue.type.replicated and _votes_only_on(queue, name)
 
 
 def _votes_only_on(queue: QueueRecord, name: str) -> bool:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import final
+
 from mypy_extensions import i64
 
 from warren.errors import NOT_FOUND, PRECONDITION_FAILED, ClusterError, Refusal
 from warren.metadata.commands import AddNode, RemoveNode, ReplaceNode
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.member_checks import majority_lost, voters
-from warren.metadata.membership import last_voters, node_with
+from warren.metadata.membership import is_last_voter, node_with
+from warren.metadata.tables import QueueRecord
 
 
 def check_add_node(
@@ -57,40 +60,84 @@ def check_node_that_joins(
     )
 
 
-def check_majorities(machine: MetadataMachine, name: str, running: list[str]) -> None:
-    """What is left has to work without a node, as far as it works with it.
+@final
+class Needs:
+    """What keeps a node from going, found out queue by queue: there may be very many.
 
-    Args:
+    Attributes:
         name: The node that is to go.
-        running: The nodes that are up.
-
-    Raises:
-        Refusal: Quorum queues would have no majority of voters that are up.
     """
-    lost = ""
-    count = 0
-    for tables in machine.vhosts.values():
-        for queue in tables.queues_in_order():
-            voting = voters(queue)
-            # Its members take a majority with the node to have it removed, and one without it then.
-            if voting not in ([], [name]) and (
-                majority_lost(queue, "", running) or majority_lost(queue, name, running)
-            ):
-                count += 1
-                lost = lost or f"'{queue.name}' in vhost '{queue.vhost}'"
-    if count:
-        raise Refusal(
-            PRECONDITION_FAILED,
-            f"to go on without node '{name}', {count} quorum queue(s) have no majority of running "
-            f"nodes, among them {lost}: start the nodes that are down; by force the node goes all "
-            "the same, and these queues answer with 541 until they are deleted",
-        )
+
+    def __init__(self, name: str, running: list[str]) -> None:
+        """
+        Args:
+            running: The nodes that are up.
+        """
+        self.name: str = name
+        self._running: list[str] = running
+        self._last: int = 0
+        """Quorum queues that have their only voter there,"""
+        self._first_of_last: str = ""
+        """one of them,"""
+        self._lost: int = 0
+        """those that would have no majority of voters that are up,"""
+        self._first_lost: str = ""
+        """and one of these."""
+
+    def look(self, queue: QueueRecord) -> None:
+        """Look at one queue."""
+        if not queue.type.replicated:
+            return
+        if is_last_voter(queue, self.name):
+            self._last += 1
+            self._first_of_last = self._first_of_last or _said(queue)
+        voting = voters(queue)
+        # Its members take a majority with the node to have it removed, and one without it then.
+        if voting not in ([], [self.name]) and (
+            majority_lost(queue, "", self._running)
+            or majority_lost(queue, self.name, self._running)
+        ):
+            self._lost += 1
+            self._first_lost = self._first_lost or _said(queue)
+
+    def check_last(self) -> None:
+        """Check that no queue has its only voter there.
+
+        Raises:
+            Refusal: Some have.
+        """
+        if self._last:
+            raise Refusal(
+                PRECONDITION_FAILED,
+                f"node '{self.name}' has the only voting member of {self._last} quorum queue(s), "
+                f"among them {self._first_of_last}: give them other members first, or remove the "
+                "node by force, which deletes them with their messages",
+            )
+
+    def check_majorities(self) -> None:
+        """Check that what is left works without the node, as far as it works with it.
+
+        Raises:
+            Refusal: Quorum queues would have no majority of voters that are up.
+        """
+        if self._lost:
+            raise Refusal(
+                PRECONDITION_FAILED,
+                f"to go on without node '{self.name}', {self._lost} quorum queue(s) have no "
+                f"majority of running nodes, among them {self._first_lost}: start the nodes that "
+                "are down; by force the node goes all the same, and these queues answer with 541 "
+                "until they are deleted",
+            )
+
+
+def _said(queue: QueueRecord) -> str:
+    return f"'{queue.name}' in vhost '{queue.vhost}'"
 
 
 def check_remove_node(
     machine: MetadataMachine, name: str, running: bool, leaving: bool = False, force: bool = False
 ) -> RemoveNode:
-    """A node that leaves, or that is to be forgotten.
+    """A node that leaves, or that is to be forgotten; which queues need it, `Needs` finds out.
 
     Args:
         running: Whether it is up.
@@ -98,7 +145,7 @@ def check_remove_node(
         force: Delete quorum queues that have their last voter there.
 
     Raises:
-        Refusal: It is not in the cluster, the last one, needed, or running and not leaving.
+        Refusal: It is not in the cluster, the last one, or running and not leaving.
     """
     if name not in machine.nodes:
         raise Refusal(NOT_FOUND, f"node '{name}' is not in the cluster")
@@ -111,14 +158,4 @@ def check_remove_node(
         raise Refusal(
             PRECONDITION_FAILED, f"node '{name}' is running: stop it before it is forgotten"
         )
-    if not force:
-        needed = last_voters(machine.vhosts, name)
-        if needed:
-            first = needed[0]
-            raise Refusal(
-                PRECONDITION_FAILED,
-                f"node '{name}' has the only voting member of {len(needed)} quorum queue(s), among "
-                f"them '{first.name}' in vhost '{first.vhost}': give them other members first, or "
-                "remove the node by force, which deletes them with their messages",
-            )
     return RemoveNode(name, force, machine.nodes[name].uid)

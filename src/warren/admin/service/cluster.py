@@ -8,10 +8,12 @@ from warren.admin.service.caller import Caller
 from warren.admin.service.changes import give_up_votes
 from warren.admin.service.operation import operation
 from warren.admin.service.service import AdminService
+from warren.admin.service.slices import Slices
 from warren.admin.service.waiting import Awaited, until
 from warren.errors import PRECONDITION_FAILED, TIMED_OUT, Refusal
 from warren.metadata.commands import RemoveNode
-from warren.metadata.node_checks import check_majorities, check_remove_node
+from warren.metadata.node_checks import Needs, check_remove_node
+from warren.metadata.tables import queues_of
 
 log = logging.getLogger("warren")
 
@@ -35,7 +37,7 @@ async def forget_node(
         raise Refusal(
             PRECONDITION_FAILED, f"node '{node}' is this one, which runs: it may leave instead"
         )
-    command = removal(service, node, force, leaving=False)
+    command = await removal(service, node, force, leaving=False)
     say_removed(node)
     await service.change(command)
     if node in service.machine.nodes:
@@ -60,13 +62,13 @@ async def leave(service: AdminService, caller: Caller, *, force: bool = False) -
     def led() -> bool:
         return members.tables_leader() != ""
 
-    removal(service, own, force, leaving=True)
+    await removal(service, own, force, leaving=True)
     await service.host.hand_over()
     # The next leader of the tables may not be known yet; each step needs one.
     await until(led, LEAVE_SECONDS)
     await give_up_votes(service, own, force)
     await until(led, LEAVE_SECONDS)
-    command = removal(service, own, force, leaving=True)
+    command = await removal(service, own, force, leaving=True)
     say_removed(own)
     pending = Awaited()
     service.submit(command, pending)
@@ -79,7 +81,7 @@ async def leave(service: AdminService, caller: Caller, *, force: bool = False) -
     service.host.left()
 
 
-def removal(service: AdminService, name: str, force: bool, leaving: bool) -> RemoveNode:
+async def removal(service: AdminService, name: str, force: bool, leaving: bool) -> RemoveNode:
     """The command that removes a node.
 
     Raises:
@@ -88,6 +90,12 @@ def removal(service: AdminService, name: str, force: bool, leaving: bool) -> Rem
     machine = service.machine
     up = service.members.running()
     command = check_remove_node(machine, name, name in up, leaving, force)
+    needs = Needs(name, up)
+    if not force:
+        await look_at_all(service, needs)
+        needs.check_last()
+        up = service.members.running()
+        command = check_remove_node(machine, name, name in up, leaving, force)
     left = [other for other in service.members.tables_voters() if other != name]
     still_up = [other for other in left if other in up]
     service.check_majority()
@@ -98,8 +106,17 @@ def removal(service: AdminService, name: str, force: bool, leaving: bool) -> Rem
             f"({', '.join(still_up)} of {', '.join(left)}): start the others first",
         )
     if not force:
-        check_majorities(machine, name, up)
+        needs.check_majorities()
     return command
+
+
+async def look_at_all(service: AdminService, needs: Needs) -> None:
+    """Look at all queues; some may come or change meanwhile, and the node is asked for again."""
+    slices = Slices()
+    for lot in service.machine.queue_lots():
+        for queue in queues_of(lot):
+            needs.look(queue)
+            await slices.breathe()
 
 
 def say_removed(name: str) -> None:
