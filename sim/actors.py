@@ -157,6 +157,10 @@ class Actor:
             arguments |= {"x-max-length": queue.most, "x-overflow": "reject-publish"}
         if queue.own_limit:
             arguments["x-delivery-limit"] = queue.delivery_limit
+        if queue.retry_ms:
+            arguments["x-delayed-retry-type"] = "all"
+            arguments["x-delayed-retry-min"] = queue.retry_ms
+            arguments["x-delayed-retry-max"] = 3 * queue.retry_ms
         self.call(
             spec.QueueDeclare(queue=queue.name, durable=queue.durable, arguments=arguments),
             answer,

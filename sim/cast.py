@@ -46,6 +46,7 @@ def limit_queues(queues: list[QueueState], options: Options) -> None:
         if queue.kind == "quorum":
             queue.delivery_limit = options.delivery_limit
             queue.own_limit = options.own_limit
+            queue.retry_ms = options.retry_ms
 
 
 def make_clients(world: Stage) -> list[Client]:

@@ -16,6 +16,7 @@ from sim.consumer import Consumer, Receiver
 from sim.model import QueueState, Violation
 from sim.publisher import Publisher
 from sim.short_lived import Dealer
+from warren.queues.fifo.machine import Fifo
 from warren.wire.amqp091 import spec
 
 if TYPE_CHECKING:
@@ -62,6 +63,11 @@ class Drainer(Client):
         for actor in self.actors:
             if isinstance(actor, Consumer) and actor.held and actor.ready:
                 actor.settle_all()
+
+
+def there(fifo: Fifo) -> int:
+    """Messages of a queue that somebody is to get, now or when they have waited."""
+    return int(fifo.ready_count() + fifo.held_count() + fifo.delayed.count)
 
 
 def drainers(world: Stage) -> list[Client]:
@@ -175,7 +181,7 @@ class Drain:
 
     def _held(self, queue: QueueState) -> int:
         found = self._world.queue_of(queue)
-        return 0 if found is None else int(found.fifo.ready_count() + found.fifo.held_count())
+        return 0 if found is None else there(found.fifo)
 
     def _report(self) -> str:
         return ", ".join(f"{queue.name} holds {self._held(queue)}" for queue in self._world.queues)

@@ -143,6 +143,7 @@ class QueueState:
         durable: Whether it outlives the node's process.
         delivery_limit: How often a delivery of a message may fail; negative for ever.
         own_limit: Whether it is declared with that.
+        retry_ms: For how long what returns waits, for each failure; 0 for not at all.
         most: How many ready messages it may have before it rejects publishes; negative for ever.
         volatile: Whether clients delete it now and then.
         single: Whether it lives on one node of a cluster, and cannot be used while that is away.
@@ -166,6 +167,7 @@ class QueueState:
         self.volatile = volatile
         self.delivery_limit = -1
         self.own_limit = False
+        self.retry_ms = 0
         self.most = -1
         self.single = False
         self.lost = False

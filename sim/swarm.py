@@ -82,6 +82,8 @@ class Options:
         exclusive: Whether connections have queues for themselves.
         renewed: Which of `RENEWED` there are.
         most: So many ready messages queues may have; they reject publishes beyond. -1 for no limit.
+        retry_ms: For how long what returns to quorum queues waits, for each failure; 0 for not at
+            all.
         delays: Which kind of queue messages come to that waited; empty if there are none.
         letters: Which kind of queue dead letters of another one arrive in; empty if there are none.
     """
@@ -148,6 +150,8 @@ class Options:
         letters = Random(f"{seed} dead letters")
         kind = letters.choice(("quorum", "classic"))
         self.letters = kind if letters.random() < LATER_SHARE else ""
+        retries = Random(f"{seed} retries")
+        self.retry_ms = retries.choice((20, 500)) if retries.random() < LATER_SHARE else 0
         delays = Random(f"{seed} delays")
         kind = delays.choice(("quorum", "classic"))
         self.delays = kind if delays.random() < LATER_SHARE else ""

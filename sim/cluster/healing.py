@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, final
 from sim import delays
 from sim.actors import Actor
 from sim.dead_letters import SOURCE, TARGET, undertakers
-from sim.drain import drainers
+from sim.drain import drainers, there
 from sim.model import QueueState, Violation
 from sim.publisher import Publisher
 from sim.short_lived import Dealer, emptiers, sweepers
@@ -61,6 +61,7 @@ class Healing:
         world.until(UP_MS, "not all nodes come up", self._up)
         world.until(ANSWER_MS, "requests and publishes are not answered", self._answered)
         world.until(ANSWER_MS, "the members do not agree", self._agreed)
+        world.until(ANSWER_MS, "nodes that are heard stay suspected", self._trusted)
         self._leave()
         world.until(GONE_MS, "exclusive queues outlive their connections", self._nobodys)
         self._bury()
@@ -74,6 +75,16 @@ class Healing:
             # What was published without confirms may have been on its way between nodes.
             self._drain()
         self._start_again()
+
+    def _trusted(self) -> bool:
+        """Whether consumers of all nodes are served again."""
+        world = self._world
+        for queue in world.queues:
+            for site in world.running():
+                found = world.queue_on(site, queue)
+                if found is not None and found.fifo.suspects:
+                    return False
+        return True
 
     def _bury(self) -> None:
         """All that died has to arrive."""
@@ -277,7 +288,7 @@ class Healing:
         for name in self._world.incarnations.left(node):
             queue = None if vhost is None else vhost.queues.get(name)
             if isinstance(queue, FifoQueue):
-                left += int(queue.fifo.ready_count() + queue.fifo.held_count())
+                left += there(queue.fifo)
         return left
 
     def _held(self, queue: QueueState) -> int:
@@ -286,5 +297,5 @@ class Healing:
         for site in world.running():
             found = world.queue_on(site, queue)
             if found is not None:
-                held += int(found.fifo.ready_count() + found.fifo.held_count())
+                held += there(found.fifo)
         return held

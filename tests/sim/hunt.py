@@ -21,6 +21,7 @@ from tests.sim import (
     planted_delays,
     planted_observers,
     planted_raft,
+    planted_retries,
 )
 from tests.sim.planted import Undo, Where
 
@@ -87,6 +88,7 @@ def main() -> None:
         (planted_dead_letters.PLANTED, True),
         (planted_delays.PLANTED, True),
         (planted_raft.PLANTED, True),
+        (planted_retries.PLANTED, True),
         (planted_cluster.RARE, True),
         (planted_raft.RARE, True),
     ):

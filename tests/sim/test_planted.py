@@ -15,6 +15,7 @@ from tests.sim import (
     planted_delays,
     planted_observers,
     planted_raft,
+    planted_retries,
 )
 from tests.sim.hunt import SEEDS_MAX, hunt
 from tests.sim.planted import Undo
@@ -30,6 +31,7 @@ IN_CLUSTERS = {
     **planted_dead_letters.PLANTED,
     **planted_delays.PLANTED,
     **planted_raft.PLANTED,
+    **planted_retries.PLANTED,
 }
 
 

@@ -1,0 +1,54 @@
+"""Bugs put on purpose into messages that wait before they come again, and into silences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sim.cluster.swarm import CUT, KILL, PARTITION, POWER
+from tests.sim.planted import Undo, Where, replace
+from warren.queues.fifo.machine import Fifo
+from warren.queues.fifo.parts import Parts
+from warren.queues.quorum import QuorumQueue
+
+RETRIES: dict[str, Any] = {
+    "retry_ms": 500,
+    "letters": "",
+    "delays": "",
+    "most": -1,
+    "groups": False,
+    "quorum_queues": 1,
+    "classic_queues": 0,
+    "renewed": [],
+    "exclusive": False,
+    "clients": 2,
+    "settlings": {"ack": 3, "reject": 5, "nack": 3},
+}
+
+
+def left_out_of_snapshots() -> Undo:
+    """A snapshot has no messages that wait before they come again."""
+
+    def init(self: Any, fifo: Any) -> None:
+        original(self, fifo)
+        self.delayed = []
+
+    original = Parts.__init__
+    return replace(Parts, "__init__", init)
+
+
+def nobody_looks() -> Undo:
+    """A leader does not mind when messages have waited."""
+    return replace(Fifo, "next_expiry", lambda self: 0)
+
+
+def never_heard_again() -> Undo:
+    """A node that is heard again stays suspected."""
+    return replace(QuorumQueue, "heard", lambda self, sessions: None)
+
+
+PLANTED = {
+    left_out_of_snapshots: Where(1, 300, (KILL, POWER), RETRIES | {"wal_max_bytes": 8_192}),
+    nobody_looks: Where(1, 200, (CUT,), RETRIES),
+    never_heard_again: Where(2, 200, (PARTITION,), RETRIES),
+}
+"""With each bug where it shows soon; see `hunt`."""
