@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from tests.node.pair import Client, Pair
+from warren.log.config import LogConfig
 from warren.metadata.commands import SetPolicy
+from warren.protocols.broker import Settings
 from warren.queues.fifo.dead_letters import AT_LEAST_ONCE
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.table import Table
@@ -117,6 +119,31 @@ def test_a_policy_sets_all_there_is_of_a_queue_that_exists() -> None:
     assert int(consumer.locks.timeout_ms) == 17_000
     client.publish_confirmed(NAME, 3)
     pair.until(lambda: client.bodies() == [b"1", b"2", b"3"])
+
+
+@pytest.mark.rule("QQ-14")
+def test_bodies_are_on_disk_and_not_in_memory() -> None:
+    """But for the newest of all queues; a lazy mode is no setting of a quorum queue."""
+
+    def configure(settings: Settings) -> None:
+        settings.log = LogConfig(
+            wal_max_size_bytes=1 << 20, reserve_bytes=1 << 16, cache_bytes=1 << 16
+        )
+
+    pair = Pair(alone=True, configure=configure)
+    refused = declare(pair.a.client(), x_queue_mode="lazy")
+    assert isinstance(refused, spec.ChannelClose)
+    client = pair.a.client()
+    declare(client)
+    client.call(spec.ConfirmSelect(False))
+    bodies = [b"%d" % number * 8_000 for number in range(100)]
+    for body in bodies:
+        client.publish(NAME, body)
+    pair.until(lambda: len(client.acked) == 100)
+    pair.settle()
+    assert int(pair.a.node.log.cache.size_bytes) <= sum(map(len, bodies)) // 4
+    consume(client, no_ack=True)
+    pair.until(lambda: client.bodies() == bodies)
 
 
 def impatient(kind: str = "quorum") -> Pair:
