@@ -415,6 +415,20 @@ def test_a_pending_request_may_be_refused_later() -> None:
     asyncio.run(run())
 
 
+def test_a_queue_may_be_asked_that_goes_away_or_loses_its_answer() -> None:
+    """A quorum queue tells of both; who asked is told to ask again, and the node goes on."""
+
+    async def told(method: str) -> Refusal:
+        pending = waiting.Awaited()
+        asyncio.get_running_loop().call_soon(getattr(pending, method))
+        with pytest.raises(Refusal, match="ask again") as refused:
+            await pending.wait(patient(20.0))
+        return refused.value
+
+    assert asyncio.run(told("abandoned")).kind == NOT_FOUND
+    assert asyncio.run(told("missed")).kind == TIMED_OUT
+
+
 def test_one_rebalance_at_a_time(pair: Pair, service: AdminService) -> None:
     service.rebalancing = True
     refused = refusal(pair, service, ADMIN, "rebalance")

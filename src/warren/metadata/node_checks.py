@@ -125,8 +125,8 @@ class Needs:
                 PRECONDITION_FAILED,
                 f"to go on without node '{self.name}', {self._lost} quorum queue(s) have no "
                 f"majority of running nodes, among them {self._first_lost}: start the nodes that "
-                "are down; by force the node goes all the same, and these queues answer with 541 "
-                "until they are deleted",
+                "are down; by force the node goes all the same, and these queues give "
+                "errors for answers until they are deleted",
             )
 
 

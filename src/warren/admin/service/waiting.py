@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from warren.admin.service.slices import Slices
-from warren.errors import TIMED_OUT, Refusal
+from warren.errors import NOT_FOUND, TIMED_OUT, Refusal
 from warren.pending import PendingResult, Result
 
 POLL_SECONDS = 0.02
@@ -37,6 +37,14 @@ class Awaited(PendingResult):
         """Note the refusal."""
         self.refusal = refusal
         self._told.set()
+
+    def abandoned(self) -> None:
+        """Note that the queue that was asked is gone, or cannot be reached."""
+        self.refused(Refusal(NOT_FOUND, "the queue is gone or cannot be reached: ask again"))
+
+    def missed(self) -> None:
+        """Note that the queue has done it, and that this node has not seen its answer."""
+        self.refused(Refusal(TIMED_OUT, "it was done, and its answer was lost: ask again"))
 
     async def wait(self, seconds: float) -> Result:
         """The result, once it is there.
