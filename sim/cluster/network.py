@@ -17,7 +17,7 @@ from sim.cluster.schedule import MS
 from sim.model import Violation
 from warren.ports import PeerHello, PeerListener
 from warren.protocols.peer import refusal as codes
-from warren.replication.frames import HEAD_BYTES
+from warren.replication.frames import HEAD_BYTES, RAFT_BYTES, group_of, raft_message
 from warren.replication.kinds import PONG, RAFT
 
 if TYPE_CHECKING:
@@ -316,7 +316,12 @@ class Network:
                 if name in self.damaging and self._to_damage(parcel[0]):
                     self.damaging.discard(name)
                     link.damaged = True
-                    parcel = self._damaged(name, parcel)
+                    damaged = self._damaged(name, parcel)
+                    seen = self._is_seen(link.target, parcel, damaged)
+                    peers.listener.received(name, damaged)
+                    if seen and not link.refused:
+                        raise Violation(f"{link.target.name} takes what {name} did not send")
+                    continue
                 peers.listener.received(name, parcel)
             else:
                 older = peers.accepted.get(name)
@@ -326,6 +331,20 @@ class Network:
                 peers.accepted[name] = link
                 link.incoming = True
                 peers.listener.incoming(name, parcel)
+
+    def _is_seen(self, site: Site, sent: bytes, damaged: bytes) -> bool:
+        """Whether a node looks at the damage now.
+
+        A message of Raft may be early, or its member wait for a snapshot, and entries that are not
+        stored are not looked at.
+        """
+        assert site.node is not None
+        if sent[0] != RAFT:
+            return True
+        member = site.node.cluster.members.get(int(group_of(sent)))
+        end = RAFT_BYTES + len(raft_message(sent))
+        there = member is not None and not member.log.incomplete
+        return there and sent[:end] != damaged[:end]
 
     def _to_damage(self, kind: int) -> bool:
         """Whether it is the turn of messages of this kind."""

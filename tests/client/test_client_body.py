@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.client.script import Peer, scripted
+from tests.support.examples import examples
 from warren.client import Channel, connect
 from warren.client.body import DIRECT_BYTES_MAX, DIRECT_BYTES_MIN, Body, BodyReader
 from warren.wire.amqp091 import spec
@@ -249,7 +250,7 @@ def test_two_channels_and_heartbeats_in_between() -> None:
         assert received(second, 1) == [(2, other)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_any_frames_in_any_reads(data: st.DataObject) -> None:
     """Frames, heartbeats and reads of random sizes around a content that is received in place."""

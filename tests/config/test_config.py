@@ -274,3 +274,12 @@ def test_settings_of_tls_that_do_not_fit_together_are_refused(text: str, said: s
 def test_wrong_values_of_tls_say_what_is_allowed(text: str) -> None:
     with pytest.raises(ConfigError, match="allowed is"):
         config(text)
+
+
+def test_caches_follow_the_memory_limit() -> None:
+    small, large = (
+        settings_from(config(f"vm_memory_high_watermark.absolute = {size}")).log
+        for size in ("256MiB", "4GiB")
+    )
+    assert (small.cache_bytes, small.read_cache_bytes) == (2 << 20, 8 << 20)
+    assert (large.cache_bytes, large.read_cache_bytes) == (8 << 20, 64 << 20)

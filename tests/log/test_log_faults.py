@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+
+import pytest
+
+from sim.disk import SimDisk, SimFile
 from tests.log.model import World
 from warren.log.cache import BATCH_OVERHEAD_BYTES
 from warren.log.extents import Extents
@@ -115,3 +120,35 @@ def test_many_queues_in_turn_do_not_make_each_others_reads_dear() -> None:
     for group_id in groups:
         for place in world.log.group(group_id).places:
             assert all(span < 8_192 for span in place.spans)
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+def test_a_log_without_a_descriptor_for_its_next_file_goes_on(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a full disk: the file that it has grows on, and the next one comes when it can."""
+    world = World(5, wal_max_size_bytes=1 << 14)
+    group_id = world.new_group()
+    opened = SimDisk.open
+    refused = 0
+
+    def exhausted(disk: SimDisk, path: str, create: bool = False) -> SimFile:
+        nonlocal refused
+        if create:
+            refused += 1
+            raise OSError(number, "simulated: no descriptor left")
+        return opened(disk, path, create)
+
+    monkeypatch.setattr(SimDisk, "open", exhausted)
+    for _ in range(40):
+        world.publish(group_id, [900])
+        world.settle_down()
+    assert refused and world.failure is None and not world.order
+    files = len(world.log._store.files)
+    monkeypatch.setattr(SimDisk, "open", opened)
+    for _ in range(40):
+        world.publish(group_id, [900])
+        world.settle_down()
+    assert len(world.log._store.files) > files
+    world.restart(crash=True)
+    world.check()

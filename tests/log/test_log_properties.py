@@ -14,6 +14,7 @@ from sim.disk import Crash
 from tests.log.driver import finish
 from tests.log.model import World
 from tests.log.replica import Replica
+from tests.support.examples import examples
 
 
 class LogMachine(RuleBasedStateMachine):
@@ -219,6 +220,6 @@ class LogMachine(RuleBasedStateMachine):
 
 
 LogMachine.TestCase.settings = settings(
-    settings.default, max_examples=40, stateful_step_count=40, deadline=None
+    settings.default, max_examples=examples(40), stateful_step_count=40, deadline=None
 )
 TestLog = LogMachine.TestCase

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from warren.errors import Refusal, StorageError
 from warren.limits import BINDINGS_AT_ONCE_MAX, QUEUES_AT_ONCE_MAX
 from warren.metadata import commands
@@ -330,7 +331,7 @@ def test_same_commands_give_the_same_state_and_bytes(history: list[Command]) -> 
     assert replay(decoded).state_hash() == replay(history).state_hash()
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(HISTORIES)
 def test_rows_and_routes_agree_after_each_command(history: list[Command]) -> None:
     machine = MetadataMachine()
@@ -604,7 +605,7 @@ def test_default_exchange_has_a_name_for_patterns() -> None:
         authority.check_resource("guest", "/", "write", "exchange", "other")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 30), st.booleans()), max_size=80))
 def test_encoded_rows_are_those_of_a_dict_in_its_order(history: list[tuple[int, bool]]) -> None:
     rows, plain = EncodedRows(), {}

@@ -592,3 +592,30 @@ def test_only_a_sole_voter_itself_takes_its_log_for_committed(voter: str, applie
     entry = Batch(None, 3, 1, 1, 0, 0, 0, b"", 0, b"x", 0, 1, None, 5, 1)
     assert recovered.take(entry) == applied
     assert (recovered.pending == []) == applied
+
+
+@pytest.mark.parametrize("at", [16, 30, -9, -1])
+def test_a_flipped_bit_in_what_raft_says_ends_the_link(at: int) -> None:
+    """A term, an index, a vote: no look at what it means would find it (R-20)."""
+    pair = Pair()
+    pair.add("c")
+    client = pair.a.client()
+    assert isinstance(client.declare(QUEUE, kind="quorum"), spec.QueueDeclareOk)
+    client.call(spec.ConfirmSelect(False))
+    pair.until(lambda: leads(pair.a) and all_have(pair, b""))
+    group = int(pair.a.queue(QUEUE).group_id)
+    done = False
+
+    def answers(message: bytes) -> bytes:
+        nonlocal done
+        if done or message[0] != RAFT or group_of(message) != group:
+            return message
+        done = True
+        place = at if at < 0 else RAFT_BYTES + at
+        return flipped(message, place % len(message))
+
+    pair.damage["b", "a"] = answers
+    client.publish(QUEUE, b"body")
+    pair.until(lambda: done and bool(pair.refused))
+    assert [row[:2] for row in pair.refused] == [("b", "a")]
+    pair.until(lambda: client.acked == {1} and all_have(pair, b"body"))

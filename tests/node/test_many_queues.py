@@ -770,6 +770,17 @@ def test_whether_a_node_is_needed_is_found_out_in_parts(
     assert queues_of(pair.a) == 8 * FEW
 
 
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_tick_looks_at_no_group_in_which_nothing_is_due(alone: bool) -> None:
+    """However many queues there are, nothing is timed in those that rest."""
+    pair = Pair(alone=alone)
+    declare_many(pair, pair.a.client(), kind="quorum")
+    pair.settle(40)
+    for station in pair.stations.values():
+        assert len(station.node.cluster.members) > MANY
+        assert len(station.node.cluster._timed) <= 1
+
+
 @final
 class Settled(PendingResult):
     """What became of a change, once it is applied."""

@@ -193,3 +193,20 @@ def test_a_queue_of_one_member_stays() -> None:
     assert incarnation(pair.a, "c") == before
     found = drained(pair, pair.a)
     assert found == [b"%d" % n for n in range(1, len(found) + 1)] and len(found) >= 5
+
+
+def test_a_newest_file_without_its_end() -> None:
+    """Cut where a round ends, so that nothing in it is damaged."""
+    pair = three_with_messages(QUEUE, minds_seconds=True)
+    c = pair.stations["c"]
+    before = {path: len(data.rstrip(b"\0")) for path, data in c.disk.image().items()}
+    client = pair.a.client()
+    client.publish_confirmed(QUEUE, 20)
+    pair.settle(60)
+    c.kill()
+    newest = max(path for path in c.disk.image() if path.endswith(".log"))
+    file = c.disk.open(newest)
+    file.truncate(-(-before[newest] // 512) * 512)
+    file.sync()
+    c.start()
+    begins_anew(pair, c, pair.a)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.node.pair import Client, Pair, Station
-from warren.limits import DISK_STALL_MS_MAX, HAND_OVER_PAUSE_MS_MAX
+from warren.limits import DISK_BEHIND_MS_MAX, DISK_STALL_MS_MAX, HAND_OVER_PAUSE_MS_MAX
 from warren.log.config import LogConfig
+from warren.node.cluster.disks import DiskWatch
 from warren.protocols.broker import Settings
 from warren.replication.member import Member
 from warren.replication.throttle import READ_BYTES
@@ -316,3 +317,13 @@ def test_a_lead_that_nobody_can_take_is_offered_ever_more_rarely() -> None:
         member(pair.stations[name]).raft.abstain(False)
     within(pair, HAND_OVER_PAUSE_MS_MAX // 1_000 + 2)
     assert leader(pair, "b") in ("b", "c")
+
+
+def test_a_disk_that_crawls_has_others_lead_as_one_that_hangs_does() -> None:
+    """Each write ends in time, and there is always more waiting than may."""
+    watch = DiskWatch(WAITING_BYTES)
+    for now in range(0, DISK_BEHIND_MS_MAX + 1, 500):
+        watch.look(WAITING_BYTES + 1, 50, now)
+        assert watch.behind and not watch.slow
+    watch.look(WAITING_BYTES + 1, 50, DISK_BEHIND_MS_MAX + 501)
+    assert watch.behind and watch.slow

@@ -296,3 +296,15 @@ def done_frame(member: Member, index: int, payload: bytes) -> bytes:
     write_i64_le(writer, 1_000)
     write_checksum(writer, crc32(payload, crc32(writer.getvalue())))
     return bytes(writer.getvalue()) + payload
+
+
+def test_nothing_is_waited_for_longer_than_its_bound() -> None:
+    """Even if its sender leads, and is only silent."""
+    world = formed()
+    _, _, waits = waiting(world)
+    member, transfers = tables_of(waits), transfers_of(waits)
+    heard_ms = int(next(iter(transfers._incoming.values())).heard_ms)
+    waits.guarded(waits.life, lambda: transfers.tick(heard_ms + transfer.QUIET_MS - 1))
+    assert member.log.incomplete
+    waits.guarded(waits.life, lambda: transfers.tick(heard_ms + transfer.QUIET_MS))
+    assert not member.log.incomplete

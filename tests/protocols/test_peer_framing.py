@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.protocols.peer_pair import ends, shake
+from tests.support.examples import examples
 from warren.errors import CorruptRecord
 from warren.log.batch import KIND_MESSAGES
 from warren.protocols.peer import refusal as codes
@@ -156,7 +157,7 @@ def about(lane: int, number: int, size: int) -> bytes:
     )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.lists(st.tuples(st.integers(0, 6), st.sampled_from([1, 2, 100, 70_000])), max_size=16),
     st.lists(st.integers(0, 600_000), max_size=16),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.node.pair import Pair
 from tests.protocols.line import Line, Told, publish_frames
+from tests.support.examples import examples
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import method_frame
 from warren.wire.amqp091.properties import Properties
@@ -225,7 +226,7 @@ def steps_of(channel: int, some: list[tuple[str, Shape, int]], random: Random) -
 
 
 @given(channels=st.tuples(*[CHANNEL] * CHANNELS), cut=st.integers(0, 1 << 30))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_any_cut_of_the_same_messages_has_the_same_outcome(
     channels: tuple[tuple[str, list[tuple[str, Shape, int]]], ...], cut: int
 ) -> None:

@@ -17,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from librt.strings import BytesWriter
 
 from tests.queues.driver import Driven, size_of, waiting
+from tests.support.examples import examples
 from warren.ids import consumer_of, session_of_consumer
 from warren.message.dead_letters import DELIVERY_LIMIT, MAXLEN, REJECTED
 from warren.queues.fifo import commands
@@ -912,7 +913,7 @@ def spread(runs: list[tuple[int, int, int, int]]) -> list[Message]:
 
 
 TestFifo = pytest.mark.rule("POI-01", "POI-03", "ORD-01", "ORD-09", "MET-04")(FifoMachine.TestCase)
-TestFifo.settings = settings(max_examples=150, stateful_step_count=50)
+TestFifo.settings = settings(max_examples=examples(150), stateful_step_count=50)
 
 
 @pytest.mark.rule("ORD-08")

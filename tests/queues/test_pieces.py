@@ -8,6 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from tests.support.examples import examples
 from warren.queues.fifo.pieces import CHUNK_PIECES, Piece, Pieces
 from warren.queues.fifo.runs import Run, as_run
 
@@ -133,4 +134,4 @@ class PiecesMachine(RuleBasedStateMachine):
 
 
 TestPieces = PiecesMachine.TestCase
-TestPieces.settings = settings(max_examples=60, stateful_step_count=20, deadline=None)
+TestPieces.settings = settings(max_examples=examples(60), stateful_step_count=20, deadline=None)

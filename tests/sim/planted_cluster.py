@@ -9,6 +9,7 @@ from sim.cluster.swarm import (
     BLACKOUT,
     CLOCK,
     CUT,
+    DAMAGE,
     KILL,
     LOSE,
     MEMBERS,
@@ -22,6 +23,7 @@ from sim.cluster.swarm import (
     WIPE,
 )
 from tests.sim.planted import Undo, Where, replace
+from warren.errors import CorruptRecord
 from warren.log import group as group_log
 from warren.log import reading
 from warren.log.batch import Header
@@ -40,7 +42,7 @@ from warren.queues.fifo.effects import NO_EFFECTS, Effects, PollReply
 from warren.queues.fifo.machine import Fifo
 from warren.queues.fifo.ready import AT_BACK, BY_NUMBER, Ready
 from warren.raft.effects import Truncate
-from warren.replication import client_sessions, member, proposals, snapshots, wrapping
+from warren.replication import client_sessions, frames, member, proposals, snapshots, wrapping
 from warren.wire.amqp091 import spec
 
 
@@ -70,6 +72,18 @@ def together(*undone: Undo) -> Undo:
             each()
 
     return undo
+
+
+def raft_unheeded() -> Undo:
+    """What Raft says in a frame is taken without a look at its checksum."""
+
+    def raft_message(frame: bytes) -> bytes:
+        end = frames.RAFT_BYTES + int.from_bytes(frame[frames.HEAD_BYTES :][:4], "little")
+        if end > len(frame):
+            raise CorruptRecord("a frame of a node", 0, "it is cut off")
+        return frame[frames.RAFT_BYTES : end]
+
+    return replace(frames, "raft_message", raft_message)
 
 
 def damage_unheeded() -> Undo:
@@ -551,6 +565,7 @@ PLANTED = {
         (POWER, BLACKOUT, REPLACE),
         SMALL_FILES | {"groups": False, "clients": 2, "large_share": 0.1, "large_bytes": 9_000},
     ),
+    raft_unheeded: Where(1, 400, (DAMAGE, POWER)),
     forgotten_pending: Where(),
     what_is_gone_stays: Where(28, 250, (POWER, KILL, STOP), SMALL_FILES | {"clients": 2}),
     followers_hand_out_nothing: Where(),

@@ -1,0 +1,13 @@
+"""How many examples a property test draws that has a number of its own."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+
+USUAL = 100
+"""What Hypothesis draws unless it is told otherwise."""
+
+
+def examples(count: int) -> int:
+    """So many, and as many times more as the profile in force wants (`tests/conftest.py`)."""
+    return count * max(1, settings.default.max_examples // USUAL)
