@@ -11,7 +11,7 @@ SPARK = tests/spark
 export PYTHON
 
 .PHONY: help run cluster build wheel test test-pure test-compiled test-package test-process \
-	test-spark lint format rules bench long sim demo oracle clean
+	test-spark lint format rules bench long sim demo oracle oracle-random clean
 
 help:
 	@echo 'make run     build, then run a broker on port $(PORT) with its data in ./$(DATA)'
@@ -27,6 +27,7 @@ help:
 	@echo 'make bench   measure Warren beside RabbitMQ (ONLY=regex SECS=10 REPS=3 NODES=3)'
 	@echo 'make demo    real orders through a queue into Spark, none lost or doubled'
 	@echo 'make oracle  what RabbitMQ and Warren say to the scripts of tests/oracle (ONLY= RECORD=1)'
+	@echo 'make oracle-random  what they say to COUNT (1000) random sequences (FIRST= RECORD=1)'
 	@echo 'make clean   remove what was built, the data of `make run` excepted'
 
 run: build
@@ -118,6 +119,18 @@ oracle:
 	@.venv/bin/python tools/oracle.py $(if $(RECORD),record,stale) 127.0.0.1:5781 $(ONLY); \
 	status=$$?; BASE=5780 bench/peer rabbit stop; exit $$status
 	@.venv/bin/python tools/oracle.py warren $(ONLY)
+
+# Sequences number FIRST and on, else others each time; RECORD=1 stores what RabbitMQ answers.
+oracle-random:
+	@tools/prepare process
+	@bench/peer tools >/dev/null || \
+		{ echo 'oracle-random: skipped, no RabbitMQ 4.3 is here'; exit 0; }; \
+	PLUGINS= BASE=5790 EXTRA_CONF='deprecated_features.permit.global_qos = true' \
+		bench/peer rabbit start || exit 1; \
+	.venv/bin/python tools/oracle_random.py 127.0.0.1:5791 --count $(or $(COUNT),1000) \
+		$(if $(FIRST),--first $(FIRST)) --jobs $(if $(filter logical,$(JOBS)),4,$(JOBS)) \
+		$(if $(RECORD),--record); \
+	status=$$?; BASE=5790 bench/peer rabbit stop; exit $$status
 
 clean:
 	rm -rf .venv build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
