@@ -510,7 +510,7 @@ def line(title: str, better: str, names: list[str], found: dict[str, list[Run]])
         first, second = (middles.get(name) for name in names)
         if first and second is not None:
             ratio = second / first
-            cells.append(f"{ratio:.{2 if ratio > 0.1 else 4}f}x ({better} is better)")
+            cells.append(f"{ratio:.{2 if ratio > 0.1 else 6}f}x ({better} is better)")
         else:
             cells.append("-")
     return f"| {title} | {' | '.join(cells)} | {'; '.join(notes)} |"
