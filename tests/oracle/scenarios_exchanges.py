@@ -90,7 +90,7 @@ TYPES: dict[str, Any] = {
     "UTF-8": "dir\u00e9ct",
     "long": "t" * 255,
     "of a plugin": "x-consistent-hash",
-    "of another plugin": "x-jms-topic",
+    "of another plugin": "x-message-deduplication",
 }
 
 
