@@ -58,8 +58,8 @@ INPUT_ALONE_BYTES: Final = 4_194_304
 #: Connections whose timers one turn looks at; each costs about a microsecond a channel.
 TURN_CONNECTIONS_MAX: Final = 512
 
-#: Members of groups that one turn tells of a node that came, went or is linked anew: what follows,
-#: perhaps an election, costs some microseconds each.
+#: Members of groups that one turn tells of a node that came, went or is linked anew, or of a disk
+#: that is slow or prompt: what follows, perhaps an election, costs some microseconds each.
 TURN_MEMBERS_MAX: Final = 1_024
 
 #: Members with a time to mind that one turn looks at, to find those whose time is up: some

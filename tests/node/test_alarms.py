@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.node.pair import Client, Pair, Station
 from warren.metadata.commands import RemoveNode
+from warren.node.alarms import TOLD_AT_ONCE
 from warren.node.cluster.dispatch import PARTING_MS
 from warren.wire.amqp091 import spec
 
@@ -114,3 +115,26 @@ def test_a_node_that_is_removed_takes_its_alarms_with_it_at_once() -> None:
     pair.a.node.store.submit(RemoveNode("b", True), None)
     pair.until(lambda: near.blocked == third.blocked == ["low on memory", ""])
     assert pair.clock.monotonic_ms() - began < PARTING_MS // 2
+
+
+def test_many_clients_are_told_some_at_a_time() -> None:
+    """However many there are, and each of them once for each edge."""
+    pair = Pair(alone=True)
+    publishers = [pair.a.client() for _ in range(150)]
+    publishers[0].declare("q")
+    for client in publishers:
+        client.call(spec.ConfirmSelect(False))
+        client.publish("q", b"first")
+    pair.until(lambda: all(client.acked == {1} for client in publishers))
+    node = pair.a.node
+    for low, said in ((True, "low on memory"), (False, "")):
+        low_on_memory(pair.a, low)
+        heard: list[int] = []
+        while not heard or heard[-1] < len(publishers):
+            node.turn()
+            for client in publishers:
+                client.exchange()
+            heard.append(sum(client.blocked[-1:] == [said] for client in publishers))
+            assert heard[-1] - sum(heard[-2:-1]) <= 2 * TOLD_AT_ONCE
+        assert len(heard) > 1
+    assert all(client.blocked == ["low on memory", ""] for client in publishers)

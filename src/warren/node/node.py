@@ -32,6 +32,7 @@ from warren.log.log import Log
 from warren.log.runlist import LiveRuns
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.permissions import IMPERSONATOR
+from warren.node.alarms import AlarmNotices
 from warren.node.announcing import Announcer
 from warren.node.cluster.dispatch import Cluster, NoPeers, Parts
 from warren.node.cluster.membership import Membership
@@ -294,6 +295,7 @@ class Node(Loop):
         self._deferring: list[Queue] = []
         self._appended_urgent: bool = False
         self._ticked_ms: int = self.monotonic_ms()
+        self._alarm_notices: AlarmNotices = AlarmNotices(self, self.alarms, self.alarm_reason)
         self._alarms: i64 = 0
         self._alarms_elsewhere: i64 = 0
         self._identities: Counter = Counter("connections")
@@ -801,8 +803,7 @@ class Node(Loop):
 
     def _announce_alarms(self) -> None:
         """Tell connections, and the operator."""
-        alarms = self.alarms()
-        reason = self.alarm_reason() if alarms else ""
+        reason = self.alarm_reason() if self.alarms() else ""
         where = self.cluster.disks.alarmed()
         if self._alarms:
             where.insert(0, "this node")
@@ -811,8 +812,7 @@ class Node(Loop):
             if reason
             else "alarms cleared"
         )
-        for connection in list(self.connections.values()):
-            connection.set_alarms(alarms, reason)
+        self._alarm_notices.tell()
 
 
 @final

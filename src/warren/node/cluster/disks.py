@@ -28,10 +28,12 @@ from warren.limits import (
     DISK_STALL_MS_MAX,
     HAND_OVER_PAUSE_MS_MAX,
     TICK_GROUPS_MAX,
+    TURN_MEMBERS_MAX,
 )
 from warren.log.log import Log
 from warren.metadata.machine import MetadataMachine
 from warren.node.loop import Loop
+from warren.ports import Work
 from warren.protocols.broker import ALARM_DISK, ALARM_MEMORY
 from warren.raft.raft import Raft
 from warren.replication.kinds import PING
@@ -130,6 +132,38 @@ class DiskWatch:
 
 
 @final
+class DiskNotices(Work):
+    """Tells all members of a node how its disk is now, some at a time."""
+
+    def __init__(self, loop: Loop, watch: DiskWatch) -> None:
+        self._loop: Loop = loop
+        self._watch: DiskWatch = watch
+        self._members: list[Member] = []
+        """Those that are yet to be told, the next one last."""
+        self._under_way: bool = False
+
+    def tell(self, cluster: Cluster) -> None:
+        """It has changed: begin with all members anew, the first of them at once."""
+        self._members = list(cluster.members.values())
+        self._members.reverse()
+        if not self._under_way:
+            self._under_way = not self.go_on()
+            if self._under_way:
+                self._loop.do_in_parts(self)
+
+    def go_on(self) -> bool:
+        """Tell some more; whether these were the last."""
+        members = self._members
+        for _ in range(min(TURN_MEMBERS_MAX, len(members))):
+            member = members.pop()
+            if member.raft.state.abstains != self._watch.slow:
+                member.raft.abstain(self._watch.slow)
+            member.client_sessions.ask_declined(member)
+        self._under_way = len(members) > 0
+        return not members
+
+
+@final
 class Disks:
     """This node's disk, and what is known of the others'."""
 
@@ -139,6 +173,7 @@ class Disks:
         self._metadata: MetadataMachine = metadata
         self._cluster: Cluster = cluster
         self._watch: DiskWatch = DiskWatch(loop.settings.log.waiting_bytes_max)
+        self._notices: DiskNotices = DiskNotices(loop, self._watch)
         self._flags: dict[str, int] = {}
         """What the other nodes said last."""
         self._to_move: deque[Member] = deque()
@@ -164,14 +199,12 @@ class Disks:
             cluster.disk_behind = watch.behind
             if watch.slow != slow:
                 self._say()
-                for member in cluster.members.values():
-                    member.raft.abstain(watch.slow)
             self.tell()
             if relieved:
                 cluster.transfers.go_on()
-                for member in cluster.members.values():
-                    member.client_sessions.ask_declined(member)
                 self._loop.needs_turn = True
+            if relieved or watch.slow != slow:
+                self._notices.tell(cluster)
 
     def _say(self) -> None:
         log = self._log
