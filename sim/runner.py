@@ -71,6 +71,7 @@ NEEDED_OF_CLUSTERS = (
     "snapshots installed",
     "states compared",
     "observers compared",
+    "states for observers",
     "partitions",
     "links cut",
     "last proposals cut off",

@@ -53,20 +53,6 @@ if TYPE_CHECKING:
 
 MARK: Final = re.compile(rb"m(\d{8})\|")
 
-COMMAND_BYTES: Final = {
-    commands_of_queues.SETTLE: 24,
-    commands_of_queues.RETURN: 25,
-    commands_of_queues.DISCARD: 24,
-    commands_of_queues.ATTACH: 24,
-    commands_of_queues.CANCEL: 8,
-    commands_of_queues.DOWN: 8,
-    commands_of_queues.GET: 8,
-    commands_of_queues.RESET: 0,
-    commands_of_queues.FREE: 16,
-    commands_of_queues.CONFIG: 9,
-}
-"""What follows each command of a queue."""
-
 Entry = tuple[int, int, int, int, bytes]
 """Term, session, sequence, kind, and the whole batch as it is stored."""
 
@@ -321,6 +307,11 @@ class Ledger:
                 self._leads(site, group_id, int(raft.term))
             last = int(member.log.last_index)
             if last != known.last:
+                for index in range(known.last + 1, last + 1):
+                    batch = member.log.recent(index)
+                    if batch is not None:
+                        # It may have left memory when it is applied.
+                        known.pending[index] = batch
                 if raft.is_leader and group_id != METADATA_GROUP:
                     self._appended(group_id, known.last + 1, last, int(raft.term))
                 known.last = last
@@ -400,6 +391,7 @@ class Ledger:
                     group.holed = True
                     self._world.unseen(group_id)
                     return
+            seen.pending.pop(index, None)
             if entry is not None:
                 self._take(site, group, index, entry)
         self._compare(site, group, member, applied)
@@ -516,15 +508,10 @@ def standing(fifo: Fifo) -> list[tuple[int, bool, int]]:
 def purges(body: bytes) -> bool:
     """Whether commands of a queue purge it; see `warren.queues.fifo.commands`."""
     at = 0
-    while at < len(body):
-        opcode = body[at]
-        if opcode == commands_of_queues.PURGE:
+    while 0 <= at < len(body):
+        if body[at] == commands_of_queues.PURGE:
             return True
-        size = COMMAND_BYTES.get(opcode)
-        if size is None:
-            # Commands of groups of readers are entries of their own.
-            return False
-        at += 1 + size
+        at = int(commands_of_queues.command_end(body, at, len(body)))
     return False
 
 

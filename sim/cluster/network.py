@@ -18,7 +18,7 @@ from sim.model import Violation
 from warren.ports import PeerHello, PeerListener
 from warren.protocols.peer import refusal as codes
 from warren.replication.frames import HEAD_BYTES, RAFT_BYTES, group_of, raft_message
-from warren.replication.kinds import PONG, RAFT
+from warren.replication.kinds import PONG, RAFT, STATE
 
 if TYPE_CHECKING:
     from sim.cluster.site import Site
@@ -93,6 +93,8 @@ class SimPeers:
         link = self.links.get(peer)
         if link is None:
             return False
+        if message[0][0] == STATE:
+            self._network.count_state()
         if not link.queue:
             self._dirty.append(link)
         link.queue.append(message[0] if len(message) == 1 else b"".join(message))
@@ -195,6 +197,10 @@ class Network:
         self.after(
             2 * self._delay_us(), lambda: source.guarded(life, lambda: self._shaken(link, peer))
         )
+
+    def count_state(self) -> None:
+        """An observer is sent the state of its group."""
+        self._world.count("states for observers")
 
     def is_another(self, name: str) -> bool:
         """Whether what a node of this name had is lost or given up, so that it is another one."""

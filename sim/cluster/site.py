@@ -289,6 +289,8 @@ class Site:
         settings.tables_voters = world.faults.tables_voters
         settings.reconciles = world.faults.reconcile_ms > 0
         settings.reconcile_interval_ms = world.faults.reconcile_ms
+        settings.feed_reads_max = world.faults.feed_reads
+        settings.recent_bytes_max = world.faults.recent_bytes
         settings.reconcile_trigger_ms = RECONCILE_TRIGGER_MS
         settings.delivery_limit = -1 if options.own_limit else options.delivery_limit
         settings.quorum_size = world.faults.group_size

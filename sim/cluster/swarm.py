@@ -91,6 +91,8 @@ LATER_FAULTS: Final = (GARBLE, STALL, CRAWL, DAMAGE, OUTLIVE, RESTORE, SPOIL, WI
 AIMS_SHARE: Final = 0.5
 """Of the runs with bits that flip."""
 FAR_SHARE: Final = 0.9
+RECENT_BYTES: Final = 1 << 22
+"""More than there ever is in a run."""
 
 
 @final
@@ -110,6 +112,10 @@ class ClusterOptions:
         tables_voters: Nodes that vote in the group of the tables; others learn.
         aims: Whether a bit that flips is one of a live message that is not in memory.
         far_share: How often a client connects to a node that holds no queue, where there is one.
+        recent_bytes: So much of a group's newest entries its members keep in memory, for observers
+            and other members.
+        feed_reads: So often they read a disk for observers; these get a state where that is too
+            little.
         reconcile_ms: How often nodes see to it that queues have as many members as they are to
             have; 0 for never.
     """
@@ -142,6 +148,9 @@ class ClusterOptions:
         if self.aims:
             self.size = max(self.size, self.group_size + 1)
         self.far_share = FAR_SHARE if self.aims else 0.0
+        recent = Random(f"{seed} recent entries")
+        self.recent_bytes = recent.choice((RECENT_BYTES, RECENT_BYTES, 0, 500, 5_000))
+        self.feed_reads = recent.choice((16, 2, 0, 0))
 
     def down_us(self) -> int:
         """How long a node stays down."""

@@ -78,6 +78,12 @@ TURN_CHANGES_MAX: Final = 128
 #: leader its place.
 TICK_GROUPS_MAX: Final = 512
 
+#: For an observer that is behind so much is read from disk, in reads; then it gets the state.
+FEED_READS_MAX: Final = 16
+
+#: Of one group's newest entries a node keeps so much in memory once they are durable.
+GROUP_RECENT_BYTES_MAX: Final = 4_194_304
+
 #: Nodes that vote in the group of the tables; in a larger cluster the others learn, so that
 #: a change waits for four disks at most and an election for four answers.
 TABLES_VOTERS_MAX: Final = 7

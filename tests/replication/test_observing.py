@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tests.replication.hosts import GROUP, World
 from tests.replication.test_observer import RECORD, messages
+from warren.limits import FEED_READS_MAX
 from warren.log.batch import KIND_MESSAGES
 from warren.replication import frames, kinds
 from warren.replication import observing_frames as said
-from warren.replication.observing import READS_MAX
 from warren.replication.proposals import Proposal
 
 COUNT = 4
@@ -53,7 +53,7 @@ def test_an_observer_that_has_all_is_not_behind_for_what_has_to_be_read() -> Non
     frames.seal(observe)
     host.member.received("b", b"".join(observe))
     world.taken(kinds.FEED, "b")
-    for _ in range(3 * READS_MAX):
+    for _ in range(3 * FEED_READS_MAX):
         host.member.append(0, Proposal(0, KIND_MESSAGES, 1, lengths, RECORD, None))
         host.write()
         host.executor.drain()

@@ -7,7 +7,12 @@ from typing import Final, final
 
 from mypy_extensions import i64, trait
 
-from warren.limits import TABLES_VOTERS_MAX, TURN_CHANGES_MAX
+from warren.limits import (
+    FEED_READS_MAX,
+    GROUP_RECENT_BYTES_MAX,
+    TABLES_VOTERS_MAX,
+    TURN_CHANGES_MAX,
+)
 from warren.log.config import LogConfig
 from warren.protocols.client import ClientConnection, EndOfTurn
 from warren.protocols.output import OutputHost
@@ -79,6 +84,8 @@ class Settings:
         reconcile_interval_ms: How often that is looked at.
         host_label, zone: Where this node is, see `NodeRecord`.
         cluster_version_max: The newest cluster version that this node uses; see `warren.versions`.
+        recent_bytes_max: Of a group's newest entries so much is kept in memory, for other nodes.
+        feed_reads_max: How often the disk is read for an observer before it gets the group's state.
         reconcile_trigger_ms: How long after a change of the cluster it is looked at.
     """
 
@@ -125,6 +132,8 @@ class Settings:
         self.reconcile_target: int = 0
         self.reconcile_interval_ms: int = 3_600_000
         self.reconcile_trigger_ms: int = 10_000
+        self.feed_reads_max: int = FEED_READS_MAX
+        self.recent_bytes_max: int = GROUP_RECENT_BYTES_MAX
 
 
 @trait

@@ -51,7 +51,14 @@ from warren.queues.fifo.config import (
 from warren.queues.fifo.consumers import TIMED_OUT, Consumer, Limiter
 from warren.queues.fifo.dead_letters import AT_LEAST_ONCE, AT_THEIR_TIME, FORGOTTEN, Dead
 from warren.queues.fifo.delayed import NO_RETRY, Retry
-from warren.queues.fifo.effects import Delivery, Effects, PurgeReply, Reply, TimedOut
+from warren.queues.fifo.effects import (
+    AcquireReply,
+    Delivery,
+    Effects,
+    PurgeReply,
+    Reply,
+    TimedOut,
+)
 from warren.queues.fifo.entry import Encoded, Enqueue, Meta
 from warren.queues.fifo.machine import Fifo
 from warren.queues.fifo.pieces import Piece
@@ -153,6 +160,8 @@ class QuorumQueue(TableQueue, Machine):
         self._polls: Polls = Polls()
         self._purged: i64 = 0
         """What purges of this session had taken when the machine last got a state."""
+        self._epochs: dict[str, int] = {}
+        """The epoch that each group of readers had then."""
         self._timed_out: list[TimedOut] = []
         """Of which of them the clients are to be told when the turn ends."""
         self._missed_time_outs: list[TimedOut] = []
@@ -225,6 +234,17 @@ class QuorumQueue(TableQueue, Machine):
     def purge(self, waiter: PendingResult) -> None:
         """Drop all ready messages; a `PurgeReply` says how many."""
         super().purge(Purge(self, waiter))
+
+    def acquire(self, group: str, lease_ms: i64, waiter: PendingResult) -> None:
+        """Have a reader take a group over; the reply has its epoch and its newest lease."""
+        super().acquire(group, lease_ms, Acquire(self, group, waiter))
+
+    def acquired(self, group: str) -> Reply | None:
+        """What came of an acquire that was applied within a state; None if others came behind."""
+        known = self.fifo.groups.get(group)
+        if known is None or known.epoch != self._epochs.get(group, 0) + 1:
+            return None
+        return AcquireReply(known.epoch, known.settled)
 
     def purged(self) -> i64:
         """How many messages purges took that were applied within a state; -1 if it does not say.
@@ -975,6 +995,8 @@ class QuorumQueue(TableQueue, Machine):
         """Go on from a leader's snapshot; consumers here get what they missed."""
         before = self.fifo.consumers if self._forgotten is None else self._forgotten
         self._purged = max(self._purged, i64(self.fifo.purged.get(int(self._session()), 0)))
+        for group in self.fifo.groups.values():
+            self._epochs[group.name] = int(group.epoch)
         try:
             self.fifo.restore(state)
         except (AssertionError, LookupError, OverflowError, ValueError) as error:
@@ -1263,6 +1285,32 @@ class Expiring(PendingResult):
 
     def missed(self) -> None:
         """It is, within a snapshot: another node leads."""
+
+
+@final
+class Acquire(PendingResult):
+    """A reader's acquire of a group that is under way."""
+
+    def __init__(self, queue: QuorumQueue, group: str, waiter: PendingResult) -> None:
+        self._queue: QuorumQueue = queue
+        self._group: str = group
+        self._waiter: PendingResult = waiter
+
+    def succeeded(self, result: Result) -> None:
+        """It is done."""
+        self._waiter.succeeded(result)
+
+    def abandoned(self) -> None:
+        """The queue went away before."""
+        self._waiter.abandoned()
+
+    def missed(self) -> None:
+        """It is done, and the state has its epoch, unless somebody came behind."""
+        reply = self._queue.acquired(self._group)
+        if reply is None:
+            self._waiter.missed()
+        else:
+            self._waiter.succeeded(reply)
 
 
 @final

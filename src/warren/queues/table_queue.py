@@ -13,6 +13,7 @@ from mypy_extensions import i64
 from warren.log.listener import RawReader
 from warren.pending import PendingResult
 from warren.queues.fifo import commands
+from warren.queues.fifo.effects import LeaseReply, Reply
 from warren.queues.fifo.groups import Checkout
 from warren.queues.fifo.live import Gathering
 from warren.queues.logged import LoggedQueue
@@ -90,6 +91,20 @@ class TableQueue(LoggedQueue):
         self._before_asking()
         commands.group_release(self._commands, group, epoch)
         self._ask(waiter)
+
+    def refusal_in_state(self, group: str, epoch: i64) -> Reply | None:
+        """Why a reader may not act for a group now; None if the reader has had it all the while."""
+        return self.fifo.readers.refusal(group, epoch)
+
+    def lease_in_state(self, group: str, epoch: i64, after: i64) -> Reply:
+        """The answer to a checkout that was applied, from what has come of it since."""
+        refusal = self.fifo.readers.refusal(group, epoch)
+        if refusal is not None:
+            return refusal
+        checkout = self.fifo.groups[group].first_open(after)
+        if checkout is None:
+            return LeaseReply(after, 0, None)
+        return LeaseReply(checkout.number, checkout.messages.count, checkout)
 
     def settled_lease(self, group: str) -> i64:
         """The newest lease that a group has settled; 0 if there is no such group."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mypy_extensions import i64, mypyc_attr
 
+from warren.limits import FEED_READS_MAX
 from warren.raft.effects import AcceptSnapshot, SendSnapshot
 from warren.replication.proposals import Load
 from warren.replication.throttle import Throttle
@@ -24,10 +25,13 @@ class MemberHost:
         disk_behind: Whether nothing more is to be taken for this node's disk.
         recent_bytes: Entries that a group with several members keeps in memory, for those that are
             a little behind.
+        feed_reads_max: So much is read from disk for an observer that is behind, in reads; then it
+            gets the state.
     """
 
     name: str
     recent_bytes: int
+    feed_reads_max: int = FEED_READS_MAX
     disk_behind: bool = False
 
     @abstractmethod

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 FEED_BYTES: Final = 262_144
 """A feed takes no further entry when it has this size."""
-READS_MAX: Final = 16
-"""So much is read from disk for an observer that is behind, in reads; then it gets the state."""
 FETCH_BYTES_MAX: Final = 1_048_576
 """An answer takes no further batch when it has this size, whatever was asked for."""
 
@@ -199,7 +197,10 @@ class Observing:
     def _fetch_entries(self, member: Member, node: str, watcher: Watcher, applied: i64) -> bool:
         """Have entries read that an observer misses; whether it gets the state instead, now."""
         watcher.reads += 1
-        if watcher.next_index <= member.log.snapshot_index or watcher.reads > READS_MAX:
+        if (
+            watcher.next_index <= member.log.snapshot_index
+            or watcher.reads > member.host.feed_reads_max
+        ):
             watcher.next_index = 0
             return True
         watcher.reading = True

@@ -59,7 +59,6 @@ EARLY_MS: Final = 5_000
 that those for which there is no room are dropped."""
 RECENT_BYTES: Final = 67_108_864
 """Newest entries that groups keep in memory, all together, however many groups there are."""
-RECENT_BYTES_MAX: Final = 4_194_304
 RECENT_BYTES_MIN: Final = 65_536
 PARTING_MS: Final = 5_000
 """How long the link to a node that was removed stays, so that the node hears of it."""
@@ -171,7 +170,8 @@ class Cluster(MemberHost):
         self._metadata: MetadataMachine = metadata
         self._wired: Parts | None = None
         self._load: Load = Load(loop, loop.settings.log.waiting_bytes_max)
-        self.recent_bytes: int = RECENT_BYTES_MAX
+        self.feed_reads_max = loop.settings.feed_reads_max
+        self.recent_bytes: int = loop.settings.recent_bytes_max
         self.session: i64 = 0
         self.newest: i64 = 0
         self._hellos: dict[str, PeerHello] = {}
@@ -233,7 +233,7 @@ class Cluster(MemberHost):
 
     def _share_memory(self) -> None:
         """Grant each group its part of the memory for newest entries, in steps of two."""
-        share = RECENT_BYTES_MAX
+        share = self._loop.settings.recent_bytes_max
         while share > RECENT_BYTES_MIN and share * len(self.members) > RECENT_BYTES:
             share //= 2
         if share != self.recent_bytes:

@@ -117,19 +117,24 @@ def _ask(queue: TableQueue, method: spec.Method, pending: Pending) -> None:
 def ask_again(pending: Pending) -> None:
     """See to a method that was done within a state, so that nobody here has seen what came of it.
 
-    What only waited for the queue to be heard of has that now. The rest may be done once more: a
-    checkout finds the lease that it took, and an acquire begins another epoch, as if it had come
-    only now.
+    What only waited for the queue to be heard of has that now. Of a group that still has the epoch
+    of the reader, the state says what came of it. An acquire, of which the queue could not tell, is
+    done once more, as if it had come only now.
     """
     queue = None if pending.queue is None else pending.queue.as_table()
     assert queue is not None, "the queue was asked as a table"
     request = pending.request
-    if isinstance(request, (spec.TableRead, spec.TableStatus, spec.TableCheckouts)):
-        pending.succeeded(Reply())
-    elif not queue.deleted:
+    if queue.deleted:
+        pending.abandoned()
+    elif isinstance(request, spec.TableCheckout):
+        epoch, after = bounded(request.epoch), bounded(request.after)
+        pending.succeeded(queue.lease_in_state(request.group, epoch, after))
+    elif isinstance(request, (spec.TableSettle, spec.TableRelease)):
+        pending.succeeded(queue.refusal_in_state(request.group, bounded(request.epoch)) or Reply())
+    elif isinstance(request, spec.TableAcquire):
         _ask(queue, request, pending)
     else:
-        pending.abandoned()
+        pending.succeeded(Reply())
 
 
 def answer(channel: Channel, request: spec.Method, reply: Reply, pending: Pending) -> None:
