@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 
 from tests.node.pair import Client, Pair
+from warren.log.batch import KIND_COMMAND, Batch
 from warren.metadata.commands import ClearPolicy, SetPolicy
+from warren.node.replay import replay
+from warren.queues.fifo.entry import Enqueue, Meta
+from warren.queues.fifo.machine import Fifo
+from warren.replication.raft_entries import RAFT_SESSION
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import content_frames
 from warren.wire.amqp091.table import Table
@@ -271,3 +276,16 @@ def test_recent_messages_of_an_exchange_expire_in_the_queues_that_get_them() -> 
     assert isinstance(client.call(spec.QueueBind(0, NAME, "x", "", False, {})), spec.QueueBindOk)
     pair.until(lambda: ready(client) == 1)
     pair.until(lambda: ready(client) == 0)
+
+
+def test_a_start_passes_no_time_with_entries_that_the_machine_was_not_told_of() -> None:
+    """A member that runs has nothing expire with the first entry of a leader, or other members."""
+    fifo = Fifo(-1, False)
+    fifo.apply(Meta(1_000), Enqueue(0, 3, 300, 50))
+    before = fifo.encode()
+    own = Batch(None, KIND_COMMAND, 2, 2, 3, 0, 9_000, b"", 0, b"", 0, 0, None, RAFT_SESSION)
+    replay(fifo, own)
+    assert fifo.encode() == before
+    fifo.apply(Meta(9_000), Enqueue(3, 1, 100, 50))
+    fifo.dispatch()
+    assert fifo.ready_count() == 1
