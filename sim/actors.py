@@ -161,6 +161,10 @@ class Actor:
             arguments["x-delayed-retry-type"] = "all"
             arguments["x-delayed-retry-min"] = queue.retry_ms
             arguments["x-delayed-retry-max"] = 3 * queue.retry_ms
+        if queue.timeout_ms >= 0:
+            arguments["x-consumer-timeout"] = queue.timeout_ms
+        if queue.single_active:
+            arguments["x-single-active-consumer"] = True
         self.call(
             spec.QueueDeclare(queue=queue.name, durable=queue.durable, arguments=arguments),
             answer,

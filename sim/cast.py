@@ -35,18 +35,25 @@ def make_queues(world: Stage) -> list[QueueState]:
         kind = world.random.choice(("quorum", "classic"))
         queues.append(QueueState(name("v"), kind, True, True))
     queues[0].grouped = bool(options.groups and options.quorum_queues)
-    limit_queues(queues, options)
+    limit_queues(queues, options, world.clustered)
     return queues
 
 
-def limit_queues(queues: list[QueueState], options: Options) -> None:
-    """Say what limits the queues are to be declared with."""
+def limit_queues(queues: list[QueueState], options: Options, clustered: bool = False) -> None:
+    """Say what limits the queues are to be declared with.
+
+    Args:
+        clustered: Whether those count that only the checkers of clusters know of.
+    """
     for queue in queues:
         queue.most = options.most
         if queue.kind == "quorum":
             queue.delivery_limit = options.delivery_limit
             queue.own_limit = options.own_limit
             queue.retry_ms = options.retry_ms
+            if clustered and not queue.volatile:
+                queue.timeout_ms = options.timeout_ms or -1
+                queue.single_active = options.single_active and not queue.grouped
 
 
 def make_clients(world: Stage) -> list[Client]:
@@ -111,7 +118,7 @@ def _add_receiver(world: Stage, client: Client, number: int, sure: bool) -> None
     queue = random.choice(world.queues)
     name = f"{client.name}.{number}"
     no_ack = random.random() < 0.2
-    if random.random() < 0.2:
+    if random.random() < 0.2 and not queue.single_active:
         client.actors.append(Poller(world, name, number, queue, sure, no_ack))
         return
     prefetch = random.choice(world.options.prefetches)

@@ -98,6 +98,19 @@ class Receiver(Actor):
         """Whether what it is sent comes never again, whatever ends."""
         return False
 
+    def _timed(self) -> bool:
+        """Whether the node may take back what it holds after a while."""
+        return self.queue.timeout_ms >= 0
+
+    def held_too_long(self) -> None:
+        """The node says that it took something back; the client does not know what."""
+        self.world.count("consumers timed out")
+        self.holder.told += 1
+        self.void |= set(self.held)
+        self.doubted |= set(self.held.values())
+        self._let_go(self.held.values())
+        self.world.unsettle(self.queue)
+
     def _left(self, times: int = 1) -> None:
         """What was on its way has gone back."""
         self._leaving -= times
@@ -187,7 +200,7 @@ class Receiver(Actor):
             if way == "reject":
                 self.send(spec.BasicReject(tag, True))
                 connection = self.connection
-                if connection is not None and self.queue.delivery_limit >= 0:
+                if connection is not None and 0 <= self.queue.delivery_limit and not self._timed():
                     sure = self.sure and not self.busy() and not self.world.doubtful(self)
                     mine = [copy for copy in copies if copy.holder is self.holder]
                     connection.mark(Rejected(mine, sure and tag not in self.void))
@@ -292,6 +305,7 @@ class Consumer(Receiver):
         self._tag = f"t{self._tags}"
         self._older = self._last_tag
         self.holder.last = {}
+        self.holder.subscribed = True
         self.call(
             spec.BasicConsume(queue=self.queue.name, consumer_tag=self._tag, no_ack=self.no_ack),
             self._consuming,
@@ -311,7 +325,7 @@ class Consumer(Receiver):
                 self._cancel()
             else:
                 self._subscribe()
-        elif self.queue.single and not self._tag and not self.busy():
+        elif (self.queue.single or self._timed()) and not self._tag and not self.busy():
             self._subscribe()
         elif not self.held:
             return
@@ -324,6 +338,7 @@ class Consumer(Receiver):
 
     def _cancel(self) -> None:
         self.world.say("%s cancels %s", self.name, self._tag)
+        self.holder.subscribed = False
         self._leaves()
         self.call(spec.BasicCancel(self._tag), self._cancelled)
         self.world.count("cancels")
@@ -341,6 +356,12 @@ class Consumer(Receiver):
             if self.prefetch and not self.no_ack:
                 self._check_limit()
         elif isinstance(method, spec.BasicCancel):
+            if self._timed() and method.consumer_tag == self._tag:
+                self.world.say("%s held messages for too long", self.name)
+                self._tag = ""
+                self.holder.subscribed = False
+                self.held_too_long()
+                return
             if not self.queue.volatile and not self.queue.single:
                 raise Violation(f"{self.name}: cancelled, though its queue was not deleted")
             if method.consumer_tag == self._tag:

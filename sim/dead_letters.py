@@ -58,13 +58,17 @@ class Letters:
                 "x-max-length": self.most,
                 "x-overflow": "reject-publish",
             }
-        return {
+        arguments: Table = {
             "x-queue-type": "quorum",
             "x-overflow": "reject-publish",
             "x-dead-letter-strategy": "at-least-once",
             "x-dead-letter-exchange": "",
             "x-dead-letter-routing-key": TARGET,
         }
+        ttl_ms = self._world.options.letters_ttl_ms
+        if ttl_ms:
+            arguments["x-message-ttl"] = ttl_ms
+        return arguments
 
     def next(self) -> int:
         """The number of the next one; 0 if there are enough."""

@@ -44,6 +44,8 @@ class Message:
         life, turn, step: The node's life and turn, and the run's step, when its last byte was
             handed to the node; -1 before.
         site: Which node of a cluster that was.
+        priority: What it was published with.
+        sent_ms: When, in virtual time.
         status: One of the constants above.
         copies: One for each queue it goes to.
     """
@@ -54,6 +56,8 @@ class Message:
         "id",
         "life",
         "persistent",
+        "priority",
+        "sent_ms",
         "sequence",
         "site",
         "size",
@@ -70,6 +74,8 @@ class Message:
         self.sequence = sequence
         self.size = size
         self.persistent = persistent
+        self.priority = 0
+        self.sent_ms = 0
         self.life = -1
         self.site = ""
         self.turn = -1
@@ -147,6 +153,9 @@ class QueueState:
         most: How many ready messages it may have before it rejects publishes; negative for ever.
         volatile: Whether clients delete it now and then.
         single: Whether it lives on one node of a cluster, and cannot be used while that is away.
+        timeout_ms: How long its consumers may hold a message; negative for ever.
+        single_active: Whether one consumer at a time is served.
+        active: The one that was, as far as clients can know.
         lost: Whether the machine that it lived on is lost for good.
         copies: Every message that was ever published to it.
         cleared_step: Messages handed over before this step may have been purged or deleted.
@@ -170,6 +179,9 @@ class QueueState:
         self.retry_ms = 0
         self.most = -1
         self.single = False
+        self.timeout_ms = -1
+        self.single_active = False
+        self.active: Holder | None = None
         self.lost = False
         self.copies: list[Copy] = []
         self.cleared_step = -1
@@ -198,7 +210,7 @@ class QueueState:
     def may_be_redelivered(self, message: Message) -> bool:
         """Whether a message may be `redelivered` that no client has seen."""
         # A node gives back to a queue elsewhere what it has not sent before it says who is gone.
-        free = self.grouped or self.single or self.leaving > 0
+        free = self.grouped or self.single or self.leaving > 0 or self.timeout_ms >= 0
         return free or message.step <= self.unsure_step
 
 
@@ -208,16 +220,20 @@ class Holder:
 
     Attributes:
         alive: Whether it still is there to hold what it was given.
-        last: The last sequence that was delivered for the first time, by publishing channel and
-            queue.
+        subscribed: Whether it is a consumer that has not cancelled.
+        told: How often it was told that it held messages for too long.
+        last: The last sequence that was delivered for the first time, by publishing channel, queue
+            and priority.
     """
 
-    __slots__ = ("alive", "last", "name")
+    __slots__ = ("alive", "last", "name", "subscribed", "told")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.alive = True
-        self.last: dict[tuple[int, str], int] = {}
+        self.subscribed = False
+        self.told = 0
+        self.last: dict[tuple[int, str, int], int] = {}
 
 
 def body_of(message: Message) -> bytes:

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 FANOUT = "sim.fanout"
 PERSISTENT = b"\x10\x00\x02"
 TRANSIENT = b"\x10\x00\x01"
+PERSISTENT_RANKED = b"\x18\x00\x02"
+TRANSIENT_RANKED = b"\x18\x00\x01"
+"""A priority follows."""
 
 
 @final
@@ -135,6 +138,11 @@ class Publisher(Actor):
             message = world.new_message(self._channel, self._sequence, size, persistent)
             world.copy_to(message, self.queues)
             properties = PERSISTENT if persistent else TRANSIENT
+            if options.priorities:
+                message.priority = self.random.choice(options.priorities)
+                head = PERSISTENT_RANKED if persistent else TRANSIENT_RANKED
+                properties = head + bytes([message.priority])
+                world.count("messages with priorities")
             connection.send_bytes(
                 content_frames(
                     self.number,

@@ -114,6 +114,9 @@ NEEDED_OF_CLUSTERS = (
     "dead letters arrived",
     "delayed messages",
     "delayed messages arrived",
+    "messages with priorities",
+    "consumers timed out",
+    "active consumers followed",
     "disks wiped",
     "wiped nodes back",
 )

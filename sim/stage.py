@@ -56,7 +56,10 @@ class Stage:
         incarnations: Queues that come and go.
         letters: What becomes of dead letters, if there are any.
         delays: Likewise of messages that wait.
+        clustered: Whether it is a cluster.
     """
+
+    clustered = False
 
     checkouts: CheckoutChecker
 
@@ -184,6 +187,7 @@ class Stage:
     def new_message(self, channel: int, sequence: int, size: int, persistent: bool) -> Message:
         """A message nobody published before."""
         message = Message(len(self.messages) + 1, channel, sequence, size, persistent)
+        message.sent_ms = self.now_ms()
         self.messages[message.id] = message
         return message
 

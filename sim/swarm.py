@@ -47,6 +47,8 @@ KINDS_SHARE = 0.25
 OWN_LIMIT_SHARE = 0.25
 RENEWED = ("quorum", "classic", "transient")
 """Kinds of queues that are deleted and declared again, in clusters."""
+PRIORITIES = (0, 3, 5, 9)
+"""Of two levels, and within each of them."""
 EDGE_BYTES = 30_000
 """Largest body in runs that try the limits."""
 NAMES = {
@@ -85,6 +87,10 @@ class Options:
         retry_ms: For how long what returns to quorum queues waits, for each failure; 0 for not at
             all.
         delays: Which kind of queue messages come to that waited; empty if there are none.
+        priorities: One of these is what a message has; empty if messages have none.
+        timeout_ms: How long consumers of quorum queues in clusters may hold a message; 0 for long.
+        single_active: Whether a quorum queue in a cluster serves one consumer at a time.
+        letters_ttl_ms: After what time what is to die expires, if nobody rejects it; 0 for never.
         letters: Which kind of queue dead letters of another one arrive in; empty if there are none.
     """
 
@@ -155,6 +161,14 @@ class Options:
         delays = Random(f"{seed} delays")
         kind = delays.choice(("quorum", "classic"))
         self.delays = kind if delays.random() < LATER_SHARE else ""
+        self.letters_ttl_ms = letters.choice((0, 50, 2_000))
+        self.priorities: tuple[int, ...] = ()
+        if Random(f"{seed} priorities").random() < LATER_SHARE:
+            self.priorities = PRIORITIES
+        timeouts = Random(f"{seed} consumer timeouts")
+        timeout_ms = timeouts.choice((200, 1_000, 3_000))
+        self.timeout_ms = timeout_ms if timeouts.random() < LATER_SHARE else 0
+        self.single_active = Random(f"{seed} single active").random() < LATER_SHARE
 
     def name(self, plain: str) -> str:
         """What something is called in this run."""

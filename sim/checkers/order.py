@@ -1,5 +1,7 @@
 """First deliveries to one consumer keep the order of each publishing channel.
 
+In quorum queues they do among messages of one priority.
+
 Source: ORD-04, ORD-06, ORD-07; V-04, G-10.
 """
 
@@ -17,7 +19,8 @@ class OrderChecker(Checker):
         if redelivered:
             return
         message = copy.message
-        key = (message.channel, copy.queue.name)
+        priority = message.priority if copy.queue.kind == "quorum" else 0
+        key = (message.channel, copy.queue.name, priority)
         last = holder.last.get(key, -1)
         if message.sequence <= last:
             raise Violation(

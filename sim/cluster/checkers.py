@@ -45,6 +45,8 @@ class ClusterDeliveryChecker(Checker):
         done = copy.settled in (SETTLED, SETTLED_FOR_GOOD)
         if copy.holder is not None and copy.holder is not holder:
             self._world.closed_unread(copy.holder)
+            if copy.holder is not None and copy.holder.alive and copy.queue.timeout_ms >= 0:
+                self._world.timed_out(copy)
         counted = copy.rejected
         if self._world.faults.group_size < MEMBERS_NEVER_ALONE:
             # As for one node: a sole member hands out ahead of its disk.
@@ -56,6 +58,35 @@ class ClusterDeliveryChecker(Checker):
         check_delivery(copy, redelivered, holder, done, counted)
         if copy.queue.single:
             self.world.count("delivered from classic queues")
+
+
+@final
+class ActiveChecker(Checker):
+    """Where one consumer at a time is served no other gets anything before that one is gone.
+
+    Not where consumers may be timed out: another one is served before they are told.
+    """
+
+    def __init__(self, world: ClusterWorld) -> None:
+        super().__init__(world)
+        self._world = world
+
+    def delivered(self, copy: Copy, redelivered: bool, holder: Holder) -> None:
+        """Compare with who was served last."""
+        queue = copy.queue
+        active = queue.active
+        if not queue.single_active or not holder.subscribed or holder is active:
+            return
+        if active is not None and active.alive and active.subscribed:
+            self._world.closed_unread(active)
+            if queue.active is active and queue.timeout_ms < 0:
+                raise Violation(
+                    f"{copy.message} of queue {queue.name} went to {holder.name}, while "
+                    f"{active.name} is the active consumer"
+                )
+        if active is not None:
+            self.world.count("active consumers followed")
+        queue.active = holder
 
 
 @final

@@ -62,6 +62,8 @@ class Healing:
         world.until(ANSWER_MS, "requests and publishes are not answered", self._answered)
         world.until(ANSWER_MS, "the members do not agree", self._agreed)
         world.until(ANSWER_MS, "nodes that are heard stay suspected", self._trusted)
+        told = "who held messages for too long is not told"
+        world.until(ANSWER_MS, told, world.all_told)
         self._leave()
         world.until(GONE_MS, "exclusive queues outlive their connections", self._nobodys)
         self._bury()

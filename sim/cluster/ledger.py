@@ -427,6 +427,9 @@ class Ledger:
             self._tables_changed(index, group.outcome)
         if entry[1] == RAFT_SESSION and is_members(batch_of(entry)):
             self._world.count("members changed")
+        elif entry[1] == 0 and entry[3] == KIND_COMMAND:
+            for session in suspects(batch_of(entry).body()):
+                self._world.suspected(group.id, session)
         if closed:
             self._world.count("sessions closed", len(closed))
             self._world.closed(group.id, index, closed)
@@ -513,6 +516,17 @@ def purges(body: bytes) -> bool:
             return True
         at = int(commands_of_queues.command_end(body, at, len(body)))
     return False
+
+
+def suspects(body: bytes) -> list[int]:
+    """The sessions whose nodes nobody hears, as commands of a queue's leader say."""
+    found: list[int] = []
+    at = 0
+    while 0 <= at < len(body):
+        if body[at] == commands_of_queues.SUSPECT:
+            found.append(int.from_bytes(body[at + 1 : at + 9], "big"))
+        at = int(commands_of_queues.command_end(body, at, len(body)))
+    return found
 
 
 def describe(entry: Entry) -> str:

@@ -15,6 +15,7 @@ from sim.actors import Actor, Client
 from sim.cast import make_clients, make_queues
 from sim.checkers.order import OrderChecker
 from sim.cluster.checkers import (
+    ActiveChecker,
     ClusterCheckoutChecker,
     ClusterDeliveryChecker,
     ClusterDurabilityChecker,
@@ -58,8 +59,10 @@ from warren.wire.amqp091 import spec
 FORM_MS: Final = 30_000
 """A cluster that takes longer to form is stuck."""
 FORGET_US: Final = 500 * MS
-LOST_ANSWERS: Final = ("was lost: ask again", "is being copied to this node")
+LOST_ANSWERS: Final = ("to queue.purge was lost: ask again", "is being copied to this node")
 """What a node says when it was given a snapshot instead of the entries with its answers."""
+TIMED: Final = "timed out. Timeout value used"
+"""What a node says when a channel held messages for too long."""
 LOST_POLL: Final = "to basic.get was lost"
 """That of a poll it finds in the snapshot."""
 MEMBERS_MIN: Final = 3
@@ -95,6 +98,8 @@ class ClusterWorld(Stage):
         far: Draws who connects to nodes that hold nothing.
     """
 
+    clustered = True
+
     def __init__(self, seed: int, operations: int = 500, traced: bool = False) -> None:
         super().__init__(seed, operations, traced)
         options = self.options
@@ -122,6 +127,7 @@ class ClusterWorld(Stage):
         self.durability = ClusterDurabilityChecker(self)
         self.checkers = [
             ClusterDeliveryChecker(self),
+            ActiveChecker(self),
             OrderChecker(self),
             self.durability,
             ClusterLossChecker(self),
@@ -136,6 +142,9 @@ class ClusterWorld(Stage):
         self._cut: list[SimConnection] = []
         """Those whose clients are gone, which their nodes do not know."""
         self._replaced = False
+        self._untold: list[tuple[Holder, int]] = []
+        """Who held messages for too long, and how often they had been told by then."""
+        self._wall_jumps = CLOCK in self.faults.faults
         self._alarm_step = -1
         self._gone: dict[str, set[int]] = {}
         # A method that finds no majority for half a minute ends its connection.
@@ -434,6 +443,16 @@ class ClusterWorld(Stage):
             self._doubts[name, group_id] = Doubt(index)
             self.take_back(name, queue)
 
+    def suspected(self, group_id: int, session: int) -> None:
+        """It is committed that nobody hears a node: other consumers are active now.
+
+        Whether its own are again, their clients cannot tell.
+        """
+        found = self._sessions.get(life_of_session(session))
+        if found is not None:
+            for receiver in self._receivers(found[0], self._queue_name(group_id)):
+                receiver.holder.subscribed = False
+
     def closed_unread(self, holder: Holder) -> None:
         """What a channel holds goes to others if its node has closed the connection.
 
@@ -445,6 +464,34 @@ class ClusterWorld(Stage):
                     if connection.is_closed_unread():
                         _take_back(actor)
                     return
+
+    def timed_out(self, copy: Copy) -> None:
+        """A message went to another one, though somebody holds it: perhaps for too long.
+
+        Raises:
+            Violation: There has been no time for that.
+        """
+        holder, timeout_ms = copy.holder, copy.queue.timeout_ms
+        assert holder is not None
+        held_ms = self.now_ms() - copy.message.sent_ms
+        if held_ms < timeout_ms and not self._wall_jumps:
+            raise Violation(
+                f"{copy.message} was taken from {holder.name}, {held_ms} ms after it was published"
+            )
+        for connection in self.connections:
+            for actor in connection.users():
+                if isinstance(actor, Receiver) and actor.holder is holder:
+                    self._untold.append((holder, holder.told))
+                    actor.void |= {tag for tag, held in actor.held.items() if held is copy}
+                    actor.doubted.add(copy)
+                    copy.holder = None
+        self.count("messages held too long")
+
+    def all_told(self) -> bool:
+        """Whether all who held messages for too long know."""
+        untold = self._untold
+        self._untold = [each for each in untold if each[0].alive and each[0].told == each[1]]
+        return not self._untold
 
     def take_back(self, site: str, queue: str) -> None:
         """What consumers at a node hold of a queue goes to others; they need not know."""
@@ -526,7 +573,8 @@ class ClusterWorld(Stage):
             free = not held and copy.settled == WAITING
             return SETTLED_MAYBE if free and copy in receiver.doubted else WAITING
         connection = receiver.connection
-        if sure and connection is not None and not self.doubtful(receiver):
+        timed = receiver.queue.timeout_ms >= 0 and not receiver.once_at_most()
+        if sure and not timed and connection is not None and not self.doubtful(receiver):
             turn = self.sites[connection.site].turns
             self.durability.settled_through(connection.site, turn, copy)
             return SETTLED
@@ -646,6 +694,13 @@ class ClusterWorld(Stage):
         Whether it had one when it said so the site has looked at.
         """
         connection = actor.connection
+        if (
+            isinstance(actor, Receiver)
+            and actor.queue.timeout_ms >= 0
+            and TIMED in method.reply_text
+        ):
+            actor.held_too_long()
+            return True
         rotten = connection is not None and self.sites[connection.site].rotten
         return rotten and method.reply_code == 404 and NO_MEMBER in method.reply_text
 
@@ -745,6 +800,8 @@ class ClusterWorld(Stage):
 def _take_back(receiver: Receiver) -> None:
     """What a receiver holds may be given to others."""
     receiver.void |= set(receiver.held)
+    if receiver.queue.active is receiver.holder:
+        receiver.queue.active = None
     for copy in receiver.queue.copies:
         if copy.holder is receiver.holder:
             copy.holder = None

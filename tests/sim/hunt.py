@@ -19,6 +19,7 @@ from tests.sim import (
     planted_cluster,
     planted_dead_letters,
     planted_delays,
+    planted_features,
     planted_observers,
     planted_raft,
     planted_retries,
@@ -59,7 +60,7 @@ def hunt(
             assert hasattr(options, name), name
             setattr(options, name, value)
         # They were made with what was drawn.
-        limit_queues(world.queues, world.options)
+        limit_queues(world.queues, world.options, world.clustered)
 
     undo = plant()
     try:
@@ -87,6 +88,7 @@ def main() -> None:
         (planted_observers.PLANTED, True),
         (planted_dead_letters.PLANTED, True),
         (planted_delays.PLANTED, True),
+        (planted_features.PLANTED, True),
         (planted_raft.PLANTED, True),
         (planted_retries.PLANTED, True),
         (planted_cluster.RARE, True),

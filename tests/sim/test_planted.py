@@ -13,6 +13,7 @@ from tests.sim import (
     planted_cluster,
     planted_dead_letters,
     planted_delays,
+    planted_features,
     planted_observers,
     planted_raft,
     planted_retries,
@@ -30,6 +31,7 @@ IN_CLUSTERS = {
     **planted_observers.PLANTED,
     **planted_dead_letters.PLANTED,
     **planted_delays.PLANTED,
+    **planted_features.PLANTED,
     **planted_raft.PLANTED,
     **planted_retries.PLANTED,
 }

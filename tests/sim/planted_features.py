@@ -1,0 +1,121 @@
+"""Bugs put into what only some queues have, to show that the simulator finds them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sim.cluster.swarm import CUT, KILL, LOSE
+from tests.sim.planted import Undo, Where, replace
+from tests.sim.planted_dead_letters import LETTERS
+from tests.sim.planted_observers import OBSERVED
+from warren.message.dead_letters import EXPIRED
+from warren.queues import quorum
+from warren.queues.fifo.consumers import SERVED, WAITING
+from warren.queues.fifo.effects import AcquireReply
+from warren.queues.fifo.locks import Locks
+from warren.queues.fifo.machine import Fifo
+from warren.queues.fifo.parts import TURN, Parts
+from warren.queues.fifo.single import SingleActive
+
+QUORUM: dict[str, Any] = {
+    "quorum_queues": 1,
+    "classic_queues": 0,
+    "groups": False,
+    "renewed": [],
+    "exclusive": False,
+    "letters": "",
+    "most": -1,
+    "clients": 3,
+    "gap_us": 2_000,
+}
+TIMED = QUORUM | {"timeout_ms": 200, "prefetches": (3, 20), "settlings": {"ack": 1}}
+STATES: dict[str, Any] = {"recent_bytes": 500, "feed_reads": 0}
+"""What observers miss they get as states."""
+READERS = OBSERVED | STATES | {"groups": True, "reader_weight": 12, "renewed": []}
+
+
+def untold() -> Undo:
+    """Nobody is told that messages went back which were held for too long."""
+
+    def tell(self: Any) -> None:
+        self._timed_out = []
+        self._missed_time_outs = []
+
+    return replace(quorum.QuorumQueue, "_tell_timed_out", tell)
+
+
+def untold_by_states() -> Undo:
+    """Nobody is told that where a state brings it."""
+    return replace(quorum.QuorumQueue, "_find_timed_out", lambda *_: None)
+
+
+def too_early() -> Undo:
+    """Messages go back in an eighth of the time that they may be held."""
+
+    def init(self: Any, timeout_ms: int) -> None:
+        original(self, timeout_ms // 8)
+
+    original = Locks.__init__
+    return replace(Locks, "__init__", init)
+
+
+def several_active() -> Undo:
+    """A queue that is to serve one consumer at a time serves all that come."""
+
+    def choose(self: Any, consumers: Any, service: Any) -> None:
+        original(self, consumers, service)
+        for consumer in consumers.values():
+            if consumer.standing == WAITING and consumer.active:
+                consumer.standing = SERVED
+                service.wake(consumer)
+
+    original = SingleActive.choose
+    return replace(SingleActive, "choose", choose)
+
+
+def forgets_whose_turn() -> Undo:
+    """A snapshot does not say how many messages of the higher level have gone."""
+
+    def add(self: Any, tag: int, data: bytes) -> None:
+        if tag != TURN:
+            original(self, tag, data)
+
+    original = Parts._add
+    return replace(Parts, "_add", add)
+
+
+def expired_are_lost() -> Undo:
+    """What expires is not kept until it is elsewhere."""
+
+    def die(self: Any, lists: Any, count: int, reason: int, failed: int) -> None:
+        if reason == EXPIRED:
+            self._leave(lists, count)
+        else:
+            original(self, lists, count, reason, failed)
+
+    original = Fifo._die
+    return replace(Fifo, "_die", die)
+
+
+def shares_an_epoch() -> Undo:
+    """A reader whose acquire a state has swallowed goes on with whatever epoch that has."""
+
+    def acquired(self: Any, group: str) -> Any:
+        known = self.fifo.groups.get(group)
+        return None if known is None else AcquireReply(known.epoch, known.settled)
+
+    return replace(quorum.QuorumQueue, "acquired", acquired)
+
+
+PLANTED: dict[Any, Where] = {
+    untold: Where(1, 200, (LOSE,), TIMED),
+    untold_by_states: Where(3, 300, (CUT, LOSE), TIMED | STATES | {"group_size": 1, "size": 3}),
+    too_early: Where(2, 200, (LOSE,), TIMED | {"timeout_ms": 3_000}),
+    several_active: Where(2, 200, (LOSE,), QUORUM | {"single_active": True, "timeout_ms": 0}),
+    forgets_whose_turn: Where(
+        9, 300, (KILL, CUT), QUORUM | STATES | {"priorities": (0, 9), "wal_max_bytes": 8_192}
+    ),
+    expired_are_lost: Where(1, 200, (LOSE, CUT), LETTERS | {"letters_ttl_ms": 50}),
+    shares_an_epoch: Where(53, 300, (CUT,), READERS),
+}
+"""With each bug where it shows soon; see `hunt`."""
