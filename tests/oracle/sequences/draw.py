@@ -79,6 +79,7 @@ class Drawing:
         self.quorum: set[str] = set()
         self.transactional: list[str] = []
         self.limited: set[str] = set()
+        self.prefetched: set[str] = set()
         self.served: set[tuple[str, str]] = set()
         self.holding: list[str] = []
         self.consuming: list[tuple[str, str]] = []
@@ -373,6 +374,9 @@ class Drawing:
             args["queue"] = self.one(*known, "@none")
             # What is acknowledged by itself waits for such a limit in the oracle, too; not here.
             args.pop("no_ack", None)
+        if place in self.prefetched and args["queue"] in self.quorum:
+            # Of a quorum queue even these have the prefetch in the oracle, until they are settled.
+            args.pop("no_ack", None)
         if (place, args["queue"]) in self.served:
             # Who gets what returns where a channel has two consumers of a queue is chance.
             return self.publish()
@@ -395,6 +399,7 @@ class Drawing:
         if self.seldom(60):
             args["prefetch_size"] = 1
         place = self.place()
+        self.prefetched.add(place)
         if args["global"]:
             self.limited.add(place)
         return [place, "basic.qos", args]
