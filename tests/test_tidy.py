@@ -429,3 +429,39 @@ def test_queue_types_are_found() -> None:
     )
     assert types_in(text) == {"quorum", "classic", "ProxyQueue"}
     assert queue_classes() > {"Queue", "FifoQueue", "LoggedQueue", "QuorumQueue", "TransientQueue"}
+
+
+LIBRARY = "client"
+"""A library by itself, whose users know nothing of the broker's classes: what it names as clients
+do (`Channel`, `Connection`, `Delivery`) may stand once in the broker too."""
+
+
+def twice_named(texts: list[tuple[str, str]]) -> dict[str, list[str]]:
+    """The class names that stand more than once, and the modules where they stand."""
+    found: dict[str, list[str]] = {}
+    for module, text in texts:
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, []).append(module)
+    return {name: modules for name, modules in found.items() if len(modules) > 1}
+
+
+def test_a_class_name_stands_once() -> None:
+    """A name says what it is wherever it is met: nobody has to look which of two it is."""
+    here: list[tuple[str, str]] = []
+    library: list[tuple[str, str]] = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        module = path.relative_to(PACKAGE).as_posix()
+        texts = library if module.startswith(f"{LIBRARY}/") else here
+        texts.append((module, path.read_text(encoding="utf-8")))
+    assert library, "the library is where it was"
+    assert twice_named(here) == {}
+    assert twice_named(library) == {}
+
+
+def test_a_class_name_that_stands_twice_is_found() -> None:
+    texts = [
+        ("a.py", "class Reader: ..."),
+        ("b.py", "if 1:\n    class Reader: ...\nclass Read: ..."),
+    ]
+    assert twice_named(texts) == {"Reader": ["a.py", "b.py"]}

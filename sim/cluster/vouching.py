@@ -17,7 +17,7 @@ from warren.raft.state import State
 
 if TYPE_CHECKING:
     from sim.cluster.site import Site
-    from warren.raft.members import Config
+    from warren.raft.members import GroupConfig
 
 Entry = tuple[int, int]
 """Index and term."""
@@ -156,7 +156,7 @@ def has(state: State, index: int, term: int) -> bool:
     return index <= state.log.snapshot_index or state.log.term_at(index) == term
 
 
-def decides(config: Config, having: set[tuple[str, int]]) -> bool:
+def decides(config: GroupConfig, having: set[tuple[str, int]]) -> bool:
     """Whether those that have something are a majority of a configuration's voters."""
     voters = [(each.node, int(each.incarnation)) for each in config.members if each.voter]
     return len(having.intersection(voters)) > len(voters) // 2

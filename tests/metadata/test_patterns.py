@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warren.metadata.patterns import STEPS_MAX, Pattern, PatternError, Places
+from warren.metadata.patterns import STEPS_MAX, MatchedName, Pattern, PatternError
 
 LETTERS = "ab.1_ \nA"
 
@@ -73,7 +73,7 @@ def test_what_takes_too_many_steps_is_not_matched() -> None:
     assert pattern.found_in("ab" * 20 + "!")
     name = "ab" * 120 + "!"
     assert not pattern.found_in(name)
-    places = Places(name)
+    places = MatchedName(name)
     assert Pattern("^(?:a|b)+!$")._followed.ends(places, places.all)
     assert places.steps < STEPS_MAX
 

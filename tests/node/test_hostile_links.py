@@ -16,7 +16,7 @@ from warren.node.store import METADATA_GROUP
 from warren.queues.fifo import commands
 from warren.raft import messages as ms
 from warren.raft import wire
-from warren.raft.members import Config, Member
+from warren.raft.members import GroupConfig, Replica
 from warren.replication.feeding import BACKLOG_BYTES
 from warren.replication.frames import (
     RAFT,
@@ -28,7 +28,7 @@ from warren.replication.frames import (
     read_proposal,
 )
 from warren.replication.hard_state import HardState
-from warren.replication.member import Member as GroupMember
+from warren.replication.member import Member
 from warren.replication.proposals import Proposal
 from warren.replication.recovered import Recovered
 from warren.wire.amqp091 import spec
@@ -144,7 +144,7 @@ def hostile(random: Random, group: int, incarnation: int, term: int, last: int) 
     kind = random.randrange(10)
     head = ("b", random.choice((incarnation, 0, 77)), "a", incarnation, random.choice(terms))
     members = [
-        Member(random.choice("ab"), random.choice((0, incarnation)), random.random() < 0.5)
+        Replica(random.choice("ab"), random.choice((0, incarnation)), random.random() < 0.5)
         for _ in range(random.randrange(3))
     ]
     if kind < 4:
@@ -154,7 +154,7 @@ def hostile(random: Random, group: int, incarnation: int, term: int, last: int) 
             message.firsts.append(prev + 1)
             message.terms.append(max(message.prev_term, min(message.term, random.choice(terms))))
             if random.random() < 0.3:
-                message.configs.append(Config(prev + 1, members))
+                message.configs.append(GroupConfig(prev + 1, members))
         return message
     if kind < 6:
         reply = ms.AppendReply(*head)
@@ -379,7 +379,7 @@ def assert_refused(kind: str, payload: bytes, flavour: int) -> str:
     return pair.refused[0][2]
 
 
-def submit(pair: Pair, group: int, leader: GroupMember, session: int, payload: bytes) -> None:
+def submit(pair: Pair, group: int, leader: Member, session: int, payload: bytes) -> None:
     """Have b submit a command to the leader on a."""
     proposal = Proposal(leader.client_sessions.next(session), KIND_COMMAND, 0, b"", payload, None)
     frame = b"".join(propose_frame(group, session, proposal))
@@ -588,7 +588,7 @@ def test_the_time_of_entries_never_goes_back() -> None:
 @pytest.mark.parametrize(("voter", "applied"), [("a", True), ("b", False)])
 def test_only_a_sole_voter_itself_takes_its_log_for_committed(voter: str, applied: bool) -> None:
     """A copy that left the group may have entries that the one that is left never had."""
-    recovered = Recovered(HardState(7, [Member(voter, 7, True)]), "a")
+    recovered = Recovered(HardState(7, [Replica(voter, 7, True)]), "a")
     entry = Batch(None, 3, 1, 1, 0, 0, 0, b"", 0, b"x", 0, 1, None, 5, 1)
     assert recovered.take(entry) == applied
     assert (recovered.pending == []) == applied

@@ -7,7 +7,7 @@ import pytest
 from tests.node.pair import Pair, Station, three_with_messages
 from warren.metadata.commands import AddNode, DeleteQueue, SetMembers
 from warren.metadata.tables import MemberRecord
-from warren.raft.members import Config
+from warren.raft.members import GroupConfig
 from warren.replication.member import Member
 from warren.wire.amqp091 import spec
 
@@ -19,7 +19,7 @@ def copy_on(station: Station) -> Member:
     return station.node.cluster.members[int(station.record(QUEUE).group_id)]
 
 
-def committed(station: Station) -> Config:
+def committed(station: Station) -> GroupConfig:
     """The configuration of the queue's group that is committed, as far as a node's copy knows."""
     raft = copy_on(station).raft
     return raft.config_at(raft.commit_index)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from warren.raft.members import Config, Member
+from warren.raft.members import GroupConfig, Replica
 from warren.raft.raft import RecoveredState
 
 
@@ -16,7 +16,7 @@ class Entry:
 
     term: int
     payload: int
-    members: list[Member] | None = None
+    members: list[Replica] | None = None
 
 
 @dataclass(eq=False)
@@ -25,7 +25,7 @@ class Snapshot:
 
     index: int = 0
     term: int = 0
-    members: list[Member] = field(default_factory=list)
+    members: list[Replica] = field(default_factory=list)
     digest: int = 0
 
 
@@ -44,7 +44,7 @@ class Write:
 class Disk:
     """What is durable, and what is queued behind it."""
 
-    def __init__(self, members: list[Member]) -> None:
+    def __init__(self, members: list[Replica]) -> None:
         self.state: tuple[int, str, int] = (0, "", 0)
         self.snapshot = Snapshot(members=list(members))
         self.base = 0
@@ -130,6 +130,6 @@ class Disk:
                 term = entry.term
                 saved.runs.append((index, term))
             if entry.members is not None:
-                saved.configs.append(Config(index, entry.members))
+                saved.configs.append(GroupConfig(index, entry.members))
         saved.floor_term, saved.floor_index = self.floor
         return saved

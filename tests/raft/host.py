@@ -134,7 +134,7 @@ class Host:
             del self.log[effect.from_index - self.base - 1 :]
             while self.config_indexes and self.config_indexes[-1] >= effect.from_index:
                 self.config_indexes.pop()
-        elif isinstance(effect, fx.Store):
+        elif isinstance(effect, fx.StoreEntries):
             self._store(effect)
         elif isinstance(effect, fx.AppendNoop):
             if raft.is_leader and raft.term == effect.term:
@@ -151,7 +151,7 @@ class Host:
             snapshot = self.incoming
             world.later(self, lambda: self.install(effect.offer, snapshot))
 
-    def _store(self, effect: fx.Store) -> None:
+    def _store(self, effect: fx.StoreEntries) -> None:
         message: Append = effect.message
         skip = effect.first_index - message.prev_index - 1
         entries = list(self.incoming[skip:])

@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.raft.world import Swarm
 from warren.raft import election, following, leading, reads
-from warren.raft.members import Config, Configs, Member
+from warren.raft.members import Configs, GroupConfig, Replica
 from warren.raft.progress import Progress
 from warren.raft.raft import Raft
 from warren.raft.state import State
@@ -189,7 +189,7 @@ def learner_counts() -> Undo:
 
     def advance(state: State) -> None:
         members = state.config().members
-        state.config().members = [Member(m.node, m.incarnation, True) for m in members]
+        state.config().members = [Replica(m.node, m.incarnation, True) for m in members]
         try:
             old(state)
         finally:
@@ -230,7 +230,7 @@ def applies_before_durable() -> Undo:
 
 def half_is_enough() -> Undo:
     """Half of the voters elect."""
-    return replace(Config, "majority", lambda config: max(1, config.voters() // 2))
+    return replace(GroupConfig, "majority", lambda config: max(1, config.voters() // 2))
 
 
 def never_silent() -> Undo:

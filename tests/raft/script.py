@@ -31,7 +31,7 @@ from tests.raft.disk import Disk, Entry, Snapshot, Write
 from tests.raft.host import Host
 from warren.raft import effects as fx
 from warren.raft import messages as ms
-from warren.raft.members import Member
+from warren.raft.members import Replica
 from warren.raft.raft import Options
 
 
@@ -105,7 +105,7 @@ class Script:
     # --- commands -------------------------------------------------------------------------------
 
     def do_group(self, *names: str) -> None:
-        members = [Member(name.strip("[]"), 1, "[" not in name) for name in names]
+        members = [Replica(name.strip("[]"), 1, "[" not in name) for name in names]
         for member in members:
             self.disks[member.node, 1] = Disk(members)
             self.do_restart(member.node)
@@ -243,7 +243,7 @@ class Script:
 
     def do_members(self, node: str, *names: str) -> None:
         host = self.hosts[node]
-        members = [Member(name.strip("[]"), 1, "[" not in name) for name in names]
+        members = [Replica(name.strip("[]"), 1, "[" not in name) for name in names]
         reason = host.raft.propose_config(members)
         if reason:
             self.say(f"{node}: refuses: {reason}")
@@ -283,7 +283,7 @@ class Script:
             )
 
 
-def tell_members(members: list[Member]) -> str:
+def tell_members(members: list[Replica]) -> str:
     """Members in a line."""
     return " ".join(m.node if m.voter else f"[{m.node}]" for m in members)
 
@@ -324,7 +324,7 @@ def tell_effect(effect: fx.Effect) -> str:
     """An effect in a line; "" for those that show otherwise."""
     if isinstance(effect, fx.PersistState):
         return f"writes term {effect.term}, vote {effect.voted_for or '-'}"
-    if isinstance(effect, fx.Store):
+    if isinstance(effect, fx.StoreEntries):
         return f"stores {effect.first_index}..{effect.message.last_index}"
     if isinstance(effect, fx.Truncate):
         return f"truncates from {effect.from_index}"

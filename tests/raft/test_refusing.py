@@ -6,7 +6,7 @@ import pytest
 
 from tests.raft.test_rules import append, leader, member
 from warren.raft import messages as ms
-from warren.raft.members import Config, Member
+from warren.raft.members import GroupConfig, Replica
 from warren.raft.refusing import TERMS_MAX
 
 FOREIGN = ("c", 1, "b", 1)
@@ -16,9 +16,9 @@ def probed(term: int, sender: str = "c") -> ms.ReadProbe:
     return ms.ReadProbe(sender, 1, "b", 1, term)
 
 
-def configured(members: list[Member]) -> ms.Append:
+def configured(members: list[Replica]) -> ms.Append:
     message = append((6, 2), [(7, 2)], 7, 2)
-    message.configs.append(Config(7, members))
+    message.configs.append(GroupConfig(7, members))
     return message
 
 
@@ -30,11 +30,17 @@ def configured(members: list[Member]) -> ms.Append:
         (append((4, 1), [(5, 1)], 6, 2), "contradicts itself at entry 5"),
         (append((1, 1), [(2, 1)], 6, 2), "contradicts itself at entry 5"),
         (configured([]), "without a voter"),
-        (configured([Member("a", 1, True), Member("a", 2, False)]), "two members on one node"),
+        (
+            configured([Replica("a", 1, True), Replica("a", 2, False)]),
+            "two members on one node",
+        ),
         (probed(3 + TERMS_MAX), "comes behind term"),
-        (ms.SnapshotOffer(*FOREIGN, 3, 0, 1, [Member("a", 1, True)]), "snapshot of entry 0"),
-        (ms.SnapshotOffer(*FOREIGN, 3, 1 << 61, 1, [Member("a", 1, True)]), "snapshot of entry"),
-        (ms.SnapshotOffer(*FOREIGN, 3, 9, 4, [Member("a", 1, True)]), "later term"),
+        (ms.SnapshotOffer(*FOREIGN, 3, 0, 1, [Replica("a", 1, True)]), "snapshot of entry 0"),
+        (
+            ms.SnapshotOffer(*FOREIGN, 3, 1 << 61, 1, [Replica("a", 1, True)]),
+            "snapshot of entry",
+        ),
+        (ms.SnapshotOffer(*FOREIGN, 3, 9, 4, [Replica("a", 1, True)]), "later term"),
         (ms.SnapshotOffer(*FOREIGN, 3, 9, 3, []), "without a voter"),
     ],
 )
@@ -54,7 +60,7 @@ def test_what_no_leader_says_is_refused(message: ms.Message, says: str) -> None:
         append((4, 1), [(5, 2)], 6, 2),
         append((9, 2), [], 9, 2),
         ms.Append("a", 1, "b", 7, 2, 6, 2, 6, 2),
-        ms.SnapshotOffer(*FOREIGN, 3, 9, 3, [Member("a", 1, True)]),
+        ms.SnapshotOffer(*FOREIGN, 3, 9, 3, [Replica("a", 1, True)]),
     ],
 )
 def test_what_is_old_new_or_for_another_copy_is_not_refused(message: ms.Message) -> None:

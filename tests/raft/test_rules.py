@@ -17,10 +17,10 @@ from tests.raft.script import Script
 from warren.raft import effects as fx
 from warren.raft import following
 from warren.raft import messages as ms
-from warren.raft.members import Member
+from warren.raft.members import Replica
 from warren.raft.raft import Options, Raft, RecoveredState
 
-ABC = [Member("a", 1, True), Member("b", 1, True), Member("c", 1, True)]
+ABC = [Replica("a", 1, True), Replica("b", 1, True), Replica("c", 1, True)]
 
 
 def member(
@@ -28,7 +28,7 @@ def member(
     runs: list[tuple[int, int]] | None = None,
     last: int = 0,
     term: int = 0,
-    members: list[Member] | None = None,
+    members: list[Replica] | None = None,
     floor: tuple[int, int] = (0, 0),
 ) -> Raft:
     """A member that starts with this log."""
@@ -377,7 +377,7 @@ def test_rule_14_bug_ra_114d1d37_a_learner_never_stands_nor_counts() -> None:
 
 def test_rule_14_a_voter_that_does_not_know_it_yet_gives_its_vote() -> None:
     """The candidate may have the entry that promotes the voter, and need that vote to send it."""
-    raft = member("b", members=[Member("a", 1, True), Member("b", 1, False)])
+    raft = member("b", members=[Replica("a", 1, True), Replica("b", 1, False)])
     raft.step(ms.Vote("a", 1, "b", 1, 3), 1)
     raft.state_persisted(1, 2)
     (answer,) = sent(raft, ms.VoteReply)
@@ -487,7 +487,7 @@ def test_rule_20_who_lost_entries_does_not_stand() -> None:
 
 def test_rule_20_nor_does_one_that_would_be_its_own_majority() -> None:
     """An old snapshot may say so to a member that gave up a newer log."""
-    raft = member(members=[Member("b", 1, True)], runs=[(1, 1)], last=4, term=3, floor=(2, 40))
+    raft = member(members=[Replica("b", 1, True)], runs=[(1, 1)], last=4, term=3, floor=(2, 40))
     for now_ms in range(0, 20_000, 500):
         raft.tick(now_ms)
     assert raft.role_name == "follower" and raft.term == 3 and not sent(raft, ms.Vote)

@@ -6,7 +6,7 @@ import pytest
 
 from warren.raft import effects as fx
 from warren.raft import messages as ms
-from warren.raft.members import Member
+from warren.raft.members import Replica
 from warren.raft.raft import Options, Raft, RecoveredState
 
 STAGGER_MS = Options().stagger_ms
@@ -19,7 +19,7 @@ def group(names: str, incarnation: int = 1) -> dict[str, Raft]:
     rafts: dict[str, Raft] = {}
     for seed, name in enumerate(names):
         saved = RecoveredState()
-        saved.members = [Member(other, incarnation, True) for other in names]
+        saved.members = [Replica(other, incarnation, True) for other in names]
         rafts[name] = Raft(name, incarnation, saved, Options(), seed)
         rafts[name].start(0)
     return rafts

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from warren.errors import CorruptRecord
 from warren.raft import messages as ms
 from warren.raft import wire
-from warren.raft.members import Config, Member
+from warren.raft.members import GroupConfig, Replica
 from warren.raft.runs import LogTerms
 
 numbers = st.integers(0, 1 << 40)
 names = st.text(min_size=1, max_size=40)
-members = st.lists(st.builds(Member, names, numbers, st.booleans()), max_size=5)
+members = st.lists(st.builds(Replica, names, numbers, st.booleans()), max_size=5)
 heads = st.tuples(names, numbers, names, numbers, numbers)
 
 
@@ -25,9 +25,9 @@ def values(thing: Any) -> Any:
     """All that a message says, as something that compares."""
     if isinstance(thing, list):
         return [values(item) for item in thing]
-    if isinstance(thing, Member):
+    if isinstance(thing, Replica):
         return (thing.node, thing.incarnation, thing.voter)
-    if isinstance(thing, Config):
+    if isinstance(thing, GroupConfig):
         return (thing.index, values(thing.members))
     if isinstance(thing, ms.Message):
         named = [(name, getattr(thing, name)) for name in dir(thing) if not name.startswith("_")]
@@ -85,7 +85,7 @@ def appends(draw: Any) -> ms.Append:
     for index in sorted(
         draw(st.sets(st.integers(prev + 1, prev + count), max_size=3)) if count else []
     ):
-        message.configs.append(Config(index, draw(members)))
+        message.configs.append(GroupConfig(index, draw(members)))
     return message
 
 
@@ -107,7 +107,7 @@ def test_a_message_comes_back(message: ms.Message) -> None:
 
 
 @given(members)
-def test_members_come_back(who: list[Member]) -> None:
+def test_members_come_back(who: list[Replica]) -> None:
     assert values(wire.decode_members(wire.encode_members(who))) == values(who)
 
 

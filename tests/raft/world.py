@@ -18,7 +18,7 @@ from tests.raft.disk import Disk, Entry, Snapshot, Write
 from tests.raft.host import Host
 from warren.raft import wire
 from warren.raft.effects import Effect
-from warren.raft.members import Member
+from warren.raft.members import Replica
 from warren.raft.messages import Append, Message, PreVote, SnapshotOffer
 from warren.raft.raft import Options
 
@@ -115,7 +115,7 @@ class World:
 
     def run(self) -> None:
         """The whole run; raises `Violation`, or any error of the code under test."""
-        initial = [Member(node, 1, True) for node in self.nodes[: self.swarm.size]]
+        initial = [Replica(node, 1, True) for node in self.nodes[: self.swarm.size]]
         for member in initial:
             self.incarnations[member.node] = 1
             self.disks[member.node, 1] = Disk(initial)
@@ -471,12 +471,12 @@ class World:
             present = [member for member in members if member.node == node]
             if not present:
                 voter = self.random.randrange(3) == 0
-                members.append(Member(node, self.incarnation_to_add(node), voter))
+                members.append(Replica(node, self.incarnation_to_add(node), voter))
             elif self.random.randrange(2):
                 members.remove(present[0])
             else:
                 at = members.index(present[0])
-                members[at] = Member(node, present[0].incarnation, not present[0].voter)
+                members[at] = Replica(node, present[0].incarnation, not present[0].voter)
             if host.raft.propose_config(members) == "":
                 self.note(f"{host.node} proposes {describe_members(members)}")
                 added = self.incarnations[node]
@@ -597,7 +597,7 @@ def describe(message: Message) -> str:
     return f"{type(message).__name__} {' '.join(values)}"
 
 
-def describe_members(members: list[Member]) -> str:
+def describe_members(members: list[Replica]) -> str:
     """Members for people; learners in brackets."""
     return ",".join(
         f"{member.node}/{member.incarnation}" if member.voter else f"[{member.node}]"

@@ -18,7 +18,7 @@ from warren.log.runlist import NO_RUNS, KnownRuns, LiveRuns
 from warren.ports import Job
 from warren.queues.queue import Host as Throttled
 from warren.raft.effects import AcceptSnapshot, SendSnapshot
-from warren.raft.members import Member as Copy
+from warren.raft.members import Replica
 from warren.raft.raft import Options
 from warren.replication import frames, kinds
 from warren.replication.hard_state import HardState
@@ -134,7 +134,7 @@ class FakeHost(MemberHost):
         config = LogConfig(reserve_bytes=1 << 16, wal_max_size_bytes=1 << 20, cache_bytes=1 << 16)
         self.log = Log(self.disk, self.executor, config, Owner(self))
         self.log.recover(Nothing())
-        copies = [Copy(node, 1, True) for node in world.names]
+        copies = [Replica(node, 1, True) for node in world.names]
         recovered = Recovered(HardState(1, copies), name)
         log = self.log.group(GROUP)
         self.member = Member(self, log, NoMachine(), recovered, LIVES[name], Options(), 1)

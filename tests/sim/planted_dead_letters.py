@@ -37,8 +37,8 @@ def settled_when_sent() -> Undo:
         original(self, *message)
         self._forwarding.queue.forwarded(self.death, self.death)
 
-    original = forwarding.Outgoing.send
-    return replace(forwarding.Outgoing, "send", send)
+    original = forwarding.OutgoingLetter.send
+    return replace(forwarding.OutgoingLetter, "send", send)
 
 
 def given_up() -> Undo:
@@ -48,7 +48,7 @@ def given_up() -> Undo:
         self.again_ms = 1 << 60
         return 1 << 40
 
-    return replace(forwarding.Outgoing, "wait", wait)
+    return replace(forwarding.OutgoingLetter, "wait", wait)
 
 
 def left_out_of_snapshots() -> Undo:

@@ -82,8 +82,8 @@ def gone_when_sent() -> Undo:
         original(self, *message)
         self._forwarding.queue.forwarded(self.death, self.death)
 
-    original = forwarding.Outgoing.send
-    return replace(forwarding.Outgoing, "send", send)
+    original = forwarding.OutgoingLetter.send
+    return replace(forwarding.OutgoingLetter, "send", send)
 
 
 PLANTED = {

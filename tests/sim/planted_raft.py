@@ -15,7 +15,7 @@ from sim.cluster.swarm import (
 )
 from tests.sim.planted import Undo, Where, replace
 from warren.raft import election, following, leading, state
-from warren.raft.members import Member
+from warren.raft.members import Replica
 from warren.raft.raft import Raft
 
 
@@ -66,7 +66,7 @@ def counts_learners() -> Undo:
     def advance(leader: Any) -> None:
         config = leader.config()
         members = config.members
-        config.members = [Member(each.node, each.incarnation, True) for each in members]
+        config.members = [Replica(each.node, each.incarnation, True) for each in members]
         try:
             original(leader)
         finally:

@@ -8,7 +8,7 @@ from mypy_extensions import i64
 
 from warren.errors import Compacted, CorruptRecord
 from warren.log.batch import Batch, Header
-from warren.log.lanes import Reading
+from warren.log.lanes import LaneRead
 from warren.log.listener import BatchReader
 from warren.log.reading import Span, below, take
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @final
-class EntriesJob(Reading):
+class EntriesJob(LaneRead):
     """One read of a range of a group's entries."""
 
     def __init__(

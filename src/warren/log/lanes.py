@@ -29,7 +29,7 @@ with it, learns of none that came back before it looks."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Reading(Job):
+class LaneRead(Job):
     """One read of files of the log, on a lane.
 
     Attributes:
@@ -82,7 +82,7 @@ class Lane:
 
     def __init__(self, name: str) -> None:
         self.name: str = name
-        self.jobs: deque[Reading] = deque()
+        self.jobs: deque[LaneRead] = deque()
         self.waited_ms: i64 = 0
         self.hangs: bool = False
 
@@ -105,10 +105,10 @@ class ReadLanes:
         self.now_ms: i64 = 0
         self._executor = executor
         self._lanes = [Lane(name) for name in LANES]
-        self._refused: list[Reading] = []
+        self._refused: list[LaneRead] = []
         """Reads that no lane took; they are told with the next tick."""
 
-    def submit(self, job: Reading) -> None:
+    def submit(self, job: LaneRead) -> None:
         """Have a read done."""
         best: Lane | None = None
         for lane in self._lanes:
@@ -143,6 +143,6 @@ class ReadLanes:
                         _give_up(job)
 
 
-def _give_up(job: Reading) -> None:
+def _give_up(job: LaneRead) -> None:
     job.over = True
     job.give_up(OSError(errno.ETIMEDOUT, f"a read did not come back in {HUNG_MS // 1_000} s"))

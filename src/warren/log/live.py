@@ -9,7 +9,7 @@ from mypy_extensions import i64
 from warren.errors import Compacted
 from warren.log.batch import Batch, Header
 from warren.log.copying import narrowed
-from warren.log.lanes import Reading
+from warren.log.lanes import LaneRead
 from warren.log.listener import RawReader
 from warren.log.reading import Span, end_of, take
 from warren.log.runlist import RunList
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @final
-class LiveJob(Reading):
+class LiveJob(LaneRead):
     """One read of some runs of a group's messages."""
 
     def __init__(

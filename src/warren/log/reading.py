@@ -9,7 +9,7 @@ from mypy_extensions import i64
 from warren.errors import Compacted, CorruptRecord
 from warren.log.batch import KIND_COMMAND, KIND_MESSAGES, Batch, Header, aligned
 from warren.log.extents import Extents, is_void
-from warren.log.lanes import Reading
+from warren.log.lanes import LaneRead
 from warren.log.listener import BatchReader, RawReader
 from warren.log.salvage import gaps, messages_in
 
@@ -137,7 +137,7 @@ def limited(batches: list[Batch], max_bytes: i64) -> list[Batch]:
 
 
 @final
-class ReadJob(Reading):
+class ReadJob(LaneRead):
     """One read of a range of a group's messages, as batches or as raw bytes."""
 
     def __init__(

@@ -10,7 +10,7 @@ from mypy_extensions import i64
 
 from warren.limits import BINDINGS_AT_ONCE_MAX, QUEUES_AT_ONCE_MAX
 from warren.metadata.outcome import Outcome
-from warren.metadata.parts import Parts
+from warren.metadata.parts import CommandParts
 from warren.metadata.rows import EncodedRows, binding_row, exchange_row, queue_row
 from warren.metadata.tables import (
     NO_OWNER,
@@ -161,7 +161,7 @@ def remove_exchange(tables: VhostRecord, exchange: ExchangeRecord, outcome: Outc
 
 
 @final
-class Unbinding(Parts):
+class Unbinding(CommandParts):
     """Takes very many bindings of a queue or an exchange out, then what they were of.
 
     Meanwhile it is there with fewer and fewer of them, and no other command is applied.

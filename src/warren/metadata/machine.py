@@ -76,7 +76,7 @@ from warren.metadata.membership import (
     replace_node,
 )
 from warren.metadata.outcome import Outcome as Outcome
-from warren.metadata.parts import Parts
+from warren.metadata.parts import CommandParts
 from warren.metadata.places import TablePlaces
 from warren.metadata.policies import PolicyAlternates, clear_policy, set_policy
 from warren.metadata.reading import SNAPSHOT_VERSION, Reading
@@ -95,7 +95,7 @@ from warren.metadata.tables import (
     UserRecord,
     VhostRecord,
 )
-from warren.metadata.vhosts import Forgetting, VhostRemoval, declare_vhost, set_vhost
+from warren.metadata.vhosts import VhostRelease, VhostRemoval, declare_vhost, set_vhost
 from warren.queue_types import type_of
 from warren.routing.bindings import Binding
 from warren.routing.exchange_types import DELAYED_MESSAGE
@@ -128,7 +128,7 @@ class MetadataMachine:
         self.users: dict[str, UserRecord] = {}
         self.applied_index: i64 = 0
         self.bindings_at_once: i64 = BINDINGS_AT_ONCE_MAX
-        self._round: Parts | None = None
+        self._round: CommandParts | None = None
         """What the last command has yet to do."""
 
     # --- reading --------------------------------------------------------------------------------
@@ -482,7 +482,7 @@ class MetadataMachine:
             pass
         self.take(reading)
 
-    def take(self, reading: Reading) -> Forgetting:
+    def take(self, reading: Reading) -> VhostRelease:
         """Take over the tables of a snapshot that was read; gives what lets go of those before."""
         assert self._round is None, "the last command is applied"
         assert reading.over, "all of it was read"
@@ -503,7 +503,7 @@ class MetadataMachine:
             tables.router.alternates = PolicyAlternates(tables)
             tables.router.places = TablePlaces(tables, self.node)
             tables.router.policies_changed()
-        return Forgetting(before)
+        return VhostRelease(before)
 
     def state_hash(self) -> str:
         """A digest of the state: equal on all members that applied the same commands."""

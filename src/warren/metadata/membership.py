@@ -22,7 +22,7 @@ from warren.metadata.commands import (
     ReplaceNode,
 )
 from warren.metadata.outcome import Outcome
-from warren.metadata.parts import Parts
+from warren.metadata.parts import CommandParts
 from warren.metadata.rows import Lot, queue_row
 from warren.metadata.tables import (
     NO_OWNER,
@@ -86,7 +86,7 @@ class Passage:
 
 
 @final
-class Round(Parts):
+class Round(CommandParts):
     """A passage through all queues there were when it began, in the order of the tables."""
 
     def __init__(self, vhosts: dict[str, VhostRecord], passage: Passage) -> None:
@@ -226,7 +226,7 @@ def node_up(
     index: i64,
     command: NodeUp,
     outcome: Outcome,
-) -> Parts | None:
+) -> CommandParts | None:
     """Apply `NodeUp`; gives what it does to queues, if anything."""
     node = nodes.get(command.name)
     if node is None or node.uid != command.uid or node.nonce == command.nonce:
@@ -244,7 +244,7 @@ def node_up(
 
 
 @final
-class LifeBegins(Parts):
+class LifeBegins(CommandParts):
     """A node is up with nothing of what ended with its last process; only then others hear of it.
 
     Exchanges that are not durable belong to no node: they go when the only node starts again, and
@@ -312,7 +312,7 @@ def remove_node(
     vhosts: dict[str, VhostRecord],
     command: RemoveNode,
     outcome: Outcome,
-) -> Parts | None:
+) -> CommandParts | None:
     """Apply `RemoveNode`: a node goes, unless it is needed; gives what there is to do."""
     name = command.name
     if name not in nodes or len(nodes) == 1:
@@ -324,7 +324,7 @@ def remove_node(
 
 
 @final
-class NodeRemoval(Parts):
+class NodeRemoval(CommandParts):
     """Finds out whether any queue needs a node; takes it out of the tables if none does."""
 
     def __init__(

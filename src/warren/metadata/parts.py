@@ -9,7 +9,7 @@ from mypy_extensions import i64
 from warren.metadata.outcome import Outcome
 
 
-class Parts:
+class CommandParts:
     """What the last command has yet to do.
 
     Attributes:

@@ -74,12 +74,12 @@ class Pattern:
 
         It does not where that takes more than `STEPS_MAX` steps.
         """
-        places = Places(name)
+        places = MatchedName(name)
         return self._followed.ends(places, places.all) != 0 and places.steps <= STEPS_MAX
 
 
 @final
-class Places:
+class MatchedName:
     """A name being matched: where each of its characters stands, as bits, and the steps taken.
 
     Attributes:
@@ -123,7 +123,7 @@ class Step:
     """A part of a pattern."""
 
     @abstractmethod
-    def ends(self, places: Places, starts: int) -> int:
+    def ends(self, places: MatchedName, starts: int) -> int:
         """Where what it matches may end, if it may begin at these places."""
 
     @abstractmethod
@@ -152,7 +152,7 @@ class OneOf(Step):
         self._negated = negated
         self._any_case = any_case
 
-    def ends(self, places: Places, starts: int) -> int:
+    def ends(self, places: MatchedName, starts: int) -> int:
         """A place further on, where such a character stands."""
         if places.too_many():
             return 0
@@ -196,12 +196,12 @@ class At(Step):
         self._where = where
         self._by_line = by_line
 
-    def ends(self, places: Places, starts: int) -> int:
+    def ends(self, places: MatchedName, starts: int) -> int:
         """The places that are such."""
         places.too_many()
         return starts & self._such(places)
 
-    def _such(self, places: Places) -> int:
+    def _such(self, places: MatchedName) -> int:
         where = self._where
         if where == "AT_BEGINNING":
             return 1 | (places.of_lines() << 1 if self._by_line else 0)
@@ -241,7 +241,7 @@ class InOrder(Step):
     def __init__(self, parts: list[Step]) -> None:
         self._parts = parts
 
-    def ends(self, places: Places, starts: int) -> int:
+    def ends(self, places: MatchedName, starts: int) -> int:
         """Where the last may end."""
         for part in self._parts:
             if not starts:
@@ -281,7 +281,7 @@ class Either(Step):
     def __init__(self, parts: list[Step]) -> None:
         self._parts = parts
 
-    def ends(self, places: Places, starts: int) -> int:
+    def ends(self, places: MatchedName, starts: int) -> int:
         """Where any of them may end."""
         ends = 0
         for part in self._parts:
@@ -321,7 +321,7 @@ class Repeated(Step):
         self._least = least
         self._most = most
 
-    def ends(self, places: Places, starts: int) -> int:
+    def ends(self, places: MatchedName, starts: int) -> int:
         """Where the last time may end; a place that was reached before is not gone on from."""
         reached = starts
         for _ in range(self._least):
@@ -378,7 +378,7 @@ class Look(Step):
         self._behind = behind
         self._negated = negated
 
-    def ends(self, places: Places, starts: int) -> int:
+    def ends(self, places: MatchedName, starts: int) -> int:
         """The places where that is so, each looked at by itself."""
         width = self._part.width() if self._behind else 0
         ends = 0
@@ -392,7 +392,7 @@ class Look(Step):
             place += 1
         return ends
 
-    def _is_there(self, places: Places, start: int, place: int) -> bool:
+    def _is_there(self, places: MatchedName, start: int, place: int) -> bool:
         if start < 0:
             return False
         ends = self._part.ends(places, 1 << start)
@@ -419,7 +419,7 @@ class Unable(Step):
         self._what = what
         self._part = part
 
-    def ends(self, places: Places, starts: int) -> int:
+    def ends(self, places: MatchedName, starts: int) -> int:
         """It ends nowhere."""
         return 0
 

@@ -11,7 +11,7 @@ from warren.limits import BINDINGS_AT_ONCE_MAX
 from warren.metadata.changes import add_exchange, take_exchange, take_queue
 from warren.metadata.commands import SetVhost
 from warren.metadata.outcome import Outcome
-from warren.metadata.parts import Parts
+from warren.metadata.parts import CommandParts
 from warren.metadata.places import TablePlaces
 from warren.metadata.policies import PolicyAlternates
 from warren.metadata.rows import Lot
@@ -96,7 +96,7 @@ def properties_of(tables: VhostRecord) -> dict[str, Any]:
 
 
 @final
-class VhostRemoval(Parts):
+class VhostRemoval(CommandParts):
     """Takes queues and exchanges out of a vhost, then the vhost out of the tables."""
 
     def __init__(
@@ -144,7 +144,7 @@ class VhostRemoval(Parts):
 
 
 @final
-class Forgetting(Work):
+class VhostRelease(Work):
     """Lets go of vhosts in whose place there are others: to free 100,000 queues takes a while."""
 
     def __init__(self, vhosts: dict[str, VhostRecord]) -> None:

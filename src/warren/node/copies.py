@@ -23,7 +23,7 @@ from warren.queues.fifo.config import NOT_SET_UP
 from warren.queues.fifo.machine import Fifo
 from warren.queues.logged import LoggedQueue
 from warren.queues.quorum import QuorumQueue
-from warren.raft.members import Member as Copy
+from warren.raft.members import Replica
 from warren.replication.hard_state import HardState
 from warren.replication.member import Member
 from warren.replication.proposals import Proposals
@@ -164,10 +164,10 @@ class Copies:
         if own.incarnation != record.group_id:
             # A later one learns from the leader who there is.
             return HardState(own.incarnation, [])
-        first: list[Copy] = []
+        first: list[Replica] = []
         for row in record.members:
             if row.incarnation == record.group_id:
-                first.append(Copy(row.node, row.incarnation, row.voter))
+                first.append(Replica(row.node, row.incarnation, row.voter))
         return HardState(own.incarnation, first)
 
     def replace(self, record: QueueRecord) -> None:

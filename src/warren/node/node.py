@@ -34,7 +34,7 @@ from warren.metadata.machine import MetadataMachine
 from warren.metadata.permissions import IMPERSONATOR
 from warren.node.alarms import AlarmNotices
 from warren.node.announcing import Announcer
-from warren.node.cluster.dispatch import Cluster, NoPeers, Parts
+from warren.node.cluster.dispatch import Cluster, NodeParts, NoPeers
 from warren.node.cluster.membership import Membership
 from warren.node.cluster.observers import Observers
 from warren.node.cluster.queue_members import QueueMembers
@@ -238,7 +238,7 @@ class Node(Loop):
             self, self.metadata, self.queues, self.vhosts, self.remotes
         )
         self.cluster.wire(
-            Parts(
+            NodeParts(
                 self.queues,
                 self.copies,
                 self.observers,

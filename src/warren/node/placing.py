@@ -16,7 +16,7 @@ from warren.node.queues import LocalQueues
 from warren.node.store import METADATA_GROUP, MetadataStore
 from warren.ports import Random
 from warren.queue_types import type_of
-from warren.raft.members import Member as Copy
+from warren.raft.members import Replica
 
 if TYPE_CHECKING:
     from warren.node.cluster.dispatch import Cluster
@@ -88,18 +88,18 @@ class Placing:
             self._cluster.leaders() if by_load else {},
         )
 
-    def desired(self, group_id: int) -> list[Copy]:
+    def desired(self, group_id: int) -> list[Replica]:
         """The members a group should have; empty if it is gone."""
         if group_id == METADATA_GROUP:
             voting = self._metadata_voters()
             nodes = self._metadata.nodes.values()
             return [
-                Copy(record.name, record.incarnation, record.name in voting) for record in nodes
+                Replica(record.name, record.incarnation, record.name in voting) for record in nodes
             ]
         record = self._queues.record_of(group_id)
         if record is None:
             return []
-        return [Copy(row.node, row.incarnation, row.voter) for row in record.members]
+        return [Replica(row.node, row.incarnation, row.voter) for row in record.members]
 
     def _metadata_voters(self) -> dict[str, None]:
         """The nodes that are to vote in the metadata's group; those that do go on if they may.

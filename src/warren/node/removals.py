@@ -83,7 +83,7 @@ class QueueRemovals:
             going.changes += 1
             self._store.submit(
                 commands.DeleteQueue(record.vhost, record.name, record.group_id, record.durable),
-                Removal(self, going),
+                QueueRemoval(self, going),
             )
 
     def _note_owned(self) -> bool:
@@ -194,7 +194,7 @@ class QueueRemovals:
 
 
 @final
-class Removal(PendingResult):
+class QueueRemoval(PendingResult):
     """Waits for a queue to be gone."""
 
     def __init__(self, removals: QueueRemovals, going: Going) -> None:

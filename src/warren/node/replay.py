@@ -25,7 +25,7 @@ LET_GO_MAX: Final = 8_192
 
 
 @final
-class Forgetting(Work):
+class ReplayRelease(Work):
     """Lets go of what a start has brought back, when the node has taken it over."""
 
     def __init__(self, replayer: NodeReplayer) -> None:
@@ -111,7 +111,7 @@ class NodeReplayer(Replayer):
 
     def forgetting(self) -> Work | None:
         """What lets go of all this; None where it is so little that it may go at once."""
-        return Forgetting(self) if len(self.machines) > LET_GO_MAX else None
+        return ReplayRelease(self) if len(self.machines) > LET_GO_MAX else None
 
     def doubtful(self, error: CorruptRecord) -> None:
         """Something is damaged of which nobody knows what was there."""

@@ -24,7 +24,7 @@ from warren.node import copies
 from warren.node.loop import Loop
 from warren.pending import PendingResult
 from warren.ports import Random, Work
-from warren.raft.members import Member as Copy
+from warren.raft.members import Replica
 from warren.replication.hard_state import HardState
 from warren.replication.machine import Machine
 from warren.replication.member import Member
@@ -137,7 +137,7 @@ class MetadataStore(Machine):
         incarnation = int.from_bytes(self._random.bytes(7), "little") + 1
         if settings.join or settings.former_uid:
             return HardState(incarnation, [])
-        return HardState(incarnation, [Copy(settings.node_name, incarnation, True)])
+        return HardState(incarnation, [Replica(settings.node_name, incarnation, True)])
 
     def _check_version(self) -> None:
         """Go no further with a cluster that has moved on to what this node does not know.

@@ -38,7 +38,7 @@ class Count:
 
 
 @final
-class Counts:
+class UsageCounts:
     """What users and vhosts have open on one node, by name."""
 
     def __init__(self) -> None:
@@ -70,8 +70,8 @@ class Usage:
         self.untold: bool = False
         self._metadata: MetadataMachine = metadata
         self._cluster: Cluster = cluster
-        self._own: Counts = Counts()
-        self._others: dict[str, Counts] = {}
+        self._own: UsageCounts = UsageCounts()
+        self._others: dict[str, UsageCounts] = {}
         self._changed: dict[tuple[bool, str], None] = {}
         """Users and vhosts with limits whose counts here are others than was told."""
 
@@ -204,7 +204,7 @@ class Usage:
             raise CorruptRecord(f"a message of {peer}", 0, str(error)) from error
         known = self._others.get(peer)
         if known is None:
-            known = self._others[peer] = Counts()
+            known = self._others[peer] = UsageCounts()
         for is_user, name, connections, channels in rows:
             if not (0 <= connections < 1 << 32 and 0 <= channels < 1 << 32):
                 raise CorruptRecord(f"a message of {peer}", 0, "counts that there cannot be")

@@ -52,14 +52,14 @@ class OutputOwner:
 
 
 @final
-class NoOwner(OutputOwner):
+class NoConnection(OutputOwner):
     """Stands where a connection was that is over, so that its output refers to it no more."""
 
     def stalled(self) -> None:
         """Nobody sends requests."""
 
 
-NO_OWNER: Final = NoOwner()
+NO_OWNER: Final = NoConnection()
 
 
 @final

@@ -48,7 +48,7 @@ CLEAN: Final = 1
 
 
 @final
-class Leaving:
+class UndurableRemoval:
     """Messages that left the queue with a log entry that is not durable yet."""
 
     def __init__(self, index: i64, pairs: list[tuple[int, int]]) -> None:
@@ -57,7 +57,7 @@ class Leaving:
 
 
 @final
-class Draft:
+class ClassicDraft:
     """A snapshot of what is live now, behind everything appended, that is written in parts."""
 
     def __init__(self, log: GroupLog, fifo: Fifo) -> None:
@@ -75,8 +75,8 @@ class ClassicQueue(LoggedQueue, GroupOwner):
         super().__init__(host, vhost, name, CLASSIC, fifo, log, log.id)
         self.log: GroupLog = log
         fifo.reports_freed = True
-        self._leaving: list[Leaving] = []
-        self._draft: Draft | None = None
+        self._leaving: list[UndurableRemoval] = []
+        self._draft: ClassicDraft | None = None
         """A snapshot that is being written."""
 
     def persisted(self, batch: Batch) -> None:
@@ -176,7 +176,7 @@ class ClassicQueue(LoggedQueue, GroupOwner):
         """The same in parts, of what is live at the first; -1 if there is more to do."""
         draft = self._draft
         if draft is None:
-            draft = Draft(self.log, self.fifo)
+            draft = ClassicDraft(self.log, self.fifo)
             self._draft = draft
         if not draft.work.go_on():
             return -1
@@ -297,7 +297,7 @@ class ClassicQueue(LoggedQueue, GroupOwner):
         for first, last in pairs:
             commands.free(out, i64(first), i64(last))
         batch = self._append_commands(out.getvalue(), False)
-        self._leaving.append(Leaving(batch.index, pairs))
+        self._leaving.append(UndurableRemoval(batch.index, pairs))
 
     def _append_commands(self, payload: bytes, urgent: bool) -> Batch:
         """One record batch of encoded commands; unless urgent, nobody waits for it."""

@@ -58,7 +58,7 @@ class Forwarder:
 
 
 @final
-class Outgoing(Publisher):
+class OutgoingLetter(Publisher):
     """One dead letter on its way.
 
     Attributes:
@@ -165,9 +165,9 @@ class Forwarding(Fetching):
         self.told: dict[str, None] = {}
         self._letters: DeadLetters = self._letters_for(AMQP091)
         self._flavour: i64 = AMQP091
-        self._underway: dict[int, Outgoing] = {}
+        self._underway: dict[int, OutgoingLetter] = {}
         """By death, those that were taken and have not left the queue."""
-        self._failed: dict[int, Outgoing] = {}
+        self._failed: dict[int, OutgoingLetter] = {}
         """Those of them that are to be tried again."""
         self._bytes: i64 = 0
         self._next: i64 = 0
@@ -242,7 +242,7 @@ class Forwarding(Fetching):
         self._waiting = False
         self.go_on()
 
-    def answered(self, outgoing: Outgoing, confirmed: bool) -> None:
+    def answered(self, outgoing: OutgoingLetter, confirmed: bool) -> None:
         """One of them is where it belongs, or is not."""
         if self._underway.get(int(outgoing.death)) is not outgoing:
             # Another node led meanwhile.
@@ -309,15 +309,15 @@ class Forwarding(Fetching):
                 queue.forwarded(run.key, run.key + count - 1)
                 self._next = run.key + count
                 continue
-            outgoing = Outgoing(self, run.key, run.first, reason, run.failed)
+            outgoing = OutgoingLetter(self, run.key, run.first, reason, run.failed)
             if not self._send(outgoing, forwarder):
                 return
 
-    def _forget(self, outgoing: Outgoing) -> None:
+    def _forget(self, outgoing: OutgoingLetter) -> None:
         del self._failed[int(outgoing.death)]
         del self._underway[int(outgoing.death)]
 
-    def _send(self, outgoing: Outgoing, forwarder: Forwarder) -> bool:
+    def _send(self, outgoing: OutgoingLetter, forwarder: Forwarder) -> bool:
         """Send one of them; False if it has to be read first."""
         batch = self.queue.batch_of(outgoing.number)
         if batch is None:

@@ -178,7 +178,7 @@ class Asked:
 
 
 @final
-class Piece:
+class ReceivedMessages:
     """Messages that came for a consumer; `size` counts towards its window."""
 
     def __init__(self, delivery: Delivery, batch: Batch, size: i64, count: i64) -> None:
@@ -202,8 +202,8 @@ class Inbox:
         self.link: Link = link
         self.paused: bool = False
         self.next_mid: i64 = 0
-        self.pieces: deque[Piece] = deque()
-        self.current: Piece | None = None
+        self.pieces: deque[ReceivedMessages] = deque()
+        self.current: ReceivedMessages | None = None
         """What the link has and did not write to the end."""
         self.owed_count: i64 = 0
         self.owed_bytes: i64 = 0
@@ -615,7 +615,7 @@ class ProxyQueue(GatheringQueue):
             return f"message {mid} of consumer {consumer_id} comes behind {inbox.next_mid}"
         inbox.next_mid = mid + batch.count
         delivery = Delivery(inbox.consumer, mid, batch.first, batch.count, acquired)
-        inbox.pieces.append(Piece(delivery, batch, size, batch.count))
+        inbox.pieces.append(ReceivedMessages(delivery, batch, size, batch.count))
         self._hand_on(inbox)
         return ""
 
@@ -660,7 +660,7 @@ class ProxyQueue(GatheringQueue):
             inbox.owed_count = 0
             inbox.owed_bytes = 0
 
-    def _next_piece(self, inbox: Inbox) -> Piece | None:
+    def _next_piece(self, inbox: Inbox) -> ReceivedMessages | None:
         """What may be handed on next: as much as the channel's shared limit has room for."""
         piece = inbox.pieces[0]
         consumer = inbox.consumer
@@ -676,7 +676,7 @@ class ProxyQueue(GatheringQueue):
             delivery.mid += room
             delivery.first += room
             delivery.count -= room
-            piece = Piece(part, piece.batch, 0, 0)
+            piece = ReceivedMessages(part, piece.batch, 0, 0)
             delivery = part
         else:
             inbox.pieces.popleft()

@@ -10,7 +10,7 @@ from typing import final
 
 from mypy_extensions import i64
 
-from warren.raft.members import Member
+from warren.raft.members import Replica
 from warren.raft.messages import Append, Message, SnapshotOffer
 
 
@@ -52,7 +52,7 @@ class PersistState(Effect):
 
 
 @final
-class Store(Effect):
+class StoreEntries(Effect):
     """Append to the log the entries `first_index` to `message.last_index` that came along.
 
     Report them with `Raft.persisted` once they are durable.
@@ -95,7 +95,7 @@ class AppendNoop(Effect):
 class AppendConfig(Effect):
     """Append an entry of `term` with these members now, and call `Raft.config_appended`."""
 
-    def __init__(self, term: i64, members: list[Member]) -> None:
+    def __init__(self, term: i64, members: list[Replica]) -> None:
         self.term: i64 = term
         self.members = members
 
@@ -104,7 +104,7 @@ class AppendConfig(Effect):
 class ConfigChanged(Effect):
     """Another configuration is in force, by an entry appended, truncated, or in a snapshot."""
 
-    def __init__(self, index: i64, members: list[Member]) -> None:
+    def __init__(self, index: i64, members: list[Replica]) -> None:
         self.index: i64 = index
         self.members = members
 

@@ -11,8 +11,8 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from warren.raft.effects import AcceptSnapshot, Store, Truncate
-from warren.raft.members import Member
+from warren.raft.effects import AcceptSnapshot, StoreEntries, Truncate
+from warren.raft.members import Replica
 from warren.raft.messages import Append, AppendReply, ReadAck, ReadProbe, SnapshotOffer
 from warren.raft.state import LEADER, State
 
@@ -133,7 +133,7 @@ def _store(state: State, message: Append, first: i64) -> None:
     for config in message.configs:
         if config.index >= first:
             state.configs.append(config.index, config.members)
-    state.effects.append(Store(message, first))
+    state.effects.append(StoreEntries(message, first))
     if state.config() is not config_before:
         state.announce_config()
         state.keep_timer()
@@ -204,7 +204,7 @@ def _has_all(state: State, message: SnapshotOffer) -> bool:
     return state.log.term_at(message.index) == message.snapshot_term
 
 
-def installed(state: State, index: i64, term: i64, members: list[Member]) -> int:
+def installed(state: State, index: i64, term: i64, members: list[Replica]) -> int:
     """A snapshot is durable here; decide what becomes of the log (R-17)."""
     if index <= state.commit_index or state.role == LEADER:
         return SNAPSHOT_REFUSED

@@ -13,7 +13,7 @@ from mypy_extensions import i64
 
 
 @final
-class Member:
+class Replica:
     """One copy of the group.
 
     Attributes:
@@ -34,7 +34,7 @@ class Member:
 
 
 @final
-class Config:
+class GroupConfig:
     """A configuration and the index of the entry that brought it.
 
     Attributes:
@@ -42,11 +42,11 @@ class Config:
         members: In the order in which the proposer listed them, which every member shares.
     """
 
-    def __init__(self, index: i64, members: list[Member]) -> None:
+    def __init__(self, index: i64, members: list[Replica]) -> None:
         self.index: i64 = index
         self.members = members
 
-    def find(self, node: str) -> Member | None:
+    def find(self, node: str) -> Replica | None:
         """The member on a node, of whatever incarnation."""
         for member in self.members:
             if member.node == node:
@@ -84,18 +84,18 @@ class Configs:
     of effect when that entry is truncated (R-13).
     """
 
-    def __init__(self, base: Config) -> None:
-        self._history: list[Config] = [base]
+    def __init__(self, base: GroupConfig) -> None:
+        self._history: list[GroupConfig] = [base]
 
-    def latest(self) -> Config:
+    def latest(self) -> GroupConfig:
         """The configuration in force: the newest that was appended."""
         return self._history[-1]
 
-    def before_latest(self) -> Config:
+    def before_latest(self) -> GroupConfig:
         """The one before that; the same if it is the only one known."""
         return self._history[-1] if len(self._history) < 2 else self._history[-2]
 
-    def at(self, index: i64) -> Config:
+    def at(self, index: i64) -> GroupConfig:
         """The one that was in force once the entry at `index` was appended.
 
         Raises:
@@ -108,10 +108,10 @@ class Configs:
         assert found.index <= index, "the configuration of that time is forgotten"
         return found
 
-    def append(self, index: i64, members: list[Member]) -> None:
+    def append(self, index: i64, members: list[Replica]) -> None:
         """An entry with a configuration was appended."""
         assert index > self.latest().index, "configurations come in log order"
-        self._history.append(Config(index, members))
+        self._history.append(GroupConfig(index, members))
 
     def truncate(self, from_index: i64) -> bool:
         """The log lost its entries from `from_index` on; whether another one is in force now."""
@@ -126,18 +126,18 @@ class Configs:
         while len(self._history) > 1 and self._history[1].index <= index:
             self._history.pop(0)
 
-    def reset(self, index: i64, members: list[Member]) -> None:
+    def reset(self, index: i64, members: list[Replica]) -> None:
         """Forget all configurations but that of a snapshot which replaced the log."""
-        self._history = [Config(index, members)]
+        self._history = [GroupConfig(index, members)]
 
-    def between(self, first_index: i64, last_index: i64) -> list[Config]:
+    def between(self, first_index: i64, last_index: i64) -> list[GroupConfig]:
         """Those brought by the entries `first_index` to `last_index`, both included."""
         if self._history[-1].index < first_index:
             return []
         return [config for config in self._history if first_index <= config.index <= last_index]
 
 
-def refuse_change(old: list[Member], new: list[Member]) -> str:
+def refuse_change(old: list[Replica], new: list[Replica]) -> str:
     """Why `new` may not follow `old`; empty if it may.
 
     One member may be added, removed, promoted or demoted at a time: only then do any majority of
@@ -167,7 +167,7 @@ def refuse_change(old: list[Member], new: list[Member]) -> str:
     return "" if changes == 1 else "more than one member changes"
 
 
-def _copy_of(members: list[Member], wanted: Member) -> Member | None:
+def _copy_of(members: list[Replica], wanted: Replica) -> Replica | None:
     for member in members:
         if member.is_copy(wanted.node, wanted.incarnation):
             return member

@@ -11,7 +11,7 @@ from typing import final
 
 from mypy_extensions import i64
 
-from warren.raft.members import Config, Member
+from warren.raft.members import GroupConfig, Replica
 
 
 class Message:
@@ -126,7 +126,7 @@ class Append(Message):
         self.commit_index: i64 = commit_index
         self.firsts: list[int] = []
         self.terms: list[int] = []
-        self.configs: list[Config] = []
+        self.configs: list[GroupConfig] = []
         self.quiet = False
 
     def term_of(self, index: i64) -> i64:
@@ -187,7 +187,7 @@ class SnapshotOffer(Message):
         term: i64,
         index: i64,
         snapshot_term: i64,
-        members: list[Member],
+        members: list[Replica],
     ) -> None:
         super().__init__(sender, sender_incarnation, target, target_incarnation, term)
         self.index: i64 = index

@@ -11,7 +11,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from warren.raft.members import Member
+from warren.raft.members import Replica
 
 PROBE: Final = 0
 REPLICATE: Final = 1
@@ -42,7 +42,7 @@ class Progress:
         arrives_ms: When the large messages that it was sent last are likely to have arrived.
     """
 
-    def __init__(self, member: Member, next_index: i64, up: bool) -> None:
+    def __init__(self, member: Replica, next_index: i64, up: bool) -> None:
         self.member = member
         self.up = up
         self.behind = False

@@ -23,7 +23,7 @@ from mypy_extensions import i64
 
 from warren.raft import election, following, leading, reads, refusing
 from warren.raft.effects import AppendConfig, Effect
-from warren.raft.members import Config, Configs, Member, refuse_change
+from warren.raft.members import Configs, GroupConfig, Replica, refuse_change
 from warren.raft.messages import (
     Append,
     AppendReply,
@@ -65,10 +65,10 @@ class RecoveredState:
         self.voted_incarnation: i64 = 0
         self.snapshot_index: i64 = 0
         self.snapshot_term: i64 = 0
-        self.members: list[Member] = []
+        self.members: list[Replica] = []
         self.runs: list[tuple[int, int]] = []
         self.last_index: i64 = 0
-        self.configs: list[Config] = []
+        self.configs: list[GroupConfig] = []
         self.floor_term: i64 = 0
         self.floor_index: i64 = 0
 
@@ -105,7 +105,7 @@ class Raft:
             seed: For election delays; another one for each member and group.
         """
         assert node != "" and incarnation > 0
-        configs = Configs(Config(saved.snapshot_index, saved.members))
+        configs = Configs(GroupConfig(saved.snapshot_index, saved.members))
         for config in saved.configs:
             configs.append(config.index, config.members)
         state = State(node, incarnation, _recovered_log(saved), configs, options, seed)
@@ -161,11 +161,11 @@ class Raft:
         return ROLE_NAMES[self.state.role]
 
     @property
-    def members(self) -> list[Member]:
+    def members(self) -> list[Replica]:
         """The configuration in force."""
         return self.state.config().members
 
-    def config_at(self, index: i64) -> Config:
+    def config_at(self, index: i64) -> GroupConfig:
         """The configuration that a snapshot at `index` has to carry."""
         return self.state.configs.at(index)
 
@@ -496,7 +496,7 @@ class Raft:
         if peer is not None:
             leading.snapshot_sent(state, peer, offer.index, done)
 
-    def snapshot_installed(self, index: i64, term: i64, members: list[Member], now_ms: i64) -> int:
+    def snapshot_installed(self, index: i64, term: i64, members: list[Replica], now_ms: i64) -> int:
         """A snapshot from the leader is durable, and about to replace the machine (R-17).
 
         Returns:
@@ -524,7 +524,7 @@ class Raft:
         """Ask for a read that is not stale; ReadReady or ReadRefused follows (R-10)."""
         reads.add(self.state, context)
 
-    def propose_config(self, members: list[Member]) -> str:
+    def propose_config(self, members: list[Replica]) -> str:
         """Change the configuration, by one member at a time (R-12).
 
         Returns:

@@ -11,7 +11,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from warren.raft import following
-from warren.raft.members import Config, Member
+from warren.raft.members import GroupConfig, Replica
 from warren.raft.messages import Append, AppendReply, Message, ReadProbe, SnapshotOffer
 from warren.raft.state import LEADER, State
 
@@ -72,8 +72,8 @@ def _refuse_reply(state: State, message: AppendReply) -> str:
     return ""
 
 
-def _refuse_members(members: list[Member]) -> str:
-    voters: i64 = Config(0, members).voters()
+def _refuse_members(members: list[Replica]) -> str:
+    voters: i64 = GroupConfig(0, members).voters()
     if voters == 0:
         return "members without a voter"
     names: dict[str, bool] = {}

@@ -27,7 +27,7 @@ from warren.raft.effects import (
     TransferDone,
     TransferFailed,
 )
-from warren.raft.members import Config, Configs, Member
+from warren.raft.members import Configs, GroupConfig, Replica
 from warren.raft.messages import Message
 from warren.raft.progress import Progress
 from warren.raft.runs import LogTerms
@@ -156,7 +156,7 @@ class State:
         self.peers: list[Progress] = []
         self.first_of_term: i64 = 0
         self.noop_due = False
-        self.config_due: list[Member] = []
+        self.config_due: list[Replica] = []
         self.quorum_ms: i64 = -1
         self.leaving_ms: i64 = -1
         self.transfer_to = ""
@@ -170,7 +170,7 @@ class State:
 
     # --- who is who -----------------------------------------------------------------------------
 
-    def config(self) -> Config:
+    def config(self) -> GroupConfig:
         """The configuration in force."""
         return self.configs.latest()
 

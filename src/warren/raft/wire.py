@@ -40,7 +40,7 @@ from librt.strings import (
 )
 from mypy_extensions import i16, i32, i64
 
-from warren.raft.members import Config, Member
+from warren.raft.members import GroupConfig, Replica
 from warren.raft.messages import (
     Append,
     AppendReply,
@@ -167,7 +167,7 @@ def _name(writer: BytesWriter, name: str) -> None:
     writer.write(data)
 
 
-def _members(writer: BytesWriter, members: list[Member]) -> None:
+def _members(writer: BytesWriter, members: list[Replica]) -> None:
     assert len(members) <= MEMBERS_MAX
     write_i16_le(writer, i16(len(members)))
     for member in members:
@@ -176,7 +176,7 @@ def _members(writer: BytesWriter, members: list[Member]) -> None:
         writer.append(1 if member.voter else 0)
 
 
-def encode_members(members: list[Member]) -> bytes:
+def encode_members(members: list[Replica]) -> bytes:
     """The payload of an entry that changes the configuration; also for snapshots."""
     writer = BytesWriter()
     writer.append(WIRE_VERSION)
@@ -184,13 +184,13 @@ def encode_members(members: list[Member]) -> bytes:
     return writer.getvalue()
 
 
-def decode_members(data: bytes) -> list[Member]:
+def decode_members(data: bytes) -> list[Replica]:
     """The members that `encode_members` wrote.
 
     Raises:
         CorruptRecord: The bytes are none of ours.
     """
-    reader = _Reader(data)
+    reader = _MessageReader(data)
     if reader.octet() != WIRE_VERSION:
         reader.fail("unknown version")
     members = reader.members()
@@ -204,7 +204,7 @@ def decode(data: bytes) -> Message:
     Raises:
         CorruptRecord: The bytes are no message, or one of another version.
     """
-    reader = _Reader(data)
+    reader = _MessageReader(data)
     if reader.octet() != WIRE_VERSION:
         reader.fail("unknown version")
     kind = reader.octet()
@@ -279,7 +279,7 @@ def decode(data: bytes) -> Message:
 
 
 def _read_append(
-    reader: _Reader,
+    reader: _MessageReader,
     sender: str,
     sender_incarnation: i64,
     target: str,
@@ -328,13 +328,13 @@ def _read_append(
         index = reader.number()
         if index <= config_before or index > last_index:
             reader.fail("configurations do not rise")
-        message.configs.append(Config(index, reader.members()))
+        message.configs.append(GroupConfig(index, reader.members()))
         config_before = index
     return message
 
 
 @final
-class _Reader(ByteReader):
+class _MessageReader(ByteReader):
     """Reads what messages and members are made of."""
 
     def __init__(self, data: bytes) -> None:
@@ -365,15 +365,15 @@ class _Reader(ByteReader):
             self.fail("a count beyond the end")
         return count
 
-    def members(self) -> list[Member]:
+    def members(self) -> list[Replica]:
         count = self.short()
         if count < 0 or count > MEMBERS_MAX:
             self.fail("too many members")
         if count > self.left() // MEMBER_BYTES_MIN:
             self.fail("a count beyond the end")
-        members: list[Member] = []
+        members: list[Replica] = []
         for _ in range(count):
             node = self.name()
             incarnation = self.number()
-            members.append(Member(node, incarnation, self.flag()))
+            members.append(Replica(node, incarnation, self.flag()))
         return members

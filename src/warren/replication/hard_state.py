@@ -8,7 +8,7 @@ from librt.strings import BytesWriter, read_i32_le, read_i64_le, write_i32_le, w
 from mypy_extensions import i32, i64, u8
 
 from warren.raft import wire
-from warren.raft.members import Member as Copy
+from warren.raft.members import Replica
 
 STATE_VERSION: Final = 2
 NAME_AT: Final = (33, 49)
@@ -19,7 +19,7 @@ NAME_AT: Final = (33, 49)
 class HardState:
     """What a member's STATE record remembers; see `RecoveredState` for the fields."""
 
-    def __init__(self, incarnation: i64, members: list[Copy]) -> None:
+    def __init__(self, incarnation: i64, members: list[Replica]) -> None:
         self.incarnation: i64 = incarnation
         self.members = members
         """Those of the newest snapshot, or the first ones."""

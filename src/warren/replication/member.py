@@ -35,7 +35,7 @@ from warren.raft.effects import (
     Replicate,
     Send,
     SendSnapshot,
-    Store,
+    StoreEntries,
     TransferDone,
     TransferFailed,
     Truncate,
@@ -472,7 +472,7 @@ class Member(Proposer, GroupOwner):
         elif isinstance(effect, Send):
             message = effect.message
             self.host.send(message.target, [frames.raft_frame(self.group_id, wire.encode(message))])
-        elif isinstance(effect, Store):
+        elif isinstance(effect, StoreEntries):
             self._store(effect)
         elif isinstance(effect, PersistState):
             hard_state = self.hard_state
@@ -527,7 +527,7 @@ class Member(Proposer, GroupOwner):
         self.host.leadership(self)
         self.mark()
 
-    def _store(self, effect: Store) -> None:
+    def _store(self, effect: StoreEntries) -> None:
         """Append what the leader sent along."""
         arrived = self._arrived
         self._arrived = []

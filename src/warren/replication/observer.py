@@ -23,7 +23,7 @@ from warren.log.group import GroupLog
 from warren.log.listener import BatchReader, RawReader
 from warren.log.source import MessageSource
 from warren.raft import wire
-from warren.raft.members import Member as Copy
+from warren.raft.members import Replica
 from warren.replication import frames, kinds
 from warren.replication import observing_frames as said
 from warren.replication.feeding import BACKLOG_BYTES
@@ -88,7 +88,7 @@ class ObserverHost:
 
 
 @final
-class Fetch:
+class MessagesFetch:
     """Messages that are asked for.
 
     Attributes:
@@ -148,7 +148,7 @@ class Observer(Proposer, MessageSource):
         self.serving = ""
         self.leader = ""
         self.term: i64 = 0
-        self.members: list[Copy] = []
+        self.members: list[Replica] = []
         self.following = False
         self.stopped = False
         self._resting = True
@@ -168,11 +168,11 @@ class Observer(Proposer, MessageSource):
         """The oldest proposal when `tick` saw that another one was before."""
         self._stuck_since_ms: i64 = 0
         self._patience_ms: i64 = STUCK_MS
-        self._fetches: dict[int, Fetch] = {}
+        self._fetches: dict[int, MessagesFetch] = {}
         self._cache = cache
         self._share = Share()
 
-    def take_place(self, index: i64, term: i64, next_message: i64, members: list[Copy]) -> None:
+    def take_place(self, index: i64, term: i64, next_message: i64, members: list[Replica]) -> None:
         """Go on where this node's member stood, which is no more; its machine has all up to there.
 
         Args:
@@ -583,13 +583,13 @@ class Observer(Proposer, MessageSource):
 
     def read(self, first: i64, last: i64, max_bytes: i64, reader: BatchReader) -> None:
         """Fetch messages from a member, into memory."""
-        self._fetch(Fetch(self.host.new_number(), first, last, max_bytes, reader, None))
+        self._fetch(MessagesFetch(self.host.new_number(), first, last, max_bytes, reader, None))
 
     def read_raw(self, first: i64, last: i64, max_bytes: i64, reader: RawReader) -> None:
         """Fetch the bytes of messages from a member."""
-        self._fetch(Fetch(self.host.new_number(), first, last, max_bytes, None, reader))
+        self._fetch(MessagesFetch(self.host.new_number(), first, last, max_bytes, None, reader))
 
-    def _fetch(self, fetch: Fetch) -> None:
+    def _fetch(self, fetch: MessagesFetch) -> None:
         self._fetches[int(fetch.number)] = fetch
         self.wake()
         self._ask(fetch)
@@ -600,7 +600,7 @@ class Observer(Proposer, MessageSource):
             if not fetch.node:
                 self._ask(fetch)
 
-    def _ask(self, fetch: Fetch) -> None:
+    def _ask(self, fetch: MessagesFetch) -> None:
         """Ask a member for messages: the one that feeds this, and others after it."""
         nodes = self.host.holders(self.group_id)
         if self.serving in nodes:

@@ -9,8 +9,7 @@ from mypy_extensions import i64
 from warren.log.batch import Batch
 from warren.log.group import GroupLog
 from warren.raft import wire
-from warren.raft.members import Config
-from warren.raft.members import Member as Copy
+from warren.raft.members import GroupConfig, Replica
 from warren.raft.raft import RecoveredState
 from warren.replication.hard_state import HardState
 from warren.replication.raft_entries import RAFT_SESSION, is_members, note_session
@@ -41,7 +40,7 @@ class Recovered:
         self.sessions: dict[int, int] = {}
         self.pending: list[Batch] = []
         self.runs: list[tuple[int, int]] = []
-        self.configs: list[tuple[int, list[Copy]]] = []
+        self.configs: list[tuple[int, list[Replica]]] = []
         self._alone = is_alone(hard_state.members, node, hard_state.incarnation)
 
     def is_empty(self) -> bool:
@@ -98,10 +97,10 @@ def recovered_state(recovered: Recovered, log: GroupLog) -> RecoveredState:
     saved.runs = recovered.runs
     saved.last_index = log.last_index
     for index, members in recovered.configs:
-        saved.configs.append(Config(index, members))
+        saved.configs.append(GroupConfig(index, members))
     return saved
 
 
-def is_alone(members: list[Copy], node: str, incarnation: i64) -> bool:
+def is_alone(members: list[Replica], node: str, incarnation: i64) -> bool:
     """Whether this copy is the only member, and so its own majority."""
     return len(members) == 1 and members[0].voter and members[0].is_copy(node, incarnation)

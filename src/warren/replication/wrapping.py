@@ -12,7 +12,7 @@ from librt.strings import BytesWriter, read_i32_le, read_i64_le, write_i32_le, w
 from mypy_extensions import i32, i64
 
 from warren.raft import wire
-from warren.raft.members import Member as Copy
+from warren.raft.members import Replica
 
 
 @final
@@ -20,7 +20,7 @@ class Wrapped:
     """A snapshot taken apart."""
 
     def __init__(
-        self, next_message: i64, members: list[Copy], sessions: dict[int, int], state: bytes
+        self, next_message: i64, members: list[Replica], sessions: dict[int, int], state: bytes
     ) -> None:
         self.next_message: i64 = next_message
         self.members = members
@@ -28,7 +28,7 @@ class Wrapped:
         self.state = state
 
 
-def wrap_head(next_message: i64, members: list[Copy], sessions: dict[int, int]) -> BytesWriter:
+def wrap_head(next_message: i64, members: list[Replica], sessions: dict[int, int]) -> BytesWriter:
     """A snapshot's payload, to which the machine's state is to be appended."""
     writer = BytesWriter()
     write_i64_le(writer, next_message)

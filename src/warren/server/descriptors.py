@@ -24,8 +24,8 @@ CONNECTIONS_MIN: Final = 8
 """Clients that are let in even where the limit is too low for everything else."""
 
 
-class Shares(NamedTuple):
-    """Descriptors.
+class DescriptorShares(NamedTuple):
+    """How the descriptors that a process may have are shared out.
 
     Attributes:
         log_files: For files of the log.
@@ -36,7 +36,7 @@ class Shares(NamedTuple):
     connections: int
 
 
-def shares(limit: int) -> Shares:
+def shares(limit: int) -> DescriptorShares:
     """Share out what the process may have."""
     log_files = min(DESCRIPTORS_MAX, max(LOG_FILES_MIN, limit // LOG_SHARE))
-    return Shares(log_files, max(CONNECTIONS_MIN, limit - log_files - RESERVE - OTHERS))
+    return DescriptorShares(log_files, max(CONNECTIONS_MIN, limit - log_files - RESERVE - OTHERS))

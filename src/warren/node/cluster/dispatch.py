@@ -110,7 +110,7 @@ class News:
 
 
 @final
-class Parts:
+class NodeParts:
     """Those parts of a node that hear of links, messages, leaders and time from its cluster."""
 
     def __init__(
@@ -168,7 +168,7 @@ class Cluster(MemberHost):
         self._random: Random = random
         self._log: Log = log
         self._metadata: MetadataMachine = metadata
-        self._wired: Parts | None = None
+        self._wired: NodeParts | None = None
         self._load: Load = Load(loop, loop.settings.log.waiting_bytes_max)
         self.feed_reads_max = loop.settings.feed_reads_max
         self.recent_bytes: int = loop.settings.recent_bytes_max
@@ -210,11 +210,11 @@ class Cluster(MemberHost):
         self._parting: dict[str, int] = {}
         """Nodes that the tables name no more, and when their links end."""
 
-    def wire(self, parts: Parts) -> None:
+    def wire(self, parts: NodeParts) -> None:
         """Name the parts that hear of what happens; before anything is recovered."""
         self._wired = parts
 
-    def _parts(self) -> Parts:
+    def _parts(self) -> NodeParts:
         parts = self._wired
         assert parts is not None, "the node wires its parts first"
         return parts

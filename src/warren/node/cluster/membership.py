@@ -37,7 +37,7 @@ from warren.pending import PendingResult, Result
 from warren.ports import PeerHello
 from warren.protocols.peer import refusal as codes
 from warren.protocols.peer.hello import NO_CLUSTER
-from warren.raft.members import Member as Copy
+from warren.raft.members import Replica
 from warren.replication.kinds import COMMAND, DURABLE, JOIN, JOINED
 from warren.replication.member import Member
 
@@ -464,7 +464,7 @@ class Membership:
         self._confirming = False
         self._confirmed.update(terms)
 
-    def _settled(self, member: Member, desired: list[Copy], doubtful: Confirming) -> bool:
+    def _settled(self, member: Member, desired: list[Replica], doubtful: Confirming) -> bool:
         """Whether nothing is left to do; else do the next step if it can be done now.
 
         Whoever led before may have gone by newer tables than there are here. To undo what it did
@@ -485,13 +485,15 @@ class Membership:
         return False
 
 
-def next_step(member: Member, current: list[Copy], desired: list[Copy]) -> list[Copy] | None:
+def next_step(
+    member: Member, current: list[Replica], desired: list[Replica]
+) -> list[Replica] | None:
     """The configuration to propose next; empty if something has to be waited for; None if done."""
     waits = False
     for wanted in desired:
         found = find(current, wanted.node)
         if found is None:
-            return [*current, Copy(wanted.node, wanted.incarnation, False)]
+            return [*current, Replica(wanted.node, wanted.incarnation, False)]
         if found.incarnation != wanted.incarnation:
             return [copy for copy in current if copy is not found]
         if found.voter == wanted.voter:
@@ -505,7 +507,7 @@ def next_step(member: Member, current: list[Copy], desired: list[Copy]) -> list[
     return [] if waits else None
 
 
-def find(copies: list[Copy], node: str) -> Copy | None:
+def find(copies: list[Replica], node: str) -> Replica | None:
     """The copy on a node."""
     for copy in copies:
         if copy.node == node:

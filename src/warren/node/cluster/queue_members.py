@@ -56,7 +56,7 @@ STATES: Final = {"pre-candidate": "pre_vote"}
 
 
 @final
-class Leaving(PendingResult):
+class LeavingReplica(PendingResult):
     """A copy that is to go, while the leader that counts it no more finds out whether it leads."""
 
     def __init__(
@@ -354,7 +354,7 @@ class QueueMembers:
             # It may lead no more without knowing it, and the next leader count the copy.
             self._leaving[group_id, peer] = None
             member = self._cluster.members[group_id]
-            member.confirm_lead(Leaving(self, peer, group_id, incarnation, index))
+            member.confirm_lead(LeavingReplica(self, peer, group_id, incarnation, index))
 
     def _counts_out(self, peer: str, group_id: int, incarnation: int, index: int) -> bool:
         """Whether a leader here counts a copy no more, as far as it knows."""
@@ -367,7 +367,7 @@ class QueueMembers:
             return False
         return not newest.has_voter(peer, incarnation)
 
-    def confirmed(self, leaving: Leaving, leads: bool) -> None:
+    def confirmed(self, leaving: LeavingReplica, leads: bool) -> None:
         """Whether the leader that was asked leads still: if so, tell the copy that it may go."""
         self._leaving.pop((leaving.group_id, leaving.peer), None)
         if leads and self._counts_out(

@@ -61,7 +61,7 @@ def snapshot_frame(group_id: i64, what: i64, index: i64) -> BytesWriter:
 
 
 @final
-class Outgoing:
+class OutgoingSnapshot:
     """One snapshot for one peer.
 
     Attributes:
@@ -95,7 +95,7 @@ class Incoming:
 class PartReader(RawReader):
     """A part of the live messages is read from disk."""
 
-    def __init__(self, transfers: Transfers, outgoing: Outgoing) -> None:
+    def __init__(self, transfers: Transfers, outgoing: OutgoingSnapshot) -> None:
         self._transfers = transfers
         self._outgoing = outgoing
 
@@ -117,7 +117,7 @@ class Transfers:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._outgoing: dict[tuple[int, str], Outgoing] = {}
+        self._outgoing: dict[tuple[int, str], OutgoingSnapshot] = {}
         self._incoming: dict[int, Incoming] = {}
         """What this node takes over, by group."""
         self._put_off: list[int] = []
@@ -131,7 +131,7 @@ class Transfers:
         before = self._outgoing.get((int(member.group_id), offer.target))
         if before is not None:
             before.over = True
-        outgoing = Outgoing(member, offer, self._cluster.monotonic_ms())
+        outgoing = OutgoingSnapshot(member, offer, self._cluster.monotonic_ms())
         self._outgoing[int(member.group_id), offer.target] = outgoing
         frame = frames.raft_frame(member.group_id, wire.encode(offer))
         if not self._cluster.send(offer.target, [frame]):
@@ -161,7 +161,11 @@ class Transfers:
             self._end(int(member.group_id), peer, True)
 
     def part_read(
-        self, outgoing: Outgoing, data: bytes, next_message: int, error: BaseException | None
+        self,
+        outgoing: OutgoingSnapshot,
+        data: bytes,
+        next_message: int,
+        error: BaseException | None,
     ) -> None:
         """A part is there; go on behind it next time."""
         offer = outgoing.offer

@@ -31,7 +31,7 @@ from warren.protocols.amqp091.publishing import (
 )
 from warren.protocols.amqp091.refusals import amqp_error
 from warren.protocols.amqp091.replies import DirectReplies
-from warren.protocols.amqp091.transactions import Recovery, Transaction
+from warren.protocols.amqp091.transactions import ChannelRecovery, Transaction
 from warren.protocols.amqp091.unsettled import TagRun, Unsettled, runs_of
 from warren.protocols.client import EndOfTurn
 from warren.queues.fifo.consumers import Limiter
@@ -678,7 +678,7 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
             self.recovered(request)
             return
         # What the transaction has between these waits for its commit: each run is for itself.
-        recovery = Recovery(self, request, self.unsettled.take(0, last))
+        recovery = ChannelRecovery(self, request, self.unsettled.take(0, last))
         if not recovery.go_on():
             self.wait(request)
             self.connection.broker.do_in_parts(recovery)

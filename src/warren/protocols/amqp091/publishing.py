@@ -96,7 +96,7 @@ class PublishOwner(Publisher):
 
 
 @final
-class NoOwner(PublishOwner):
+class NoChannel(PublishOwner):
     """Stands where a channel was that has ended, so that its path refers to it no more."""
 
     def settled(self, run: PublishRun) -> None:
@@ -119,7 +119,7 @@ class NoOwner(PublishOwner):
         return record
 
 
-NO_OWNER: Final = NoOwner()
+NO_OWNER: Final = NoChannel()
 
 
 @final

@@ -236,7 +236,7 @@ def _wait(channel: Channel, queue: TableQueue, method: spec.Method) -> Pending:
 
 
 def _status(channel: Channel, queue: TableQueue, method: spec.TableStatus) -> None:
-    status = Status(channel, queue, method.group)
+    status = StatusAnswer(channel, queue, method.group)
     if not status.go_on():
         channel.wait(method)
         channel.connection.broker.do_in_parts(status)
@@ -282,7 +282,7 @@ class Content(Work):
 
 
 @final
-class Status(Work):
+class StatusAnswer(Work):
     """Answers `table.status`, as of when it came."""
 
     def __init__(self, channel: Channel, queue: TableQueue, group: str) -> None:

@@ -49,7 +49,7 @@ AWAITED_MAX: Final = 1_024
 
 
 @final
-class Awaited:
+class AwaitedQueue:
     """A queue that has not answered for messages of the commit under way.
 
     Attributes:
@@ -98,7 +98,7 @@ class Transaction(Publisher):
         """Of the commit under way, from the first on that is not safe."""
         self._before: i64 = 0
         """Runs of it before those; each is numbered by its place among all."""
-        self._awaited: dict[int, Awaited] = {}
+        self._awaited: dict[int, AwaitedQueue] = {}
         """By the identities of their queues, those of runs that are not safe."""
         self._refused: bool = False
         self._rejected: bool = False
@@ -254,7 +254,7 @@ class Transaction(Publisher):
         for queue in route.queues:
             found = awaited.get(id(queue))
             if found is None:
-                found = awaited[id(queue)] = Awaited(queue)
+                found = awaited[id(queue)] = AwaitedQueue(queue)
             found.runs += 1
 
     def settled(self, run: PublishRun) -> None:
@@ -349,7 +349,7 @@ class Ending(Work):
 
 
 @final
-class Recovery(Work):
+class ChannelRecovery(Work):
     """Returns what was unsettled on a channel, run by run, and answers the client."""
 
     def __init__(self, channel: Channel, request: spec.Method, taken: list[list[Piece]]) -> None:

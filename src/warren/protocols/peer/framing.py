@@ -54,7 +54,7 @@ PROPOSAL: Final = bytes([PROPOSE])
 
 
 @final
-class Arriving:
+class PartialMessage:
     """A message of which parts came.
 
     Attributes:
@@ -124,7 +124,7 @@ class MessageReader:
         self._missing: i64 = 0
         self._in_part: bool = False
         """Whether `_pieces` are those of a part."""
-        self._slots: list[Arriving | None] = [None] * SLOTS
+        self._slots: list[PartialMessage | None] = [None] * SLOTS
         self._parted_bytes: i64 = 0
         """In all slots."""
 
@@ -197,7 +197,7 @@ class MessageReader:
             return False
         arriving = self._slots[slot]
         if arriving is None:
-            arriving = Arriving(self.splits)
+            arriving = PartialMessage(self.splits)
             self._slots[slot] = arriving
         arriving.add(part, last)
         if last:
@@ -259,7 +259,7 @@ class Parted:
 
 
 @final
-class Lane:
+class LaneBacklog:
     """Messages of one lane, from a large one on that has not left whole.
 
     Attributes:
@@ -288,10 +288,10 @@ class MessageWriter:
         self._whole_bytes_max: i64 = whole_bytes_max
         self._small: BytesWriter = BytesWriter()
         self._buffers: list[bytes] = []
-        self._lanes: dict[bytes, Lane] = {}
+        self._lanes: dict[bytes, LaneBacklog] = {}
         """Those that hold something back."""
-        self._starting: deque[Lane] = deque()
-        self._moving: deque[Lane] = deque()
+        self._starting: deque[LaneBacklog] = deque()
+        self._moving: deque[LaneBacklog] = deque()
         """Those with a slot, in the order of their next parts."""
         self._slots: list[int] = list(range(SLOTS))
         """Those that are free."""
@@ -313,7 +313,7 @@ class MessageWriter:
                 lane.waiting.append(message)
                 return True
             if large:
-                lane = Lane(name, Parted(message, size))
+                lane = LaneBacklog(name, Parted(message, size))
                 self._lanes[name] = lane
                 self._starting.append(lane)
                 return True
@@ -394,7 +394,7 @@ class MessageWriter:
         self._go_on(lane)
         return size
 
-    def _go_on(self, lane: Lane) -> None:
+    def _go_on(self, lane: LaneBacklog) -> None:
         """Let leave what waited behind a large message, as far as the next large one."""
         lane.slot = -1
         while lane.waiting:

@@ -54,7 +54,7 @@ from warren.protocols.peer.hello import (
     hello_frame,
     refuse_frame,
 )
-from warren.protocols.peer.refusal import Refusal
+from warren.protocols.peer.refusal import LinkRefusal
 
 AWAIT_PREAMBLE: Final = 0
 AWAIT_HELLO: Final = 1
@@ -118,7 +118,7 @@ class Handshake:
         """
         self.state: i64 = AWAIT_PREAMBLE
         self.peer: PeerHello | None = None
-        self.refusal: Refusal | None = None
+        self.refusal: LinkRefusal | None = None
         self.rest: bytes = b""
         self._own: PeerHello = own
         self._key: bytes = key
@@ -187,7 +187,7 @@ class Handshake:
         if speaks and not self._dials and self.state == AWAIT_HELLO:
             self._out.append(PREAMBLE)
         self.state = REFUSED
-        self.refusal = Refusal(code, False, detail)
+        self.refusal = LinkRefusal(code, False, detail)
         if speaks:
             self._out.append(refuse_frame(code))
 
@@ -214,7 +214,7 @@ class Handshake:
         if kind == KIND_REFUSE and len(data) >= SIZE_BYTES + 3:
             self.state = REFUSED
             code = int.from_bytes(data[SIZE_BYTES + 1 : SIZE_BYTES + 3], "little")
-            self.refusal = Refusal(code, True, self._name_there())
+            self.refusal = LinkRefusal(code, True, self._name_there())
         elif self.state == AWAIT_HELLO and kind == KIND_HELLO:
             self._hello(data)
         elif self.state == AWAIT_PROOF and kind == KIND_PROOF:

@@ -118,12 +118,12 @@ def _text(text: str, bytes_max: int) -> bytes:
 def decode_hello(body: bytes) -> Introduction | None:
     """The content of a HELLO's body; None if it is malformed."""
     try:
-        return _read_hello(_Reader(body))
+        return _read_hello(_HelloReader(body))
     except CorruptRecord:
         return None
 
 
-def _read_hello(reader: _Reader) -> Introduction:
+def _read_hello(reader: _HelloReader) -> Introduction:
     nonce = reader.octets(NONCE_BYTES)
     dialled = reader.short_text(NAME_BYTES_MAX)
     name = reader.short_text(NAME_BYTES_MAX)
@@ -145,7 +145,7 @@ def _read_hello(reader: _Reader) -> Introduction:
 
 
 @final
-class _Reader(ByteReader):
+class _HelloReader(ByteReader):
     """Reads what a hello is made of."""
 
     def __init__(self, body: bytes) -> None:

@@ -60,7 +60,7 @@ TEXTS: Final[dict[int, str]] = {
 
 
 @final
-class Refusal:
+class LinkRefusal:
     """One end of a link refused it.
 
     Attributes:

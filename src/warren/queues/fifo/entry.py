@@ -28,13 +28,13 @@ class Meta:
         self.session: i64 = session
 
 
-class Command:
+class LoggedCommand:
     """What an entry wants: `Enqueue` or `Encoded`."""
 
 
 @final
 @mypyc_attr(free_list_len=1)
-class Enqueue(Command):
+class Enqueue(LoggedCommand):
     """Messages arrive that are alike, but for their bytes.
 
     All of it comes from the header of their record batch, or where they differ from its facts of
@@ -75,7 +75,7 @@ class Enqueue(Command):
 
 @final
 @mypyc_attr(free_list_len=1)
-class Encoded(Command):
+class Encoded(LoggedCommand):
     """Encoded commands (`commands`), one after the other.
 
     Attributes:

@@ -48,7 +48,7 @@ from warren.queues.fifo.effects import (
     Reply,
     TimedOut,
 )
-from warren.queues.fifo.entry import Command, Encoded, Enqueue, Meta
+from warren.queues.fifo.entry import Encoded, Enqueue, LoggedCommand, Meta
 from warren.queues.fifo.groups import Checkout, Group, Readers
 from warren.queues.fifo.live import PART_RUNS, Gathering
 from warren.queues.fifo.locks import Locks
@@ -173,7 +173,7 @@ class Fifo:
 
     # Entries. `dispatch` follows each batch of them.
 
-    def apply(self, meta: Meta, command: Command) -> tuple[Reply, Effects]:
+    def apply(self, meta: Meta, command: LoggedCommand) -> tuple[Reply, Effects]:
         """Apply an entry of the log; replies to the last command in it.
 
         Consumers come only in the session that they are named after, if the entry has one: what

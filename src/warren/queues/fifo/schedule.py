@@ -31,7 +31,7 @@ SCHEDULED_BYTES: Final = 20
 
 
 @final
-class Block:
+class ScheduleBlock:
     """Some of the runs: `dues` are their times, `spans` their first messages and counts.
 
     Attributes:
@@ -44,22 +44,22 @@ class Block:
         self.shared: bool = False
 
 
-def _new_block() -> Block:
+def _new_block() -> ScheduleBlock:
     dues = vec[i64](capacity=BLOCK_RUNS)
     spans = vec[i64](capacity=BLOCK_RUNS)
     for _ in range(BLOCK_RUNS):
         dues = append(dues, i64(0))
         spans = append(spans, i64(0))
-    return Block(dues, spans)
+    return ScheduleBlock(dues, spans)
 
 
-def _copy_of(block: Block) -> Block:
+def _copy_of(block: ScheduleBlock) -> ScheduleBlock:
     dues = vec[i64](capacity=BLOCK_RUNS)
     spans = vec[i64](capacity=BLOCK_RUNS)
     for at in range(BLOCK_RUNS):
         dues = append(dues, block.dues[at])
         spans = append(spans, block.spans[at])
-    return Block(dues, spans)
+    return ScheduleBlock(dues, spans)
 
 
 @final
@@ -70,9 +70,9 @@ class ScheduledRuns:
         size: How many there are.
     """
 
-    def __init__(self, blocks: list[Block], size: i64) -> None:
+    def __init__(self, blocks: list[ScheduleBlock], size: i64) -> None:
         self.size: i64 = size
-        self._blocks: list[Block] = blocks
+        self._blocks: list[ScheduleBlock] = blocks
 
     def due(self, at: i64) -> i64:
         """When a run is due."""
@@ -105,7 +105,7 @@ class Schedule:
     def __init__(self) -> None:
         self.count: i64 = 0
         self._size: i64 = 0
-        self._blocks: list[Block] = []
+        self._blocks: list[ScheduleBlock] = []
 
     def add(self, first: i64, count: i64, due_ms: i64) -> None:
         """Messages wait until a time."""
