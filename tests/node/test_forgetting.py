@@ -90,7 +90,7 @@ def test_a_queue_that_loses_its_majority_by_force_says_so_and_can_be_deleted() -
     pair.stations[gone].kill()
     running = pair.a.node.queue_members.running
     pair.until(lambda: gone not in running())
-    with pytest.raises(Refusal, match="1 quorum queue.s. have no majority of running .*541"):
+    with pytest.raises(Refusal, match="1 quorum queue.s. have no majority .*errors for answers"):
         needs(pair.a, gone).check_majorities()
     forget(pair, gone)
     answer = refusal(pair, pair.a.client(), spec.BasicGet(0, QUEUE, False))
