@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Iterator
 
 import pytest
 
@@ -66,25 +67,16 @@ def test_a_wrong_key_gets_the_nearest_right_one(capsys: pytest.CaptureFixture[st
     assert "unknown key heartbeet, did you mean heartbeat?" in capsys.readouterr().err
 
 
-HELP = [
-    "",
-    "server",
-    "status",
-    "declare",
-    "publish",
-    "get",
-    "cluster",
-    "cluster status",
-    "queues",
-    "queues list",
-    "queues grow",
-    "policies",
-    "policies set_policy",
-    "dev cluster",
-]
+def pages(parser: argparse.ArgumentParser, words: tuple[str, ...] = ()) -> Iterator[str]:
+    """The words of every page of help."""
+    yield " ".join(words)
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, inner in action.choices.items():
+                yield from pages(inner, (*words, name))
 
 
-@pytest.mark.parametrize("command", HELP)
+@pytest.mark.parametrize("command", list(pages(cli.parser())))
 def test_help_fits_and_says_something(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main([*command.split(), "--help"])

@@ -22,8 +22,10 @@ USER_EXAMPLES = examples(
     "warren permissions set_permissions app '^app-' '.*' '.*' --data-dir data",
 )
 VHOST_EXAMPLES = examples(
-    "warren vhosts add_vhost orders --default-queue-type quorum --data-dir data",
-    "warren permissions set_permissions -p orders app '.*' '.*' '.*' --data-dir data",
+    "warren vhosts add_vhost orders --default-queue-type quorum \\",
+    "    --data-dir data",
+    "warren permissions set_permissions -p orders app '.*' '.*' '.*' \\",
+    "    --data-dir data",
 )
 PERMISSION_EXAMPLES = examples(
     "warren permissions set_permissions app '^app-' '.*' '^app-' --data-dir data",

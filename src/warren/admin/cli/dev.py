@@ -35,12 +35,19 @@ POLL_SECONDS = 0.1
 PR_SET_PDEATHSIG = 1
 
 
+EXAMPLES = examples(
+    "warren dev cluster --data-dir cluster",
+    "warren dev cluster --data-dir cluster --port 6672",
+)
+
+
 def add_command(commands: Any) -> None:
     """Define the words of the command."""
     command: Parser = commands.add_parser(
         "dev",
         help="run a cluster of three nodes on this machine, to try it",
         description="For trying things out, not for data that matters.",
+        epilog=EXAMPLES,
     )
     actions = command.add_subparsers(dest="action", required=True, metavar="ACTION")
     cluster: Parser = actions.add_parser(
@@ -48,10 +55,7 @@ def add_command(commands: Any) -> None:
         help="run three nodes until Ctrl-C",
         description="Run the nodes a, b and c of one cluster on this machine until Ctrl-C. A later "
         "run with the same directory goes on with what the cluster had.",
-        epilog=examples(
-            "warren dev cluster --data-dir cluster",
-            "warren dev cluster --data-dir cluster --port 6672",
-        ),
+        epilog=EXAMPLES,
     )
     cluster.add_argument(
         "--data-dir",
