@@ -327,6 +327,8 @@ class GatheringQueue(Queue):
         """All messages gathered, as one record batch; what comes is the next one's."""
         lengths = self._lengths[0] if len(self._lengths) == 1 else b"".join(self._lengths)
         payload = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        assert self._pending > 0 and 4 * self._pending == len(lengths), "each has a length"
+        assert self._pending_bytes == len(payload), "all that was counted is there"
         facts = b""
         which = self.known_facts | PRIORITIES if self._prioritised else self.known_facts
         if which:

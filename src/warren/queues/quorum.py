@@ -906,6 +906,7 @@ class QuorumQueue(TableQueue, Machine):
         """The machine has what this node submitted."""
         self._submitted -= gathered.count
         self._submitted_bytes -= len(gathered.payload)
+        assert self._submitted >= 0 and self._submitted_bytes >= 0, "it was submitted, and once"
 
     def _apply(self, batch: Batch) -> Reply:
         fifo = self.fifo

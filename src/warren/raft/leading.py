@@ -96,6 +96,7 @@ def next_append(state: State, peer: Progress) -> Append | None:
         return None
     log = state.log
     prev = peer.next_index - 1
+    assert log.snapshot_index <= prev <= log.last_index, "a peer is sent what the log has"
     last = prev
     if (peer.mode == PROBE and not peer.bare and not peer.asked and not peer.behind) or (
         peer.mode == REPLICATE and _has_room(state, peer)

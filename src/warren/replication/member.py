@@ -568,6 +568,7 @@ class Member(Proposer, GroupOwner):
 
     def committed(self, index: i64) -> None:
         """All entries up to `index` are committed: let the machine have them."""
+        assert index <= self.log.last_index, "what is committed here is in the log"
         self._committed = max(self._committed, index)
         self._apply()
         if self._committed - self.hard_state.commit > HINT_ENTRIES and self.has_peers():
@@ -605,6 +606,7 @@ class Member(Proposer, GroupOwner):
                 self.host.apply_later(self)
                 break
             batch = entries.popleft()
+            assert batch.index > self.applied_index, "a machine has an entry once, in order"
             self.applied_index = batch.index
             session = batch.session
             if session == RAFT_SESSION:

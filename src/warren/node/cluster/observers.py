@@ -173,12 +173,14 @@ class Observers(ObserverHost):
         return observer
 
     def _add(self, record: QueueRecord, queue: QuorumQueue, observer: Observer) -> None:
+        assert int(record.group_id) not in self._observed, "a group has one observer here"
         observer.machine = queue
         queue.group = observer
         self._observed[int(record.group_id)] = Observed(record, queue, observer)
 
     def arrives(self, group_id: i64, member: Member, queue: QuorumQueue) -> None:
         """A queue that is observed has a copy here, which is to be brought up."""
+        assert int(group_id) in self._observed, "clients use it through its observer"
         self._arriving[int(group_id)] = Arriving(member, queue)
 
     def gives_up_arrival(self, group_id: i64) -> bool:
