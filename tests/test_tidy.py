@@ -313,6 +313,7 @@ AMQP_KNOWN: dict[str, set[str]] = {
     "metadata/commands.py": {"ProtocolError"},
     # One of the flavours of records is AMQP 0-9-1's.
     "message/flavours.py": {
+        "warren.message.amqp091.converted",
         "warren.message.amqp091.dead_letters",
         "warren.message.amqp091.delayed",
         "warren.message.amqp091.envelope",

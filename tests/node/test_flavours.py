@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from tests.node.pair import Client, Pair, Station
+from warren.message.envelope import Envelope
+from warren.message.flavours import OTHERS, Flavour
+from warren.message.properties import MessageProperties
+from warren.protocols.broker import Login
+from warren.vhost.routes import Route
 from warren.wire.amqp091 import spec
 
 QUEUE = "orders"
@@ -163,3 +170,98 @@ def test_a_deleted_queue_lets_their_consumers_go(kind: str) -> None:
     pair.until(lambda: any(isinstance(m, spec.BasicCancel) for m in consumer.methods))
     pair.settle(3)
     assert pair.a.node.failure is None
+
+
+LETTERS = 9
+"""A flavour that is known in these tests."""
+LONG = "x" * 300
+
+
+class Letter(Envelope):
+    """A record that is all body."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
+    def exchange(self) -> str:
+        return "letters"
+
+    def routing_key(self) -> str:
+        return LONG
+
+    def properties(self) -> MessageProperties:
+        """One that AMQP 0-9-1 has no place for, where the body says so."""
+        odd = self._body.startswith(b"odd")
+        return MessageProperties(message_id=LONG if odd else "an id", headers={"a": "b"})
+
+    def body_size(self) -> int:
+        return len(self._body)
+
+    def body(self) -> list[memoryview]:
+        """In two pieces."""
+        return [memoryview(self._body)[:1], memoryview(self._body)[1:]]
+
+    def size(self) -> int:
+        return len(self._body)
+
+
+class Letters(Flavour):
+    """What a release that knows them would have."""
+
+    def envelope(self, data: bytes, at: int, end: int) -> Envelope:
+        return Letter(data[at:end])
+
+    def content_bytes(self, data: bytes, at: int, with_properties: bool) -> int:
+        return 1
+
+    def priority(self, data: bytes, at: int) -> int:
+        return -1
+
+
+@pytest.fixture
+def letters() -> Iterator[None]:
+    OTHERS[LETTERS] = Letters()
+    yield
+    del OTHERS[LETTERS]
+
+
+@pytest.mark.usefixtures("letters")
+@pytest.mark.parametrize("kind", ["quorum", "classic"])
+def test_those_of_another_flavour_that_is_known_are_converted(kind: str) -> None:
+    """Consumers and polls have them among others, and what has no place is left out."""
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    assert isinstance(client.declare(QUEUE, kind=kind), spec.QueueDeclareOk)
+    client.publish_confirmed(QUEUE, 1)
+    bodies = [b"one", b"odd", b""]
+    lengths = b"".join(len(body).to_bytes(4, "little") for body in bodies)
+    pair.a.queue(QUEUE).publish(b"".join(bodies), lengths, 3, True, None, LETTERS)
+    client.publish_confirmed(QUEUE, 1)
+    expected = [b"1", *bodies, b"2"]
+    consumer = pair.a.client()
+    consumer.consume(QUEUE)
+    pair.until(lambda: len(consumer.bodies()) == len(expected))
+    assert consumer.bodies() == expected
+    consumer.vanish()
+    pair.until(lambda: count(client) == len(expected))
+    for body in expected:
+        got = client.get(QUEUE)
+        assert got is not None and got.body == body
+    assert pair.a.node.failure is None
+
+
+@pytest.mark.usefixtures("letters")
+def test_exchanges_keep_those_of_another_flavour_converted() -> None:
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    client.call(
+        spec.ExchangeDeclare(0, "x", "x-recent-history", False, True, False, False, False, {})
+    )
+    client.declare(QUEUE, kind="classic")
+    route = Route("x", "k", False, 0)
+    route.keepers.append("x")
+    pair.a.node.open_vhost(Login("guest", ""), "/").keep(route, [b"one", b"two"], LETTERS)
+    pair.settle(5)
+    client.call(spec.QueueBind(0, QUEUE, "x", "", False, {}))
+    client.consume(QUEUE)
+    pair.until(lambda: client.bodies() == [b"one", b"two"])

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from warren.message.properties import MessageProperties
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Envelope:
     """Reads one record; each flavour has a class of its own, and `flavours.envelope_of` finds it.
 

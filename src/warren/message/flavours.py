@@ -8,12 +8,14 @@ queue: it keeps, replicates and removes such messages like others, and hands out
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from warren.errors import UnknownFlavour
 from warren.message.amqp091 import record as amqp091_record
+from warren.message.amqp091.converted import publish_of
 from warren.message.amqp091.dead_letters import PublishDeadLetters
 from warren.message.amqp091.delayed import PublishDelayed
 from warren.message.amqp091.envelope import PublishEnvelope
@@ -28,9 +30,37 @@ FLAVOUR_MAX: Final = 15
 """Messages between nodes have four bits for it."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Flavour:
+    """Reads records of a flavour other than AMQP 0-9-1, whose records are read directly."""
+
+    @abstractmethod
+    def envelope(self, data: bytes, at: i64, end: i64) -> Envelope:
+        """The message in the record `data[at:end]`."""
+
+    @abstractmethod
+    def content_bytes(self, data: bytes, at: i64, with_properties: bool) -> i64:
+        """The size of the body of the record at `at`, and of the properties if these count."""
+
+    @abstractmethod
+    def priority(self, data: bytes, at: i64) -> i64:
+        """The priority of the record at `at`; -1 if it has none."""
+
+
+OTHERS: Final[dict[int, Flavour]] = {}
+"""The flavours that this release can read besides; there is none yet."""
+
+
 def is_known(flavour: i64) -> bool:
     """Whether this release can read records of a flavour."""
-    return flavour == AMQP091
+    return flavour == AMQP091 or int(flavour) in OTHERS
+
+
+def _other(flavour: i64) -> Flavour:
+    found = OTHERS.get(int(flavour))
+    if found is None:
+        raise UnknownFlavour(int(flavour))
+    return found
 
 
 def check_of(flavour: i64) -> RecordCheck:
@@ -51,7 +81,7 @@ def content_bytes(flavour: i64, data: bytes, at: i64, with_properties: bool) -> 
         UnknownFlavour: Only a later release can tell.
     """
     if flavour != AMQP091:
-        raise UnknownFlavour(int(flavour))
+        return _other(flavour).content_bytes(data, at, with_properties)
     return amqp091_record.content_bytes(data, at, with_properties)
 
 
@@ -62,7 +92,7 @@ def priority_of(flavour: i64, data: bytes, at: i64) -> i64:
         UnknownFlavour: Only a later release can tell.
     """
     if flavour != AMQP091:
-        raise UnknownFlavour(int(flavour))
+        return _other(flavour).priority(data, at)
     return amqp091_record.priority_of(data, at)
 
 
@@ -73,8 +103,19 @@ def envelope_of(flavour: i64, data: bytes, at: i64, end: i64) -> Envelope:
         UnknownFlavour: Only a later release can read it.
     """
     if flavour != AMQP091:
-        raise UnknownFlavour(int(flavour))
+        return _other(flavour).envelope(data, at, end)
     return PublishEnvelope(data, at, end)
+
+
+def as_amqp091(flavour: i64, data: bytes, at: i64, end: i64) -> bytes:
+    """The record `data[at:end]` as one of AMQP 0-9-1.
+
+    Raises:
+        UnknownFlavour: Only a later release can read it.
+    """
+    if flavour == AMQP091:
+        return data[at:end]
+    return publish_of(envelope_of(flavour, data, at, end))
 
 
 def delay_in(flavour: i64, data: bytes) -> i64:

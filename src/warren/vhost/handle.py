@@ -14,7 +14,7 @@ from mypy_extensions import i64
 
 from warren.errors import NOT_FOUND, PRECONDITION_FAILED, Refusal
 from warren.message.facts import MessageFacts
-from warren.message.flavours import AMQP091, envelope_of
+from warren.message.flavours import AMQP091, as_amqp091, envelope_of
 from warren.message.properties import MessageProperties, parse_life, stored_life
 from warren.metadata import checks
 from warren.metadata.commands import Command, DeclareDelayed
@@ -313,8 +313,11 @@ class VhostHandle:
                 return True
         return False
 
-    def keep(self, route: Route, records: list[bytes]) -> None:
-        """Have the exchanges on a route that keep messages keep these."""
+    def keep(self, route: Route, records: list[bytes], flavour: i64 = AMQP091) -> None:
+        """Have the exchanges on a route that keep messages keep these, which are of one flavour."""
+        if flavour != AMQP091:
+            # What exchanges keep is read by all that is bound to them later, and is of one flavour.
+            records = [as_amqp091(flavour, record, 0, len(record)) for record in records]
         kept = [record for record in records if is_to_keep(record)]
         if kept:
             for exchange in route.keepers:
@@ -762,7 +765,7 @@ class VhostHandle:
 
 
 def is_to_keep(record: bytes) -> bool:
-    """Whether a message's headers do not say that no exchange is to keep it."""
+    """Whether the headers of a message of AMQP 0-9-1 do not say that no exchange is to keep it."""
     if NO_STORE_BYTES not in record:
         return True
     headers = envelope_of(AMQP091, record, 0, len(record)).properties().headers

@@ -31,6 +31,7 @@ from warren.message.amqp091.record import (
     properties_of,
 )
 from warren.message.flavours import AMQP091
+from warren.protocols.amqp091.converting import readable
 from warren.protocols.amqp091.unsettled import Unsettled
 from warren.protocols.output import Output
 from warren.queues.fifo.effects import Delivery
@@ -296,6 +297,7 @@ class ConsumerLink(Link):
                 # What was written is not held up by what may take long to come.
                 output.touch()
                 return False
+            batch = readable(batch, delivery.first)
             count = min(delivery.count, batch.first + batch.count - delivery.first)
             count = self._write_some(batch, delivery, count)
             mid = delivery.mid
@@ -311,8 +313,7 @@ class ConsumerLink(Link):
 
     def _write_some(self, batch: Batch, delivery: Delivery, count: i64) -> i64:
         """Write messages of one batch until the output is full; returns how many."""
-        # Messages of another flavour would be converted here.
-        assert batch.flavour == AMQP091, f"messages of flavour {batch.flavour} are handed out"
+        assert batch.flavour == AMQP091, "messages of other flavours were converted"
         frames = self._frames
         output = frames.output
         out = output.buffer

@@ -9,6 +9,7 @@ from mypy_extensions import i64
 from warren.message.amqp091.note import note_of
 from warren.message.amqp091.record import content_at
 from warren.message.flavours import envelope_of
+from warren.protocols.amqp091.converting import readable
 from warren.queues.fifo.effects import Delivery
 from warren.queues.links import Fetching
 from warren.queues.queue import Queue
@@ -54,6 +55,7 @@ class PollLink(Fetching):
                 channel.polled = self
                 queue.fetch(delivery.first, self)
             return
+        batch = readable(batch, delivery.first)
         position = delivery.first - batch.first
         record = batch.payload
         start = batch.offset(position)

@@ -1,0 +1,43 @@
+"""Records of AMQP 0-9-1 made of messages that came by another protocol."""
+
+from __future__ import annotations
+
+from warren.errors import BrokerError
+from warren.limits import FRAME_BYTES_MAX, SHORTSTR_BYTES_MAX
+from warren.message.amqp091.conversion import properties_bytes
+from warren.message.envelope import Envelope
+from warren.message.properties import MessageProperties
+from warren.wire.amqp091.frame import content_frames
+from warren.wire.amqp091.spec import BasicPublish
+
+
+def publish_of(envelope: Envelope) -> bytes:
+    """The record of a publish that says what a message says, as far as AMQP 0-9-1 can.
+
+    Names are cut to what a short string takes. Where a property has no place, the headers are left
+    out; and all that is left out but for whether it is persistent, if that is not enough.
+    """
+    method = BasicPublish(
+        0, _short(envelope.exchange()), _short(envelope.routing_key()), False, False
+    )
+    body = b"".join(envelope.body())
+    return content_frames(0, method, _encoded(envelope.properties()), body, FRAME_BYTES_MAX)
+
+
+def _encoded(properties: MessageProperties) -> bytes:
+    try:
+        return properties_bytes(properties)
+    except BrokerError:
+        pass
+    properties.headers = None
+    try:
+        return properties_bytes(properties)
+    except BrokerError:
+        return properties_bytes(MessageProperties(persistent=properties.persistent))
+
+
+def _short(name: str) -> str:
+    encoded = name.encode("utf-8", "surrogateescape")
+    if len(encoded) <= SHORTSTR_BYTES_MAX:
+        return name
+    return encoded[:SHORTSTR_BYTES_MAX].decode("utf-8", "ignore")
