@@ -411,3 +411,57 @@ def test_another_node_goes_on_with_what_waits_when_one_is_lost(left_over: bool) 
     reader.consume("q", no_ack=True)
     pass_time(pair, 3_000)
     assert {*reader.bodies()} == {b"%d.%d" % (at, number) for at in range(3) for number in range(5)}
+
+
+def leading(pair: Pair, name: str) -> None:
+    """Have a node lead what messages wait in."""
+    group_id = int(pair.a.record("amq.delayed.x").group_id)
+    members = {at: each.node.cluster.members[group_id] for at, each in pair.stations.items()}
+    while not members[name].raft.is_leader:
+        for at, station in pair.stations.items():
+            if members[at].raft.is_leader:
+                station.node.queue_members.transfer(group_id, name)
+        pair.settle()
+
+
+@pytest.mark.parametrize(("leads_before", "others"), [(True, False), (False, False), (False, True)])
+def test_a_leader_with_older_tables_drops_nothing_that_has_a_route(
+    leads_before: bool, others: bool
+) -> None:
+    """A queue was bound before the publish, which the leader's node has not heard of yet.
+
+    Args:
+        leads_before: Whether that node has led since before the queue was bound.
+        others: Whether there is a queue that it knows.
+    """
+    pair = Pair()
+    pair.add("c")
+    client = pair.a.client()
+    exchange(client)
+    if others:
+        bound(client, "old", "quorum")
+    pair.until(lambda: all(each.knows("amq.delayed.x") for each in pair.stations.values()))
+    leading(pair, "b" if leads_before else "a")
+    publish(client, b"0", 1)
+    confirmed(client)
+    pass_time(pair, 500)
+    assert pair.b.queue("amq.delayed.x").counts().delayed == 0
+    pair.withheld = {("a", "b"): [], ("c", "b"): []}
+    bound(client, "q", "quorum")
+    publish(client, b"1", 1_000)
+    confirmed(client)
+    leading(pair, "b")
+    pass_time(pair, 1_500)
+    assert not pair.b.knows("q")
+    pair.release()
+    pass_time(pair, 3_000)
+    assert [got.body for got in drained(client, "q")] == [b"1"]
+    if others:
+        assert [got.body for got in drained(client, "old")] == [b"0", b"1"]
+    # What nobody is to have goes, as ever.
+    client.call(spec.QueueUnbind(0, "q", "x", "k", {}))
+    publish(client, b"2", 1, key="nowhere")
+    confirmed(client)
+    pass_time(pair, 1_000)
+    assert pair.b.queue("amq.delayed.x").ready_count() == 0
+    assert pair.b.queue("amq.delayed.x").kept_dead() == 0

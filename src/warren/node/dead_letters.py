@@ -18,10 +18,12 @@ from mypy_extensions import i32, i64
 
 from warren.message.dead_letters import REJECTED, DeadLetter, DeadLetters
 from warren.message.flavours import AMQP091
+from warren.metadata.commands import Barrier
 from warren.metadata.machine import MetadataMachine
 from warren.node.loop import Loop
 from warren.node.queues import LocalQueues
 from warren.node.remote.proxying import Remotes
+from warren.node.store import MetadataStore
 from warren.node.vhosts import NodeVhosts
 from warren.ports import Work
 from warren.queues.dead_letters import DeadLettering, DeadLetterRouter
@@ -51,16 +53,20 @@ class DeadLetterWorker(Work, DeadLetterRouter, Forwarder):
         queues: LocalQueues,
         vhosts: NodeVhosts,
         remotes: Remotes,
+        store: MetadataStore,
     ) -> None:
         self._loop: Loop = loop
         self._metadata: MetadataMachine = metadata
         self._queues: LocalQueues = queues
         self._vhosts: NodeVhosts = vhosts
         self._remotes: Remotes = remotes
+        self._store: MetadataStore = store
         self._lines_opened: i64 = 0
         """How many lines to other nodes there had been when those below were looked at."""
         self._underway: dict[int, Forwarding] = {}
         """Queues of which some are on their way, or in vain until now."""
+        self._lacks: bool = False
+        """Whether a queue is not here yet to which the message goes that was looked at last."""
         self._due: deque[DeadLettering] = deque()
         self._forwarding: deque[Forwarding] = deque()
         self._at_work: bool = False
@@ -145,6 +151,9 @@ class DeadLetterWorker(Work, DeadLetterRouter, Forwarder):
         self._forwarded = forwarding
         forwarding.due = False
         forwarding.carry(self)
+        asked = forwarding.asks_routes()
+        if asked is not None:
+            self._store.submit(Barrier(), asked)
         if forwarding.underway() > 0:
             self._underway[int(forwarding.queue.group_id)] = forwarding
         self._route = []
@@ -162,6 +171,7 @@ class DeadLetterWorker(Work, DeadLetterRouter, Forwarder):
             return []
         why = ""
         self._keepers = []
+        self._lacks = False
         if self._exchange and self._exchange not in tables.exchanges:
             names: list[str] = []
             why = f"there is no exchange '{self._exchange}'"
@@ -172,6 +182,7 @@ class DeadLetterWorker(Work, DeadLetterRouter, Forwarder):
             elif reason != REJECTED:
                 names = [name for name in names if not self._goes_round(letter, name)]
         targets = self._named(names)
+        self._lacks = len(targets) < len(names)
         if names and not targets:
             why = f"exchange '{self._exchange}' has no route for some of them"
         if why and not forwarding.delays and why not in forwarding.told:
@@ -186,6 +197,10 @@ class DeadLetterWorker(Work, DeadLetterRouter, Forwarder):
                 for exchange in self._keepers:
                     self._vhosts.keep_recent(self._vhost, exchange, [record])
         return targets
+
+    def lacks(self) -> bool:
+        """Whether one of the queues is not here yet."""
+        return self._lacks
 
     def generation(self) -> i64:
         """As of which generation of routes the queues just found are those."""

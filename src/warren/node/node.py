@@ -235,7 +235,7 @@ class Node(Loop):
         self.vhosts.default_queue_type = settings.default_queue_type
         self.vhosts.relaxed_declares = settings.relaxed_declares
         self.dead_letters: DeadLetterWorker = DeadLetterWorker(
-            self, self.metadata, self.queues, self.vhosts, self.remotes
+            self, self.metadata, self.queues, self.vhosts, self.remotes, self.store
         )
         self.cluster.wire(
             NodeParts(

@@ -5,6 +5,10 @@ that it was routed to have confirmed it. What is not confirmed, or has no route,
 while later, and until then it is kept. All this is forgotten with the lead: the next leader begins
 anew with what the queue has, so that a message may come twice.
 
+The tables of a node that leads since a moment ago may be older than those by which the messages
+came: it first has them brought up to that moment. What was delayed and has no route is dropped only
+when they are no older than when that was found.
+
 Source: R-30, DL-02, DL-03, DL-10 to DL-14; `rabbit_fifo_dlx_worker` of RabbitMQ 4.3.
 """
 
@@ -19,6 +23,7 @@ from mypy_extensions import i32, i64, trait
 from warren.log.batch import Batch
 from warren.message.dead_letters import DeadLetter, DeadLetters
 from warren.message.flavours import AMQP091, dead_letters_of, delayed_of
+from warren.pending import PendingResult, Result
 from warren.queues.links import Fetching
 from warren.queues.publishing import Publisher, PublishRun
 from warren.queues.queue import Queue
@@ -53,6 +58,10 @@ class Forwarder:
         """
 
     @abstractmethod
+    def lacks(self) -> bool:
+        """Whether it goes to one more, which this node does not have yet."""
+
+    @abstractmethod
     def generation(self) -> i64:
         """As of which generation of routes they go there."""
 
@@ -70,6 +79,9 @@ class OutgoingLetter(Publisher):
         waiting: Queues that have not answered.
         again_ms: When it is tried again, in monotonic time.
         routed: As of which generation of routes it was sent the last time.
+        lacks: Whether one of its queues is not here yet.
+        doubted: Whether it had no route, and the tables are asked whether that is so.
+        sure: Whether they have answered: what it is routed by is no older than that.
     """
 
     def __init__(
@@ -83,6 +95,9 @@ class OutgoingLetter(Publisher):
         self.waiting: i64 = 0
         self.again_ms: i64 = 0
         self.routed: i64 = 0
+        self.lacks: bool = False
+        self.doubted: bool = False
+        self.sure: bool = False
         self._forwarding: Forwarding = forwarding
         self._tries: i64 = 0
         self._targets: list[Queue] = []
@@ -99,7 +114,12 @@ class OutgoingLetter(Publisher):
         self._tries += 1
         if not left:
             # Where it has no route any more, one that has it is enough.
-            done = len(self._confirmed) > 0 or self._forwarding.delays
+            done = not self.lacks and (
+                len(self._confirmed) > 0 or (self._forwarding.delays and self.sure)
+            )
+            if not done and self._forwarding.delays and not self.doubted:
+                self.doubted = True
+                self._forwarding.doubt(self)
             self._forwarding.answered(self, done)
             return
         self._targets = left
@@ -118,7 +138,7 @@ class OutgoingLetter(Publisher):
         if not (run.refused or run.rejected is not None or target.deleted):
             self._confirmed.append(target.name)
         if self.waiting == 0:
-            confirmed = True
+            confirmed = not self.lacks
             for each in self._targets:
                 confirmed = confirmed and each.name in self._confirmed
             self._targets = []
@@ -138,6 +158,19 @@ class OutgoingLetter(Publisher):
     def tried(self) -> bool:
         """Whether it was sent before."""
         return self._tries > 0
+
+
+@final
+class RoutesAsked(PendingResult):
+    """A queue's node waits for its tables to be no older than when this was begun."""
+
+    def __init__(self, forwarding: Forwarding, lead: i64) -> None:
+        self._forwarding: Forwarding = forwarding
+        self._lead: i64 = lead
+
+    def succeeded(self, result: Result) -> None:
+        """They are not."""
+        self._forwarding.routes_known(self._lead)
 
 
 @final
@@ -176,6 +209,16 @@ class Forwarding(Fetching):
         """Whether a message is being read."""
         self._routes_changed: i64 = 0
         """Since which generation of routes they may go elsewhere, as far as that was told."""
+        self._lead: i64 = 0
+        """Which time it is that this node leads."""
+        self._knows: bool = False
+        """Whether the tables are no older than that."""
+        self._asks: bool = False
+        """Whether it is waited for tables that are no older than now."""
+        self._asked: list[OutgoingLetter] = []
+        """Those whose routes that is about."""
+        self._doubtful: list[OutgoingLetter] = []
+        """Those that have found no route since."""
 
     def _letters_for(self, flavour: i64) -> DeadLetters:
         return delayed_of(flavour) if self.delays else dead_letters_of(flavour, self.queue.name)
@@ -211,6 +254,11 @@ class Forwarding(Fetching):
         self._failed = {}
         self._bytes = 0
         self._next = 0
+        self._lead += 1
+        self._knows = False
+        self._asks = False
+        self._asked = []
+        self._doubtful = []
         self.go_on()
 
     def go_on(self) -> None:
@@ -220,7 +268,11 @@ class Forwarding(Fetching):
             self.queue.host.queue_forwards(self)
 
     def _wants(self) -> bool:
-        """Whether there is something to send now."""
+        """Whether there is something to send now, or to ask."""
+        if self._asks and not self._knows:
+            return False
+        if self._doubtful and not self._asks:
+            return True
         discards = self.queue.fifo.discards
         if self._has_room() and self._next < discards.next_death and discards.count > 0:
             return True
@@ -229,6 +281,31 @@ class Forwarding(Fetching):
             if outgoing.again_ms <= now_ms:
                 return True
         return False
+
+    def doubt(self, outgoing: OutgoingLetter) -> None:
+        """One of them has no route, by tables that may be old."""
+        self._doubtful.append(outgoing)
+
+    def asks_routes(self) -> RoutesAsked | None:
+        """What is to be told when the tables are no older than now, if anything is."""
+        if self._asks or not self.queue.forwards() or (self._knows and not self._doubtful):
+            return None
+        self._asks = True
+        self._asked = self._doubtful
+        self._doubtful = []
+        return RoutesAsked(self, self._lead)
+
+    def routes_known(self, lead: i64) -> None:
+        """The tables are no older than when that was asked."""
+        if lead != self._lead:
+            return
+        self._knows = True
+        self._asks = False
+        for outgoing in self._asked:
+            outgoing.sure = True
+            outgoing.again_ms = 0
+        self._asked = []
+        self.go_on()
 
     def _has_room(self) -> bool:
         return len(self._underway) < self.prefetch and self._bytes < UNDERWAY_BYTES
@@ -279,7 +356,7 @@ class Forwarding(Fetching):
     def carry(self, forwarder: Forwarder) -> None:
         """Send what is to be tried again, and more as far as there is room."""
         queue = self.queue
-        if not queue.forwards():
+        if not queue.forwards() or not self._knows:
             return
         now_ms: i64 = queue.host.monotonic_ms()
         discards = queue.fifo.discards
@@ -332,6 +409,7 @@ class Forwarding(Fetching):
         letter = letters.make(record, outgoing.reason, outgoing.failed, self.queue.host.now_ms())
         targets = forwarder.targets(letter, letters, outgoing.reason, outgoing.tried())
         outgoing.routed = forwarder.generation()
+        outgoing.lacks = forwarder.lacks()
         dead = letters.record() if targets else b""
         outgoing.size = len(dead)
         self._bytes += outgoing.size
