@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import TYPE_CHECKING
 
 from sim.actors import Client
 from sim.admin import Admin
 from sim.consumer import Consumer, Poller
+from sim.copies import add_copies
 from sim.model import QueueState
 from sim.publisher import Publisher
 from sim.reader import Reader
@@ -100,6 +102,8 @@ def make_clients(world: Stage) -> list[Client]:
         client.actors.append(Admin(world, "a", 1, cleared))
     if options.exclusive:
         add_owners(world, clients)
+    if options.copies:
+        add_copies(world, clients, Random(f"{world.seed} copies of"))
     return clients
 
 

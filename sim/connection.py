@@ -37,6 +37,10 @@ CLOSE: Final = re.compile(rb"\x01\0\0.{4}\0\x0a\0\x32", re.DOTALL)
 """The beginning of a `connection.close`, as a frame."""
 
 
+BCC: Final = b"\x03BCC"
+"""The name of a header that nobody is sent."""
+
+
 class Mark:
     """Something that happens when the bytes sent before it have been handed to the node."""
 
@@ -252,6 +256,8 @@ class SimConnection:
                 self._method(channel, method, b"")
         elif kind == 2:
             size = int.from_bytes(buffer[start + 4 : start + 12], "big")
+            if BCC in buffer[start + 12 : end]:
+                raise Violation(f"{self.name}: a message says who had a blind copy")
             method, _, parts = self._contents[channel]
             self._content(channel, method, size, parts)
         elif kind == 3:

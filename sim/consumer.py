@@ -306,6 +306,9 @@ class Consumer(Receiver):
         self._older = self._last_tag
         self.holder.last = {}
         self.holder.subscribed = True
+        if self.queue.active is self.holder:
+            # It was by an earlier subscription; now it stands in line like others.
+            self.queue.active = None
         self.call(
             spec.BasicConsume(queue=self.queue.name, consumer_tag=self._tag, no_ack=self.no_ack),
             self._consuming,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 from sim.actors import Actor, ignore
 from sim.connection import Mark, SimConnection
@@ -32,6 +32,8 @@ TRANSIENT = b"\x10\x00\x01"
 PERSISTENT_RANKED = b"\x18\x00\x02"
 TRANSIENT_RANKED = b"\x18\x00\x01"
 """A priority follows."""
+HEADERS: Final = 0x20
+"""Flag in the first byte of properties: headers come before what is there above."""
 
 
 @final
@@ -58,7 +60,6 @@ class Published(Mark):
             checker.handed(self._messages)
 
 
-@final
 class Publisher(Actor):
     """Publishes to one queue, or to several by a fanout exchange.
 
@@ -93,7 +94,7 @@ class Publisher(Actor):
         self._committing = []
         if len(self.queues) > 1:
             self.call(spec.ExchangeDeclare(exchange=FANOUT, type_="fanout", durable=True), ignore)
-        for queue in self.queues:
+        for queue in self.declared():
             self.declare(queue)
             if len(self.queues) > 1:
                 self.call(spec.QueueBind(queue=queue.name, exchange=FANOUT), ignore)
@@ -106,6 +107,14 @@ class Publisher(Actor):
             self.call(spec.TxSelect(), self.begin)
         else:
             self.call(spec.BasicQos(), self.begin)
+
+    def declared(self) -> list[QueueState]:
+        """The queues that have to be there."""
+        return self.queues
+
+    def address(self) -> tuple[list[QueueState], bytes]:
+        """The queues that the next message goes to, and its headers, as they are sent."""
+        return self.queues, b""
 
     def ended(self) -> None:
         """Nobody will tell what became of the rest."""
@@ -136,13 +145,17 @@ class Publisher(Actor):
             size = self._size(connection)
             persistent = self.random.random() >= options.transient_share
             message = world.new_message(self._channel, self._sequence, size, persistent)
-            world.copy_to(message, self.queues)
+            queues, headers = self.address()
+            world.copy_to(message, queues)
             properties = PERSISTENT if persistent else TRANSIENT
             if options.priorities:
                 message.priority = self.random.choice(options.priorities)
                 head = PERSISTENT_RANKED if persistent else TRANSIENT_RANKED
                 properties = head + bytes([message.priority])
                 world.count("messages with priorities")
+            if headers:
+                flags = bytes([properties[0] | HEADERS, properties[1]])
+                properties = flags + headers + properties[2:]
             connection.send_bytes(
                 content_frames(
                     self.number,

@@ -89,6 +89,7 @@ class Options:
         delays: Which kind of queue messages come to that waited; empty if there are none.
         priorities: One of these is what a message has; empty if messages have none.
         timeout_ms: How long consumers of quorum queues in clusters may hold a message; 0 for long.
+        copies: Whether some publishers name further queues, as CC and BCC.
         single_active: Whether a quorum queue in a cluster serves one consumer at a time.
         letters_ttl_ms: After what time what is to die expires, if nobody rejects it; 0 for never.
         letters: Which kind of queue dead letters of another one arrive in; empty if there are none.
@@ -168,6 +169,7 @@ class Options:
         timeouts = Random(f"{seed} consumer timeouts")
         timeout_ms = timeouts.choice((200, 1_000, 3_000))
         self.timeout_ms = timeout_ms if timeouts.random() < LATER_SHARE else 0
+        self.copies = Random(f"{seed} copies").random() < LATER_SHARE
         self.single_active = Random(f"{seed} single active").random() < LATER_SHARE
 
     def name(self, plain: str) -> str:

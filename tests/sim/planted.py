@@ -189,6 +189,13 @@ def spurious_return() -> Undo:
     return replace(publishing.PublishPath, "enqueue", enqueue)
 
 
+def first_of_a_run() -> Undo:
+    """Only the first of consecutive messages with equal properties is examined for copies."""
+    return replace(
+        publishing.Shape, "shares", lambda shape, properties: properties == shape.properties
+    )
+
+
 def spurious_nack() -> Undo:
     """The last of several publishes that became durable together is nacked."""
     original = logged.LoggedQueue._confirm
@@ -301,7 +308,7 @@ PLANTED = {
     rejected_is_confirmed: Where(5),
     unchecked_tail: Where(6, 200, (POWER,), LARGE | {"large_bytes": 20_000}),
     live_without_held: Where(3),
-    no_doubt: Where(245),
+    no_doubt: Where(503),
     snapshot_of_what_is_ahead: Where(411),
     settles_neighbour: Where(1),
     forgotten_reset: Where(26),
@@ -312,6 +319,7 @@ PLANTED = {
     ),
     spurious_return: Where(3),
     spurious_nack: Where(3),
+    first_of_a_run: Where(10),
     snapshot_ahead: Where(1),
     surviving_transients: Where(3),
     unfenced: Where(13),
