@@ -60,6 +60,9 @@ COUNTED_FAILURES: Final = 4
 DELAYED_RETRIES: Final = 4
 """Messages that return to a quorum queue may wait before they are ready again."""
 
+SAID_BY_LOGS: Final = 4
+"""Nodes of 0.1.0 could not read what is on disk: the log's manifest says of which version it is."""
+
 DELAYED_MESSAGES: Final = 4
 """Exchanges may delay messages, which wait in quorum queues of their own."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 from sim.disk import Crash
 from tests.log.model import World
 
@@ -27,7 +29,10 @@ def live(seed: int, steps: int = STEPS, setup: dict[str, bool] | None = None) ->
         world.new_replica()
     busy = random.choice([0.3, 0.6, 0.9])
     fault = random.choice([0.0, 0.02, 0.06])
-    for _ in range(steps):
+    rises_at = Random(seed).randrange(2 * steps)
+    for step in range(steps):
+        if step == rises_at:
+            world.rise()
         if world.failure is not None:
             world.restart(random.random() < 0.5)
             world.check()

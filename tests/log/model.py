@@ -18,7 +18,9 @@ from warren.log.batch import (
 from warren.log.config import LogConfig
 from warren.log.listener import BatchReader, LogListener, Replayer
 from warren.log.log import Log
+from warren.log.manifest import MANIFEST_BYTES_MAX, MANIFEST_PATH, decode
 from warren.log.runlist import LiveRuns
+from warren.versions import NEWEST
 
 SMALL = {
     "wal_max_size_bytes": 16 * 1024,
@@ -164,12 +166,19 @@ class World(LogListener):
         self.next_group = 1
         self.confirmed = 0
         self.restarts = 0
+        self.newer = False
+        self.former = 0
+        """How many of `order` came before that."""
         self.start()
 
     # --- the listener ---------------------------------------------------------------------------
 
     def persisted(self, batches: list[Batch]) -> None:
         assert self.failure is None, "persisted after a failure"
+        if self.newer:
+            if len(batches) > self.former:
+                assert self.said_version() == NEWEST, "something newer came before the manifest"
+            self.former = max(0, self.former - len(batches))
         for batch in batches:
             place = self.order.pop(0)
             assert (batch.group_id, batch.kind, batch.index) == place, "order of persisted batches"
@@ -261,6 +270,9 @@ class World(LogListener):
         for replica in self.replicas.values():
             replica.forget()
         self.log.recover(Replay(self))
+        self.former = 0
+        if self.newer:
+            self.log.use_version(NEWEST)
         self.restarts += 1
         for replica in list(self.replicas.values()):
             replica.recovered()
@@ -284,6 +296,17 @@ class World(LogListener):
                 machine.applied,
                 history.next_message,
             )
+
+    def rise(self) -> None:
+        """From now on, what is appended is of a version that older releases do not know."""
+        self.newer = True
+        self.former = len(self.order)
+        self.log.use_version(NEWEST)
+
+    def said_version(self) -> int:
+        """What the manifest says of that."""
+        handle = self.disk.open(MANIFEST_PATH)
+        return decode(handle.read(0, MANIFEST_BYTES_MAX)).version
 
     def restart(self, crash: bool) -> None:
         """Stop the process, or the machine, and start again."""

@@ -14,7 +14,7 @@ from warren.errors import CorruptRecord, StorageError
 from warren.log import sidecar
 from warren.log.batch import HEADER_BYTES, SECTOR_BYTES, Batch
 from warren.log.files import LogFile
-from warren.log.manifest import VERSION_LINE
+from warren.log.manifest import FORMER_VERSION_LINE as VERSION_LINE
 from warren.ports import File
 
 NEWEST = "log/00000001.log"

@@ -107,6 +107,11 @@ def test_reused_files_whose_old_rounds_still_count_are_noticed(
     assert noticed()
 
 
+def rounds_first(self: wal.RoundJob, manifest: manifest.Manifest) -> bool:
+    """Say that the manifest is durable, and write it another time."""
+    return True
+
+
 def no_repair(self: recovery.Recovery, newest: object) -> None:
     return None
 
@@ -121,6 +126,7 @@ def no_repair(self: recovery.Recovery, newest: object) -> None:
         (compact.Compactor, "_pinned", forget_dropping(compact.Compactor._pinned)),
         (compact, "newest_snapshot", no_snapshot),
         (recovery.Recovery, "_repair", no_repair),
+        (wal.RoundJob, "_publish", rounds_first),
     ],
     ids=[
         "manifest without directory sync",
@@ -129,6 +135,7 @@ def no_repair(self: recovery.Recovery, newest: object) -> None:
         "delete before the drop is durable",
         "forget the snapshot in a rewrite",
         "no repair of the last round",
+        "newer rounds than the manifest says",
     ],
 )
 def test_planted_bug_is_noticed(

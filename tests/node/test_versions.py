@@ -12,6 +12,7 @@ from tests.node.pair import Pair, Station
 from warren.admin.service import users
 from warren.admin.service.caller import LOCAL
 from warren.errors import Refusal, StorageError
+from warren.log.manifest import MANIFEST_PATH, decode
 from warren.metadata import commands
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.passwords import ARGON2, MD5, SCHEMES, SHA256, SHA512
@@ -25,6 +26,7 @@ from warren.versions import (
     NEWEST,
     OLDEST,
     PASSWORD_HASHES,
+    SAID_BY_LOGS,
     SPREADING_EXCHANGES,
 )
 from warren.wire.amqp091 import spec
@@ -344,3 +346,45 @@ def test_hashes_that_older_nodes_do_not_know_are_refused_until_all_do(scheme: st
         assert scheme in (ARGON2, MD5)
         with pytest.raises(Refusal, match=f"needs cluster version {PASSWORD_HASHES}"):
             check_version(machine, user)
+
+
+def said(pair: Pair) -> list[int]:
+    """What the manifest of each node's log says of the cluster version."""
+    disks = [station.disk for station in pair.stations.values()]
+    return [decode(disk.image()[MANIFEST_PATH]).version for disk in disks]
+
+
+def test_logs_say_the_version_once_it_is_in_force_and_not_before() -> None:
+    """So the way back to 0.1.0 is open until then, and what it refuses is named."""
+    pair, releases = three(SAID_BY_LOGS - 1)
+    for name in ("b", "c", "a"):
+        pair.a.client().publish_confirmed(QUEUE, 1)
+        pair.settle(30)
+        assert said(pair) == [0, 0, 0]
+        restart(pair, releases, name, NEWEST)
+    pair.until(lambda: versions(pair) == [NEWEST] * 3)
+    pair.a.client().publish_confirmed(QUEUE, 1)
+    pair.until(lambda: said(pair) == [NEWEST] * 3)
+    alone = Pair(alone=True)
+    alone.until(lambda: said(alone) == [NEWEST])
+
+
+def test_a_log_says_the_version_of_what_comes_before_the_tables_know_it() -> None:
+    """A member may be given messages while its tables lag."""
+    pair, releases = three(SAID_BY_LOGS - 1)
+    for name in ("b", "c"):
+        restart(pair, releases, name, NEWEST)
+    c = pair.stations["c"]
+    pair.until(lambda: pair.a.node.metadata.nodes["c"].version == NEWEST)
+    for other_name in ("a", "b"):
+        pair.withheld[other_name, "c"] = []
+        pair.withheld["c", other_name] = []
+    restart(pair, releases, "a", NEWEST)
+    pair.until(lambda: pair.a.node.metadata.version == NEWEST)
+    log = c.node.log.group(int(c.record(QUEUE).group_id))
+    before = log.last_index
+    client = pair.a.client()
+    client.publish_confirmed(QUEUE, 1)
+    pair.until(lambda: log.last_index > before)
+    pair.settle(30)
+    assert c.node.metadata.version < NEWEST and said(pair) == [NEWEST] * 3

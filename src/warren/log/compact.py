@@ -125,7 +125,7 @@ class ManifestJob(Job):
         product: LogFile | None,
     ) -> None:
         self._compactor = compactor
-        self._manifest = manifest
+        self.manifest = manifest
         self.sources = sources
         self.product = product
         self.published = False
@@ -133,12 +133,12 @@ class ManifestJob(Job):
     def run(self) -> None:
         disk = self._compactor.store.disk
         try:
-            self._manifest.draft(disk)
+            self.manifest.draft(disk)
         except OSError as error:
             if lacks_space(error):
                 return
             raise
-        self._manifest.publish(disk)
+        self.manifest.publish(disk)
         self.published = True
 
     def done(self, error: BaseException | None) -> None:
@@ -584,6 +584,7 @@ class Compactor(FileKeeper):
         if not job.published:
             self._waiting = True
             return
+        store.published(job.manifest)
         store.files = self._files_after()
         self._leaving = self._let_go()
         self._leave()

@@ -19,6 +19,7 @@ from warren.log.spares import Spares
 from warren.log.store import Store
 from warren.log.wal import Wal
 from warren.ports import Disk, Executor
+from warren.versions import SAID_BY_LOGS
 
 
 @final
@@ -101,6 +102,22 @@ class Log:
     def looked_through(self) -> None:
         """What no file has is known now, and what says so is durable: forget the damage."""
         self._store.executor.submit("compact", ForgetJob(self._store))
+
+    @property
+    def version(self) -> int:
+        """The cluster version of what may be appended; 0 where every release can read it."""
+        return int(self._store.version_due)
+
+    def use_version(self, version: int) -> bool:
+        """From now on, what is appended may be of a cluster version (`warren.versions`).
+
+        The manifest says so before anything that is appended behind this is written, so that a
+        release which could not read it refuses the directory by name. Returns whether it is news.
+        """
+        if version < SAID_BY_LOGS or version <= self._store.version_due:
+            return False
+        self._store.version_due = version
+        return True
 
     def allow_brief_rounds(self, allowed: bool) -> None:
         """Whether a brief round may keep the node's thread: not where other nodes wait for it."""

@@ -2,7 +2,8 @@
 
 `log/MANIFEST` is text, one fact a line, closed by a checksum over all lines before it:
 
-    warren-log 3                  format and version
+    warren-log 4                  format and version
+    cluster 4                     the cluster version of what the log may hold; not before version 4
     salt 5f0c...                  16 hexadecimal digits, see `batch.py`
     next 9                        no file has had this number or a higher one
     round 5120                    the last round before the file being written; not in version 2
@@ -12,6 +13,9 @@
 
 The whole text stands there twice, each time with its checksum: one of the two is enough, so that a
 damaged sector does not cost the log. A single one, as older versions wrote it, is read as well.
+
+Version 3 is written for as long as all that the log holds can be read by nodes of 0.1.0, which
+refuse a later one by its name; see `warren.versions`.
 
 A file is part of the log from the moment a manifest names it until one does not, so roll-over and
 compaction take effect at one atomic rename whatever the moment of a crash.
@@ -24,14 +28,17 @@ from typing import Final, final
 from warren.checksum import crc32
 from warren.errors import CorruptRecord, StorageError
 from warren.ports import Disk
+from warren.versions import NEWEST, too_new
 
 DIRECTORY: Final = "log"
 MANIFEST_PATH: Final = "log/MANIFEST"
 MANIFEST_DRAFT_PATH: Final = "log/MANIFEST.tmp"
 SALVAGE_PATH: Final = "log/SALVAGE"
 """There while the owner of a damaged log that is taken for whole looks for what is gone."""
-VERSION_LINE: Final = "warren-log 3"
-VERSION_LINES: Final = (b"warren-log 2", b"warren-log 3")
+VERSION_LINE: Final = "warren-log 4"
+FORMER_VERSION_LINE: Final = "warren-log 3"
+"""Of a log that says no cluster version."""
+VERSION_LINES: Final = (b"warren-log 2", b"warren-log 3", b"warren-log 4")
 """Versions that are read."""
 MANIFEST_BYTES_MAX: Final = 64 * 1024 * 1024
 COPY_GAP: Final = b"\n" * 4096
@@ -57,19 +64,27 @@ class Manifest:
         next_number: The number for the next file.
         last_round: Number of the last round before the file being written.
         files: (number, size in bytes), in log order; the last one's size is 0, it is open.
+        version: The cluster version of what the log may hold; 0 where every release reads it.
     """
 
     def __init__(
-        self, salt: int, next_number: int, last_round: int, files: list[tuple[int, int]]
+        self,
+        salt: int,
+        next_number: int,
+        last_round: int,
+        files: list[tuple[int, int]],
+        version: int = 0,
     ) -> None:
         self.salt = salt
         self.next_number = next_number
         self.last_round = last_round
         self.files = files
+        self.version = version
 
     def encode(self) -> bytes:
         """The manifest as the text of its file, checksum included."""
-        lines = [VERSION_LINE, f"salt {self.salt:016x}", f"next {self.next_number}"]
+        lines = [VERSION_LINE, f"cluster {self.version}"] if self.version else [FORMER_VERSION_LINE]
+        lines += [f"salt {self.salt:016x}", f"next {self.next_number}"]
         lines.append(f"round {self.last_round}")
         for number, size in self.files[:-1]:
             lines.append(f"file {number} {size}")
@@ -147,6 +162,7 @@ def decode(data: bytes) -> Manifest:
     salt = 0
     next_number = 0
     last_round = 0
+    cluster_version = 0
     files: list[tuple[int, int]] = []
     for line in body.decode().splitlines()[1:]:
         words = line.split(" ")
@@ -156,10 +172,14 @@ def decode(data: bytes) -> Manifest:
             next_number = int(words[1])
         elif words[0] == "round":
             last_round = int(words[1])
+        elif words[0] == "cluster":
+            cluster_version = int(words[1])
         elif words[2] == "open":
             files.append((int(words[1]), 0))
         else:
             files.append((int(words[1]), int(words[2])))
     if not files or files[-1][1] != 0:
         raise CorruptRecord(MANIFEST_PATH, 0, "it names no file to write to")
-    return Manifest(salt, next_number, last_round, files)
+    if cluster_version > NEWEST:
+        raise StorageError(too_new("what the log holds", cluster_version, NEWEST))
+    return Manifest(salt, next_number, last_round, files, cluster_version)

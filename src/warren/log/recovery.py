@@ -142,6 +142,8 @@ class Recovery:
         store.salt = manifest.salt
         store.next_number = manifest.next_number
         store.last_round = manifest.last_round
+        store.version = manifest.version
+        store.version_due = manifest.version
         self._check_names(manifest, names)
         try:
             for number, size in manifest.files:

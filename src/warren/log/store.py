@@ -31,6 +31,9 @@ class Store:
         last_round: Number of the last round before the file being written.
         manifest_busy: Whether a change of the manifest is under way; there is one at a time.
         dropping: Dropped groups whose DROP batch is not durable yet.
+        version: The cluster version of what the log may hold, as the manifest says durably; 0
+            where that is none which 0.1.0 could not read.
+        version_due: What it has to say before anything more is written.
         salvaged: Whether messages may be in no file that their groups' snapshots still count.
         brief_rounds: Whether brief rounds may keep the node's thread.
         failure: What stopped the log for good, or None.
@@ -52,6 +55,8 @@ class Store:
         self.next_number: i64 = 1
         self.last_round: i64 = 0
         self.manifest_busy = False
+        self.version: i64 = 0
+        self.version_due: i64 = 0
         self.dropping: set[int] = set()
         self.salvaged = False
         self.brief_rounds = False
@@ -62,7 +67,13 @@ class Store:
         named: list[tuple[int, int]] = []
         for file in files:
             named.append((file.number, file.end if file.closed else 0))
-        return Manifest(self.salt, self.next_number, int(self.last_round), named)
+        return Manifest(
+            self.salt, self.next_number, int(self.last_round), named, int(self.version_due)
+        )
+
+    def published(self, manifest: Manifest) -> None:
+        """A manifest is durable."""
+        self.version = max(self.version, i64(manifest.version))
 
     def fail(self, error: BaseException) -> None:
         """Stop for good, and say so once."""

@@ -101,16 +101,26 @@ ROUND_STATES_MAX: Final = 256
 
 @final
 class RoundJob(Job):
-    """Writes one round, all that was gathered, and syncs it."""
+    """Writes one round, all that was gathered, and syncs it.
+
+    Attributes:
+        manifest: What has to be durable before, where the round may be of a newer version than the
+            manifest says.
+        published: Whether it is.
+    """
 
     def __init__(self, wal: Wal, batches: list[Batch], number: i64) -> None:
         self.wal = wal
+        store = wal.store
+        outdated = store.version < store.version_due
+        self.manifest = store.manifest(store.files) if outdated else None
+        self.published = False
         self.batches = batches
         self.number: i64 = number
         self.size: i64 = HEADER_BYTES
         for batch in batches:
             self.size += batch.size()
-        self.brief = self.size <= BRIEF_BYTES and wal.store.brief_rounds
+        self.brief = self.size <= BRIEF_BYTES and store.brief_rounds and not outdated
         self.file = wal.file
         self.start: i64 = wal.file.end
         self.end: i64 = 0
@@ -132,6 +142,8 @@ class RoundJob(Job):
             )
             if file.reserved < self.end:
                 return
+        if self.manifest is not None and not self._publish(self.manifest):
+            return
         heads: list[bytes] = []
         for batch in self.batches:
             heads.append(batch.encode_head())
@@ -155,6 +167,19 @@ class RoundJob(Job):
             buffers.append(writer.getvalue())
         file.handle.write_durable(buffers, self.start)
         self.written = True
+
+    def _publish(self, manifest: Manifest) -> bool:
+        """Have the manifest say of which version this round is; False if there is no space."""
+        disk = self.wal.store.disk
+        try:
+            manifest.draft(disk)
+        except OSError as error:
+            if lacks_space(error):
+                return False
+            raise
+        manifest.publish(disk)
+        self.published = True
+        return True
 
     def done(self, error: BaseException | None) -> None:
         self.wal.round_done(self, error)
@@ -284,6 +309,8 @@ class Wal:
         """Whether another round has to follow the one in flight."""
         self._starved = False
         """Whether a round waits for space; only `tick` tries again."""
+        self._held = False
+        """Whether a round waits for a change of the manifest that is under way."""
         self._sealed = True
         """Whether the newest round is an empty one, so that all before it is vouched for."""
         self._written_since_tick = False
@@ -341,10 +368,21 @@ class Wal:
         if self._busy:
             self._wanted = True
             return
+        self._held = self._waits_for_manifest()
+        if self._held:
+            return
         if self._roll_due() and not self._closing and not self.store.manifest_busy:
             self._roll()
         else:
             self._start_round(self._take())
+
+    def _waits_for_manifest(self) -> bool:
+        """Whether a round would have to change the manifest, which is being changed.
+
+        Once or twice in the life of a data directory; `tick` tries again.
+        """
+        store = self.store
+        return store.version < store.version_due and store.manifest_busy and not self._closing
 
     def _roll_due(self) -> bool:
         return self.file.end >= self._roll_at or (
@@ -377,6 +415,8 @@ class Wal:
     def _start_round(self, batches: list[Batch]) -> None:
         self._in_flight = batches
         job = RoundJob(self, batches, self.round_number + 1)
+        if job.manifest is not None:
+            self.store.manifest_busy = True
         if self._closing:
             self._busy = True
             job.run()
@@ -393,6 +433,10 @@ class Wal:
         """A round is durable, found no space, or failed."""
         self._busy = False
         self._in_flight = []
+        if job.manifest is not None:
+            self.store.manifest_busy = False
+            if job.published:
+                self.store.published(job.manifest)
         if self.store.failure is not None:
             return
         if error is not None:
@@ -473,6 +517,7 @@ class Wal:
             self._replace_at = self._roll_at
             self._note_space(False)
         else:
+            self.store.published(job.manifest)
             old = self.file
             old.closed = True
             self.store.last_round = job.manifest.last_round
@@ -497,6 +542,10 @@ class Wal:
         if due or now_ms < self._space_checked_ms:
             self._space_checked_ms = now_ms
             self._begin(SpaceJob(self))
+        elif self._waits_for_manifest():
+            pass
+        elif self._held:
+            self.flush()
         elif not self._sealed and not self._written_since_tick and not self._gathered:
             self._start_round([])
         self._written_since_tick = False

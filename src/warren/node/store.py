@@ -142,12 +142,17 @@ class MetadataStore(Machine):
     def _check_version(self) -> None:
         """Go no further with a cluster that has moved on to what this node does not know.
 
+        Where it has moved on to what this node knows, the log says so before there is anything new
+        in it, and other nodes hear of it before anything new comes to them.
+
         Raises:
             StorageError: It has.
         """
         known = self._loop.settings.cluster_version_max
         if self._metadata.version > known:
             raise StorageError(too_new("the cluster", self._metadata.version, known))
+        if self._log.use_version(self._metadata.version):
+            self._cluster.disks.tell()
 
     # --- changes --------------------------------------------------------------------------------
 

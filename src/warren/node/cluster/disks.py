@@ -11,7 +11,11 @@ under way takes:
 Alarms, and these two, travel as an octet of flags with each ping, and at once when they change. A
 node that is not heard of any more takes its flags with it.
 
-    PING      a number, 8 bytes; an octet of flags
+A ping also says of which cluster version the node's log may be (0 where 0.1.0 can read it). It is
+the first thing that goes over a link, and goes over all of them when that rises: the tables of who
+hears it may lag, and its own log has to say that version before anything of it comes from there.
+
+    PING      a number, 8 bytes; an octet of flags; an octet with that version
     PONG      the number
 """
 
@@ -44,6 +48,9 @@ if TYPE_CHECKING:
 
 PING_BYTES: Final = 9
 """Of a ping without flags: its kind and a number."""
+NO_NUMBER: Final = bytes(PING_BYTES - 1)
+VERSION_AT: Final = PING_BYTES + 1
+"""Where the cluster version stands."""
 ALARMS: Final = ALARM_MEMORY | ALARM_DISK
 """The alarms among the flags."""
 BEHIND: Final = 16
@@ -222,10 +229,14 @@ class Disks:
 
     def tell(self) -> None:
         """Tell the other nodes at once what has changed."""
-        number = bytes(PING_BYTES - 1)
         for name in self._metadata.nodes:
             if name != self._cluster.name:
-                self._cluster.send(name, [bytes([PING]) + number + self.flags()])
+                self.ping(name)
+
+    def ping(self, name: str, number: bytes = NO_NUMBER) -> None:
+        """Send a ping to another node."""
+        said = self.flags() + bytes([self._log.version])
+        self._cluster.send(name, [bytes([PING]) + number + said])
 
     def hand_over(self) -> None:
         """Give the lead of groups away while the disk is slow; to be called at each tick."""
@@ -302,8 +313,13 @@ class Disks:
     def heard(self, peer: str, message: bytes) -> None:
         """A ping came; one of an older version says nothing of its node."""
         flags: i64 = message[PING_BYTES] if len(message) > PING_BYTES else 0
+        version = message[VERSION_AT] if len(message) > VERSION_AT else 0
         if peer in self._metadata.nodes:
             self._note(peer, flags)
+        elif not self._cluster.is_of_this_cluster(peer):
+            return
+        if version <= self._loop.settings.cluster_version_max and self._log.use_version(version):
+            self.tell()
 
     def gone(self, peer: str) -> None:
         """A node is not heard of any more, or has begun another life."""

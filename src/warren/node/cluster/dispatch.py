@@ -407,9 +407,8 @@ class Cluster(MemberHost):
         """Mind time; to be called every 50 ms or so."""
         now = self.monotonic_ms()
         self.disks.look()
-        flags = self.disks.flags()
         for peer, number in self.detector.tick(now):
-            self.send(peer, [bytes([kinds.PING]) + number + flags])
+            self.disks.ping(peer, number)
         self._heed()
         self.disks.hand_over()
         self._throttle.tick(now, self._log.written_bytes)
@@ -590,6 +589,7 @@ class Cluster(MemberHost):
 
     def linked(self, peer: str, hello: PeerHello) -> None:
         """The link to a node is up."""
+        self.disks.ping(peer)
         self.detector.greeted(peer, hello, self.monotonic_ms())
         self._heed()
         self._parts().membership.linked(peer, hello)
@@ -601,6 +601,12 @@ class Cluster(MemberHost):
     def _offer_again(self, leader: str) -> None:
         """What was said to a leader, or by it, may be lost."""
         self._tell_members(leader, None)
+
+    def is_of_this_cluster(self, peer: str) -> bool:
+        """Whether a node that has a link to this one says so, be it in the tables here or not."""
+        hello = self._hellos.get(peer)
+        own = self._metadata.cluster_id
+        return hello is not None and own != b"" and hello.cluster_id == own
 
     def greeted(self, peer: str, hello: PeerHello) -> None:
         """A node has a link to this one."""
