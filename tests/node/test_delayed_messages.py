@@ -465,3 +465,27 @@ def test_a_leader_with_older_tables_drops_nothing_that_has_a_route(
     pass_time(pair, 1_000)
     assert pair.b.queue("amq.delayed.x").ready_count() == 0
     assert pair.b.queue("amq.delayed.x").kept_dead() == 0
+
+
+def test_time_counts_from_when_it_came_to_a_leader_that_had_stood_still() -> None:
+    """What its node did last was two seconds before; it takes the message first of all."""
+    pair = Pair()
+    pair.add("c")
+    client = pair.a.client()
+    exchange(client)
+    bound(client, "q", "quorum")
+    pair.until(lambda: all(each.knows("amq.delayed.x") for each in pair.stations.values()))
+    leading(pair, "b")
+    publish(client, b"0", 1)
+    confirmed(client)
+    pass_time(pair, 500)
+    pair.clock.advance(2_000)
+    publish(client, b"1", 3_000)
+    client.exchange()
+    pair.turn(pair.a)
+    assert pair.carry("a", "b") > 0
+    confirmed(client)
+    pass_time(pair, 2_500)
+    assert [got.body for got in drained(client, "q")] == [b"0"]
+    pass_time(pair, 1_000)
+    assert [got.body for got in drained(client, "q")] == [b"1"]

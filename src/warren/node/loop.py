@@ -22,6 +22,10 @@ class Loop(Broker):
     connections: dict[int, ClientConnection]
 
     @abstractmethod
+    def wall_ms(self) -> int:
+        """Wall time, in milliseconds since the epoch; `now_ms` is that of the turn."""
+
+    @abstractmethod
     def own_alarms(self) -> i64:
         """Alarms raised now for what this node is short of."""
 

@@ -565,6 +565,10 @@ class Node(Loop):
         """Wall time as of this turn, in milliseconds since the epoch."""
         return self._now_ms
 
+    def wall_ms(self) -> int:
+        """Wall time, in milliseconds since the epoch, which may be after that of the turn."""
+        return self._wall_ns() // NS_PER_MS
+
     def monotonic_ms(self) -> int:
         """Milliseconds from an arbitrary start."""
         return self._monotonic_ns() // NS_PER_MS

@@ -710,8 +710,8 @@ class Cluster(MemberHost):
         return self._load
 
     def wall_ms(self) -> int:
-        """Wall time as of this turn."""
-        return self._loop.now_ms()
+        """Wall time, which may be long after the last turn: a process may have stood still."""
+        return self._loop.wall_ms()
 
     def monotonic_ms(self) -> int:
         """Milliseconds from an arbitrary start."""
