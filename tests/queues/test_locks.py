@@ -74,3 +74,25 @@ def test_it_is_served_again_when_it_has_settled_what_was_late() -> None:
         each.dispatch()
         assert sum(int(d.count) for d in each.deliveries) == 2
         assert [int(d.acquired) for d in each.deliveries][:1] == [1]
+
+
+def test_it_may_be_late_again() -> None:
+    queue = Driven(20)
+    now_ms = 1_000
+    attach(queue, 1, 1, now_ms)
+    for mid in range(3):
+        queue.enqueue(mid, 1, now_ms=now_ms)
+        queue.dispatch()
+        now_ms += 2 * TIMEOUT_MS
+        queue.write(commands.time_out, now_ms=now_ms)
+        queue.dispatch()
+        late = queue.fifo.consumers[1].next_mid - 1
+        # Messages that came back are settled too late, and then once more as what they are.
+        queue.settle(1, late, late)
+        queue.dispatch()
+        again = queue.fifo.consumers[1].next_mid - 1
+        assert again == late + 1
+        queue.settle(1, again, again)
+        queue.dispatch()
+        now_ms += 1
+    assert queue.fifo.ready_count() == 0

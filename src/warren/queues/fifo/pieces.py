@@ -409,6 +409,9 @@ class Pieces:
 
     def adopt(self, lists: list[list[Piece]]) -> None:
         """Append pieces in lists, which are others' as well and stay as they are."""
+        if self.count == 0:
+            # Of what was there before, an empty chunk may be left.
+            self._chunks.clear()
         for pieces in lists:
             if not pieces:
                 continue
