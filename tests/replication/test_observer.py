@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from librt.strings import BytesWriter
 
+import warren
 from warren.errors import CorruptRecord
 from warren.log.batch import KIND_COMMAND, KIND_MESSAGES, Batch
 from warren.log.cache import Cache
@@ -317,6 +318,7 @@ def handed_out(consumer_id: int, first: int, count: int) -> bytes:
     return fifo.encode()
 
 
+@pytest.mark.skipif(warren.COMPILED, reason="the link of a test derives from compiled code")
 def test_nobody_is_handed_messages_of_a_state_that_is_none() -> None:
     """It has more of them than the group; the next one says what a consumer really has."""
     scene = Scene()
