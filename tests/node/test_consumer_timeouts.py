@@ -291,3 +291,20 @@ def test_what_times_out_while_its_body_is_fetched_closes_its_channel_all_the_sam
     del pair.damage["a", "b"]
     pair.settle(200)
     assert not client.messages
+
+
+def test_a_channel_is_told_before_it_is_given_the_same_again() -> None:
+    """By another consumer of its own: the first one was cancelled, and cannot be once more."""
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    declare(client)
+    consume(client, "first", SHORT_MS)
+    pair.a.client().publish_confirmed(NAME, 1)
+    pair.until(lambda: len(client.messages) == 1)
+    assert isinstance(client.call(spec.BasicCancel("first", False)), spec.BasicCancelOk)
+    consume(client, "second", 60_000)
+    pair.until(lambda: isinstance(client.methods[-1], spec.ChannelClose))
+    assert client.methods[-1].reply_code == 406
+    assert client.bodies() == [b"1"], "what comes back was not given to it"
+    pair.until(lambda: pair.a.queue(NAME).counts().ready == 1)
+    assert pair.a.queue(NAME).counts().consumers == 0

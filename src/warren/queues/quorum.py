@@ -162,8 +162,9 @@ class QuorumQueue(TableQueue, Machine):
         """What purges of this session had taken when the machine last got a state."""
         self._epochs: dict[str, int] = {}
         """The epoch that each group of readers had then."""
-        self._timed_out: list[TimedOut] = []
-        """Of which of them the clients are to be told when the turn ends."""
+        self._timed_out: list[tuple[int, TimedOut]] = []
+        """Of which of them clients are to be told when the turn ends, each behind so many of the
+        deliveries."""
         self._missed_time_outs: list[TimedOut] = []
         """Likewise, as far as only a state of this turn says so, which may turn out to be none."""
         self._unproven: dict[int, Consumer] | None = None
@@ -795,37 +796,48 @@ class QuorumQueue(TableQueue, Machine):
         if self._polls.any_missed():
             self._polls.answer_missed(self.fifo, self._session())
         self._keep_going()
-        if self.deliveries:
+        if self.deliveries or self._timed_out:
             self._hand_on_all()
-        if self._timed_out or self._missed_time_outs:
-            self._tell_timed_out()
+        if self._missed_time_outs:
+            missed = self._missed_time_outs
+            self._missed_time_outs = []
+            for one in missed:
+                self._tell_timed_out(one)
         self._unproven = None
 
     def _hand_on_all(self) -> None:
+        """Tell clients what the machine did, in its order.
+
+        A channel hears that it held something for too long before it is given the same again.
+        """
         deliveries = self.deliveries
         self.deliveries = []
+        timed_out = self._timed_out
+        self._timed_out = []
+        told = 0
         session = self._session()
-        for delivery in deliveries:
+        for at, delivery in enumerate(deliveries):
+            while told < len(timed_out) and timed_out[told][0] <= at:
+                self._tell_timed_out(timed_out[told][1])
+                told += 1
             consumer_id = delivery.consumer.id
             if session_of_consumer(consumer_id) == session:
                 self._hand_on(consumer_id, delivery)
+        for _, one in timed_out[told:]:
+            self._tell_timed_out(one)
 
     def act(self, effects: Effects) -> None:
         """Do what comes of an entry."""
+        for one in effects.timed_out:
+            self._timed_out.append((len(self.deliveries), one))
         super().act(effects)
-        if effects.timed_out:
-            self._timed_out.extend(effects.timed_out)
 
-    def _tell_timed_out(self) -> None:
-        """Have clients of this node told what they held for too long, each consumer's once."""
-        timed_out = self._timed_out + self._missed_time_outs
-        self._timed_out = []
-        self._missed_time_outs = []
-        for one in timed_out:
-            owner = self._owners.get(one.consumer_id)
-            if owner is not None and not owner.told and not self.deleted:
-                owner.told = True
-                owner.holder.held_too_long(self, one.consumer_id, one.timeout_ms)
+    def _tell_timed_out(self, one: TimedOut) -> None:
+        """Have a client of this node told what it held for too long, once for each consumer."""
+        owner = self._owners.get(one.consumer_id)
+        if owner is not None and not owner.told and not self.deleted:
+            owner.told = True
+            owner.holder.held_too_long(self, one.consumer_id, one.timeout_ms)
 
     def _keep_going(self) -> None:
         """The leader has the machine hand out more, if the last entry did not come to the end."""
@@ -895,6 +907,9 @@ class QuorumQueue(TableQueue, Machine):
             # It was not applied before its session was closed, and found nothing in another one.
             self._polls.miss(origin)
         elif isinstance(origin, PendingResult):
+            if self._timed_out and self._unproven is None:
+                # The channel that polls may be the one that held too long.
+                self._hand_on_all()
             origin.succeeded(reply)
         elif isinstance(origin, Gathered):
             self._seen(origin)
