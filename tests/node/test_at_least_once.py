@@ -556,3 +556,34 @@ def test_a_target_that_is_back_gets_them_at_once() -> None:
     pass_time(pair, 3_000)
     assert kept(pair.a, "q") == 0
     assert ready(pair.b, "dead") == 2
+
+
+def test_what_waits_for_room_goes_on_behind_a_state_without_entries() -> None:
+    """A node was cut off while letters waited, and is told later that it has all there is."""
+    pair = Pair()
+    a, b = pair.a, pair.b
+    declare(a.client(), "dead", "quorum", **{"x-max-length": 1, "x-overflow": "reject-publish"})
+    pair.until(lambda: b.knows("dead"))
+    client = b.client()
+    keeping(client, "q")
+    a.node.cluster.feed_reads_max = 0
+    consumer = a.client()
+    consumer.consume("dead", no_ack=True)
+    client.publish_confirmed("q", 7)
+    reject(client, "q", 1)
+    pair.until(lambda: kept(b, "q") == 0)
+    pair.settle()
+    leading = a.node.cluster.members[int(a.queue("dead").group_id)]
+    pair.blocked.add(("a", "b"))
+    pair.cut("a", "b")
+    # So that whoever is back is not fed from memory.
+    leading.log.keep_recent(0)
+    index = int(leading.applied_index)
+    got = [client.get("q") for _ in range(6)]
+    assert got[-1] is not None
+    client.send(spec.BasicNack(got[-1].tag, True, False))
+    pair.until(lambda: int(leading.applied_index) > index)
+    pair.settle(20)
+    pair.blocked.clear()
+    pair.until(lambda: kept(b, "q") == 0)
+    pair.until(lambda: len(consumer.bodies()) == 7)

@@ -122,6 +122,27 @@ def test_snapshots_of_who_feeds_it_are_nothing_it_notices() -> None:
         client.ack(client.messages.pop().tag)
 
 
+def test_a_state_with_nothing_behind_it_is_all_there_is() -> None:
+    """Who was told of entries and then got a state knows that it has them."""
+    pair, client = held_by_a()
+    client.publish_confirmed("q", 2)
+    pair.settle()
+    queue = pair.b.queue("q")
+    assert queue.fed()
+    leading = pair.a.node.cluster.members[int(queue.group_id)]
+    pair.a.node.cluster.feed_reads_max = 0
+    pair.blocked.add(("a", "b"))
+    pair.cut("a", "b")
+    # So that whoever is back is not fed from memory.
+    leading.log.keep_recent(0)
+    pair.a.client().publish_confirmed("q", 3)
+    pair.settle()
+    pair.blocked.clear()
+    pair.until(lambda: int(queue.ready_count()) == 5)
+    pair.settle()
+    assert queue.fed()
+
+
 def test_large_messages_and_a_backlog_come_in_order() -> None:
     pair, client = held_by_a()
     giver = pair.a.client()

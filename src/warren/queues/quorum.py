@@ -1096,6 +1096,7 @@ class QuorumQueue(TableQueue, Machine):
             self._suspecting.pop(session, None)
         self.act(close_sessions(self.fifo, sessions, stamp_ms, lost))
         self.act(self.fifo.dispatch())
+        self._admit_more()
         self._mark()
 
     def session_renewed(self) -> None:
@@ -1129,6 +1130,11 @@ class QuorumQueue(TableQueue, Machine):
             self._write_attach(renewed, allowed, priority, automatic)
             # The log has who consumes before anything is handed out, see `sessions_served`.
             self._ask(Renewed())
+
+    def followed(self) -> None:
+        """What waits for room goes on: a state may have come before, and no entry behind it."""
+        self._admit_more()
+        self._mark()
 
     def skipped(self, origin: object | None) -> None:
         """It is part of a snapshot: applied, but not here."""

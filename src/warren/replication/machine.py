@@ -143,6 +143,9 @@ class Machine:
     def session_renewed(self) -> None:
         """This node's own session was closed, and another one has begun."""
 
+    def followed(self) -> None:
+        """It is fed from now on (`Proposer.fed`), whether an entry said so or none."""
+
     @abstractmethod
     def skipped(self, origin: object | None) -> None:
         """What this node submitted was applied within a leader's snapshot: no more is known."""

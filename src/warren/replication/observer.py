@@ -160,6 +160,8 @@ class Observer(Proposer, MessageSource):
         self._observation: i64 = 0
         self._heard = False
         """Whether the member that was asked has answered."""
+        self._committed_index: i64 = 0
+        """The newest entry that it said it has applied."""
         self._asked_ms: i64 = 0
         self._heard_ms: i64 = 0
         self._leaderless_ms: i64 = -1
@@ -436,8 +438,8 @@ class Observer(Proposer, MessageSource):
         if not self._heard:
             self._heard = True
             self.following = False
-        if not self.following and self.applied_index >= feed.applied:
-            self.following = True
+        self._committed_index = feed.applied
+        begins = self._begins_to_follow()
         if feed.leader:
             self._leaderless_ms = -1
         elif self._leaderless_ms < 0:
@@ -448,6 +450,15 @@ class Observer(Proposer, MessageSource):
             self.term = feed.term
             self.proposals.offer_from(1)
         self._offer()
+        if begins:
+            self.machine.followed()
+
+    def _begins_to_follow(self) -> bool:
+        """Whether this has all that it was told of, and had not until now."""
+        if self.following or not self._heard or self.applied_index < self._committed_index:
+            return False
+        self.following = True
+        return True
 
     def catch_up(self, log: GroupLog, index: i64) -> bool:
         """Apply what this node's own copy has of the group behind what the machine has.
@@ -548,6 +559,10 @@ class Observer(Proposer, MessageSource):
         self._applied_term = read_i64_le(frame, said.AT + 16)
         self.members = parts.members
         self._skip_proposals(parts)
+        if self._begins_to_follow():
+            # There may be nothing behind a state, and so no feed that says that this was all.
+            self._offer()
+            self.machine.followed()
 
     def _skip_proposals(self, parts: Wrapped) -> None:
         """Tell those whose proposals are part of a state."""

@@ -230,6 +230,7 @@ class Observers(ObserverHost):
         queue.set_delivery_limit(self._policies.delivery_limit(record))
         self._policies.tell(queue, record)
         observer.leave()
+        queue.followed()
 
     def end(self, group_id: i64) -> Observer | None:
         """A queue is no more: forget its observer."""
