@@ -293,3 +293,25 @@ def test_what_waits_goes_on_when_a_node_hears_of_the_queue_again() -> None:
     queue._queued.append(Publish(b"", b"", 0, True, None))
     queue.look_after()
     assert not queue._queued
+
+
+def test_what_waits_is_answered_behind_a_state_that_nothing_follows() -> None:
+    """Its node was told of entries that it misses, and got a state in their place."""
+    pair = Pair()
+    pair.minds_seconds = True
+    declare(pair.a.client(), "quorum", **{"x-max-length": 1}, **REJECTS)
+    client = confirming(pair, "b")
+    assert publish(client, 1) == ([1], [])
+    leading = pair.a.node.cluster.members[int(pair.a.queue(NAME).group_id)]
+    pair.a.node.cluster.feed_reads_max = 0
+    pair.blocked.add(("a", "b"))
+    pair.cut("a", "b")
+    # So that whoever is back is not fed from memory.
+    leading.log.keep_recent(0)
+    index = int(leading.applied_index)
+    for _ in range(4):
+        client.publish(NAME, b"x")
+    pair.until(lambda: int(leading.applied_index) > index)
+    pair.settle()
+    pair.blocked.clear()
+    assert answered(client) == ([1, 2], [3, 4, 5])

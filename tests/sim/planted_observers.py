@@ -245,8 +245,8 @@ PLANTED: dict[Any, Where] = {
     wrong_count: Where(1, 100, (CUT,), OBSERVED),
     skips_an_entry: Where(1, 100, (CUT,), OBSERVED),
     counts_no_bytes: Where(1, 100, (CUT,), OBSERVED),
-    forgets_what_polls_were_given: Where(52, 200, (CUT,), POLLED),
-    finds_no_answers: Where(22, 200, (CUT,), POLLED | {"letters": ""}),
+    forgets_what_polls_were_given: Where(56, 200, (CUT,), POLLED),
+    finds_no_answers: Where(478, 200, (CUT,), POLLED | {"letters": ""}),
     keeps_its_session: Where(60, 200, (CUT, PARTITION), OBSERVED),
 }
 """With each bug where it shows soon; see `hunt`."""
