@@ -18,6 +18,8 @@ CLUSTER_PORT = 25672
 HEALED_S = 60.0
 SECRET = "the-secret-of-this-lab"
 
+DISCONNECTED_MS = 500
+
 
 class Lab:
     """The cluster, its network, and what is seen of it.
@@ -44,6 +46,8 @@ class Lab:
             self.net.add(place)
             words = [] if place == 1 else ["--join", f"{address(1)}:{CLUSTER_PORT}"]
             words += ["--cluster-host", address(place), "--set", "loopback_users.guest=false"]
+            # Faults take seconds, and what consumers hold is to come again within some of them.
+            words += ["--set", f"consumer_disconnected_timeout={DISCONNECTED_MS}"]
             words += options
             self.cluster.new(f"n{place}", *words, port=CLUSTER_PORT)
 
