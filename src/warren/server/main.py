@@ -129,6 +129,10 @@ class NodeLinks(PeerListener):
         """A message came."""
         self._guarded(lambda: self._cluster.received(peer, message))
 
+    def received_in_parts(self, peer: str, message: bytes, body: bytes, checksum: int) -> None:
+        """A long message came."""
+        self._guarded(lambda: self._cluster.received_in_parts(peer, message, body, checksum))
+
     def refused(self, peer_or_address: str, reason: str) -> None:
         """A link did not come about."""
         log.warning("link with %s: %s", peer_or_address, reason)
