@@ -37,7 +37,7 @@ def test_a_queue_spans_three_nodes(cluster: Cluster) -> None:
         eventually(lambda node=node: ready(node, QUEUE) == 0, WAIT_S)
     status = nodes[2].status()
     (queue,) = status["queues"]
-    assert queue["leader"] == "n1@localhost" and len(queue["voters"]) == 3
+    assert queue["leader"] == "n1@localhost" and len(queue["members"]) == 3
     text = nodes[2].warren("status").stdout
     assert f"queue  /  {QUEUE}  quorum  leader n1@localhost  voters" in text
 
@@ -243,7 +243,7 @@ def test_one_of_two_voters_leaves(cluster: Cluster) -> None:
     eventually(lambda: not nodes[2].broker.running, WAIT_S)
     assert nodes[2].broker.stop() == 0
     eventually(lambda: all(row["leader"] for row in nodes[0].status()["queues"]), WAIT_S)
-    assert all(len(row["voters"]) == 1 for row in nodes[0].status()["queues"])
+    assert all(len(row["members"]) == 1 for row in nodes[0].status()["queues"])
     publisher = Publisher(nodes[1], names[0], "p")
     publisher.start()
     publisher.goes_on()
@@ -337,4 +337,4 @@ def test_placement_by_configuration(cluster: Cluster) -> None:
     for number in range(4):
         declare(nodes[0], f"q{number}")
     queues = nodes[0].status()["queues"]
-    assert all(len(row["voters"]) == 1 and not row["learners"] for row in queues)
+    assert all(len(row["members"]) == 1 and not row["learners"] for row in queues)
