@@ -50,7 +50,7 @@ class Queue:
     def __init__(self, cluster: Cluster, nodes: int) -> None:
         leader = cluster.declare()
         (found,) = json.loads(cluster.warren("queues", "list", "--json"))
-        held = [int(name.removeprefix("node").partition("@")[0]) for name in found["voters"]]
+        held = [int(name.removeprefix("node").partition("@")[0]) for name in found["members"]]
         self.members = sorted(held, key=lambda node: node != leader)
         self.outside = next((node for node in range(1, nodes + 1) if node not in held), 0)
 
