@@ -60,8 +60,9 @@ def run(words: argparse.Namespace, lab: Lab, history: History) -> None:
         lab.declare(queue, voters)
     names = list(queues)
     work = Work(history, [node.address for node in lab.cluster.nodes], words.seed, words.pace)
-    publishers = start(work, PUBLISHERS, names)
-    consumers = start(work, CONSUMERS, names)
+    places = {queue: lab.places(queue) for queue in names}
+    publishers = start(work, PUBLISHERS, places)
+    consumers = start(work, CONSUMERS, places)
     log = history.log("nemesis")
     fault = KINDS[words.fault](lab, dice, words.seconds)
     for cycle in range(words.cycles):
@@ -81,12 +82,12 @@ def run(words: argparse.Namespace, lab: Lab, history: History) -> None:
     finish(work, lab, publishers, consumers, names, log)
 
 
-def start(work: Work, kinds: tuple[type, ...], queues: list[str]) -> list[Client]:
-    """A client of every library for every queue, each at a node of its own."""
+def start(work: Work, kinds: tuple[type, ...], places: dict[str, list[int]]) -> list[Client]:
+    """A client of every library for every queue, each of a queue at a node of its own."""
     made: list[Client] = []
-    for queue in queues:
-        for kind in kinds:
-            made.append(kind(work, f"{kind.__name__}-{queue}", queue, len(made)))
+    for queue, homes in places.items():
+        for kind, home in zip(kinds, homes, strict=False):
+            made.append(kind(work, f"{kind.__name__}-{queue}", queue, home))
             made[-1].start()
     return made
 

@@ -47,11 +47,19 @@ class Fault:
 
 
 class Kill(Fault):
-    """`kill -9`, and another start after a moment."""
+    """`kill -9`, of the leader at first, and another start after a moment."""
+
+    def __init__(self, lab: Lab, dice: random.Random, seconds_max: float) -> None:
+        super().__init__(lab, dice, seconds_max)
+        self._killed = 0
 
     def strike(self, leader: Node) -> tuple[str, Callable[[], None]]:
         """Kill a node."""
         node = self.victim(leader)
+        if not self._killed:
+            # Few faults are to change the leader, too.
+            node = leader
+        self._killed += 1
         node.broker.kill()
         seconds = self.dice.uniform(0.0, 3.0)
 

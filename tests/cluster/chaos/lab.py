@@ -124,6 +124,14 @@ class Lab:
         name = eventually(found, HEALED_S)
         return next(node for node in self.cluster.nodes if node.name == name)
 
+    def places(self, queue: str) -> list[int]:
+        """Where clients of a queue may be, counted from 0: first where it has no member."""
+        seen = self.status(self.cluster.nodes[0])
+        assert seen is not None, "the cluster is whole when it is asked who holds a queue"
+        (members,) = (row["members"] for row in seen["queues"] if row["name"] == queue)
+        held = [node.name in members for node in self.cluster.nodes]
+        return sorted(range(len(held)), key=lambda place: held[place])
+
     def declare(self, queue: str, voters: int) -> None:
         """Declare a quorum queue, and wait until every node knows it."""
         connection = self.cluster.nodes[0].connect()
