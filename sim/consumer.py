@@ -135,7 +135,7 @@ class Receiver(Actor):
             # been given it before this client reads of it.
             self.world.find(self.queue, content, self.name).seen += 1
             return
-        if self.world.doubtful(self):
+        if self.world.doubtful(self) or (not redelivered and self._is_late(content)):
             self._take_doubtful(tag, content)
             return
         copy = self.world.deliver(self.queue, content, redelivered, self.holder)
@@ -144,6 +144,12 @@ class Receiver(Actor):
         else:
             self.held[tag] = copy
             copy.holder = self.holder
+
+    def _is_late(self, content: bytes) -> bool:
+        """Whether this client held a message for too long before its node came to send it."""
+        copy = self.world.find(self.queue, content, self.name)
+        timed = self._timed() and not self.no_ack
+        return timed and copy.seen > 0 and self.world.sent_late(self, copy)
 
     def _take_doubtful(self, tag: int, content: bytes) -> None:
         """A message came that others may have been given already: nobody holds it for sure."""

@@ -53,11 +53,15 @@ class Letters:
     def arguments(self, name: str) -> Table:
         """What one of the queues is declared with."""
         if name == TARGET:
-            return {
+            wanted: Table = {
                 "x-queue-type": self.kind,
                 "x-max-length": self.most,
                 "x-overflow": "reject-publish",
             }
+            if self.kind == "quorum":
+                # However often one comes and its undertaker goes, it is to be taken.
+                wanted["x-delivery-limit"] = -1
+            return wanted
         arguments: Table = {
             "x-queue-type": "quorum",
             "x-overflow": "reject-publish",

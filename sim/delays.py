@@ -109,8 +109,11 @@ class Waiter(Actor):
         )
         self.call(spec.ExchangeDeclare(exchange=BESIDE, type_="fanout", durable=True), ignore)
         self.call(spec.ExchangeBind(destination=EXCHANGE, source=BESIDE), ignore)
-        kind: Table = {"x-queue-type": self.delays.kind}
-        self.call(spec.QueueDeclare(queue=TARGET, durable=True, arguments=kind), ignore)
+        arguments: Table = {"x-queue-type": self.delays.kind}
+        if self.delays.kind == "quorum":
+            # However often one comes and its taker goes, it is to be taken.
+            arguments["x-delivery-limit"] = -1
+        self.call(spec.QueueDeclare(queue=TARGET, durable=True, arguments=arguments), ignore)
         self.call(spec.QueueBind(queue=TARGET, exchange=EXCHANGE), ignore)
 
     def missed(self, method: spec.Method, content: bytes) -> None:

@@ -109,6 +109,10 @@ class Stage:
         """Whether what comes now may have been given to others meanwhile."""
         return False
 
+    def sent_late(self, receiver: Receiver, copy: Copy) -> bool:
+        """Whether a message that others have seen may come as if for the first time."""
+        return False
+
     def settlement(self, receiver: Receiver, copy: Copy, sure: bool) -> int:
         """What a settlement makes of a copy; `WAITING` if it does nothing."""
         return SETTLED if sure else SETTLED_MAYBE

@@ -473,8 +473,8 @@ class ClusterWorld(Stage):
         """
         holder, timeout_ms = copy.holder, copy.queue.timeout_ms
         assert holder is not None
-        held_ms = self.now_ms() - copy.message.sent_ms
-        if held_ms < timeout_ms and not self._wall_jumps:
+        if not self._may_be_held_for(copy, timeout_ms):
+            held_ms = self.now_ms() - copy.message.sent_ms
             raise Violation(
                 f"{copy.message} was taken from {holder.name}, {held_ms} ms after it was published"
             )
@@ -486,6 +486,22 @@ class ClusterWorld(Stage):
                     actor.doubted.add(copy)
                     copy.holder = None
         self.count("messages held too long")
+
+    def sent_late(self, receiver: Receiver, copy: Copy) -> bool:
+        """A message comes to whom it went first, behind whom it went to when that was too long ago.
+
+        A node that hears nothing for a while says late whom it gave what, and then who held it for
+        too long: that has to come, too.
+        """
+        if not self._may_be_held_for(copy, receiver.queue.timeout_ms):
+            return False
+        self._untold.append((receiver.holder, receiver.holder.told))
+        self.count("messages sent when they were held too long")
+        return True
+
+    def _may_be_held_for(self, copy: Copy, timeout_ms: int) -> bool:
+        """Whether a message is so old."""
+        return self._wall_jumps or self.now_ms() - copy.message.sent_ms >= timeout_ms
 
     def all_told(self) -> bool:
         """Whether all who held messages for too long know."""
