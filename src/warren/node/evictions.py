@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from mypy_extensions import i64
-
 from warren.metadata.machine import MetadataMachine
 from warren.node.loop import Loop
-from warren.ports import Work
+from warren.node.sweep import Sweep
 from warren.protocols.client import ClientConnection
 
 CLOSED_AT_ONCE: Final = 64
@@ -54,26 +52,20 @@ class Evictions:
         return {each.vhost for each in self._loop.connections.values()}
 
     def _close(self, connections: list[ClientConnection], text: str) -> None:
-        if connections:
-            self._loop.do_in_parts(Eviction(connections, text))
+        Eviction(self._loop, text).begin(connections)
 
 
 @final
-class Eviction(Work):
-    """Closes some connections."""
+class Eviction(Sweep[ClientConnection]):
+    """Closes some connections and tells their clients why, from the next turn on."""
 
-    def __init__(self, connections: list[ClientConnection], text: str) -> None:
-        self._connections: list[ClientConnection] = connections
+    def __init__(self, loop: Loop, text: str) -> None:
+        super().__init__(loop, CLOSED_AT_ONCE)
         self._text: str = text
 
-    def go_on(self) -> bool:
-        """Close some more; whether these were the last."""
-        connections = self._connections
-        left: i64 = CLOSED_AT_ONCE
-        while connections and left > 0:
-            connections.pop().shut_down(self._text)
-            left -= 1
-        return not connections
+    def see_to(self, thing: ClientConnection) -> None:
+        """Close a connection."""
+        thing.shut_down(self._text)
 
 
 def user_gone(user: str) -> str:

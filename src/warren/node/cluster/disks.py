@@ -37,14 +37,14 @@ from warren.limits import (
 from warren.log.log import Log
 from warren.metadata.machine import MetadataMachine
 from warren.node.loop import Loop
-from warren.ports import Work
+from warren.node.sweep import Sweep
 from warren.protocols.broker import ALARM_DISK, ALARM_MEMORY
 from warren.raft.raft import Raft
 from warren.replication.kinds import PING
+from warren.replication.member import Member
 
 if TYPE_CHECKING:
     from warren.node.cluster.dispatch import Cluster
-    from warren.replication.member import Member
 
 PING_BYTES: Final = 9
 """Of a ping without flags: its kind and a number."""
@@ -139,35 +139,18 @@ class DiskWatch:
 
 
 @final
-class DiskNotices(Work):
+class DiskNotices(Sweep[Member]):
     """Tells all members of a node how its disk is now, some at a time."""
 
     def __init__(self, loop: Loop, watch: DiskWatch) -> None:
-        self._loop: Loop = loop
+        super().__init__(loop, TURN_MEMBERS_MAX)
         self._watch: DiskWatch = watch
-        self._members: list[Member] = []
-        """Those that are yet to be told, the next one last."""
-        self._under_way: bool = False
 
-    def tell(self, cluster: Cluster) -> None:
-        """It has changed: begin with all members anew, the first of them at once."""
-        self._members = list(cluster.members.values())
-        self._members.reverse()
-        if not self._under_way:
-            self._under_way = not self.go_on()
-            if self._under_way:
-                self._loop.do_in_parts(self)
-
-    def go_on(self) -> bool:
-        """Tell some more; whether these were the last."""
-        members = self._members
-        for _ in range(min(TURN_MEMBERS_MAX, len(members))):
-            member = members.pop()
-            if member.raft.state.abstains != self._watch.slow:
-                member.raft.abstain(self._watch.slow)
-            member.client_sessions.ask_declined(member)
-        self._under_way = len(members) > 0
-        return not members
+    def see_to(self, thing: Member) -> None:
+        """Tell a member whether it may stand, and have it ask for what leaders declined."""
+        if thing.raft.state.abstains != self._watch.slow:
+            thing.raft.abstain(self._watch.slow)
+        thing.client_sessions.ask_declined(thing)
 
 
 @final
@@ -211,7 +194,7 @@ class Disks:
                 cluster.transfers.go_on()
                 self._loop.needs_turn = True
             if relieved or watch.slow != slow:
-                self._notices.tell(cluster)
+                self._notices.begin_now(cluster.members.values())
 
     def _say(self) -> None:
         log = self._log
