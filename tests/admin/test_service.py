@@ -41,6 +41,8 @@ from warren.protocols.broker import Login
 from warren.replication.kinds import WHO_LEADS
 from warren.vhost.pending import QueueDeclared
 from warren.vhost.requests import DeclareQueueRequest
+from warren.wire.amqp091 import spec
+from warren.wire.amqp091.table import Table
 
 QUEUE = {"vhost": "/", "queue": "orders"}
 POLICY = {"vhost": "/", "name": "five"}
@@ -458,6 +460,23 @@ def test_dead_letters_that_a_queue_keeps_are_listed(pair: Pair, service: AdminSe
     rows = {row.name: row for row in call(pair, service, ADMIN, "list_queues", {})}
     assert (rows["q"].messages_ready, rows["q"].messages_dlx) == (1, 1)
     assert rows["log"].messages_dlx == 0
+
+
+def test_queues_in_which_exchanges_keep_messages_are_not_counted(
+    pair: Pair, service: AdminService
+) -> None:
+    """Operators find such a queue in the list; no client has declared it."""
+    client = pair.a.client()
+    arguments: Table = {"x-delayed-type": "direct"}
+    client.call(
+        spec.ExchangeDeclare(
+            0, "x", "x-delayed-message", False, True, False, False, False, arguments
+        )
+    )
+    assert len(call(pair, service, ADMIN, "list_queues", {})) == 3
+    assert call(pair, service, ADMIN, "status").queues_count == 2
+    client.call(spec.ExchangeDelete(0, "x"))
+    assert call(pair, service, ADMIN, "status").queues_count == 2
 
 
 def test_columns_have_rabbitmqs_names() -> None:

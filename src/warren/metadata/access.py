@@ -42,7 +42,7 @@ def limit_of(limits: dict[str, int], name: str) -> int:
 def has_room(tables: VhostRecord) -> bool:
     """Whether a vhost may have one more queue."""
     most = limit_of(tables.limits, MAX_QUEUES)
-    return most == NO_LIMIT or len(tables.queues) - int(tables.stores) < most
+    return most == NO_LIMIT or tables.queues_of_clients() < most
 
 
 def apply_access(

@@ -307,6 +307,10 @@ class VhostRecord:
         self.operator_policies: dict[str, PolicyRecord] = {}
         self.router: Router = Router(name)
 
+    def queues_of_clients(self) -> i64:
+        """Give the number of queues that clients declared: exchanges have their own beside them."""
+        return i64(len(self.queues)) - self.stores
+
     def queues_in_order(self) -> list[QueueRecord]:
         """All queues, in an order that is the same on all nodes."""
         found: list[QueueRecord] = []

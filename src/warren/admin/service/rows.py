@@ -288,6 +288,7 @@ class Status(msgspec.Struct, kw_only=True):
         leader: The node that leads the tables; empty if none is known that runs.
         problem: Why there is none; else empty.
         connections: Of clients, on this node.
+        queues_count: Those that clients declared, of all nodes.
         alarms: What the node is short of, `memory` or `disk`.
         memory_limit_bytes: Above it publishers are blocked.
         disk_free_limit_bytes: Below it publishers are blocked.

@@ -44,7 +44,7 @@ async def status(service: AdminService, caller: Caller) -> Status:
             for row in machine.nodes.values()
         ],
         connections=len(node.connections),
-        queues_count=sum(len(tables.queues) for tables in machine.vhosts.values()),
+        queues_count=sum(int(each.queues_of_clients()) for each in machine.vhosts.values()),
         alarms=[name for bit, name in ALARMS if raised & bit],
         memory_limit_bytes=int(node.settings.memory_limit_bytes),
         disk_free_limit_bytes=int(node.settings.log.disk_free_limit_bytes),
