@@ -113,6 +113,8 @@ class SimFile:
             self._inode.write(offset_bytes, data[:part])
             raise Crash
         self._inode.write(offset_bytes, data)
+        if data.count(0) < len(data):
+            self._disk.written_bytes += len(data)
 
     def write_durable(self, buffers: list[bytes], offset_bytes: int) -> None:
         """Write, then sync."""
@@ -176,6 +178,7 @@ class SimDisk:
         sync_lies: Whether syncs do nothing and say nothing; for planted bugs.
         crash_after: Changing calls until the machine stops within one, -1 for never.
         boot: Number of crashes and restarts; handles of an earlier one are void.
+        written_bytes: How much was written so far, without the zeros that fill new files.
     """
 
     def __init__(self, seed: int, capacity_bytes: int = 1 << 40) -> None:
@@ -186,6 +189,7 @@ class SimDisk:
         self.sync_lies = False
         self.crash_after = -1
         self.boot = 0
+        self.written_bytes = 0
         self._directories: set[str] = {""}
         self._names: dict[str, Inode] = {}
         self._durable_names: dict[str, Inode] = {}
