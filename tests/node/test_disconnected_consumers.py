@@ -185,7 +185,7 @@ def test_what_counts(argument: int | None, policy: int | None, wanted: int) -> N
         definition = {"consumer-disconnected-timeout": policy}
         pair.a.node.store.submit(SetPolicy("/", "p", False, ".*", "queues", 0, definition), None)
         pair.settle(20)
-    assert int(pair.a.queue(NAME)._disconnected_ms) == wanted
+    assert int(pair.a.queue(NAME).silences.timeout_ms) == wanted
 
 
 def test_a_cluster_of_two_releases_has_none() -> None:

@@ -151,7 +151,7 @@ def test_publishers_wait_while_more_than_so_much_is_under_way_to_a_quorum_queue(
     assert publisher.held == (most > 0)
     if most:
         queue = pair.a.queue("q")
-        assert most < queue._submitted + queue._pending <= most + 20
+        assert most < queue.under_way() <= most + 20
     other.publish_confirmed("c", 100)
     assert not other.held
     pair.blocked.clear()

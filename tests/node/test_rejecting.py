@@ -191,7 +191,7 @@ def test_what_waits_for_a_queue_that_is_deleted_counts_as_safe() -> None:
         client.publish(NAME, b"x")
     pair.settle(10)
     assert len(client.acked) == 1 and not client.nacked
-    assert len(pair.b.queue(NAME)._queued) > 0
+    assert len(pair.b.queue(NAME).admission.queued) > 0
     ok = pair.a.client().call(spec.QueueDelete(0, NAME, False, False, False))
     assert isinstance(ok, spec.QueueDeleteOk)
     assert answered(client) == ([1, 2, 3, 4, 5, 6], [])
@@ -286,13 +286,13 @@ def test_what_waits_goes_on_when_a_node_hears_of_the_queue_again() -> None:
     client = confirming(pair, "b")
     assert publish(client, 4)[0] == [1, 2, 3]
     queue = pair.b.queue(NAME)
-    queue._queued.append(Publish(b"", b"", 0, True, None))
+    queue.admission.queued.append(Publish(b"", b"", 0, True, None))
     state = queue.state()
     queue.restore(state)
-    assert not queue._queued
-    queue._queued.append(Publish(b"", b"", 0, True, None))
+    assert not queue.admission.queued
+    queue.admission.queued.append(Publish(b"", b"", 0, True, None))
     queue.look_after()
-    assert not queue._queued
+    assert not queue.admission.queued
 
 
 def test_what_waits_is_answered_behind_a_state_that_nothing_follows() -> None:

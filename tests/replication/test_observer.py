@@ -17,7 +17,8 @@ from warren.queues.fifo.entry import Encoded, Enqueue, Meta
 from warren.queues.fifo.machine import Fifo
 from warren.queues.links import Link
 from warren.queues.queue import Host, Queue
-from warren.queues.quorum import QuorumQueue, Renewed
+from warren.queues.quorum import QuorumQueue
+from warren.queues.waiting import Applied
 from warren.replication import frames, kinds
 from warren.replication import observer as observers
 from warren.replication import observing_frames as said
@@ -328,7 +329,7 @@ def test_nobody_is_handed_messages_of_a_state_that_is_none() -> None:
     observer.machine = queue
     client = Client()
     consumer_id = queue.new_consumer()
-    queue.subscribe(client, consumer_id, 10, 0, None, Renewed())
+    queue.subscribe(client, consumer_id, 10, 0, None, Applied())
     number = scene.members.number
     void = handed_out(int(consumer_id), 0, 5)
     with pytest.raises(CorruptRecord, match="messages that the group has not"):

@@ -11,7 +11,7 @@ from warren.queues import forwarding
 from warren.queues.fifo.machine import Fifo
 from warren.queues.fifo.parts import Parts
 from warren.queues.fifo.schedule import Schedule
-from warren.queues.quorum import close_sessions
+from warren.queues.fifo.sessions import close_sessions
 from warren.replication.raft_entries import RAFT_SESSION, are_lost, closed_sessions
 
 DELAYS: dict[str, Any] = {

@@ -16,6 +16,7 @@ from warren.queues.fifo.locks import Locks
 from warren.queues.fifo.machine import Fifo
 from warren.queues.fifo.parts import TURN, Parts
 from warren.queues.fifo.single import SingleActive
+from warren.queues.holders import Holders
 
 QUORUM: dict[str, Any] = {
     "quorum_queues": 1,
@@ -37,7 +38,7 @@ READERS = OBSERVED | STATES | {"groups": True, "reader_weight": 12, "renewed": [
 def untold() -> Undo:
     """Nobody is told that messages went back which were held for too long."""
 
-    return replace(quorum.QuorumQueue, "_tell_timed_out", lambda *_: None)
+    return replace(Holders, "tell", lambda *_: None)
 
 
 def untold_by_states() -> Undo:

@@ -15,7 +15,7 @@ from warren.queues.classic import CLEAN
 from warren.queues.fifo.config import NOT_SET_UP
 from warren.queues.fifo.entry import Encoded, Enqueue, Meta
 from warren.queues.fifo.machine import Fifo
-from warren.queues.quorum import close_sessions
+from warren.queues.fifo.sessions import close_sessions
 from warren.replication.hard_state import decode_hard_state
 from warren.replication.raft_entries import RAFT_SESSION, are_lost, closed_sessions
 from warren.replication.recovered import Recovered

@@ -156,7 +156,7 @@ class FifoQueue(GatheringQueue):
                 full = 0 <= config.max_length <= self.fifo.ready_count()
                 self._reject(publish, publish.left() if full else 1)
             else:
-                self._take_in(publish, count)
+                self.take_in(publish, count)
                 self._seal_messages()
         publish.answered()
 
@@ -173,7 +173,7 @@ class FifoQueue(GatheringQueue):
         dead_lettering = self.dead_lettering
         return dead_lettering is not None and dead_lettering.rejected_bytes > REJECTED_BYTES_MAX
 
-    def _take_in(self, publish: Publish, count: i64) -> None:
+    def take_in(self, publish: Publish, count: i64) -> None:
         """Take so many of the next messages of a publish."""
         records, lengths = publish.take(count)
         super().publish(

@@ -225,6 +225,75 @@ class Config:
         if self.retry.kind != DISABLED:
             write_retry(out, self.retry)
 
+    def lacks(self, wanted: Config, key: i64) -> bool:
+        """Whether a setting is otherwise than in the one that is wanted, and can become so."""
+        if key == KEEPS_PLACE:
+            return self.keeps_place != wanted.keeps_place
+        if key == DELIVERY_LIMIT:
+            return self.delivery_limit != wanted.delivery_limit
+        if key == EXPIRES:
+            return self.expires_ms != wanted.expires_ms
+        if key == MESSAGE_TTL:
+            return self.message_ttl_ms != wanted.message_ttl_ms
+        if key == MAX_LENGTH:
+            return self.max_length != wanted.max_length
+        if key == SINGLE_ACTIVE:
+            return wanted.single_active and not self.single_active
+        if key == MAX_BYTES:
+            return self.max_bytes != wanted.max_bytes
+        if key == REJECTS:
+            return self.rejects != wanted.rejects
+        if key == MAX_PRIORITY:
+            return self.max_priority != wanted.max_priority
+        if key == RANKING:
+            return self.ranking == UNRANKED and wanted.ranking != UNRANKED
+        if key == DEAD_LETTERS:
+            return self.dead_letters != wanted.dead_letters
+        if key == FAILURES:
+            return wanted.failures and not self.failures
+        assert key == RETRY, key
+        return not self.retry.same(wanted.retry)
+
+    def lacks_any(self, wanted: Config, fields: bytes) -> bool:
+        """Whether that is so of any setting that is among the fields of a CONFIG."""
+        at: i64 = 0
+        while at < len(fields):
+            key: i64 = fields[at]
+            if self.lacks(wanted, key):
+                return True
+            at += FIELD_HEAD_BYTES + i64(VALUE_BYTES[key])
+        return False
+
+    def write(self, out: BytesWriter, key: i64) -> None:
+        """Append one setting as a field of a CONFIG."""
+        if key == KEEPS_PLACE:
+            write_keeps_place(out, self.keeps_place)
+        elif key == DELIVERY_LIMIT:
+            write_delivery_limit(out, self.delivery_limit)
+        elif key == EXPIRES:
+            write_expires(out, self.expires_ms)
+        elif key == MESSAGE_TTL:
+            write_message_ttl(out, self.message_ttl_ms)
+        elif key == MAX_LENGTH:
+            write_max_length(out, self.max_length)
+        elif key == SINGLE_ACTIVE:
+            write_single_active(out)
+        elif key == MAX_BYTES:
+            write_max_bytes(out, self.max_bytes)
+        elif key == REJECTS:
+            write_rejects(out, self.rejects)
+        elif key == MAX_PRIORITY:
+            write_max_priority(out, self.max_priority)
+        elif key == RANKING:
+            write_ranking(out, self.ranking)
+        elif key == DEAD_LETTERS:
+            write_dead_letters(out, self.dead_letters)
+        elif key == FAILURES:
+            write_failures(out)
+        else:
+            assert key == RETRY, key
+            write_retry(out, self.retry)
+
     def change(self, data: bytes, at: i64, end: i64, new: bool) -> None:
         """Apply the fields of a CONFIG, which are right (`fields_problem`).
 

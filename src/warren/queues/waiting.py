@@ -1,0 +1,120 @@
+"""What waits for a queue's answer on behalf of others, or of the queue itself.
+
+A node that takes over a state has not seen what came of the commands before it. What readers and
+purges asked for is found in the state, as far as that says it; what polls did, `polls` finds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from mypy_extensions import i64
+
+from warren.pending import PendingResult, Result
+from warren.queues.fifo.effects import PurgeReply
+
+if TYPE_CHECKING:
+    from warren.queues.quorum import QuorumQueue
+    from warren.queues.session_queue import SessionQueue
+
+
+class PassedOn(PendingResult):
+    """Waits for a result, and passes on what becomes of it.
+
+    Attributes:
+        waiter: Who is told.
+    """
+
+    def __init__(self, waiter: PendingResult) -> None:
+        self.waiter: PendingResult = waiter
+
+    def succeeded(self, result: Result) -> None:
+        """It is done."""
+        self.waiter.succeeded(result)
+
+    def abandoned(self) -> None:
+        """The queue went away before."""
+        self.waiter.abandoned()
+
+    def missed(self) -> None:
+        """It is done, and nobody here has seen what came of it."""
+        self.waiter.missed()
+
+
+@final
+class Acquire(PassedOn):
+    """A reader's acquire of a group that is under way."""
+
+    def __init__(self, queue: SessionQueue, group: str, waiter: PendingResult) -> None:
+        super().__init__(waiter)
+        self._queue: SessionQueue = queue
+        self._group: str = group
+
+    def missed(self) -> None:
+        """It is done, and the state has its epoch, unless somebody came behind."""
+        reply = self._queue.acquired(self._group)
+        if reply is None:
+            self.waiter.missed()
+        else:
+            self.waiter.succeeded(reply)
+
+
+@final
+class Purge(PassedOn):
+    """A purge that is under way."""
+
+    def __init__(self, queue: SessionQueue, waiter: PendingResult) -> None:
+        super().__init__(waiter)
+        self._queue: SessionQueue = queue
+
+    def missed(self) -> None:
+        """It is done, and the state says what it took, unless the session was closed since."""
+        count: i64 = self._queue.purged()
+        if count < 0:
+            self.waiter.missed()
+        else:
+            self.waiter.succeeded(PurgeReply(count))
+
+
+class Applied(PendingResult):
+    """Waits until an entry of this node's is applied, which nobody has to be told."""
+
+    def succeeded(self, result: Result) -> None:
+        """It is."""
+
+    def abandoned(self) -> None:
+        """The queue is gone."""
+
+    def missed(self) -> None:
+        """It is, within a snapshot."""
+
+
+@final
+class Expiring(Applied):
+    """Waits until this node's own entry is applied, to look again whether a queue is to go.
+
+    Where it was applied within a snapshot another node leads, and sees to that.
+    """
+
+    def __init__(self, queue: QuorumQueue) -> None:
+        self._queue: QuorumQueue = queue
+
+    def succeeded(self, result: Result) -> None:
+        """It is."""
+        self._queue.expire()
+
+
+@final
+class Informed(Applied):
+    """Waits until it is known here what the queue holds, for messages that wait for that."""
+
+    def __init__(self, queue: QuorumQueue) -> None:
+        self._queue: QuorumQueue = queue
+
+    def succeeded(self, result: Result) -> None:
+        """It is."""
+        self._queue.informed()
+
+    def missed(self) -> None:
+        """It is, within a snapshot."""
+        self._queue.informed()
