@@ -23,10 +23,10 @@ DONE: Final = Result()
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class PendingResult:
-    """Waits for a result.
+    """Waits for a result, as what asks the tables does.
 
     One of the methods is called, once, and perhaps before the call that handed this over returns.
-    What cannot happen to it, it need not define.
+    Who asks somebody that may answer otherwise derives from one of the classes below.
     """
 
     @abstractmethod
@@ -34,17 +34,35 @@ class PendingResult:
         """What was asked for is in force, on disk where it has to be."""
         raise AssertionError("what waits for a result defines succeeded")
 
-    def refused(self, refusal: Refusal) -> None:
-        """It turned out that it cannot be done. A vhost says so."""
-        raise AssertionError("what asks a vhost defines refused")
 
+@mypyc_attr(allow_interpreted_subclasses=True)
+class PendingAnswer(PendingResult):
+    """Waits for a result that only one member of a group can give."""
+
+    @abstractmethod
     def abandoned(self) -> None:
-        """The queue that was asked went away before."""
-        raise AssertionError("what asks a queue defines abandoned")
+        """Whoever was asked went away before, as a queue that is deleted does."""
+        raise AssertionError("what asks a member defines abandoned")
 
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class PendingReply(PendingAnswer):
+    """Waits for the reply of a queue."""
+
+    @abstractmethod
     def missed(self) -> None:
         """It was done, and nobody here has seen what came of it.
 
         A quorum queue says so: this node got its state behind the command from the leader.
         """
-        raise AssertionError("what asks a quorum queue defines missed")
+        raise AssertionError("what asks a queue defines missed")
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class PendingRequest(PendingReply):
+    """Waits for what a client asked of a vhost, or of a queue that may be on another node."""
+
+    @abstractmethod
+    def refused(self, refusal: Refusal) -> None:
+        """It turned out that it cannot be done."""
+        raise AssertionError("what asks a vhost defines refused")

@@ -11,7 +11,7 @@ from warren import errors
 from warren.errors import Refusal
 from warren.message.facts import MessageFacts
 from warren.metadata.commands import ClearPolicy, SetPermissions, SetPolicy
-from warren.pending import PendingResult, Result
+from warren.pending import PendingRequest, Result
 from warren.protocols.broker import Login
 from warren.vhost.handle import VhostHandle
 from warren.vhost.pending import QueueDeclared, QueueDeleted
@@ -27,7 +27,7 @@ from warren.vhost.requests import (
 QUORUM = {"x-queue-type": "quorum"}
 
 
-class Asked(PendingResult):
+class Asked(PendingRequest):
     """Keeps what a request came to."""
 
     def __init__(self) -> None:

@@ -22,7 +22,7 @@ from warren.log.facts import SIZES
 from warren.log.group import GroupLog
 from warren.log.listener import GroupOwner
 from warren.log.runlist import LiveRuns
-from warren.pending import PendingResult
+from warren.pending import PendingReply
 from warren.ports import Work
 from warren.queue_types import CLASSIC
 from warren.queues.fifo import commands
@@ -273,7 +273,7 @@ class ClassicQueue(LoggedQueue, GroupOwner):
                 run.safe()
         self.hand_out()
 
-    def _seal_commands(self, waiter: PendingResult | None) -> None:
+    def _seal_commands(self, waiter: PendingReply | None) -> None:
         payload = self._take_commands()
         reply, effects = self.fifo.apply(NO_META, Encoded(payload, 0, len(payload)))
         self.act(effects)

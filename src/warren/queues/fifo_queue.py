@@ -13,7 +13,7 @@ from mypy_extensions import i64
 
 from warren.log.facts import PRIORITIES
 from warren.message.flavours import AMQP091
-from warren.pending import PendingResult
+from warren.pending import PendingReply, PendingRequest
 from warren.queue_types import QueueType
 from warren.queues.dead_letters import REJECTED_BYTES_MAX, DeadLettering
 from warren.queues.fifo.consumers import Limiter
@@ -109,7 +109,7 @@ class FifoQueue(GatheringQueue):
         if self.expires_ms >= 0:
             self._used_ms = self.host.monotonic_ms()
 
-    def get(self, consumer_id: i64, waiter: PendingResult) -> None:
+    def get(self, consumer_id: i64, waiter: PendingRequest) -> None:
         """Ask for one message; a `PollReply` has it, or none."""
         self._use()
         super().get(consumer_id, waiter)
@@ -238,7 +238,7 @@ class FifoQueue(GatheringQueue):
     def _tells_deaths(self) -> bool:
         return self.fifo.config.dead_letters != FORGOTTEN
 
-    def count(self, waiter: PendingResult) -> None:
+    def count(self, waiter: PendingReply) -> None:
         """Take in what was gathered, and have those who wait get what is ready.
 
         A declare asks for that, so that it counts as a use.

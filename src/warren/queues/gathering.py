@@ -16,7 +16,7 @@ from mypy_extensions import i64
 from warren.log.batch import KIND_MESSAGES, KIND_TRANSIENT
 from warren.log.facts import PRIORITIES
 from warren.message.flavours import AMQP091, is_known, priority_of
-from warren.pending import PendingResult
+from warren.pending import PendingReply, PendingRequest
 from warren.queue_types import QueueType
 from warren.queues.fifo import commands
 from warren.queues.fifo.consumers import Limiter
@@ -163,7 +163,7 @@ class GatheringQueue(Queue):
         credit: i64,
         priority: i64,
         limiter: Limiter | None,
-        waiter: PendingResult,
+        waiter: PendingReply,
         automatic: bool = False,
     ) -> None:
         """Attach a consumer. `waiter` is answered before its first delivery."""
@@ -230,19 +230,19 @@ class GatheringQueue(Queue):
         self._automatic.pop(int(consumer_id), None)
         self.down(consumer_id)
 
-    def get(self, consumer_id: i64, waiter: PendingResult) -> None:
+    def get(self, consumer_id: i64, waiter: PendingRequest) -> None:
         """Ask for one message; a `PollReply` has it, or none."""
         self._before_asking()
         self._write_get(consumer_id)
         self._ask(waiter)
 
-    def purge(self, waiter: PendingResult) -> None:
+    def purge(self, waiter: PendingReply) -> None:
         """Drop all ready messages; a `PurgeReply` says how many."""
         self._before_asking()
         commands.purge(self._commands)
         self._ask(waiter)
 
-    def ask(self, command: bytes, waiter: PendingResult) -> None:
+    def ask(self, command: bytes, waiter: PendingReply) -> None:
         """Submit an encoded command that wants an answer."""
         self._before_asking()
         self._commands.write(command)
@@ -290,7 +290,7 @@ class GatheringQueue(Queue):
         """Make a record batch of what was published, and pass it on."""
 
     @abstractmethod
-    def _seal_commands(self, waiter: PendingResult | None) -> None:
+    def _seal_commands(self, waiter: PendingReply | None) -> None:
         """Pass on the commands; a waiter gets the reply to the last of them."""
 
     def _write_attach(self, consumer_id: i64, credit: i64, priority: i64, automatic: bool) -> None:
@@ -316,7 +316,7 @@ class GatheringQueue(Queue):
         self._urgent = True
         self._mark()
 
-    def _ask(self, waiter: PendingResult) -> None:
+    def _ask(self, waiter: PendingReply) -> None:
         """Seal everything so far with the command just written, which `waiter` waits for."""
         if self._pending > 0:
             self._seal_messages()

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, final
 
 from mypy_extensions import i64
 
+from warren.errors import Refusal
 from warren.ids import session_of_consumer
-from warren.pending import PendingResult, Result
+from warren.pending import PendingRequest, Result
 from warren.queues.fifo.config import Config
 from warren.queues.fifo.consumers import Consumer
 from warren.queues.fifo.effects import Delivery, PollReply
-from warren.queues.waiting import PassedOn
 
 if TYPE_CHECKING:
     from warren.queues.fifo.machine import Fifo
@@ -132,23 +132,32 @@ def gave_up_to(was: Consumer, now: Consumer | None) -> i64:
 
 
 @final
-class Poll(PassedOn):
+class Poll(PendingRequest):
     """A poll that is under way.
 
     Attributes:
         consumer_id: Who polls.
+        waiter: Who is told.
     """
 
-    def __init__(self, polls: Polls, consumer_id: i64, waiter: PendingResult) -> None:
-        super().__init__(waiter)
+    def __init__(self, polls: Polls, consumer_id: i64, waiter: PendingRequest) -> None:
         self._polls: Polls = polls
         self.consumer_id: i64 = consumer_id
+        self.waiter: PendingRequest = waiter
 
     def succeeded(self, result: Result) -> None:
         """It is answered."""
         if isinstance(result, PollReply) and result.delivery is not None:
             self._polls.given(result.delivery)
         self.waiter.succeeded(result)
+
+    def abandoned(self) -> None:
+        """The queue went away before."""
+        self.waiter.abandoned()
+
+    def refused(self, refusal: Refusal) -> None:
+        """It cannot be made."""
+        self.waiter.refused(refusal)
 
     def missed(self) -> None:
         """It was applied, and is answered at the end of the turn."""

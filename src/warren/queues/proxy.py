@@ -26,7 +26,7 @@ from mypy_extensions import i64
 from warren.errors import NOT_FOUND, Refusal
 from warren.log.batch import KIND_MESSAGES, Batch
 from warren.message.flavours import AMQP091
-from warren.pending import PendingResult
+from warren.pending import PendingReply, PendingRequest
 from warren.queue_types import QueueType
 from warren.queues.fifo.consumers import Consumer, Limiter
 from warren.queues.fifo.effects import Delivery, Reply
@@ -172,8 +172,8 @@ class Kept:
 class Asked:
     """Someone waits for an answer; `consumer_id` is that of a consumer to be attached, or -1."""
 
-    def __init__(self, waiter: PendingResult, consumer_id: i64) -> None:
-        self.waiter: PendingResult = waiter
+    def __init__(self, waiter: PendingReply, consumer_id: i64) -> None:
+        self.waiter: PendingReply = waiter
         self.consumer_id: i64 = consumer_id
 
 
@@ -413,7 +413,7 @@ class ProxyQueue(GatheringQueue):
         credit: i64,
         priority: i64,
         limiter: Limiter | None,
-        waiter: PendingResult,
+        waiter: PendingReply,
         automatic: bool = False,
     ) -> None:
         """Attach a consumer. A channel's shared limit is kept here, not by the queue's machine."""
@@ -478,7 +478,7 @@ class ProxyQueue(GatheringQueue):
             super().down(consumer_id if polling is None else polling)
         self._unlink(consumer_id)
 
-    def get(self, consumer_id: i64, waiter: PendingResult) -> None:
+    def get(self, consumer_id: i64, waiter: PendingRequest) -> None:
         """Ask for one message. Ids of another line must not settle what comes over this one."""
         if self.line.number == 0:
             waiter.abandoned()
@@ -493,14 +493,14 @@ class ProxyQueue(GatheringQueue):
             self._pollers[consumer_id] = polling
         super().get(polling, waiter)
 
-    def purge(self, waiter: PendingResult) -> None:
+    def purge(self, waiter: PendingReply) -> None:
         """Drop all ready messages; a `PurgeReply` says how many."""
         if self.line.number == 0:
             waiter.abandoned()
             return
         super().purge(waiter)
 
-    def count(self, waiter: PendingResult) -> None:
+    def count(self, waiter: PendingReply) -> None:
         """Ask how many messages and consumers there are; then the counts below are true."""
         if self.line.number == 0:
             waiter.abandoned()
@@ -717,7 +717,7 @@ class ProxyQueue(GatheringQueue):
         else:
             self._send_messages(kept)
 
-    def _seal_commands(self, waiter: PendingResult | None) -> None:
+    def _seal_commands(self, waiter: PendingReply | None) -> None:
         payload = self._take_commands()
         if self.line.number == 0:
             if waiter is not None:

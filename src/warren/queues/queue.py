@@ -15,7 +15,7 @@ from mypy_extensions import i64, mypyc_attr, trait
 from warren.errors import CorruptRecord
 from warren.log.batch import Batch
 from warren.message.flavours import AMQP091
-from warren.pending import PendingResult
+from warren.pending import PendingReply, PendingRequest
 from warren.ports import Work
 from warren.queue_types import QueueType
 from warren.queues.fifo.config import Limits
@@ -266,7 +266,7 @@ class Queue:
         credit: i64,
         priority: i64,
         limiter: Limiter | None,
-        waiter: PendingResult,
+        waiter: PendingReply,
         automatic: bool = False,
     ) -> None:
         """Attach a consumer. `waiter` is answered before its first delivery.
@@ -323,11 +323,11 @@ class Queue:
         """A consumer's shared limit has room again."""
 
     @abstractmethod
-    def get(self, consumer_id: i64, waiter: PendingResult) -> None:
+    def get(self, consumer_id: i64, waiter: PendingRequest) -> None:
         """Ask for one message; a `PollReply` has it, or none."""
 
     @abstractmethod
-    def purge(self, waiter: PendingResult) -> None:
+    def purge(self, waiter: PendingReply) -> None:
         """Drop all ready messages; a `PurgeReply` says how many."""
 
     # For links.
@@ -347,7 +347,7 @@ class Queue:
     # Counts.
 
     @abstractmethod
-    def count(self, waiter: PendingResult) -> None:
+    def count(self, waiter: PendingReply) -> None:
         """Have the two counts below be true when `waiter` is answered, which may be at once."""
 
     @abstractmethod

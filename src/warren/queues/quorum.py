@@ -29,7 +29,7 @@ from warren.log.runlist import LiveRuns, RunList
 from warren.log.source import MessageSource
 from warren.message.flavours import AMQP091, delay_in
 from warren.message.properties import stored_life
-from warren.pending import PendingResult
+from warren.pending import PendingReply
 from warren.ports import Work
 from warren.queue_types import QUORUM, QueueType
 from warren.queues.admission import Admission
@@ -331,7 +331,7 @@ class QuorumQueue(SessionQueue, Machine):
             gathered.facts,
         )
 
-    def _seal_commands(self, waiter: PendingResult | None) -> None:
+    def _seal_commands(self, waiter: PendingReply | None) -> None:
         self.host.appended(True)
         if self._starving:
             self._starving = False
@@ -364,7 +364,7 @@ class QuorumQueue(SessionQueue, Machine):
         if isinstance(origin, Poll) and session_of_consumer(origin.consumer_id) != batch.session:
             # It was not applied before its session was closed, and found nothing in another one.
             self._polls.miss(origin)
-        elif isinstance(origin, PendingResult):
+        elif isinstance(origin, PendingReply):
             if self.holders.any_timed_out() and self._unproven is None:
                 # The channel that polls may be the one that held too long.
                 self._hand_on_all()
@@ -412,7 +412,7 @@ class QuorumQueue(SessionQueue, Machine):
 
         What a leader says of itself is not worth being ahead.
         """
-        if isinstance(origin, PendingResult) or batch.session == 0:
+        if isinstance(origin, PendingReply) or batch.session == 0:
             return False
         self.fifo.reports_freed = True
         self._apply(batch)
@@ -545,7 +545,7 @@ class QuorumQueue(SessionQueue, Machine):
 
     def skipped(self, origin: object | None) -> None:
         """It is part of a snapshot: applied, but not here."""
-        if isinstance(origin, PendingResult):
+        if isinstance(origin, PendingReply):
             origin.missed()
         elif isinstance(origin, Gathered):
             self._seen(origin)
@@ -555,7 +555,7 @@ class QuorumQueue(SessionQueue, Machine):
 
     def abandoned(self, origin: object | None) -> None:
         """The queue was deleted; messages that it would have had count as safe (as RabbitMQ)."""
-        if isinstance(origin, PendingResult):
+        if isinstance(origin, PendingReply):
             origin.abandoned()
         elif isinstance(origin, Gathered):
             self._confirm(len(origin.payload), origin.runs)
@@ -655,7 +655,7 @@ class QuorumQueue(SessionQueue, Machine):
         """The last of the messages from a number on that this queue goes on without; -1 if none."""
         return self._losses.end(number)
 
-    def count(self, waiter: PendingResult) -> None:
+    def count(self, waiter: PendingReply) -> None:
         """Count what is here; where nothing is heard of the queue, ask for it first."""
         if self.proposer().fed():
             super().count(waiter)

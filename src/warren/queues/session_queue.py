@@ -14,7 +14,7 @@ from mypy_extensions import i64
 
 from warren.ids import NUMBER_MAX, consumer_of, number_of_consumer, session_of_consumer
 from warren.log.source import MessageSource
-from warren.pending import PendingResult
+from warren.pending import PendingReply, PendingRequest
 from warren.queue_types import QueueType
 from warren.queues.fifo import commands
 from warren.queues.fifo.consumers import Limiter
@@ -99,7 +99,7 @@ class SessionQueue(TableQueue):
         credit: i64,
         priority: i64,
         limiter: Limiter | None,
-        waiter: PendingResult,
+        waiter: PendingReply,
         automatic: bool = False,
     ) -> None:
         """Attach a consumer, and remember how."""
@@ -186,7 +186,7 @@ class SessionQueue(TableQueue):
 
     # --- answers --------------------------------------------------------------------------------
 
-    def get(self, consumer_id: i64, waiter: PendingResult) -> None:
+    def get(self, consumer_id: i64, waiter: PendingRequest) -> None:
         """Ask for one message; a `PollReply` has it, or none."""
         super().get(consumer_id, Poll(self._polls, consumer_id, waiter))
 
@@ -198,7 +198,7 @@ class SessionQueue(TableQueue):
         else:
             commands.get_timed(self._commands, consumer_id, timeout_ms)
 
-    def purge(self, waiter: PendingResult) -> None:
+    def purge(self, waiter: PendingReply) -> None:
         """Drop all ready messages; a `PurgeReply` says how many."""
         super().purge(Purge(self, waiter))
 
@@ -214,7 +214,7 @@ class SessionQueue(TableQueue):
         self._purged = total
         return total - before
 
-    def acquire(self, group: str, lease_ms: i64, waiter: PendingResult) -> None:
+    def acquire(self, group: str, lease_ms: i64, waiter: PendingReply) -> None:
         """Have a reader take a group over; the reply has its epoch and its newest lease."""
         super().acquire(group, lease_ms, Acquire(self, group, waiter))
 

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from mypy_extensions import i64
 
 from warren.log.listener import RawReader
-from warren.pending import PendingResult
+from warren.pending import PendingReply
 from warren.queues.fifo import commands
 from warren.queues.fifo.effects import LeaseReply, Reply
 from warren.queues.fifo.groups import Checkout
@@ -52,20 +52,20 @@ class TableQueue(LoggedQueue):
         """How many runs of messages one part of a long answer goes through."""
         return self.fifo.part_runs
 
-    def catch_up(self, waiter: PendingResult) -> None:
+    def catch_up(self, waiter: PendingReply) -> None:
         """Answer when this node has everything that was there before, on whatever node."""
         self.ask(b"", waiter)
 
     # Groups of readers.
 
-    def acquire(self, group: str, lease_ms: i64, waiter: PendingResult) -> None:
+    def acquire(self, group: str, lease_ms: i64, waiter: PendingReply) -> None:
         """Have a reader take a group over; the reply has its epoch and its newest lease."""
         self._before_asking()
         commands.acquire(self._commands, group, lease_ms)
         self._ask(waiter)
 
     def checkout(
-        self, group: str, epoch: i64, after: i64, rows: i64, up_to: i64, waiter: PendingResult
+        self, group: str, epoch: i64, after: i64, rows: i64, up_to: i64, waiter: PendingReply
     ) -> None:
         """Have a group take out a lease; arguments as for `Fifo.checkout`.
 
@@ -80,13 +80,13 @@ class TableQueue(LoggedQueue):
         commands.checkout(self._commands, group, epoch, after, rows, up_to)
         self._ask(waiter)
 
-    def settle_leases(self, group: str, epoch: i64, up_to: i64, waiter: PendingResult) -> None:
+    def settle_leases(self, group: str, epoch: i64, up_to: i64, waiter: PendingReply) -> None:
         """Have the leases of a group up to a number be done with."""
         self._before_asking()
         commands.group_settle(self._commands, group, epoch, up_to)
         self._ask(waiter)
 
-    def release_leases(self, group: str, epoch: i64, waiter: PendingResult) -> None:
+    def release_leases(self, group: str, epoch: i64, waiter: PendingReply) -> None:
         """Have what a group holds go back."""
         self._before_asking()
         commands.group_release(self._commands, group, epoch)

@@ -9,7 +9,7 @@ from mypy_extensions import i64
 from warren.headed_list import SLACK_MIN, HeadedList
 from warren.log.batch import KIND_MESSAGES, Batch
 from warren.log.facts import SIZES
-from warren.pending import PendingResult
+from warren.pending import PendingReply
 from warren.queue_types import CLASSIC
 from warren.queues.fifo.config import Limits
 from warren.queues.fifo.consumers import Limiter
@@ -152,7 +152,7 @@ class TransientQueue(FifoQueue):
         for run in gathered.runs:
             run.safe()
 
-    def _seal_commands(self, waiter: PendingResult | None) -> None:
+    def _seal_commands(self, waiter: PendingReply | None) -> None:
         payload = self._take_commands()
         reply, effects = self.fifo.apply(NO_META, Encoded(payload, 0, len(payload)))
         self.act(effects)

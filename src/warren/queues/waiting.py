@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, final
 
 from mypy_extensions import i64
 
-from warren.pending import PendingResult, Result
+from warren.pending import PendingReply, Result
 from warren.queues.fifo.effects import PurgeReply
 
 if TYPE_CHECKING:
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from warren.queues.session_queue import SessionQueue
 
 
-class PassedOn(PendingResult):
+class PassedOn(PendingReply):
     """Waits for a result, and passes on what becomes of it.
 
     Attributes:
         waiter: Who is told.
     """
 
-    def __init__(self, waiter: PendingResult) -> None:
-        self.waiter: PendingResult = waiter
+    def __init__(self, waiter: PendingReply) -> None:
+        self.waiter: PendingReply = waiter
 
     def succeeded(self, result: Result) -> None:
         """It is done."""
@@ -45,7 +45,7 @@ class PassedOn(PendingResult):
 class Acquire(PassedOn):
     """A reader's acquire of a group that is under way."""
 
-    def __init__(self, queue: SessionQueue, group: str, waiter: PendingResult) -> None:
+    def __init__(self, queue: SessionQueue, group: str, waiter: PendingReply) -> None:
         super().__init__(waiter)
         self._queue: SessionQueue = queue
         self._group: str = group
@@ -63,7 +63,7 @@ class Acquire(PassedOn):
 class Purge(PassedOn):
     """A purge that is under way."""
 
-    def __init__(self, queue: SessionQueue, waiter: PendingResult) -> None:
+    def __init__(self, queue: SessionQueue, waiter: PendingReply) -> None:
         super().__init__(waiter)
         self._queue: SessionQueue = queue
 
@@ -76,7 +76,7 @@ class Purge(PassedOn):
             self.waiter.succeeded(PurgeReply(count))
 
 
-class Applied(PendingResult):
+class Applied(PendingReply):
     """Waits until an entry of this node's is applied, which nobody has to be told."""
 
     def succeeded(self, result: Result) -> None:

@@ -18,7 +18,7 @@ from warren.ids import first_session
 from warren.log.batch import KIND_COMMAND, KIND_SNAPSHOT, KIND_STATE, Batch
 from warren.log.group import GroupLog
 from warren.log.listener import GroupOwner
-from warren.pending import DONE, PendingResult
+from warren.pending import DONE, PendingAnswer
 from warren.raft import wire
 from warren.raft.effects import (
     AcceptSnapshot,
@@ -141,7 +141,7 @@ class Member(Proposer, GroupOwner):
         """When that was, in monotonic time."""
         self._options = options
         self._seed: i64 = seed
-        self._confirming: dict[int, PendingResult] = {}
+        self._confirming: dict[int, PendingAnswer] = {}
         """Who waits for a majority to say that it follows this leader still."""
         self._confirmed: i64 = 0
         """How often that was asked."""
@@ -537,7 +537,7 @@ class Member(Proposer, GroupOwner):
             self._entries.append(batch)
         self.host.appended(True)
 
-    def confirm_lead(self, waiter: PendingResult) -> None:
+    def confirm_lead(self, waiter: PendingAnswer) -> None:
         """Tell when a majority has said, from now on, that it follows this leader (R-10).
 
         `abandoned` says that it does not lead.

@@ -32,7 +32,7 @@ from warren.metadata.permissions import CONFIGURE, READ, WRITE
 from warren.metadata.policies import EffectiveSettings
 from warren.metadata.recent import NO_STORE
 from warren.metadata.version_checks import check_known, check_version
-from warren.pending import DONE, PendingResult, Result
+from warren.pending import DONE, PendingReply, PendingRequest, PendingResult, Result
 from warren.queue_types import CONSUMER_TIMEOUT, X_CONSUMER_TIMEOUT
 from warren.queues.fifo.effects import Reply
 from warren.queues.queue import Queue
@@ -74,10 +74,10 @@ class TopologyChange(PendingResult):
         messages: How many a queue to be deleted had.
     """
 
-    def __init__(self, vhost: VhostHandle, request: VhostRequest, pending: PendingResult) -> None:
+    def __init__(self, vhost: VhostHandle, request: VhostRequest, pending: PendingRequest) -> None:
         self._vhost: VhostHandle = vhost
         self._request: VhostRequest = request
-        self.pending: PendingResult = pending
+        self.pending: PendingRequest = pending
         self.messages: i64 = 0
 
     def succeeded(self, result: Result) -> None:
@@ -103,12 +103,12 @@ class TopologyChange(PendingResult):
 
 
 @final
-class Declaring(PendingResult):
+class Declaring(PendingReply):
     """Waits for the counts of a queue, for a declare."""
 
-    def __init__(self, queue: Queue, pending: PendingResult) -> None:
+    def __init__(self, queue: Queue, pending: PendingRequest) -> None:
         self._queue: Queue = queue
-        self._pending: PendingResult = pending
+        self._pending: PendingRequest = pending
 
     def succeeded(self, result: Result) -> None:
         """They are known."""
@@ -127,7 +127,7 @@ class Declaring(PendingResult):
 
 
 @final
-class Deleting(PendingResult):
+class Deleting(PendingReply):
     """Waits for the counts of a queue, to delete it."""
 
     def __init__(
@@ -354,7 +354,7 @@ class VhostHandle:
 
     # Exchanges and bindings.
 
-    def declare_exchange(self, request: DeclareExchangeRequest, pending: PendingResult) -> None:
+    def declare_exchange(self, request: DeclareExchangeRequest, pending: PendingRequest) -> None:
         """Have an exchange, made now if it is not there.
 
         Raises:
@@ -377,7 +377,7 @@ class VhostHandle:
             self._permit(WRITE, "exchange", alternate)
         self._submit(command, request, pending)
 
-    def finish_exchange(self, request: DeclareExchangeRequest, pending: PendingResult) -> None:
+    def finish_exchange(self, request: DeclareExchangeRequest, pending: PendingRequest) -> None:
         """Check that an exchange of this name, which came first, is the same.
 
         Raises:
@@ -386,7 +386,7 @@ class VhostHandle:
         # There may be none still, if the nodes are gone that it was to keep messages on.
         self._submit(self._exchange_command(request), request, pending)
 
-    def delete_exchange(self, request: DeleteExchangeRequest, pending: PendingResult) -> None:
+    def delete_exchange(self, request: DeleteExchangeRequest, pending: PendingRequest) -> None:
         """Have no such exchange; one that is not there is no error.
 
         Raises:
@@ -398,7 +398,7 @@ class VhostHandle:
         command = checks.delete_exchange(self._tables, self.name, name, request.if_unused)
         self._submit(command, request, pending)
 
-    def bind(self, request: BindRequest, pending: PendingResult) -> None:
+    def bind(self, request: BindRequest, pending: PendingRequest) -> None:
         """Have a binding, made now if it is not there.
 
         Raises:
@@ -407,7 +407,7 @@ class VhostHandle:
         self._host.flush_recent(self.name, request.source)
         self._change_binding(checks.bind, request, pending)
 
-    def unbind(self, request: UnbindRequest, pending: PendingResult) -> None:
+    def unbind(self, request: UnbindRequest, pending: PendingRequest) -> None:
         """Have no such binding; one that is not there is no error.
 
         Raises:
@@ -417,7 +417,7 @@ class VhostHandle:
 
     # Queues.
 
-    def declare_queue(self, request: DeclareQueueRequest, pending: PendingResult) -> None:
+    def declare_queue(self, request: DeclareQueueRequest, pending: PendingRequest) -> None:
         """Have a queue, made now if it is not there; the result is `QueueDeclared`.
 
         Raises:
@@ -453,7 +453,7 @@ class VhostHandle:
             self._submit(command, request, pending)
 
     def finish_declare(
-        self, request: DeclareQueueRequest, created: bool, pending: PendingResult
+        self, request: DeclareQueueRequest, created: bool, pending: PendingRequest
     ) -> None:
         """Go on with a declare that is durable; if a queue of this name came first, check it.
 
@@ -475,7 +475,7 @@ class VhostHandle:
                 return
         self._declared(request.name, pending)
 
-    def delete_queue(self, request: DeleteQueueRequest, pending: PendingResult) -> None:
+    def delete_queue(self, request: DeleteQueueRequest, pending: PendingRequest) -> None:
         """Have no such queue; one that is not there is no error. The result is `QueueDeleted`.
 
         Raises:
@@ -593,7 +593,7 @@ class VhostHandle:
 
     # Waiting.
 
-    def timed_out(self, request: VhostRequest, pending: PendingResult) -> Refusal:
+    def timed_out(self, request: VhostRequest, pending: PendingRequest) -> Refusal:
         """Give a request up if that can still be, and say what there is no majority for."""
         host = self._host
         host.withdraw(pending)
@@ -658,7 +658,7 @@ class VhostHandle:
         self._host.authority.check_topic(self._user, self.name, permission, exchange, routing_key)
 
     def _change_binding(
-        self, check: BindingCheck, request: BindingRequest, pending: PendingResult
+        self, check: BindingCheck, request: BindingRequest, pending: PendingRequest
     ) -> None:
         destination = request.destination
         self._permit(WRITE, "exchange" if request.to_exchange else "queue", destination)
@@ -739,7 +739,7 @@ class VhostHandle:
             self._host.place(command)
         return command
 
-    def _declare_passively(self, request: DeclareQueueRequest, pending: PendingResult) -> None:
+    def _declare_passively(self, request: DeclareQueueRequest, pending: PendingRequest) -> None:
         name = request.name
         if name.startswith(REPLY_PREFIX):
             if name != REPLY_PREFIX and (self.name, name) not in self._host.replies:
@@ -750,13 +750,13 @@ class VhostHandle:
         checks.use_queue(self._tables, self.name, name, self.identity)
         self._declared(name, pending)
 
-    def _declared(self, name: str, pending: PendingResult) -> None:
+    def _declared(self, name: str, pending: PendingRequest) -> None:
         queue = self._queue(name)
         queue.check_usable()
         queue.count(Declaring(queue, pending))
 
     def _submit(
-        self, command: Command | None, request: VhostRequest, pending: PendingResult
+        self, command: Command | None, request: VhostRequest, pending: PendingRequest
     ) -> None:
         if command is None:
             pending.succeeded(DONE)

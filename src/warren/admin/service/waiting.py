@@ -8,14 +8,14 @@ from typing import TypeVar
 
 from warren.admin.service.slices import Slices
 from warren.errors import NOT_FOUND, TIMED_OUT, Refusal
-from warren.pending import PendingResult, Result
+from warren.pending import PendingRequest, Result
 
 POLL_SECONDS = 0.02
 
 Thing = TypeVar("Thing")
 
 
-class Awaited(PendingResult):
+class Awaited(PendingRequest):
     """A pending request for whose result a coroutine waits.
 
     Attributes:

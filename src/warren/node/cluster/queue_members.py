@@ -30,7 +30,7 @@ from warren.metadata.member_checks import voters
 from warren.metadata.tables import QueueRecord
 from warren.node.loop import Loop
 from warren.node.store import METADATA_GROUP, MetadataStore
-from warren.pending import PendingResult, Result
+from warren.pending import PendingAnswer, Result
 from warren.queues.fifo.snapshot import VERSION as MACHINE_VERSION
 from warren.replication.kinds import (
     ASK,
@@ -56,7 +56,7 @@ STATES: Final = {"pre-candidate": "pre_vote"}
 
 
 @final
-class LeavingReplica(PendingResult):
+class LeavingReplica(PendingAnswer):
     """A copy that is to go, while the leader that counts it no more finds out whether it leads."""
 
     def __init__(

@@ -16,12 +16,12 @@ from librt.strings import (
 )
 from mypy_extensions import i32, i64
 
-from warren.errors import CorruptRecord
+from warren.errors import CorruptRecord, Refusal
 from warren.ids import first_session, life_of
 from warren.log.batch import Batch
 from warren.node.early import BYTES_MAX, FRAMES_MAX, EarlyFrame, EarlyFrames
 from warren.node.remote import frames as line_frames
-from warren.pending import PendingResult, Result
+from warren.pending import PendingRequest, Result
 from warren.queues.fifo import commands
 from warren.queues.fifo.effects import Delivery, PollReply, PurgeReply, Reply
 from warren.queues.links import IN_EXCLUSIVE_USE, Fetching, Link
@@ -434,7 +434,7 @@ def write_delivery(
 
 
 @final
-class RemoteWaiter(PendingResult):
+class RemoteWaiter(PendingRequest):
     """Someone behind a line who waits for an answer."""
 
     def __init__(self, served: ServedQueue, sequence: i64) -> None:
@@ -455,6 +455,14 @@ class RemoteWaiter(PendingResult):
 
     def abandoned(self) -> None:
         """The front finds out by itself that the queue was deleted."""
+
+    def missed(self) -> None:
+        """No leader's state takes the place of commands: lines lead to queues of one node."""
+        raise AssertionError("a queue of one node has seen what came of each command")
+
+    def refused(self, refusal: Refusal) -> None:
+        """The queue is on this node, and hands out to whoever asks."""
+        raise AssertionError("a queue that is here refuses nobody")
 
 
 @final

@@ -18,7 +18,7 @@ from warren.errors import Refusal
 from warren.limits import FRAME_OVERHEAD_BYTES
 from warren.message.amqp091.record import content_at
 from warren.message.amqp091.scan import PropertyScan
-from warren.pending import PendingResult, Result
+from warren.pending import PendingRequest, Result
 from warren.protocols.amqp091 import methods, tables
 from warren.protocols.amqp091.consuming import ConsumerLink, LinkOwner, MessageFrames
 from warren.protocols.amqp091.publishing import (
@@ -71,7 +71,7 @@ TICK_MS_MAX: Final = 2_000
 
 
 @final
-class Pending(PendingResult):
+class Pending(PendingRequest):
     """A method of this channel that waits for its answer.
 
     Attributes:
