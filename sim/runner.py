@@ -113,6 +113,7 @@ NEEDED_OF_CLUSTERS = (
     "disks spoiled",
     "begun anew for damage",
     "dead letters",
+    "rejected to die",
     "dead letters arrived",
     "delayed messages",
     "delayed messages arrived",

@@ -21,6 +21,7 @@ from warren.queues.fifo import commands as fifo_commands
 from warren.queues.fifo import consumers, machine
 from warren.queues.fifo.effects import Delivery, Reply
 from warren.queues.fifo.groups import Readers
+from warren.queues.fifo.parts import Parts
 from warren.replication import client_sessions, member, wrapping
 
 Undo = Callable[[], None]
@@ -47,6 +48,18 @@ def replace(owner: Any, name: str, new: Any) -> Undo:
     old = getattr(owner, name)
     setattr(owner, name, new)
     return lambda: setattr(owner, name, old)
+
+
+def leave_out(name: str, empty: Callable[[], Any]) -> Undo:
+    """Snapshots are made without one of the machine's parts."""
+
+    def init(self: Any, fifo: Any) -> None:
+        original(self, fifo)
+        assert hasattr(self, name), name
+        setattr(self, name, empty())
+
+    original = Parts.__init__
+    return replace(Parts, "__init__", init)
 
 
 def skipped_sync() -> Undo:

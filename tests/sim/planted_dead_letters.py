@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from sim.cluster.swarm import CUT, KILL, LOSE, POWER, TRANSFER
-from tests.sim.planted import Undo, Where, replace
+from tests.sim.planted import Undo, Where, leave_out, replace
 from warren.queues import forwarding
-from warren.queues.fifo.parts import Parts
 
 LETTERS: dict[str, Any] = {
     "letters": "quorum",
@@ -53,13 +52,7 @@ def given_up() -> Undo:
 
 def left_out_of_snapshots() -> Undo:
     """A snapshot has no dead letters."""
-
-    def init(self: Any, fifo: Any) -> None:
-        original(self, fifo)
-        self.dead = []
-
-    original = Parts.__init__
-    return replace(Parts, "__init__", init)
+    return leave_out("dead", list)
 
 
 PLANTED = {

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from sim.cluster.swarm import CUT, KILL, LOSE, POWER, TRANSFER
-from tests.sim.planted import Undo, Where, replace
+from tests.sim.planted import Undo, Where, leave_out, replace
+from tests.sim.planted_dead_letters import settled_when_sent
 from warren.node import replay
-from warren.queues import forwarding
 from warren.queues.fifo.machine import Fifo
-from warren.queues.fifo.parts import Parts
 from warren.queues.fifo.schedule import Schedule
 from warren.queues.fifo.sessions import close_sessions
 from warren.replication.raft_entries import RAFT_SESSION, are_lost, closed_sessions
@@ -52,13 +51,7 @@ def too_soon() -> Undo:
 
 def left_out_of_snapshots() -> Undo:
     """A snapshot has no messages that wait."""
-
-    def init(self: Any, fifo: Any) -> None:
-        original(self, fifo)
-        self.scheduled = Schedule().frozen()
-
-    original = Parts.__init__
-    return replace(Parts, "__init__", init)
+    return leave_out("scheduled", lambda: Schedule().frozen())
 
 
 def taken_further_by_rafts_entries() -> Undo:
@@ -77,13 +70,7 @@ def taken_further_by_rafts_entries() -> Undo:
 
 def gone_when_sent() -> Undo:
     """A message has left its exchange when it is sent on."""
-
-    def send(self: Any, *message: Any) -> None:
-        original(self, *message)
-        self._forwarding.queue.forwarded(self.death, self.death)
-
-    original = forwarding.OutgoingLetter.send
-    return replace(forwarding.OutgoingLetter, "send", send)
+    return settled_when_sent()
 
 
 PLANTED = {

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from sim.cluster.swarm import CUT, KILL, PARTITION, POWER
-from tests.sim.planted import Undo, Where, replace
+from tests.sim.planted import Undo, Where, leave_out, replace
 from warren.queues.fifo.machine import Fifo
-from warren.queues.fifo.parts import Parts
 from warren.queues.quorum import QuorumQueue
 
 RETRIES: dict[str, Any] = {
@@ -27,13 +26,7 @@ RETRIES: dict[str, Any] = {
 
 def left_out_of_snapshots() -> Undo:
     """A snapshot has no messages that wait before they come again."""
-
-    def init(self: Any, fifo: Any) -> None:
-        original(self, fifo)
-        self.delayed = []
-
-    original = Parts.__init__
-    return replace(Parts, "__init__", init)
+    return leave_out("delayed", list)
 
 
 def nobody_looks() -> Undo:
