@@ -146,24 +146,19 @@ def test_rejected_tasks_die_and_delayed_ones_come_back(
 ) -> None:
     """A consumer that rejects; tasks that wait in a queue without consumers until they expire."""
     channel = connection.default_channel
-    dead = kombu.Queue(names.queue(), durable=True, queue_arguments={"x-queue-type": kind})
-    dead(channel).declare()
-    work = kombu.Queue(
-        names.queue(), durable=True,
-        queue_arguments={
-            "x-queue-type": kind, "x-dead-letter-exchange": "",
-            "x-dead-letter-routing-key": dead.name,
-        },
-    )  # fmt: skip
-    work(channel).declare()
-    later = kombu.Queue(
-        names.queue(), durable=True,
-        queue_arguments={
-            "x-queue-type": kind, "x-dead-letter-exchange": "",
-            "x-dead-letter-routing-key": work.name,
-        },
-    )  # fmt: skip
-    later(channel).declare()
+
+    def declared(dead_letters: kombu.Queue | None = None) -> kombu.Queue:
+        arguments = {"x-queue-type": kind}
+        if dead_letters is not None:
+            arguments["x-dead-letter-exchange"] = ""
+            arguments["x-dead-letter-routing-key"] = dead_letters.name
+        queue = kombu.Queue(names.queue(), durable=True, queue_arguments=arguments)
+        queue(channel).declare()
+        return queue
+
+    dead = declared()
+    work = declared(dead)
+    later = declared(work)
     got: list[kombu.Message] = []
 
     def receive(body: object, message: kombu.Message) -> None:

@@ -68,6 +68,15 @@ def declare_many(
     pair.until(lambda: len(client.methods) == wanted)
 
 
+def with_queues(count: int) -> tuple[Pair, Client]:
+    """Two nodes, which both vote in so many quorum queues; and who has declared them."""
+    pair = Pair()
+    client = pair.a.client()
+    for number in range(count):
+        client.declare(f"q{number}", kind="quorum", size=2)
+    return pair, client
+
+
 def queues_of(station: Station) -> int:
     return len(station.node.metadata.vhosts["/"].queues)
 
@@ -530,10 +539,7 @@ def test_few_of_many_members_hear_of_a_disk_that_is_behind_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(cluster, "TURN_MEMBERS_MAX", 3)
-    pair = Pair()
-    client = pair.a.client()
-    for number in range(8):
-        client.declare(f"q{number}", kind="quorum", size=2)
+    pair, _ = with_queues(8)
     pair.settle()
     told: list[bool] = []
     tell = Raft.peer_behind
@@ -562,10 +568,7 @@ def test_few_of_many_members_hear_at_once_that_their_own_disk_is_slow(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(disks, "TURN_MEMBERS_MAX", 3)
-    pair = Pair()
-    client = pair.a.client()
-    for number in range(8):
-        client.declare(f"q{number}", kind="quorum", size=2)
+    pair, client = with_queues(8)
     pair.settle()
     told: list[bool] = []
     abstain = Raft.abstain
@@ -646,10 +649,7 @@ def test_a_node_that_stops_gives_the_lead_of_few_groups_away_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(cluster, "TICK_GROUPS_MAX", 3)
-    pair = Pair()
-    client = pair.a.client()
-    for number in range(8):
-        client.declare(f"q{number}", kind="quorum", size=2)
+    pair, _ = with_queues(8)
     members = pair.a.node.cluster.members.values()
 
     def led() -> int:
