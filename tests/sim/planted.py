@@ -142,12 +142,12 @@ def snapshot_of_what_is_ahead() -> Undo:
 
 def settles_neighbour() -> Undo:
     """An ack of one message also settles the next one."""
-    original = machine.Fifo._settle
+    original = machine.Fifo.settle
 
     def settle(fifo: Any, consumer_id: int, first: int, last: int) -> None:
         original(fifo, consumer_id, first, last + 1)
 
-    return replace(machine.Fifo, "_settle", settle)
+    return replace(machine.Fifo, "settle", settle)
 
 
 def forgotten_reset() -> Undo:

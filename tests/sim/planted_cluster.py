@@ -404,7 +404,7 @@ def stale_get() -> Undo:
     """A node answers `basic.get` from its own copy, without asking the group."""
 
     def get(queue: Any, consumer_id: int, waiter: Any) -> None:
-        waiter.succeeded(PollReply(queue.fifo._get(consumer_id, -1)))
+        waiter.succeeded(PollReply(queue.fifo.get(consumer_id, -1)))
 
     return replace(quorum.QuorumQueue, "get", get)
 

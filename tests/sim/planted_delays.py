@@ -33,14 +33,14 @@ def too_soon() -> Undo:
         original(self, first, count, fifo_ms + (due_ms - fifo_ms) // 2)
 
     def enqueue(self: Any, messages: Any) -> None:
-        now[0] = self._now_ms
+        now[0] = self.now_ms
         enqueued(self, messages)
 
     now = [0]
     original = Schedule.add
-    enqueued = Fifo._enqueue
+    enqueued = Fifo.enqueue
     undo = replace(Schedule, "add", add)
-    undo_too = replace(Fifo, "_enqueue", enqueue)
+    undo_too = replace(Fifo, "enqueue", enqueue)
 
     def both() -> None:
         undo()

@@ -86,7 +86,7 @@ def expired_are_lost() -> Undo:
 
     def die(self: Any, lists: Any, count: int, reason: int, failed: int) -> None:
         if reason == EXPIRED:
-            self._leave(lists, count)
+            self.leave(lists, count)
         else:
             original(self, lists, count, reason, failed)
 

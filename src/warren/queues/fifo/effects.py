@@ -151,7 +151,7 @@ class TimedOut:
 class Effects:
     """What a queue has to do.
 
-    A new effect, such as a publisher to refuse, is a list more.
+    A new effect is a list more.
 
     Attributes:
         deliveries: Pass these on to consumers, in this order.

@@ -37,9 +37,9 @@ class LoggedCommand:
 class Enqueue(LoggedCommand):
     """Messages arrive that are alike, but for their bytes.
 
-    All of it comes from the header of their record batch, or where they differ from its facts of
-    each of them. What a machine has to know of messages and does not yet, such as which class of
-    priority they have, has its place there.
+    All of it comes from the header of their record batch, or where they differ, in their sizes or
+    their priorities, from its facts of each of them. What else a machine has to know of messages
+    has its place there.
 
     Attributes:
         first: The number of the first; they ascend.

@@ -15,7 +15,8 @@ Messages that return, by whatever command, leave whoever held them at once. They
 again some runs with each entry, and nothing is handed out until all are; likewise what left is
 forgotten: an entry costs much the same however scattered they lie.
 
-What a snapshot has of it is in `snapshot`; docs/formats/queue-state.md has its fields.
+What the bytes of commands say is read in `applying`. What a snapshot has of it is in `snapshot`;
+docs/formats/queue-state.md has its fields.
 
 Source: B-02 to B-04 (rabbit_fifo), POI-01 to POI-12; docs/formats/table-class.md for groups.
 """
@@ -24,27 +25,24 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from librt.strings import BytesWriter, read_i32_be, read_i64_be
+from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from warren.ids import session_of_consumer
 from warren.message.dead_letters import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
 from warren.ports import Work
 from warren.queues.fifo import commands, snapshot
+from warren.queues.fifo.applying import apply_commands
 from warren.queues.fifo.config import FAIR, UNRANKED, Config
-from warren.queues.fifo.consumers import QUIESCING, SERVED, TIMED_OUT, Consumer
+from warren.queues.fifo.consumers import QUIESCING, TIMED_OUT, Consumer
 from warren.queues.fifo.dead_letters import AT_THEIR_TIME, FORGOTTEN, Dead
 from warren.queues.fifo.delayed import Delayed
 from warren.queues.fifo.discards import Discards
 from warren.queues.fifo.effects import (
     DONE,
-    MALFORMED,
     NO_EFFECTS,
     Delivery,
     Effects,
-    LeaseReply,
-    PollReply,
-    PurgeReply,
     Reply,
     TimedOut,
 )
@@ -55,11 +53,14 @@ from warren.queues.fifo.locks import Locks
 from warren.queues.fifo.pieces import Piece, Pieces
 from warren.queues.fifo.ready import AMONG_DEAD, AT_HEAD, BY_NUMBER, NO_PLACE, Ready
 from warren.queues.fifo.returning import Leaving, Return, Returning, Strand
+from warren.queues.fifo.room import is_blocked, is_over
 from warren.queues.fifo.runs import Run, RunQueue, as_run, disjoint
 from warren.queues.fifo.schedule import Schedule
 from warren.queues.fifo.service import ServiceQueue
+from warren.queues.fifo.sessions import mark_suspected
 from warren.queues.fifo.single import SingleActive
 from warren.queues.fifo.sizes import NEVER, Sizes
+from warren.queues.fifo.timeouts import next_due, settled_late
 
 UNLIMITED: Final = commands.CREDIT_MAX
 
@@ -76,7 +77,6 @@ SHARE_BITS: Final = 8
 RETURN_MAX: Final = 4_096
 """Runs that one entry makes ready again, and stretches of runs that left which it forgets: about 4
 ms. All members stop at the same, as above."""
-
 
 DUE_MAX: Final = 4_096
 """Messages whose time has come that are kept as dead at a time: the others wait on where they take
@@ -109,6 +109,8 @@ class Fifo:
         consumers: By their ids.
         suspects: The sessions whose nodes nobody hears, and since when, in the log's time.
         locks_due: No message is held for too long before this time; `NEVER` if none may be.
+        timed_out: Who held messages for too long, and is in no effects yet.
+        now_ms: The time of the log, or of a queue of one node: that of the newest entry.
         single: Who is active, where one consumer at a time is served; else None.
         readers, groups: The groups of readers; by their names.
         hand_out_max: See `HAND_OUT_MAX`.
@@ -149,8 +151,7 @@ class Fifo:
         self.blocked: bool = False
         self.suspects: dict[int, int] = {}
         self.locks_due: i64 = NEVER
-        self._timed_out: list[TimedOut] = []
-        """Who held messages for too long, and is in no effects yet."""
+        self.timed_out: list[TimedOut] = []
         self._deliveries: list[Delivery] = []
         """What was handed out and is in no effects yet."""
         self._freed: list[list[Piece]] = []
@@ -161,8 +162,7 @@ class Fifo:
         """Runs that were made ready again since the last `dispatch`."""
         self._forgotten_now: i64 = 0
         """Stretches of runs that were forgotten since then."""
-        self._now_ms: i64 = 0
-        """The time of the log, or of a queue of one node: that of the newest entry."""
+        self.now_ms: i64 = 0
         self._expired_now: i64 = 0
         """How many times messages were taken that expired, or that there is no room for, since the
         last `dispatch`."""
@@ -183,13 +183,13 @@ class Fifo:
         What no node writes ends the batch for every member at the same place, and its reply is
         `MALFORMED`: such a thing is refused where it comes in, unless a leader lies.
         """
-        if meta.stamp_ms > self._now_ms:
-            self._now_ms = meta.stamp_ms
+        if meta.stamp_ms > self.now_ms:
+            self.now_ms = meta.stamp_ms
         if isinstance(command, Enqueue):
-            self._enqueue(command)
+            self.enqueue(command)
             return DONE, NO_EFFECTS
         assert isinstance(command, Encoded), "an entry has messages or commands"
-        reply = self._apply_batch(meta, command.payload, command.at, command.end)
+        reply = apply_commands(self, meta, command)
         return reply, self._effects()
 
     def dispatch(self) -> Effects:
@@ -211,12 +211,12 @@ class Fifo:
             self.leaving.forget(self.sizes, steps)
             self._forgotten_now = self.return_max
         self._overdue = False
-        self._hand_out()
+        self.hand_out()
         if self.config.is_limited() and not self.config.rejects:
             self.blocked = False
             self._make_room()
         elif self.blocked or self.config.rejects:
-            self._mind_room()
+            self.blocked = is_blocked(self, self._overdue)
         # Nothing that a snapshot does not have goes on to the next entry.
         self._forgotten_now = 0
         self._expired_now = 0
@@ -234,8 +234,8 @@ class Fifo:
 
     def pass_time(self, now_ms: i64) -> None:
         """Mind that it is so late in a queue of one node, whose entries need not say."""
-        if now_ms > self._now_ms:
-            self._now_ms = now_ms
+        if now_ms > self.now_ms:
+            self.now_ms = now_ms
 
     def down_all(self, consumer_ids: list[int], now_ms: i64, failed: bool = True) -> Effects:
         """Several consumers are gone at once: what they held returns, in order.
@@ -250,7 +250,7 @@ class Fifo:
             strand = self._take_back(consumer_id)
             if strand is not None:
                 strands.append(strand)
-        self._come_back(strands, failed, self.config.delivery_limit)
+        self.come_back(strands, failed, self.config.delivery_limit)
         return self._effects()
 
     def unfinished(self) -> bool:
@@ -263,7 +263,7 @@ class Fifo:
             self.coming.count > 0
             or self.leaving.count > 0
             or self._overdue
-            or self.delayed.is_due(self._now_ms)
+            or self.delayed.is_due(self.now_ms)
             or (self.ready.count > 0 and self.service.any())
         )
 
@@ -281,11 +281,11 @@ class Fifo:
 
     def _effects(self) -> Effects:
         """Give away what is to be done."""
-        if not self._deliveries and not self._freed and not self._timed_out and not self._dead:
+        if not self._deliveries and not self._freed and not self.timed_out and not self._dead:
             return NO_EFFECTS
-        effects = Effects(self._deliveries, self._freed, self._timed_out)
-        if self._timed_out:
-            self._timed_out = []
+        effects = Effects(self._deliveries, self._freed, self.timed_out)
+        if self.timed_out:
+            self.timed_out = []
         self._deliveries = []
         if self._freed:
             self._freed = []
@@ -294,135 +294,36 @@ class Fifo:
             self._dead = []
         return effects
 
-    def _apply_batch(self, meta: Meta, payload: bytes, at: i64, end: i64) -> Reply:
-        reply = DONE
-        start = at
-        session = meta.session
-        while at < end:
-            behind = commands.command_end(payload, at, end)
-            if behind < 0:
-                return Reply(MALFORMED)
-            opcode: i64 = payload[at]
-            at += 1
-            if opcode == commands.SETTLE:
-                self._settle(
-                    read_i64_be(payload, at),
-                    read_i64_be(payload, at + 8),
-                    read_i64_be(payload, at + 16),
-                )
-            elif opcode == commands.DISCARD or opcode == commands.REJECT:
-                self._discard(
-                    read_i64_be(payload, at),
-                    read_i64_be(payload, at + 8),
-                    read_i64_be(payload, at + 16),
-                    opcode == commands.REJECT,
-                )
-            elif opcode == commands.RETURN:
-                self._return(
-                    read_i64_be(payload, at),
-                    read_i64_be(payload, at + 8),
-                    read_i64_be(payload, at + 16),
-                    payload[at + 24] == 1,
-                )
-            elif (
-                opcode == commands.ATTACH
-                or opcode == commands.ATTACH_AUTO
-                or opcode == commands.ATTACH_TIMED
-            ):
-                if session == 0 or session_of_consumer(read_i64_be(payload, at)) == session:
-                    timed = opcode == commands.ATTACH_TIMED
-                    self._attach(
-                        read_i64_be(payload, at),
-                        read_i64_be(payload, at + 8),
-                        read_i64_be(payload, at + 16),
-                        opcode == commands.ATTACH_AUTO,
-                        read_i64_be(payload, at + 24) if timed else -1,
-                    )
-            elif opcode == commands.CANCEL:
-                self._cancel(read_i64_be(payload, at))
-            elif opcode == commands.DOWN:
-                self._down(read_i64_be(payload, at))
-            elif opcode == commands.GET or opcode == commands.GET_TIMED:
-                if at > start + 1:
-                    # Whoever waits in line was there before, and this batch may have made room.
-                    self._hand_out()
-                if session == 0 or session_of_consumer(read_i64_be(payload, at)) == session:
-                    timed = opcode == commands.GET_TIMED
-                    timeout_ms = read_i64_be(payload, at + 8) if timed else -1
-                    reply = PollReply(self._get(read_i64_be(payload, at), timeout_ms))
-                else:
-                    reply = PollReply(None)
-            elif opcode == commands.PURGE:
-                if at > start + 1:
-                    self._hand_out()
-                purged = self._purge()
-                if session > 0 and self.config.failures:
-                    # All members know that setting, and so this.
-                    self.purged[session] = int(self.purged.get(session, 0) + purged)
-                reply = PurgeReply(purged)
-            elif opcode == commands.RESET:
-                self._reset()
-            elif opcode == commands.DOUBT:
-                self.count_as_delivered()
-            elif opcode == commands.TIME_OUT:
-                self._time_out()
-            elif opcode == commands.DELIVERED:
-                before = self.discards.count
-                taken = self.discards.settle(read_i64_be(payload, at), read_i64_be(payload, at + 8))
-                self._leave(taken, before - self.discards.count)
-            elif opcode == commands.SUSPECT:
-                self._suspect(read_i64_be(payload, at))
-            elif opcode == commands.TRUST:
-                self._trust(read_i64_be(payload, at))
-            elif opcode == commands.GO_ON:
-                # What it is for is the dispatch that follows every entry.
-                pass
-            elif opcode == commands.FREE:
-                if self.config.keeps_place:
-                    # A classic queue's log is read at a start only, and says so of all there is.
-                    self.all_back()
-                gone = [(int(read_i64_be(payload, at)), int(read_i64_be(payload, at + 8)))]
-                while behind < end and payload[behind] == commands.FREE:
-                    at = behind + 1
-                    behind = commands.command_end(payload, behind, end)
-                    if behind < 0:
-                        return Reply(MALFORMED)
-                    gone.append((int(read_i64_be(payload, at)), int(read_i64_be(payload, at + 8))))
-                self.free(gone)
-            elif opcode == commands.CONFIG:
-                new = self.next_message == 0
-                lasted = self.config.expires_ms < 0
-                self.config.change(payload, at + 4, behind, new)
-                self.rank()
-                if self.discards.count > 0 and not self.config.keeps_dead():
-                    # As in RabbitMQ, they go nowhere (DL-15).
-                    self._drop_discards()
-                if lasted:
-                    self.used_ms = self._now_ms
-                if self.config.single_active and self.single is None:
-                    self.serve_one()
-            else:
-                reply = self._apply_reader(opcode, payload, at, meta.stamp_ms)
-            at = behind
-        return reply
-
     # What each command does.
 
-    def _enqueue(self, messages: Enqueue) -> None:
+    def configure(self, fields: bytes, at: i64, end: i64) -> None:
+        """The settings are others from now on, says a CONFIG."""
+        lasted = self.config.expires_ms < 0
+        self.config.change(fields, at, end, self.next_message == 0)
+        self.rank()
+        if self.discards.count > 0 and not self.config.keeps_dead():
+            # As in RabbitMQ, they go nowhere (DL-15).
+            self._drop_discards()
+        if lasted:
+            self.used_ms = self.now_ms
+        if self.config.single_active and self.single is None:
+            self.serve_one()
+
+    def enqueue(self, messages: Enqueue) -> None:
         """Messages arrive."""
         first = messages.first
         count = messages.count
         assert first >= self.next_message and count > 0, "message numbers ascend"
         if self.config.dead_letters == AT_THEIR_TIME:
             self.sizes.add(first, count, messages.bytes, NEVER)
-            self.schedule.add(first, count, self._now_ms + max(messages.life_ms, 0))
+            self.schedule.add(first, count, self.now_ms + max(messages.life_ms, 0))
             self.next_message = first + count
             return
         life_ms = self.config.message_ttl_ms
         if 0 <= messages.life_ms and (life_ms < 0 or messages.life_ms < life_ms):
             life_ms = messages.life_ms
         # Without any time to live they are there for those who wait at this very time.
-        expires_ms: i64 = NEVER if life_ms < 0 else self._now_ms + max(life_ms, 1)
+        expires_ms: i64 = NEVER if life_ms < 0 else self.now_ms + max(life_ms, 1)
         if messages.facts:
             self._add_each(messages, expires_ms)
         else:
@@ -449,50 +350,22 @@ class Fifo:
             self.ready.push(first, behind - at, (behind - at) * size, rank)
             at = behind
 
-    def _attach(
+    def attach(
         self, consumer_id: i64, credit: i64, priority: i64, automatic: bool, timeout_ms: i64
     ) -> None:
         """A consumer arrives; one of the same id, as no node would have it, is gone first."""
         if consumer_id in self.consumers:
-            self._down(consumer_id)
+            self.down(consumer_id)
         consumer = Consumer(consumer_id, credit, priority)
         consumer.automatic = automatic
         if timeout_ms >= 0:
             consumer.locks = Locks(timeout_ms)
-        if self.suspects:
-            consumer.suspected = int(session_of_consumer(consumer_id)) in self.suspects
+        mark_suspected(self, consumer)
         self.consumers[consumer_id] = consumer
         if self.single is None:
             self.service.wake(consumer)
         else:
             self.single.attached(consumer)
-
-    def _suspect(self, session: i64) -> None:
-        """Nobody hears a session's node: its consumers keep what they hold, and get nothing more.
-
-        The queue counts as used until now for them.
-        """
-        if int(session) in self.suspects:
-            return
-        self.suspects[session] = self._now_ms
-        self.used_ms = self._now_ms
-        for consumer in self.consumers.values():
-            if session_of_consumer(consumer.id) == session:
-                consumer.suspected = True
-                self.service.leave(consumer)
-                if self.single is not None:
-                    self.single.stale = True
-
-    def _trust(self, session: i64) -> None:
-        """The node is heard again: its consumers go on."""
-        if self.suspects.pop(session, None) is None:
-            return
-        for consumer in self.consumers.values():
-            if session_of_consumer(consumer.id) == session:
-                consumer.suspected = False
-                if self.single is not None:
-                    self.single.stale = True
-                self.service.wake(consumer)
 
     def serve_one(self) -> None:
         """From now on one consumer at a time is served; in a queue that is new, nearly always."""
@@ -503,7 +376,7 @@ class Fifo:
                 self.service.leave(consumer)
                 self.single.attached(consumer)
 
-    def _cancel(self, consumer_id: i64) -> None:
+    def cancel(self, consumer_id: i64) -> None:
         """A consumer gets nothing more; it is forgotten when all it holds is settled."""
         consumer = self.consumers.get(consumer_id)
         if consumer is not None:
@@ -516,16 +389,16 @@ class Fifo:
             if consumer.held == 0:
                 self._forget_consumer(consumer_id)
 
-    def _down(self, consumer_id: i64) -> None:
+    def down(self, consumer_id: i64) -> None:
         """A consumer is gone: its messages return in order, as failed deliveries.
 
         Those of one with automatic acks are settled.
         """
         strand = self._take_back(consumer_id)
         if strand is not None:
-            self._come_back([strand], True, self.config.delivery_limit)
+            self.come_back([strand], True, self.config.delivery_limit)
 
-    def _settle(self, consumer_id: i64, first: i64, last: i64) -> None:
+    def settle(self, consumer_id: i64, first: i64, last: i64) -> None:
         """Messages are done with."""
         consumer = self.consumers.get(consumer_id)
         if consumer is not None:
@@ -533,12 +406,12 @@ class Fifo:
             taken = consumer.release(first, last)
             count = held - consumer.held
             self.held -= count
-            self._leave(taken, count)
-            self._gave_up(consumer, count)
+            self.leave(taken, count)
+            self.gave_up(consumer, count)
             if consumer.standing == TIMED_OUT:
-                self._settled_late(consumer, first, last)
+                settled_late(self, consumer, first, last)
 
-    def _discard(self, consumer_id: i64, first: i64, last: i64, failed: bool) -> None:
+    def discard(self, consumer_id: i64, first: i64, last: i64, failed: bool) -> None:
         """Messages were rejected for good."""
         consumer = self.consumers.get(consumer_id)
         if consumer is not None:
@@ -547,14 +420,14 @@ class Fifo:
             count = held - consumer.held
             self.held -= count
             if self.config.keeps_dead():
-                self._come_back([Strand(taken, count)], failed, -1, AMONG_DEAD)
+                self.come_back([Strand(taken, count)], failed, -1, AMONG_DEAD)
             else:
                 self._die(taken, count, REJECTED, 1 if failed else 0)
-            self._gave_up(consumer, count)
+            self.gave_up(consumer, count)
             if consumer.standing == TIMED_OUT:
-                self._settled_late(consumer, first, last)
+                settled_late(self, consumer, first, last)
 
-    def _return(self, consumer_id: i64, first: i64, last: i64, failed: bool) -> None:
+    def return_(self, consumer_id: i64, first: i64, last: i64, failed: bool) -> None:
         """Messages go back, each with its counters up; dropped past the delivery limit."""
         consumer = self.consumers.get(consumer_id)
         if consumer is not None:
@@ -563,67 +436,22 @@ class Fifo:
             count = held - consumer.held
             self.held -= count
             place = self.config.place(True)
-            self._come_back([Strand(taken, count)], failed, self.config.delivery_limit, place)
-            self._gave_up(consumer, count)
+            self.come_back([Strand(taken, count)], failed, self.config.delivery_limit, place)
+            self.gave_up(consumer, count)
             if consumer.standing == TIMED_OUT:
-                self._settled_late(consumer, first, last)
-
-    def _time_out(self) -> None:
-        """What consumers have held for too long returns; they get nothing more (CT-03, CT-15).
-
-        To find it out costs a look at each consumer, and nothing for each message.
-        """
-        for consumer in list(self.consumers.values()):
-            locks = consumer.locks
-            if locks is None or consumer.held == 0:
-                continue
-            first = consumer.lowest()
-            behind = locks.due_behind(self._now_ms, consumer.next_mid)
-            if behind <= first:
-                continue
-            held = consumer.held
-            taken = consumer.release(first, behind - 1)
-            count = held - consumer.held
-            self.held -= count
-            if consumer.active:
-                locks.keep_late(taken)
-                consumer.standing = TIMED_OUT
-                self.service.leave(consumer)
-                if self.single is not None:
-                    self.single.left(consumer)
-            self._timed_out.append(TimedOut(consumer.id, locks.timeout_ms))
-            # No delivery failed: the client may be at work still.
-            self._come_back([Strand(list(taken), count)], False, self.config.delivery_limit)
-            self._gave_up(consumer, count)
-        self.look_at_locks()
+                settled_late(self, consumer, first, last)
 
     def look_at_locks(self) -> None:
         """Find out when the next message will have been held for too long."""
-        due: i64 = NEVER
-        for consumer in self.consumers.values():
-            if consumer.locks is not None:
-                at = consumer.locks.next_due(consumer.first_held(), self._now_ms)
-                if at != NEVER and (due == NEVER or at < due):
-                    due = at
-        self.locks_due = due
+        self.locks_due = next_due(self.consumers, self.now_ms)
 
-    def _settled_late(self, consumer: Consumer, first: i64, last: i64) -> None:
-        """A consumer that held messages for too long settled some: it is served after the last."""
-        locks = consumer.locks
-        if locks is not None and consumer.active and locks.settled_late(first, last):
-            consumer.standing = SERVED
-            if self.single is None:
-                self.service.wake(consumer)
-            else:
-                self.single.attached(consumer)
-
-    def _get(self, consumer_id: i64, timeout_ms: i64) -> Delivery | None:
+    def get(self, consumer_id: i64, timeout_ms: i64) -> Delivery | None:
         """One message for a consumer that polls, or None if none is ready.
 
         It does not wait for what is on its way back.
         """
-        self.used_ms = self._now_ms
-        if self.sizes.expiring > 0 and not self._expire():
+        self.used_ms = self.now_ms
+        if self.sizes.expiring > 0 and not self.expire():
             return None
         if self.ready.count == 0:
             return None
@@ -632,41 +460,40 @@ class Fifo:
             consumer = Consumer(consumer_id, 0, 0)
             if timeout_ms >= 0:
                 consumer.locks = Locks(timeout_ms)
-            if self.suspects:
-                consumer.suspected = int(session_of_consumer(consumer_id)) in self.suspects
+            mark_suspected(self, consumer)
             self.consumers[consumer_id] = consumer
         consumer.active = False
         delivery = self._hold(consumer, 1)
         if self.config.keeps_place and self.sizes.expiring > 0:
             # What stands at the head now does not count any more, as in RabbitMQ.
-            self._expire()
+            self.expire()
         return delivery
 
-    def _purge(self) -> i64:
+    def purge(self) -> i64:
         """All ready messages go, those that wait to be, and all dead letters; returns how many.
 
         What waits for its time stays: no client can ask for it.
         """
         count = self.ready_count() + self.delayed.count
         lists = self.ready.take_all() + self.coming.lists() + self.delayed.take_all()
-        self._leave(lists, count)
+        self.leave(lists, count)
         self.coming = Returning()
         return count + self._drop_discards()
 
     def _drop_discards(self) -> i64:
         """The dead letters that are here go nowhere; returns how many there were."""
         count = self.discards.count
-        self._leave(self.discards.take_all(), count)
+        self.leave(self.discards.take_all(), count)
         return count
 
-    def _reset(self) -> None:
+    def reset(self) -> None:
         """All consumers were on a node that restarted: what they held returns, in order."""
         strands: list[Strand] = []
         for consumer_id in list(self.consumers):
             strand = self._take_back(consumer_id)
             if strand is not None:
                 strands.append(strand)
-        self._come_back(strands, True, self.config.delivery_limit)
+        self.come_back(strands, True, self.config.delivery_limit)
         self._deliveries.clear()
 
     def free(self, gone: list[tuple[int, int]]) -> None:
@@ -684,63 +511,13 @@ class Fifo:
         taken = self.ready.remove(disjoint(gone), self.config.keeps_place)
         self._forget_soon(taken, before - self.ready.count)
 
-    def _apply_reader(self, opcode: i64, payload: bytes, at: i64, now_ms: i64) -> Reply:
-        """The commands of analytical readers."""
-        self.used_ms = now_ms
-        name_at = at + i64(commands.FIELD_BYTES[opcode])
-        end = name_at + 4 + i64(read_i32_be(payload, name_at))
-        name = payload[name_at + 4 : end].decode()
-        if opcode == commands.ACQUIRE:
-            return self.readers.acquire(name, read_i64_be(payload, at), now_ms)
-        if opcode == commands.EXPIRE:
-            fenced = self.readers.expired(name, read_i64_be(payload, at), now_ms)
-            if fenced is not None:
-                self._give_back(fenced)
-            return DONE
-        refusal = self.readers.refusal(name, read_i64_be(payload, at))
-        if refusal is not None:
-            return refusal
-        group = self.readers.groups[name]
-        group.seen_ms = now_ms
-        if opcode == commands.GROUP_RELEASE:
-            self._give_back(group)
-        elif opcode == commands.GROUP_SETTLE:
-            for checkout in group.settle(read_i64_be(payload, at + 8)):
-                messages = checkout.messages
-                self.held -= messages.count
-                self._leave(messages.freeze(), messages.count)
-        else:
-            assert opcode == commands.CHECKOUT, opcode
-            return self._checkout(
-                group,
-                read_i64_be(payload, at + 8),
-                read_i64_be(payload, at + 16),
-                read_i64_be(payload, at + 24),
-            )
-        return DONE
-
-    def _checkout(self, group: Group, after: i64, rows_max: i64, up_to: i64) -> Reply:
-        """Replies the lowest open checkout above `after`, or takes a new one.
-
-        A new one holds at most `rows_max` messages, none with a number above `up_to` (negative:
-        no bound). Nothing to take: number `after` and count 0.
-        """
-        checkout = group.first_open(after)
-        if checkout is None:
-            if self.sizes.expiring == 0 or self._expire():
-                checkout = group.take(self.ready, rows_max, up_to, self._now_ms)
-            if checkout is None:
-                return LeaseReply(after, 0, None)
-            self.held += checkout.messages.count
-        return LeaseReply(checkout.number, checkout.messages.count, checkout)
-
     # How messages go from one place to another.
 
-    def _hand_out(self) -> None:
+    def hand_out(self) -> None:
         """Hand out what is ready, unless something has to come back first."""
         if self.single is not None and self.single.stale:
             self.single.choose(self.consumers, self.service)
-        if self.coming.count > 0 or self.delayed.is_due(self._now_ms):
+        if self.coming.count > 0 or self.delayed.is_due(self.now_ms):
             return
         if self.schedule.count > 0 and not self._fall_due():
             return
@@ -750,7 +527,7 @@ class Fifo:
             if self._overdue:
                 return
             self._came_back = False
-        if self.sizes.expiring > 0 and not self._expire():
+        if self.sizes.expiring > 0 and not self.expire():
             return
         ready = self.ready
         service = self.service
@@ -768,14 +545,14 @@ class Fifo:
                 share = min(SHARE_MAX, ready.count >> SHARE_BITS)
                 count = min(ready.head().count, consumer.room(), share)
             if expiring and count > 1:
-                count = max(1, self.sizes.living(ready.head().first, count, self._now_ms))
+                count = max(1, self.sizes.living(ready.head().first, count, self.now_ms))
             self._deliveries.append(self._hold(consumer, count))
             assert consumer.credit >= 0, "a consumer was handed more than it has credit for"
             service.served(consumer)
-            if expiring and not self._expire():
+            if expiring and not self.expire():
                 return
 
-    def _expire(self) -> bool:
+    def expire(self) -> bool:
         """Have expired messages leave that nothing stands before; whether these were all.
 
         Those behind others stay, and count, until it is their turn (QQ-11).
@@ -784,9 +561,9 @@ class Fifo:
             return True
         while self.ready.count > 0:
             if self._expired_now >= self.return_max:
-                self._overdue = NEVER < self.ready.next_expiry() <= self._now_ms
+                self._overdue = NEVER < self.ready.next_expiry() <= self.now_ms
                 return not self._overdue
-            run = self.ready.take_expired(self._now_ms)
+            run = self.ready.take_expired(self.now_ms)
             if run is None:
                 return True
             self._expired_now += 1
@@ -796,7 +573,7 @@ class Fifo:
 
     def _fall_due(self) -> bool:
         """Have messages die whose time has come; False if this goes on with the next entry."""
-        while self._has_due() and self.schedule.next_due() <= self._now_ms:
+        while self._has_due() and self.schedule.next_due() <= self.now_ms:
             if self._expired_now >= self.return_max:
                 self._overdue = True
                 return False
@@ -816,7 +593,7 @@ class Fifo:
         first, and what is out does not count. A classic queue's log does not say who held what, so
         that its replay keeps all: when the queue goes on, it is known what has left.
         """
-        if self.coming.count > 0 or self._overdue or self.delayed.is_due(self._now_ms):
+        if self.coming.count > 0 or self._overdue or self.delayed.is_due(self.now_ms):
             return
         if self.ready.count > 0 and self.service.any():
             return
@@ -852,39 +629,9 @@ class Fifo:
             self.dropped += count
             self._die([[gone]], count, MAXLEN, 0)
 
-    def _mind_room(self) -> None:
-        """Find out whether publishers have to be told that there is no room (QL-04).
-
-        That is so from when there is too much on until no more than four fifths of each limit is
-        left, and behind a hand-out only. A classic queue looks at each message that comes.
-        """
-        config = self.config
-        if config.keeps_place or not config.is_limited():
-            self.blocked = False
-        elif self.coming.count > 0 or self._overdue or self.delayed.is_due(self._now_ms):
-            pass
-        elif self.ready.count > 0 and self.service.any():
-            # What is to be handed out first does not count in a moment.
-            pass
-        elif self._is_over():
-            self.blocked = True
-        elif self.blocked:
-            self.blocked = not (
-                (config.max_length < 0 or self.limited_count() <= config.max_length * 4 // 5)
-                and (config.max_bytes < 0 or self.limited_bytes() <= config.max_bytes * 4 // 5)
-            )
-
     def _is_over(self) -> bool:
         """Whether there is more than there may be."""
-        config = self.config
-        if not config.rejects:
-            delayed = self.delayed
-            return (0 <= config.max_length < self.ready.count + delayed.count) or (
-                0 <= config.max_bytes < self.ready.bytes + delayed.bytes
-            )
-        return (0 <= config.max_length < self.limited_count()) or (
-            0 <= config.max_bytes < self.limited_bytes()
-        )
+        return is_over(self)
 
     def limited_count(self) -> i64:
         """Messages that count where publishes are rejected: dead letters do, too (DL-09)."""
@@ -919,8 +666,8 @@ class Fifo:
         self.held += count
         mid = consumer.hold(number, count, acquired, failed)
         locks = consumer.locks
-        if locks is not None and locks.wants_mark(self._now_ms):
-            due = locks.mark(mid, self._now_ms, consumer.lowest())
+        if locks is not None and locks.wants_mark(self.now_ms):
+            due = locks.mark(mid, self.now_ms, consumer.lowest())
             if self.locks_due == NEVER or due < self.locks_due:
                 self.locks_due = due
         counted = self.config.counted(acquired, failed)
@@ -942,10 +689,10 @@ class Fifo:
         if not consumer.automatic:
             return Strand(taken, count) if count > 0 else None
         self.dropped += count
-        self._leave(taken, count)
+        self.leave(taken, count)
         return None
 
-    def _gave_up(self, consumer: Consumer, count: i64) -> None:
+    def gave_up(self, consumer: Consumer, count: i64) -> None:
         """A consumer settled or returned so many messages, and may have more for them."""
         if not consumer.active and consumer.held == 0:
             self._forget_consumer(consumer.id)
@@ -957,7 +704,7 @@ class Fifo:
     def _forget_consumer(self, consumer_id: i64) -> None:
         """A consumer uses the queue no more."""
         self.consumers.pop(consumer_id, None)
-        self.used_ms = self._now_ms
+        self.used_ms = self.now_ms
 
     def _die(self, lists: list[list[Piece]], count: i64, reason: i64, failed: i64) -> None:
         """Messages left the queue, and may be for another one.
@@ -967,7 +714,7 @@ class Fifo:
         """
         config = self.config
         if config.dead_letters == FORGOTTEN or count == 0:
-            self._leave(lists, count)
+            self.leave(lists, count)
             return
         if config.keeps_dead():
             for pieces in lists:
@@ -979,13 +726,13 @@ class Fifo:
             # Their bodies are needed until they are routed.
             self._forget_soon(lists, count)
         else:
-            self._leave(lists, count)
+            self.leave(lists, count)
 
     def _keep_dead(self, run: Run, reason: i64, failed: i64) -> None:
         """Messages died, and stay until they are elsewhere."""
         self.discards.add(run.first, run.count, reason, run.acquired, run.failed + failed)
 
-    def _leave(self, lists: list[list[Piece]], count: i64) -> None:
+    def leave(self, lists: list[list[Piece]], count: i64) -> None:
         """Messages left the queue for good."""
         if self.reports_freed and count > 0:
             self._freed.extend(lists)
@@ -996,13 +743,7 @@ class Fifo:
         steps = self.return_max - self._forgotten_now
         self._forgotten_now += steps - self.leaving.add(lists, count, self.sizes, steps)
 
-    def _give_back(self, group: Group) -> None:
-        """Return everything a group holds; the delivery limit is not for readers."""
-        count = group.held()
-        self.held -= count
-        self._come_back([Strand(group.give_up(), count)], True, -1, delays=False)
-
-    def _come_back(
+    def come_back(
         self,
         strands: list[Strand],
         failed: bool,
@@ -1019,7 +760,7 @@ class Fifo:
         delays = delays and config.retry.delays(failed)
         if delays and place != BY_NUMBER and place != AMONG_DEAD:
             retry = config.retry
-            work = Return(strands, failed, place, limit, config.failures, True, retry, self._now_ms)
+            work = Return(strands, failed, place, limit, config.failures, True, retry, self.now_ms)
         else:
             work = Return(strands, failed, place, limit, config.failures)
         if work.count > 0:
@@ -1042,7 +783,7 @@ class Fifo:
                 if self.config.keeps_dead():
                     self._keep_dead(run, REJECTED, 1 if work.failed else 0)
                 else:
-                    self._leave([[run]], run.count)
+                    self.leave([[run]], run.count)
             elif 0 <= work.limit < (failed if work.failures else acquired):
                 self.dropped += run.count
                 self._die([[run]], run.count, DELIVERY_LIMIT, 1 if work.failed else 0)
@@ -1059,7 +800,7 @@ class Fifo:
     def _end_waits(self) -> None:
         """Make messages ready that have waited long enough, as many runs as above in all."""
         delayed = self.delayed
-        while self._returned_now < self.return_max and delayed.is_due(self._now_ms):
+        while self._returned_now < self.return_max and delayed.is_due(self.now_ms):
             self._returned_now += 1
             run = delayed.head()
             back = Run(run.first, run.first, run.count, run.acquired, run.failed)

@@ -13,14 +13,14 @@ After a crash any message may have been handed out before. That is noted as a bo
 and found out again of each run that is next, so that it costs nothing how many runs there are: what
 returned later was handed out in any case.
 
-What is to come has its place here, and changes nothing of how the machine asks:
+What else has a say in what is next leaves that as it is:
 
-    expiry             `head` is what a consumer may have: the machine, which knows the entry's time
-                       by `entry.Meta`, takes what has expired there before it asks
-    delayed returns    `put_back` with a time: such messages are neither counted in `count` nor at
-                       `head` before that has come
-    limits, drop-head  `count` and `bytes` are what a limit is compared with, after `push`; the
-                       machine takes from `head` for as long as they are too large
+    expiry             the machine, which knows what time it is, takes what has expired at the head
+                       (`take_expired`) before it asks for what a consumer may have
+    delayed returns    they wait in `delayed`, neither counted here nor at the head, and are put
+                       back when their time has come
+    limits, drop-head  `count` and `bytes`, with those of `delayed`, are what a limit is compared
+                       with; the machine takes from the head for as long as they are too large
 """
 
 from __future__ import annotations

@@ -1,0 +1,79 @@
+"""The commands of analytical readers: groups of them take out leases on messages.
+
+Source: docs/formats/table-class.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from librt.strings import read_i32_be, read_i64_be
+from mypy_extensions import i64
+
+from warren.queues.fifo import commands
+from warren.queues.fifo.effects import DONE, LeaseReply, Reply
+from warren.queues.fifo.groups import Group
+from warren.queues.fifo.returning import Strand
+
+if TYPE_CHECKING:
+    from warren.queues.fifo.machine import Fifo
+
+
+def apply_reader(fifo: Fifo, opcode: i64, payload: bytes, at: i64, now_ms: i64) -> Reply:
+    """The commands of analytical readers."""
+    fifo.used_ms = now_ms
+    name_at = at + i64(commands.FIELD_BYTES[opcode])
+    end = name_at + 4 + i64(read_i32_be(payload, name_at))
+    name = payload[name_at + 4 : end].decode()
+    if opcode == commands.ACQUIRE:
+        return fifo.readers.acquire(name, read_i64_be(payload, at), now_ms)
+    if opcode == commands.EXPIRE:
+        fenced = fifo.readers.expired(name, read_i64_be(payload, at), now_ms)
+        if fenced is not None:
+            _give_back(fifo, fenced)
+        return DONE
+    refusal = fifo.readers.refusal(name, read_i64_be(payload, at))
+    if refusal is not None:
+        return refusal
+    group = fifo.readers.groups[name]
+    group.seen_ms = now_ms
+    if opcode == commands.GROUP_RELEASE:
+        _give_back(fifo, group)
+    elif opcode == commands.GROUP_SETTLE:
+        for checkout in group.settle(read_i64_be(payload, at + 8)):
+            messages = checkout.messages
+            fifo.held -= messages.count
+            fifo.leave(messages.freeze(), messages.count)
+    else:
+        assert opcode == commands.CHECKOUT, opcode
+        return _checkout(
+            fifo,
+            group,
+            read_i64_be(payload, at + 8),
+            read_i64_be(payload, at + 16),
+            read_i64_be(payload, at + 24),
+        )
+    return DONE
+
+
+def _checkout(fifo: Fifo, group: Group, after: i64, rows_max: i64, up_to: i64) -> Reply:
+    """Replies the lowest open checkout above `after`, or takes a new one.
+
+    A new one holds at most `rows_max` messages, none with a number above `up_to` (negative:
+    no bound). Nothing to take: number `after` and count 0.
+    """
+    checkout = group.first_open(after)
+    if checkout is None:
+        if fifo.sizes.expiring == 0 or fifo.expire():
+            checkout = group.take(fifo.ready, rows_max, up_to, fifo.now_ms)
+        if checkout is None:
+            return LeaseReply(after, 0, None)
+        fifo.held += checkout.messages.count
+    return LeaseReply(checkout.number, checkout.messages.count, checkout)
+
+
+def _give_back(fifo: Fifo, group: Group) -> None:
+    """Return everything a group holds; the delivery limit is not for readers."""
+    count = group.held()
+    fifo.held -= count
+    fifo.come_back([Strand(group.give_up(), count)], True, -1, delays=False)
