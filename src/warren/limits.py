@@ -62,6 +62,10 @@ TURN_CONNECTIONS_MAX: Final = 512
 #: that is slow or prompt: what follows, perhaps an election, costs some microseconds each.
 TURN_MEMBERS_MAX: Final = 1_024
 
+#: Snapshots on their way that one turn gives up, for their time is up or a link has broken: a copy
+#: that was to take one over begins with nothing, for some 30 us.
+TURN_TRANSFERS_MAX: Final = 128
+
 #: Members with a time to mind that one turn looks at, to find those whose time is up: some
 #: nanoseconds each. Where a node went that led all groups, all members have one.
 TURN_TIMERS_MAX: Final = 16_384

@@ -273,7 +273,7 @@ def test_a_snapshot_that_is_damaged_on_its_way_is_not_taken(at: int) -> None:
     member = tables_of(waits)
     state = tables_of(leading)
     payload = wrap_head(0, state.raft.members, {}).getvalue() + state.machine.state()
-    index = int(next(iter(transfers_of(waits)._incoming.values())).offer.index)
+    index = int(awaited(waits).offer.index)
     frame = done_frame(member, index, payload)
     bad = bytearray(frame)
     bad[at] ^= 4
@@ -287,6 +287,13 @@ def test_a_snapshot_that_is_damaged_on_its_way_is_not_taken(at: int) -> None:
 def transfers_of(site: Site) -> transfer.Transfers:
     assert site.node is not None
     return site.node.cluster.transfers
+
+
+def awaited(site: Site) -> transfer.Incoming:
+    """The snapshot that a node takes over."""
+    found = transfers_of(site)._incoming_of(METADATA_GROUP)
+    assert found is not None
+    return found
 
 
 def done_frame(member: Member, index: int, payload: bytes) -> bytes:
@@ -303,7 +310,7 @@ def test_nothing_is_waited_for_longer_than_its_bound() -> None:
     world = formed()
     _, _, waits = waiting(world)
     member, transfers = tables_of(waits), transfers_of(waits)
-    heard_ms = int(next(iter(transfers._incoming.values())).heard_ms)
+    heard_ms = int(awaited(waits).heard_ms)
     waits.guarded(waits.life, lambda: transfers.tick(heard_ms + transfer.QUIET_MS - 1))
     assert member.log.incomplete
     waits.guarded(waits.life, lambda: transfers.tick(heard_ms + transfer.QUIET_MS))

@@ -25,6 +25,7 @@ from warren.replication.hard_state import HardState
 from warren.replication.host import MemberHost
 from warren.replication.machine import NoMachine
 from warren.replication.member import Member
+from warren.replication.observing import Feeds
 from warren.replication.proposals import Load, Proposal
 from warren.replication.recovered import Recovered
 from warren.replication.throttle import Throttle
@@ -204,8 +205,9 @@ class FakeHost(MemberHost):
     def sent_bytes(self, member: Member, peer: str) -> int:
         return self.sent.get(peer, 0)
 
-    def observed(self, member: Member, node: str, observes: bool) -> None:
-        """A test speaks for such nodes."""
+    def feeds(self, node: str) -> Feeds:
+        """A test speaks for such nodes, and their links do not break."""
+        return Feeds()
 
     def snapshot_given_up(self, member: Member) -> None:
         self.given_up += 1

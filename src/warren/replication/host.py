@@ -14,6 +14,7 @@ from warren.replication.throttle import Throttle
 
 if TYPE_CHECKING:
     from warren.replication.member import Member
+    from warren.replication.observing import Feeds
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -115,8 +116,8 @@ class MemberHost:
         """The rest of a snapshot that a member was to take over is of no use."""
 
     @abstractmethod
-    def observed(self, member: Member, node: str, observes: bool) -> None:
-        """A node is fed by a member from now on, or no more."""
+    def feeds(self, node: str) -> Feeds:
+        """What members here feed a node as long as its links last."""
 
     @abstractmethod
     def throttle(self) -> Throttle:

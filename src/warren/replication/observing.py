@@ -32,11 +32,26 @@ FETCH_BYTES_MAX: Final = 1_048_576
 
 
 @final
+class Feeds:
+    """What one node is fed by members here, until a link between the two nodes breaks.
+
+    Attributes:
+        groups: Those that it observes.
+        over: Whether a link has broken: nothing more is sent, or there might be a gap in it.
+    """
+
+    def __init__(self) -> None:
+        self.groups: dict[int, None] = {}
+        self.over = False
+
+
+@final
 class Watcher:
     """One node that observes the group.
 
     Attributes:
         observation: Its number.
+        feeds: All that its node is fed.
         next_index: What it is to get next; 0 if it is to get the state.
         term: Of the entry before that, as the observer has it; -1 if it is this member's.
         told_term, told_leader: What it heard of the leader; a term of -1 if nothing yet.
@@ -46,8 +61,9 @@ class Watcher:
         draft: The state that it gets, while that is being written.
     """
 
-    def __init__(self, observation: i64, next_index: i64, term: i64) -> None:
+    def __init__(self, observation: i64, feeds: Feeds, next_index: i64, term: i64) -> None:
         self.observation: i64 = observation
+        self.feeds: Feeds = feeds
         self.next_index: i64 = next_index
         self.term: i64 = term
         self.told_term: i64 = -1
@@ -104,26 +120,47 @@ class Observing:
         if not member.is_complete():
             member.host.send(node, [said.unobserve_frame(member.group_id, observation)])
             return
-        watcher = Watcher(observation, index + 1 if index > 0 else 0, term)
+        self._forget(member, node)
+        feeds = member.host.feeds(node)
+        feeds.groups[int(member.group_id)] = None
+        watcher = Watcher(observation, feeds, index + 1 if index > 0 else 0, term)
         self.watchers[node] = watcher
         if not self.begun:
             self.begun = True
             member.keep_recent()
-        member.host.observed(member, node, True)
         self._feed(member, node, watcher)
 
+    def _forget(self, member: Member, node: str) -> bool:
+        """Feed a node no more; whether it was fed."""
+        watcher = self.watchers.pop(node, None)
+        if watcher is None:
+            return False
+        watcher.feeds.groups.pop(int(member.group_id), None)
+        return True
+
     def lost(self, member: Member, node: str) -> None:
-        """A node needs no more, or the link to it is gone."""
-        if self.watchers.pop(node, None) is not None:
-            member.host.observed(member, node, False)
+        """Feed a node no more: it needs nothing, or cannot be reached."""
+        if self._forget(member, node):
             member.proceed()
+
+    def broken(self, member: Member, node: str, feeds: Feeds) -> None:
+        """Feed a node no more, unless it has asked anew since the link broke that these ended with.
+
+        Args:
+            member: Of this group.
+            node: Who was fed.
+            feeds: What it was fed until then.
+        """
+        watcher = self.watchers.get(node)
+        if watcher is not None and watcher.feeds is feeds:
+            self.lost(member, node)
 
     def end(self, member: Member) -> None:
         """This member has nothing more to give: its observers go on with others."""
         watchers = self.watchers
         self.watchers = {}
         for node, watcher in watchers.items():
-            member.host.observed(member, node, False)
+            watcher.feeds.groups.pop(int(member.group_id), None)
             end = said.unobserve_frame(member.group_id, watcher.observation)
             member.host.send(node, [end])
 
@@ -135,6 +172,9 @@ class Observing:
     def _feed(self, member: Member, node: str, watcher: Watcher) -> None:
         """Send one observer what it misses, as far as that is in memory; else fetch it."""
         while not watcher.reading and self.watchers.get(node) is watcher:
+            if watcher.feeds.over:
+                self.lost(member, node)
+                return
             if member.host.backlog_bytes(node) > BACKLOG_BYTES:
                 member.host.go_on_later(member)
                 return

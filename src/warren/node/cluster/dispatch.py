@@ -26,6 +26,7 @@ from warren.node.cluster.transfer import Transfers
 from warren.node.early import EarlyFrame, EarlyFrames
 from warren.node.loop import Loop
 from warren.node.store import METADATA_GROUP
+from warren.node.sweep import Sweep
 from warren.ports import PeerHello, PeerListener, Peers, Random
 from warren.protocols.peer import refusal
 from warren.raft.effects import AcceptSnapshot, SendSnapshot
@@ -34,6 +35,7 @@ from warren.replication import frames, kinds
 from warren.replication.host import MemberHost
 from warren.replication.machine import Machine
 from warren.replication.member import Member
+from warren.replication.observing import Feeds
 from warren.replication.proposals import Load, Proposals
 from warren.replication.recovered import Recovered
 from warren.replication.throttle import Throttle
@@ -110,6 +112,23 @@ class News:
 
 
 @final
+class BrokenFeeds(Sweep[int]):
+    """Has members feed a node no more, in parts, after a link to or from it broke."""
+
+    def __init__(self, loop: Loop, cluster: Cluster, peer: str, feeds: Feeds) -> None:
+        super().__init__(loop, TURN_MEMBERS_MAX)
+        self._cluster = cluster
+        self._peer = peer
+        self._feeds = feeds
+
+    def see_to(self, thing: int) -> None:
+        """Have the member of a group, if it is here still, feed the node no more."""
+        member = self._cluster.members.get(thing)
+        if member is not None:
+            member.observing.broken(member, self._peer, self._feeds)
+
+
+@final
 class NodeParts:
     """Those parts of a node that hear of links, messages, leaders and time from its cluster."""
 
@@ -180,7 +199,7 @@ class Cluster(MemberHost):
         self.members: ShardedDict[int, Member] = ShardedDict()
         self.peers: Peers = peers
         self.detector: Detector = Detector(DetectorOptions(), loop.monotonic_ms())
-        self.transfers: Transfers = Transfers(self)
+        self.transfers: Transfers = Transfers(loop, self)
         self.disks: Disks = Disks(loop, log, metadata, self)
         self._throttle: Throttle = Throttle(loop.monotonic_ms())
         self._options: Options = options
@@ -205,8 +224,8 @@ class Cluster(MemberHost):
         self._early: EarlyFrames = EarlyFrames()
         """What came for groups that are not here yet."""
         self._spoken: dict[str, bool] = {}
-        self._watchers: dict[str, dict[int, None]] = {}
-        """Groups whose members here feed a node, by node."""
+        self._feeds: dict[str, Feeds] = {}
+        """What members here feed other nodes, by node."""
         self._parting: dict[str, int] = {}
         """Nodes that the tables name no more, and when their links end."""
 
@@ -632,10 +651,11 @@ class Cluster(MemberHost):
     def broken(self, peer: str) -> None:
         """A link to or from a node is gone."""
         self.transfers.broken(peer)
-        for group_id in list(self._watchers.get(peer, {})):
-            member = self.members.get(group_id)
-            if member is not None:
-                member.observing.lost(member, peer)
+        feeds = self._feeds.pop(peer, None)
+        if feeds is not None:
+            # From here on it gets nothing more: the rest may be done in parts.
+            feeds.over = True
+            BrokenFeeds(self._loop, self, peer, feeds).begin_now(list(feeds.groups))
         self._parts().observers.broken(peer)
         self._parts().remotes.broken(peer)
         self.detector.broken(peer, self.monotonic_ms())
@@ -821,14 +841,13 @@ class Cluster(MemberHost):
         """The rest of a snapshot is of no use."""
         self.transfers.begun_anew(int(member.group_id))
 
-    def observed(self, member: Member, node: str, observes: bool) -> None:
-        """A node is fed by a member from now on, or no more."""
-        if observes:
-            self._watchers.setdefault(node, {})[int(member.group_id)] = None
-        else:
-            groups = self._watchers.get(node)
-            if groups is not None:
-                groups.pop(int(member.group_id), None)
+    def feeds(self, node: str) -> Feeds:
+        """Give what members here feed a node, until a link to or from it breaks."""
+        feeds = self._feeds.get(node)
+        if feeds is None:
+            feeds = Feeds()
+            self._feeds[node] = feeds
+        return feeds
 
     def throttle(self) -> Throttle:
         """Who lets reads for peers begin."""

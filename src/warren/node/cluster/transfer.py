@@ -13,10 +13,15 @@ One part is out at a time, and parts are paced, so a transfer takes little memor
 everything else. What is not answered within `ANSWER_MS` is given up, and the leader offers anew: a
 node that does not have the group yet, for one, keeps an offer for a while only. A receiver that
 hears nothing more, or that its sender is down, gives up by itself and begins with nothing.
+
+When a link breaks, all transfers with that node are none any more at once, so that nothing that
+comes later is taken for a part of them. What follows for their members is done in parts, and not
+where another transfer has begun in the place of one.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Final, final
 
 from librt.strings import BytesWriter, read_i32_le, read_i64_le, write_i64_le
@@ -24,8 +29,11 @@ from mypy_extensions import i64, u8
 
 from warren.checksum import crc32
 from warren.errors import Compacted, CorruptRecord
+from warren.limits import TICK_GROUPS_MAX, TURN_TRANSFERS_MAX
 from warren.log.batch import write_checksum
 from warren.log.listener import RawReader
+from warren.node.loop import Loop
+from warren.node.sweep import Sweep
 from warren.raft import wire
 from warren.raft.effects import AcceptSnapshot, SendSnapshot
 from warren.raft.messages import SnapshotOffer
@@ -68,7 +76,6 @@ class OutgoingSnapshot:
         asked_ms: When the peer was sent what it has to answer; -1 while a part is being read.
         sent_bytes: Of the live messages, so far.
         next_message: The first of them that was not sent.
-        over: It has ended; a part that was being read is not wanted any more.
     """
 
     def __init__(self, member: Member, offer: SnapshotOffer, now_ms: i64) -> None:
@@ -79,14 +86,14 @@ class OutgoingSnapshot:
         self.asked_ms: i64 = now_ms
         self.sent_bytes: i64 = 0
         self.next_message: i64 = 0
-        self.over = False
 
 
 @final
 class Incoming:
     """One snapshot that this node takes over; `heard_ms` is when something of it came last."""
 
-    def __init__(self, offer: SnapshotOffer, now_ms: i64) -> None:
+    def __init__(self, member: Member, offer: SnapshotOffer, now_ms: i64) -> None:
+        self.member = member
         self.offer = offer
         self.heard_ms: i64 = now_ms
 
@@ -112,34 +119,77 @@ class PartReader(RawReader):
 
 
 @final
+class BrokenSendings(Sweep[OutgoingSnapshot]):
+    """Gives up, in parts, what was under way to a node when a link to it broke."""
+
+    def __init__(self, loop: Loop, transfers: Transfers) -> None:
+        super().__init__(loop, TURN_TRANSFERS_MAX)
+        self._transfers = transfers
+
+    def see_to(self, thing: OutgoingSnapshot) -> None:
+        """Have a leader send its snapshot anew."""
+        self._transfers.sending_lost(thing)
+
+
+@final
+class BrokenInstalls(Sweep[Incoming]):
+    """Gives up, in parts, what a node was about to send when the link to it broke."""
+
+    def __init__(self, loop: Loop, transfers: Transfers) -> None:
+        super().__init__(loop, TURN_TRANSFERS_MAX)
+        self._transfers = transfers
+
+    def see_to(self, thing: Incoming) -> None:
+        """Have a member wait for no more of a snapshot."""
+        self._transfers.install_lost(thing)
+
+
+@final
 class Transfers:
     """All transfers of one node."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, loop: Loop, cluster: Cluster) -> None:
+        self._loop = loop
         self._cluster = cluster
-        self._outgoing: dict[tuple[int, str], OutgoingSnapshot] = {}
-        self._incoming: dict[int, Incoming] = {}
-        """What this node takes over, by group."""
+        self._outgoing: dict[str, dict[int, OutgoingSnapshot]] = {}
+        """What this node sends, by receiver and group."""
+        self._incoming: dict[str, dict[int, Incoming]] = {}
+        """What this node takes over, by sender and group; of each group it is one at most."""
+        self._to_answer: deque[OutgoingSnapshot] = deque()
+        """What is sent, in the order in which ticks look whether an answer is overdue."""
+        self._to_hear: deque[Incoming] = deque()
+        """What is taken over, in the order in which ticks look whether something came of it."""
         self._put_off: list[int] = []
         """Groups whose next part is not asked for while this node's disk is behind."""
+
+    def _outgoing_of(self, group_id: int, peer: str) -> OutgoingSnapshot | None:
+        """What a peer is sent of a group; None if that is nothing."""
+        sent = self._outgoing.get(peer)
+        return None if sent is None else sent.get(group_id)
+
+    def _incoming_of(self, group_id: int) -> Incoming | None:
+        """What is taken over of a group; None if that is nothing."""
+        for awaited in self._incoming.values():
+            found = awaited.get(group_id)
+            if found is not None:
+                return found
+        return None
 
     # --- sending --------------------------------------------------------------------------------
 
     def send(self, member: Member, effect: SendSnapshot) -> None:
         """Offer a peer the newest snapshot."""
         offer = effect.offer
-        before = self._outgoing.get((int(member.group_id), offer.target))
-        if before is not None:
-            before.over = True
         outgoing = OutgoingSnapshot(member, offer, self._cluster.monotonic_ms())
-        self._outgoing[int(member.group_id), offer.target] = outgoing
+        # One before it that is being read is found to be none any more.
+        self._outgoing.setdefault(offer.target, {})[int(member.group_id)] = outgoing
+        self._to_answer.append(outgoing)
         frame = frames.raft_frame(member.group_id, wire.encode(offer))
         if not self._cluster.send(offer.target, [frame]):
             self._end(int(member.group_id), offer.target, False)
 
     def _ready(self, peer: str, member: Member, index: i64) -> None:
-        key = (int(member.group_id), peer)
-        outgoing = self._outgoing.get(key)
+        outgoing = self._outgoing_of(int(member.group_id), peer)
         if outgoing is None or outgoing.offer.index != index:
             # The peer has taken up an offer that is no more, and waits.
             self._say_lost(int(member.group_id), peer, index)
@@ -169,7 +219,7 @@ class Transfers:
     ) -> None:
         """A part is there; go on behind it next time."""
         offer = outgoing.offer
-        if outgoing.over:
+        if not self._is_under_way(outgoing):
             return
         if error is not None:
             if not isinstance(error, Compacted):
@@ -184,45 +234,95 @@ class Transfers:
         writer = snapshot_frame(outgoing.member.group_id, LIVE, offer.index)
         self._cluster.send(offer.target, [writer.getvalue(), data])
 
+    def _is_under_way(self, outgoing: OutgoingSnapshot) -> bool:
+        """Whether a transfer has not ended, and no other one took its place."""
+        group_id = int(outgoing.member.group_id)
+        return self._outgoing_of(group_id, outgoing.offer.target) is outgoing
+
     def _end(self, group_id: int, peer: str, done: bool) -> None:
-        outgoing = self._outgoing.pop((group_id, peer), None)
+        sent = self._outgoing.get(peer)
+        outgoing = None if sent is None else sent.pop(group_id, None)
         if outgoing is not None:
-            outgoing.over = True
-            member = outgoing.member
-            if not done:
-                self._say_lost(group_id, peer, outgoing.offer.index)
-            member.raft.snapshot_sent(outgoing.offer, done, self._cluster.monotonic_ms())
-            self._cluster.member_dirty(member)
+            self._ended(outgoing, done)
+
+    def _ended(self, outgoing: OutgoingSnapshot, done: bool) -> None:
+        """Tell a member, and its peer, that a transfer is over."""
+        member, offer = outgoing.member, outgoing.offer
+        if not done:
+            self._say_lost(int(member.group_id), offer.target, offer.index)
+        member.raft.snapshot_sent(offer, done, self._cluster.monotonic_ms())
+        self._cluster.member_dirty(member)
 
     def _say_lost(self, group_id: int, peer: str, index: i64) -> None:
         frame = snapshot_frame(group_id, LOST, index)
         self._cluster.send(peer, [frame.getvalue()])
 
     def tick(self, now_ms: i64) -> None:
-        """Time has passed: give up what no answer came to."""
-        for (group_id, target), outgoing in list(self._outgoing.items()):
+        """Time has passed: give up what no answer came to. Each tick looks at some."""
+        room: i64 = TURN_TRANSFERS_MAX
+        for _ in range(min(len(self._to_answer), TICK_GROUPS_MAX)):
+            if room == 0:
+                break
+            outgoing = self._to_answer.popleft()
+            if not self._is_under_way(outgoing):
+                continue
             if 0 <= outgoing.asked_ms <= now_ms - ANSWER_MS:
-                self._end(group_id, target, False)
-        for group_id, incoming in list(self._incoming.items()):
+                room -= 1
+                self._end(int(outgoing.member.group_id), outgoing.offer.target, False)
+            else:
+                self._to_answer.append(outgoing)
+        for _ in range(min(len(self._to_hear), TICK_GROUPS_MAX)):
+            if room == 0:
+                break
+            incoming = self._to_hear.popleft()
+            group_id = int(incoming.member.group_id)
+            if self._incoming_of(group_id) is not incoming:
+                continue
             if incoming.heard_ms <= now_ms - QUIET_MS:
+                room -= 1
                 self._give_up(group_id)
+            else:
+                self._to_hear.append(incoming)
 
     def broken(self, peer: str) -> None:
         """The link is gone, and with it what was under way to a peer."""
-        for group_id, target in list(self._outgoing):
-            if target == peer:
-                self._end(group_id, peer, False)
+        self._lose_sendings(peer)
         self.sender_down(peer)
+
+    def _lose_sendings(self, peer: str) -> None:
+        sent = self._outgoing.pop(peer, None)
+        if sent:
+            BrokenSendings(self._loop, self).begin_now(list(sent.values()))
+
+    def sending_lost(self, outgoing: OutgoingSnapshot) -> None:
+        """A transfer to a peer was cut off: end it, unless another one is in its place."""
+        group_id = int(outgoing.member.group_id)
+        if self._outgoing_of(group_id, outgoing.offer.target) is None:
+            self._ended(outgoing, False)
 
     def sender_down(self, peer: str) -> None:
         """The rest of what a peer was about to send will not come, or another leader sends it."""
-        for group_id, incoming in list(self._incoming.items()):
-            if incoming.offer.sender == peer:
-                self._give_up(group_id)
+        awaited = self._incoming.pop(peer, None)
+        if awaited:
+            BrokenInstalls(self._loop, self).begin_now(list(awaited.values()))
+
+    def install_lost(self, incoming: Incoming) -> None:
+        """A transfer from a peer was cut off: its member waits no more, if it does still.
+
+        It does not if another transfer is in its place, or another member.
+        """
+        member = incoming.member
+        group_id = int(member.group_id)
+        if self._incoming_of(group_id) is None and self._cluster.members.get(group_id) is member:
+            member.snapshots.give_up_install(member)
+
+    def _forget_incoming(self, group_id: int) -> None:
+        for awaited in self._incoming.values():
+            awaited.pop(group_id, None)
 
     def _give_up(self, group_id: int) -> None:
         """Wait for no more of a snapshot."""
-        del self._incoming[group_id]
+        self._forget_incoming(group_id)
         member = self._cluster.members.get(group_id)
         if member is not None:
             member.snapshots.give_up_install(member)
@@ -232,21 +332,19 @@ class Transfers:
         put_off = self._put_off
         self._put_off = []
         for group_id in put_off:
-            incoming = self._incoming.get(group_id)
+            incoming = self._incoming_of(group_id)
             if incoming is not None:
                 incoming.heard_ms = self._cluster.monotonic_ms()
                 self._answer(group_id, incoming.offer)
 
     def sent_bytes(self, group_id: i64, peer: str) -> i64:
         """How much of the snapshot under way a peer was sent; 0 if none is."""
-        outgoing = self._outgoing.get((int(group_id), peer))
+        outgoing = self._outgoing_of(int(group_id), peer)
         return 0 if outgoing is None else outgoing.sent_bytes
 
     def greeted(self, peer: str) -> None:
         """A link from a peer is new: what it had answered before may be lost, so offer again."""
-        for group_id, target in list(self._outgoing):
-            if target == peer:
-                self._end(group_id, peer, False)
+        self._lose_sendings(peer)
 
     # --- receiving ------------------------------------------------------------------------------
 
@@ -255,21 +353,25 @@ class Transfers:
         offer = effect.offer
         # A leader that cannot hear the answer offers again once there is a link to it.
         if self._answer(member.group_id, offer):
-            self._withdraw(int(member.group_id))
-            self._incoming[int(member.group_id)] = Incoming(offer, self._cluster.monotonic_ms())
+            group_id = int(member.group_id)
+            self._withdraw(group_id)
+            self._forget_incoming(group_id)
+            incoming = Incoming(member, offer, self._cluster.monotonic_ms())
+            self._incoming.setdefault(offer.sender, {})[group_id] = incoming
+            self._to_hear.append(incoming)
             member.snapshots.prepare_install(member, offer)
 
     def _withdraw(self, group_id: int) -> None:
         """The log is about to be given up: what of it was not sent yet cannot be any more."""
-        for key in [key for key in self._outgoing if key[0] == group_id]:
-            self._end(group_id, key[1], False)
+        for peer in list(self._outgoing):
+            self._end(group_id, peer, False)
 
     def begun_anew(self, group_id: int) -> None:
         """A copy here was dropped: what was sent of it ends, and what was sent to it is not for
         the one that comes in its place.
         """
         self._withdraw(group_id)
-        self._incoming.pop(group_id, None)
+        self._forget_incoming(group_id)
 
     def _answer(self, group_id: i64, offer: SnapshotOffer) -> bool:
         writer = snapshot_frame(group_id, READY, offer.index)
@@ -290,7 +392,7 @@ class Transfers:
             return
         if not LIVE <= what <= LOST:
             raise CorruptRecord("a frame of a node", 0, f"a part of a snapshot of kind {what}")
-        incoming = self._incoming.get(int(member.group_id))
+        incoming = self._incoming_of(int(member.group_id))
         if incoming is None or incoming.offer.index != index or incoming.offer.sender != peer:
             return
         offer = incoming.offer
@@ -308,7 +410,7 @@ class Transfers:
             self._give_up(int(member.group_id))
         else:
             self._check_done(frame, offer)
-            del self._incoming[int(member.group_id)]
+            self._forget_incoming(int(member.group_id))
             member.snapshots.take_over(
                 member,
                 index,
