@@ -96,6 +96,21 @@ def test_what_it_holds_returns_after_the_time(size: int) -> None:
     assert int(pair.a.queue(NAME).consumer_count()) == 2
 
 
+def test_a_long_silence_costs_few_looks() -> None:
+    """Each takes a moment, and there may be a great many queues: one a second is too much."""
+    lasts_ms = 20_000
+    pair, _, _ = trio(lasts_ms)
+    group_id = int(pair.a.record(NAME).group_id)
+    since = pair.clock.monotonic_ms()
+    cut_off(pair, "c")
+    planned: set[int] = set()
+    while ready(pair) == 0:
+        assert pair.clock.monotonic_ms() - since < lasts_ms + 2_500
+        planned.add(pair.a.node.timers._times.get(group_id) or 0)
+        pair.step()
+    assert 2 < len(planned) < 10
+
+
 def test_a_node_that_begins_again_has_left_it_at_once() -> None:
     """Its clients are gone for certain, and their deliveries failed."""
     pair, away, _ = trio(LONG_MS)

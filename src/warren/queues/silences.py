@@ -7,7 +7,7 @@ returns what they hold.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 from librt.strings import BytesWriter
 from mypy_extensions import i64
@@ -18,6 +18,8 @@ from warren.queues.fifo_queue import USE_MS
 
 if TYPE_CHECKING:
     from warren.queues.quorum import QuorumQueue
+
+NO_WAIT: Final = -1
 
 
 @final
@@ -64,15 +66,28 @@ class Silences:
                 self._say(queue, session, False)
 
     def mind(self, queue: QuorumQueue) -> None:
-        """As leader, look now and then at the sessions whose nodes nobody hears."""
+        """As leader, look now and then at the sessions whose nodes nobody hears.
+
+        The node tells at once when a link comes back, so that a look is for what that did not bring
+        about, and for the end of the time. The next one comes after as much time again as the
+        newest silence has lasted: some looks in all, however long it may last.
+        """
         suspects = queue.fifo.suspects
-        if not suspects and True not in self._said.values():
+        wait: i64 = NO_WAIT
+        for session, suspected in self._said.items():
+            if suspected and session not in suspects:
+                wait = USE_MS
+        if not suspects and wait == NO_WAIT:
             return
-        queue.proposer().mind_sessions()
-        wait: i64 = USE_MS
+        group = queue.proposer()
+        group.mind_sessions()
+        now_ms = group.stamp_ms()
         for since_ms in suspects.values():
-            left = since_ms + self.timeout_ms - queue.proposer().stamp_ms()
-            if 0 < left < wait:
+            left = since_ms + self.timeout_ms - now_ms
+            if left <= 0:
+                left = USE_MS
+            left = min(left, max(now_ms - since_ms, USE_MS))
+            if wait == NO_WAIT or left < wait:
                 wait = left
         queue.host.queue_later(queue, wait)
 
