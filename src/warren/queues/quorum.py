@@ -273,7 +273,7 @@ class QuorumQueue(SessionQueue, Machine):
         most: i64 = self.host.commands_soft_limit
         if most > 0 and self.under_way() > most:
             return True
-        waits = len(self.admission.queued) > 0
+        waits = self.admission.waits()
         return super().congested() or self.host.proposals_behind or waits
 
     # --- submitting -------------------------------------------------------------------------------
@@ -670,7 +670,7 @@ class QuorumQueue(SessionQueue, Machine):
         """Whether a client of this node has to do with the queue now."""
         if self.links or self._readers or self._pending > 0 or self._pending_commands:
             return True
-        if self.held_back or self.admission.queued:
+        if self.held_back or self.admission.waits():
             return True
         return self._has_consumers()
 
