@@ -25,8 +25,9 @@ from warren.node.queues import LocalQueues, TakingOver, VirtualHost
 from warren.node.timers import QueueTimers
 from warren.queues.classic import ClassicQueue
 from warren.queues.fifo.machine import Fifo
+from warren.queues.lines import Line
 from warren.queues.logged import LoggedQueue
-from warren.queues.proxy import Line, ProxyQueue
+from warren.queues.proxy import ProxyQueue
 from warren.queues.queue import Queue
 from warren.queues.transient import TransientQueue
 

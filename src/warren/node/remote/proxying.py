@@ -30,7 +30,8 @@ from warren.node.remote.serving import EARLY_MS, Served, ServedQueue
 from warren.protocols.broker import ALARM_DISK
 from warren.queues.fifo.consumers import Consumer
 from warren.queues.fifo.effects import OK, Delivery, PollReply, PurgeReply, Reply
-from warren.queues.proxy import Line, ProxyQueue
+from warren.queues.lines import Line
+from warren.queues.proxy import ProxyQueue
 from warren.queues.queue import Queue
 from warren.replication import frames, kinds
 from warren.replication.feeding import BACKLOG_BYTES
