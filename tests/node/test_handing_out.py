@@ -64,7 +64,7 @@ def test_another_leader_goes_on_where_the_last_one_stopped() -> None:
     for tag in ("one", "two"):
         client.send(spec.BasicConsume(0, "q", tag, False, False, False, False, {}))
     pair.until(lambda: bool(client.messages))
-    leader = next(name for name, queue in queues.items() if queue._group().leads())
+    leader = next(name for name, queue in queues.items() if queue.proposer().leads())
     if leader != "b":
         pair.stations[leader].kill()
     pair.until(lambda: len(client.messages) == 40)

@@ -96,7 +96,7 @@ def test_long_proposals_come_about(monkeypatch: pytest.MonkeyPatch) -> None:
         pair.until(lambda queue=queue: queue.ready_count() == len(bodies))
         assert run_list(queue.live()).size == 1
     pair.a.kill()
-    pair.until(lambda: any(pair.stations[name].queue("q")._group().leads() for name in "bc"))
+    pair.until(lambda: any(pair.stations[name].queue("q").proposer().leads() for name in "bc"))
     reader = pair.stations["c"].client()
     for body in bodies:
         got = reader.get("q")

@@ -235,7 +235,7 @@ def test_another_leader_goes_on_where_the_last_one_stopped() -> None:
     pair.until(lambda: all(len(queue.fifo.live()) == len(LEFT) for queue in queues.values()))
     for queue in queues.values():
         queue.fifo.return_max = PART
-    leader = next(name for name, queue in queues.items() if queue._group().leads())
+    leader = next(name for name, queue in queues.items() if queue.proposer().leads())
     client.send(nack_all(client))
     pair.until(lambda: any(queue.fifo.returning() for queue in queues.values()))
     if leader != "b":
