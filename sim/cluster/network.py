@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from sim.cluster.schedule import MS
 from sim.model import Violation
-from warren.ports import PeerHello, PeerListener
+from warren.ports import Deaf, PeerHello, PeerListener
 from warren.protocols.peer import refusal as codes
 from warren.replication.frames import HEAD_BYTES, RAFT_BYTES, group_of, raft_message
 from warren.replication.kinds import PONG, RAFT, STATE
@@ -78,7 +78,7 @@ class SimPeers:
     """
 
     def __init__(self, network: Network, site: Site) -> None:
-        self.listener = PeerListener()
+        self.listener: PeerListener = Deaf()
         self.links: dict[str, Link] = {}
         self.accepted: dict[str, Link] = {}
         self._network = network

@@ -246,25 +246,25 @@ class PeerListener:
         """
         return 0
 
+    @abstractmethod
     def linked(self, peer: str, hello: PeerHello) -> None:
         """The link to a dialled peer is up: `send` works."""
-        raise AssertionError("a peer listener defines linked")
 
+    @abstractmethod
     def unlinked(self, peer: str) -> None:
         """The link to a peer is gone, and with it what was queued; it is dialled again."""
-        raise AssertionError("a peer listener defines unlinked")
 
+    @abstractmethod
     def incoming(self, peer: str, hello: PeerHello) -> None:
         """A peer has a link to this node: messages follow. An older one was reported as lost."""
-        raise AssertionError("a peer listener defines incoming")
 
+    @abstractmethod
     def incoming_lost(self, peer: str) -> None:
         """A peer's link to this node is gone."""
-        raise AssertionError("a peer listener defines incoming_lost")
 
+    @abstractmethod
     def received(self, peer: str, message: bytes) -> None:
         """A whole message of at least one byte came; the first one tells its kind."""
-        raise AssertionError("a peer listener defines received")
 
     def received_in_parts(self, peer: str, message: bytes, body: bytes, checksum: int) -> None:
         """A message came that is long, and was put together as it came.
@@ -290,6 +290,32 @@ class PeerListener:
     def behind(self, peer: str) -> None:
         """A peer says that the cluster is at a version that this node does not know."""
 
+    @abstractmethod
     def refused(self, peer_or_address: str, reason: str) -> None:
         """A link did not come about or was ended, to be logged; repetitions are left out."""
-        raise AssertionError("a peer listener defines refused")
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Deaf(PeerListener):
+    """Lets links come and go, and what comes over them fall: there is no node to tell.
+
+    So it is of a node that is closed. What waits for a node to begin is told some of it.
+    """
+
+    def linked(self, peer: str, hello: PeerHello) -> None:
+        """Let it be."""
+
+    def unlinked(self, peer: str) -> None:
+        """Let it be: the peer is dialled again."""
+
+    def incoming(self, peer: str, hello: PeerHello) -> None:
+        """Let it be: this node says nothing."""
+
+    def incoming_lost(self, peer: str) -> None:
+        """Let it be: nothing was expected of the peer."""
+
+    def received(self, peer: str, message: bytes) -> None:
+        """Let it fall: peers that want an answer ask again."""
+
+    def refused(self, peer_or_address: str, reason: str) -> None:
+        """Let it be: no operator waits for that link."""

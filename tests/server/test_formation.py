@@ -6,7 +6,7 @@ import asyncio
 from random import Random
 
 from warren.config.config import ServerConfig
-from warren.ports import PeerHello, PeerListener
+from warren.ports import Deaf, PeerHello, PeerListener
 from warren.protocols.peer.hello import NO_CLUSTER
 from warren.server.formation import has_to_join
 
@@ -19,7 +19,7 @@ class Answers:
     """In the place of the network: what nodes say comes from a script."""
 
     def __init__(self) -> None:
-        self.listener = PeerListener()
+        self.listener: PeerListener = Deaf()
         self.refused_by: dict[str, PeerHello] = {}
         self.dialled: set[str] = set()
 

@@ -17,9 +17,9 @@ import asyncio
 import logging
 
 from warren.config.config import ServerConfig
-from warren.ports import PeerHello
+from warren.ports import Deaf, PeerHello
 from warren.protocols.peer.hello import NO_CLUSTER
-from warren.server.peers import Deaf, PeerNetwork
+from warren.server.peers import PeerNetwork
 
 log = logging.getLogger("warren")
 

@@ -34,7 +34,7 @@ from warren.limits import STOP_STALL_SECONDS_MAX
 from warren.log.manifest import DIRECTORY, MANIFEST_PATH
 from warren.node.cluster.dispatch import ClusterListener
 from warren.node.node import Node
-from warren.ports import PeerHello, PeerListener
+from warren.ports import Deaf, PeerHello, PeerListener
 from warren.protocols.peer.hello import ID_BYTES, LIVES_MAX, NO_CLUSTER
 from warren.server.client_log import ClientLog
 from warren.server.clients import ClientProtocol, Doorkeeper
@@ -43,7 +43,7 @@ from warren.server.disk import OsDisk
 from warren.server.executor import ThreadExecutor
 from warren.server.formation import dial_contacts, has_to_join
 from warren.server.garbage import Garbage
-from warren.server.peers import Deaf, PeerNetwork
+from warren.server.peers import PeerNetwork
 from warren.server.pulse import Pulse
 from warren.server.settings import bind_host, client_tls_from, settings_from, tls_from
 from warren.server.stopping import Signals, StopWatch

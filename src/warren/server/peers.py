@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from warren.config.peer_tls import PeerTls, why
 from warren.errors import ConfigError
-from warren.ports import PeerHello, PeerListener, Random
+from warren.ports import Deaf, PeerHello, PeerListener, Random
 from warren.protocols.peer.complaints import Complaints
 from warren.protocols.peer.handshake import derive_key
 from warren.protocols.peer.hello import ANYONE
@@ -42,31 +42,6 @@ class NoOperators:
     def asked(self, link: PeerLink, request: bytes) -> None:
         """End the connection."""
         link.abort()
-
-
-class Deaf(PeerListener):
-    """Lets links come and go, and what comes over them fall: there is no node to tell.
-
-    So it is of a node that is closed. What waits for a node to begin is told some of it.
-    """
-
-    def linked(self, peer: str, hello: PeerHello) -> None:
-        """Let it be."""
-
-    def unlinked(self, peer: str) -> None:
-        """Let it be: the peer is dialled again."""
-
-    def incoming(self, peer: str, hello: PeerHello) -> None:
-        """Let it be: this node says nothing."""
-
-    def incoming_lost(self, peer: str) -> None:
-        """Let it be: nothing was expected of the peer."""
-
-    def received(self, peer: str, message: bytes) -> None:
-        """Let it fall: peers that want an answer ask again."""
-
-    def refused(self, peer_or_address: str, reason: str) -> None:
-        """Let it be: no operator waits for that link."""
 
 
 class PeerNetwork:
@@ -104,7 +79,7 @@ class PeerNetwork:
         if not secret:
             raise ConfigError("links to other nodes need a cluster secret, the same on all of them")
         self.own = own
-        self.listener = PeerListener()
+        self.listener: PeerListener = Deaf()
         self.operators: Operators = NoOperators()
         self.key = derive_key(secret)
         self.random = random
