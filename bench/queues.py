@@ -39,7 +39,7 @@ from sim.clock import SeededRandom, VirtualClock
 from warren import COMPILED
 from warren.limits import FRAME_BYTES_MAX
 from warren.log.config import LogConfig
-from warren.node.cluster.dispatch import ClusterListener
+from warren.node.cluster.links import ClusterListener
 from warren.node.node import Node
 from warren.ports import Job, PeerHello
 from warren.protocols.amqp091.connection import Connection

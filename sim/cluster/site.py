@@ -22,7 +22,7 @@ from warren.errors import CorruptRecord, StorageError
 from warren.log.config import LogConfig
 from warren.log.group import newest_snapshot
 from warren.log.manifest import DIRECTORY, MANIFEST_PATH
-from warren.node.cluster.dispatch import ClusterListener
+from warren.node.cluster.links import ClusterListener
 from warren.node.node import Node
 from warren.ports import PeerHello
 from warren.protocols.broker import Settings

@@ -14,7 +14,7 @@ from warren.limits import FRAME_BYTES_MAX
 from warren.log.config import LogConfig
 from warren.metadata.member_checks import add_member, delete_member
 from warren.metadata.tables import QueueRecord
-from warren.node.cluster.dispatch import ClusterListener
+from warren.node.cluster.links import ClusterListener
 from warren.node.node import Node
 from warren.node.store import METADATA_GROUP
 from warren.ports import PeerHello

@@ -10,7 +10,7 @@ import pytest
 
 import warren
 from tests.node.pair import Pair, sealed
-from warren.node.cluster import dispatch, transfer
+from warren.node.cluster import news, transfer
 from warren.raft.effects import AcceptSnapshot, SendSnapshot
 from warren.raft.messages import SnapshotOffer
 from warren.raft.raft import Raft
@@ -38,7 +38,7 @@ class Broken:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         for module, bound in (
-            (dispatch, "TURN_MEMBERS_MAX"),
+            (news, "TURN_MEMBERS_MAX"),
             (transfer, "TURN_TRANSFERS_MAX"),
         ):
             monkeypatch.setattr(module, bound, FEW, raising=False)

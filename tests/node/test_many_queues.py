@@ -29,7 +29,7 @@ from warren.metadata.membership import LOT_COST
 from warren.metadata.outcome import Outcome
 from warren.metadata.rows import LOT_ROWS
 from warren.node import beginnings, removals, replay
-from warren.node.cluster import disks
+from warren.node.cluster import disks, news, timed
 from warren.node.cluster import dispatch as cluster
 from warren.node.cluster.disks import BEHIND, PING_BYTES
 from warren.node.store import METADATA_GROUP
@@ -224,21 +224,21 @@ def test_members_hear_of_a_node_that_went_and_came_in_parts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Quorum queues of a node that is gone are led elsewhere, few or many at a time."""
-    monkeypatch.setattr(cluster, "TURN_MEMBERS_MAX", 3)
-    told: dict[cluster.Cluster, int] = {}
-    tell, go_on = cluster.Cluster._tell_one, cluster.Cluster.go_on
+    monkeypatch.setattr(news, "TURN_MEMBERS_MAX", 3)
+    told: dict[news.MemberNews, int] = {}
+    tell, begin = news.MemberNews._tell_one, news.MemberNews.turn_begun
 
-    def counted(self: cluster.Cluster, member: Member, news: cluster.News) -> None:
+    def counted(self: news.MemberNews, member: Member, what: news.News) -> None:
         told[self] = told.get(self, 0) + 1
         assert told[self] <= 3, "all that happens between two turns shares what one may tell"
-        tell(self, member, news)
+        tell(self, member, what)
 
-    def begun(self: cluster.Cluster) -> None:
+    def begun(self: news.MemberNews) -> None:
         told[self] = 0
-        go_on(self)
+        begin(self)
 
-    monkeypatch.setattr(cluster.Cluster, "_tell_one", counted)
-    monkeypatch.setattr(cluster.Cluster, "go_on", begun)
+    monkeypatch.setattr(news.MemberNews, "_tell_one", counted)
+    monkeypatch.setattr(news.MemberNews, "turn_begun", begun)
     pair = Pair()
     pair.add("c")
     client = pair.b.client()
@@ -497,7 +497,7 @@ def test_few_of_many_groups_begin_to_elect_at_once(
 
     To find out which do is no longer turn, either.
     """
-    monkeypatch.setattr(cluster, bound, 3)
+    monkeypatch.setattr(timed, bound, 3)
     pair = Pair(alone=True)
     client = pair.a.client()
     for number in range(20):
@@ -508,7 +508,7 @@ def test_few_of_many_groups_begin_to_elect_at_once(
     pair.a.start()
     node = pair.a.node
     ticked = 0
-    looked_at = (Raft, "tick") if bound == "TURN_ELECTIONS_MAX" else (cluster.Cluster, "_is_due")
+    looked_at = (Raft, "tick") if bound == "TURN_ELECTIONS_MAX" else (timed.TimedMembers, "_is_due")
     look, go_on = getattr(*looked_at), cluster.Cluster.go_on
 
     def counted(*words: Any) -> Any:
@@ -538,7 +538,7 @@ def test_few_of_many_groups_begin_to_elect_at_once(
 def test_few_of_many_members_hear_of_a_disk_that_is_behind_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(cluster, "TURN_MEMBERS_MAX", 3)
+    monkeypatch.setattr(news, "TURN_MEMBERS_MAX", 3)
     pair, _ = with_queues(8)
     pair.settle()
     told: list[bool] = []

@@ -34,9 +34,11 @@ from warren.metadata.machine import MetadataMachine
 from warren.metadata.permissions import IMPERSONATOR
 from warren.node.alarms import AlarmNotices
 from warren.node.announcing import Announcer
-from warren.node.cluster.dispatch import Cluster, NodeParts, NoPeers
+from warren.node.cluster.dispatch import Cluster
+from warren.node.cluster.links import NoPeers
 from warren.node.cluster.membership import Membership
 from warren.node.cluster.observers import Observers
+from warren.node.cluster.parts import NodeParts
 from warren.node.cluster.queue_members import QueueMembers
 from warren.node.cluster.reconcile import Reconciler
 from warren.node.copies import Copies

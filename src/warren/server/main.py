@@ -32,7 +32,7 @@ from warren.config.identity import begin_life, find_secret
 from warren.errors import BrokerError, ClusterError, ConfigError, CorruptRecord, StorageError
 from warren.limits import STOP_STALL_SECONDS_MAX
 from warren.log.manifest import DIRECTORY, MANIFEST_PATH
-from warren.node.cluster.dispatch import ClusterListener
+from warren.node.cluster.links import ClusterListener
 from warren.node.node import Node
 from warren.ports import Deaf, PeerHello, PeerListener
 from warren.protocols.peer.hello import ID_BYTES, LIVES_MAX, NO_CLUSTER

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from array import array
-from collections import deque
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 from mypy_extensions import i64
 
@@ -12,22 +10,21 @@ from warren.errors import CorruptRecord
 from warren.ids import life_of_session
 from warren.limits import (
     TICK_GROUPS_MAX,
-    TURN_ELECTIONS_MAX,
-    TURN_MEMBERS_MAX,
-    TURN_TIMERS_MAX,
 )
 from warren.log.group import GroupLog
 from warren.log.log import Log
 from warren.metadata.machine import MetadataMachine
 from warren.node.beginnings import Beginning
-from warren.node.cluster.detector import Detector, DetectorOptions, PeerChange
+from warren.node.cluster.detector import Detector, DetectorOptions
 from warren.node.cluster.disks import BEHIND, PING_BYTES, Disks
+from warren.node.cluster.news import BrokenFeeds, MemberNews
+from warren.node.cluster.parts import NodeParts
+from warren.node.cluster.timed import TimedMembers
 from warren.node.cluster.transfer import Transfers
 from warren.node.early import EarlyFrame, EarlyFrames
 from warren.node.loop import Loop
 from warren.node.store import METADATA_GROUP
-from warren.node.sweep import Sweep
-from warren.ports import PeerHello, PeerListener, Peers, Random
+from warren.ports import PeerHello, Peers, Random
 from warren.protocols.peer import refusal
 from warren.raft.effects import AcceptSnapshot, SendSnapshot
 from warren.raft.state import Options
@@ -42,20 +39,6 @@ from warren.replication.throttle import Throttle
 from warren.sharded_dict import ShardedDict
 from warren.versions import COUNTED_FAILURES
 
-if TYPE_CHECKING:
-    from warren.node.announcing import Announcer
-    from warren.node.cluster.membership import Membership
-    from warren.node.cluster.observers import Observers
-    from warren.node.cluster.queue_members import QueueMembers
-    from warren.node.cluster.reconcile import Reconciler
-    from warren.node.copies import Copies
-    from warren.node.queues import LocalQueues
-    from warren.node.remote.proxying import Remotes
-    from warren.node.removals import QueueRemovals
-    from warren.node.repairs import Repairs
-    from warren.node.usage import Usage
-
-
 EARLY_MS: Final = 5_000
 """How long messages are kept for a group that is not here yet; all are sent again if need be, so
 that those for which there is no room are dropped."""
@@ -64,99 +47,6 @@ RECENT_BYTES: Final = 67_108_864
 RECENT_BYTES_MIN: Final = 65_536
 PARTING_MS: Final = 5_000
 """How long the link to a node that was removed stays, so that the node hears of it."""
-
-
-class NoPeers:
-    """The links of a node that is alone."""
-
-    def send(self, peer: str, message: list[bytes]) -> bool:
-        """There is nobody."""
-        return False
-
-    def backlog_bytes(self, peer: str) -> int:
-        """Nothing waits."""
-        return 0
-
-    def dial(self, peer: str, host: str, port: int) -> None:
-        """Without a listener of its own, a node has no links."""
-
-    def forget(self, peer: str) -> None:
-        """There is none."""
-
-    def refuse(self, peer: str, reason: str) -> None:
-        """There is none."""
-
-    def flush(self) -> None:
-        """Nothing waits."""
-
-
-@final
-class News:
-    """Something that all members are to hear of.
-
-    Attributes:
-        groups: Of the members that there were when it happened; one that is newer knows. No list,
-            which Python's collector would look through.
-        told: How many of them have heard of it.
-        peer: The node that it is about; empty if sessions of any node may be over.
-        change: Whether it came or went; None if only the link to it is new.
-        disk: Whether its disk is behind now or keeps up again, as `BEHIND` or 0; else -1.
-    """
-
-    def __init__(self, groups: array[int], peer: str, change: PeerChange | None, disk: i64) -> None:
-        self.groups = groups
-        self.told: i64 = 0
-        self.peer = peer
-        self.change = change
-        self.disk: i64 = disk
-
-
-@final
-class BrokenFeeds(Sweep[int]):
-    """Has members feed a node no more, in parts, after a link to or from it broke."""
-
-    def __init__(self, loop: Loop, cluster: Cluster, peer: str, feeds: Feeds) -> None:
-        super().__init__(loop, TURN_MEMBERS_MAX)
-        self._cluster = cluster
-        self._peer = peer
-        self._feeds = feeds
-
-    def see_to(self, thing: int) -> None:
-        """Have the member of a group, if it is here still, feed the node no more."""
-        member = self._cluster.members.get(thing)
-        if member is not None:
-            member.observing.broken(member, self._peer, self._feeds)
-
-
-@final
-class NodeParts:
-    """Those parts of a node that hear of links, messages, leaders and time from its cluster."""
-
-    def __init__(
-        self,
-        queues: LocalQueues,
-        copies: Copies,
-        observers: Observers,
-        repairs: Repairs,
-        remotes: Remotes,
-        removals: QueueRemovals,
-        announcer: Announcer,
-        membership: Membership,
-        queue_members: QueueMembers,
-        reconciler: Reconciler,
-        usage: Usage,
-    ) -> None:
-        self.queues: LocalQueues = queues
-        self.copies: Copies = copies
-        self.observers: Observers = observers
-        self.repairs: Repairs = repairs
-        self.remotes: Remotes = remotes
-        self.removals: QueueRemovals = removals
-        self.announcer: Announcer = announcer
-        self.membership: Membership = membership
-        self.queue_members: QueueMembers = queue_members
-        self.reconciler: Reconciler = reconciler
-        self.usage: Usage = usage
 
 
 @final
@@ -208,15 +98,8 @@ class Cluster(MemberHost):
         """What is left to do since the tables know this life."""
         self._applying: dict[int, Member] = {}
         """Members whose machine was given only some of what is committed."""
-        self._news: deque[News] = deque()
-        self._room: i64 = TURN_MEMBERS_MAX
-        """How many more members are told news before the next turn."""
-        self._timed: ShardedDict[int, Member] = ShardedDict()
-        """Members that have a time to mind, by group."""
-        self._to_time: array[int] = array("q")
-        """Groups of those that there were when a tick looked."""
-        self._ticked: i64 = 0
-        """How many of them were looked at."""
+        self._news: MemberNews = MemberNews(loop, self)
+        self._timed: TimedMembers = TimedMembers(loop)
         self._to_take_over: list[Member] = []
         """Members of which it is not known that they go on from where the last life ended."""
         self._held_up: dict[int, Member] = {}
@@ -272,7 +155,7 @@ class Cluster(MemberHost):
                 self._about_group(entry.node, entry.frame, entry.frame[0])
             except CorruptRecord as error:
                 self.peers.refuse(entry.node, str(error))
-        self._watch(member)
+        self._timed.watch(member)
 
     def _watched(self) -> list[str]:
         return [name for name in self._metadata.nodes if name != self.name]
@@ -282,14 +165,14 @@ class Cluster(MemberHost):
         member = self.members.pop(int(group_id))
         if member is not None:
             member.stop()
-            self._timed.pop(int(group_id))
+            self._timed.forget(group_id)
             self._share_memory()
 
     def leave(self, member: Member) -> None:
         """A group goes on without this node's member, whose machine goes on, too."""
         self.members.pop(int(member.group_id))
         member.leave()
-        self._timed.pop(int(member.group_id))
+        self._timed.forget(member.group_id)
         self._share_memory()
 
     def running(self) -> list[str]:
@@ -367,39 +250,39 @@ class Cluster(MemberHost):
 
     def close_sessions(self) -> None:
         """A node began another life: what belonged to the one before is over."""
-        self._tell_members("", None)
+        self._news.add("", None)
 
     @property
     def has_work(self) -> bool:
         """Whether a member waits for `work`, or there is something to go on with."""
         return (
             len(self._dirty) > 0
-            or len(self._news) > 0
+            or self._news.has_any()
             or self._parts().observers.has_news()
             or len(self._applying) > 0
-            or self._ticked < len(self._to_time)
+            or self._timed.has_more()
             or self._beginning is not None
         )
 
     def go_on(self) -> None:
         """Do the next part of what one turn does not all of; once in each turn."""
-        self._room = TURN_MEMBERS_MAX
+        self._news.turn_begun()
         beginning = self._beginning
         if beginning is not None:
             beginning.go_on()
             if beginning.over:
                 self._beginning = None
-        if self._ticked < len(self._to_time):
-            self._tick_some()
-        elif self._news:
-            self._tell()
+        if self._timed.has_more():
+            self._timed.tick_some(self.monotonic_ms())
+        elif self._news.has_any():
+            self._news.tell()
         self.tell_observers()
         if self._applying:
             applying = self._applying
             self._applying = {}
             for member in applying.values():
                 member.apply_more()
-                self._watch(member)
+                self._timed.watch(member)
 
     def work(self) -> None:
         """Let members do what is due."""
@@ -408,19 +291,12 @@ class Cluster(MemberHost):
             self._dirty = []
             for member in dirty:
                 member.work()
-                self._watch(member)
+                self._timed.watch(member)
 
     def stirred(self, member: Member) -> None:
         """Something was asked of a member's Raft."""
         member.work()
-        self._watch(member)
-
-    def _watch(self, member: Member) -> None:
-        """Mind a member's time, if it has any to mind."""
-        if member.raft.deadline_ms >= 0 and not member.stopped:
-            self._timed[int(member.group_id)] = member
-        else:
-            self._timed.pop(int(member.group_id))
+        self._timed.watch(member)
 
     def tick(self) -> None:
         """Mind time; to be called every 50 ms or so."""
@@ -444,36 +320,11 @@ class Cluster(MemberHost):
             self._held_up = {}
             for member in held_up.values():
                 member.go_on()
-                self._watch(member)
-        if self._ticked == len(self._to_time):
-            self._to_time = array("q", self._timed)
-            self._ticked = 0
-        self._tick_some()
+                self._timed.watch(member)
+        self._timed.tick(now)
         self._early.drop("", now)
         if self._parting:
             self._part(now)
-
-    def _is_due(self, member: Member, now: i64) -> bool:
-        return 0 <= member.raft.deadline_ms <= now and not member.log.incomplete
-
-    def _tick_some(self) -> None:
-        """Let some of the members mind their time; the next turn goes on.
-
-        Right behind a start they may all be due, to elect their leaders.
-        """
-        now = self.monotonic_ms()
-        end = min(self._ticked + TURN_TIMERS_MAX, i64(len(self._to_time)))
-        due: i64 = 0
-        while self._ticked < end and due < TURN_ELECTIONS_MAX:
-            member = self._timed.get(self._to_time[self._ticked])
-            self._ticked += 1
-            if member is not None and self._is_due(member, now):
-                due += 1
-                member.raft.tick(now)
-                member.work()
-                self._watch(member)
-        if self._ticked < len(self._to_time):
-            self._loop.needs_turn = True
 
     def _heed(self) -> None:
         """Tell the members which nodes came and went."""
@@ -485,58 +336,16 @@ class Cluster(MemberHost):
                 self._parts().observers.broken(change.peer)
                 self.disks.gone(change.peer)
                 self.transfers.sender_down(change.peer)
-            self._tell_members(change.peer, change)
+            self._news.add(change.peer, change)
 
     def tell_behind(self, peer: str, behind: bool) -> None:
         """A node's disk is behind, or keeps up again."""
-        self._tell_members(peer, None, BEHIND if behind else 0)
-
-    def _tell_members(self, peer: str, change: PeerChange | None, disk: i64 = -1) -> None:
-        """Have all members hear of something; see `News`. With many, further turns go on."""
-        if len(self.members) > 0:
-            self._news.append(News(array("q", self.members), peer, change, disk))
-            self._tell()
-
-    def _tell(self) -> None:
-        """Tell some members what they have not heard yet, each of them in the order of the news."""
-        while self._news and self._room > 0:
-            self._room -= 1
-            news = self._news[0]
-            member = self.members.get(news.groups[news.told])
-            news.told += 1
-            if news.told == len(news.groups):
-                self._news.popleft()
-            if member is not None:
-                self._tell_one(member, news)
-        if self._news:
-            self._loop.needs_turn = True
+        self._news.add(peer, None, BEHIND if behind else 0)
 
     def tell_observers(self) -> None:
         """Tell some of this node's observers of links that came or went."""
-        if self._room > 0:
-            self._room = self._parts().observers.tell(self._room)
-
-    def _tell_one(self, member: Member, news: News) -> None:
-        change = news.change
-        if news.disk >= 0:
-            if member.raft.peer_behind(news.peer, news.disk > 0, self.monotonic_ms()):
-                self.stirred(member)
-            return
-        if change is None:
-            if not news.peer:
-                member.client_sessions.close_sessions(member)
-            elif member.raft.leader == news.peer:
-                member.offer_again()
-            return
-        now = self.monotonic_ms()
-        if change.up:
-            member.raft.peer_up(change.peer, change.restarted, now)
-            member.client_sessions.close_sessions(member)
-        else:
-            member.raft.peer_down(change.peer, now)
-            member.client_sessions.close_sessions(member)
-        member.work()
-        self._watch(member)
+        if self._news.room > 0:
+            self._news.room = self._parts().observers.tell(self._news.room)
 
     def hand_over(self) -> int:
         """Give the lead of some groups to other nodes; how many of those are led here still.
@@ -619,7 +428,7 @@ class Cluster(MemberHost):
 
     def _offer_again(self, leader: str) -> None:
         """What was said to a leader, or by it, may be lost."""
-        self._tell_members(leader, None)
+        self._news.add(leader, None)
 
     def is_of_this_cluster(self, peer: str) -> bool:
         """Whether a node that has a link to this one says so, be it in the tables here or not."""
@@ -718,10 +527,10 @@ class Cluster(MemberHost):
                 self._parts().observers.received(peer, message, group_id, kind)
             if kind <= kinds.UNOBSERVE:
                 member.received(peer, message)
-                self._watch(member)
+                self._timed.watch(member)
         else:
             member.received(peer, message, body)
-            self._watch(member)
+            self._timed.watch(member)
 
     # --- for members ----------------------------------------------------------------------------
 
@@ -872,47 +681,3 @@ class Cluster(MemberHost):
     def pinned_bytes_max(self) -> i64:
         """How much may be written while a peer that does not get on keeps entries from going."""
         return self._loop.settings.log.pinned_bytes_max
-
-
-@final
-class ClusterListener(PeerListener):
-    """The links' way to their node's cluster."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster: Cluster = cluster
-
-    def judge(self, hello: PeerHello) -> int:
-        """Whether a link with a node is wanted."""
-        return self._cluster.judge(hello)
-
-    def linked(self, peer: str, hello: PeerHello) -> None:
-        """The link to a node is up."""
-        self._cluster.linked(peer, hello)
-
-    def unlinked(self, peer: str) -> None:
-        """The link to a node is gone."""
-        self._cluster.broken(peer)
-
-    def incoming(self, peer: str, hello: PeerHello) -> None:
-        """A node has a link to this one."""
-        self._cluster.greeted(peer, hello)
-
-    def incoming_lost(self, peer: str) -> None:
-        """A node's link to this one is gone."""
-        self._cluster.cut_off(peer)
-
-    def gone(self, peer: str) -> None:
-        """A node's process has ended."""
-        self._cluster.gone(peer)
-
-    def received(self, peer: str, message: bytes) -> None:
-        """A message came."""
-        self._cluster.received(peer, message)
-
-    def received_in_parts(self, peer: str, message: bytes, body: bytes, checksum: int) -> None:
-        """A long message came."""
-        self._cluster.received(peer, message, body, checksum)
-
-    def refused(self, peer_or_address: str, reason: str) -> None:
-        """A link did not come about."""
-        self._cluster.refused(peer_or_address, reason)
