@@ -45,7 +45,7 @@ class CopyCheck(RawReader):
         self.member.host.throttle().want(self.read)
 
     def read(self) -> None:
-        """Read it."""
+        """Have the log read the next part."""
         self.member.log.read_live(self._runs, self._next, READ_BYTES, self)
 
     def raw_read(self, data: bytes, next_message: int, error: BaseException | None) -> None:

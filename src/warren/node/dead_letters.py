@@ -1,6 +1,6 @@
 """Dead letters on their way from the queues of this node, through exchanges, into other queues.
 
-They take the way of a publish, with its routes and queues, but nobody's rights: those were asked
+They take the way of a publish, with its routes and queues, but no user's rights: those were asked
 for when the queue was declared. What has no route is dropped, and so is what would go round for
 ever: from queue to queue without a client that rejects it. Those that stay in their queue until
 they are confirmed are not dropped: what holds them up is told of, once (`Forwarding`).

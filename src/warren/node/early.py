@@ -78,7 +78,7 @@ class EarlyFrames:
         return dropped
 
     def clear(self) -> None:
-        """Drop all."""
+        """Drop all frames that are kept."""
         self._by_group = {}
         self.count = 0
         self.size_bytes = 0

@@ -2,8 +2,8 @@
 
 However many clients come with one password, it is looked at once. What came of it is remembered
 (`Outcomes`), so that a client that connects again does not wait; who tries other passwords waits in
-line with all who do. What nobody can wait for any more is left out, so that a flood of passwords is
-over soon.
+line with all who do. What no client can wait for any more is left out, so that a flood of
+passwords is over soon.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Logins:
         return True
 
     def over(self, digest: bytes, late: bool, matches: bool) -> None:
-        """A password was looked at, or was not, since that came too late for whoever asked first.
+        """Tell all who wait for a password that it was looked at, or came too late for the first.
 
         Others, who asked later, ask again when they are told.
         """

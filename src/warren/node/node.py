@@ -87,12 +87,12 @@ STOP_MS_MIN: Final = 1_500
 
 @final
 class Node(Loop):
-    """A broker node.
+    """A broker node, to which events from outside are told and which acts on them in turns.
 
     Attributes:
         needs_turn: Whether something waits for `turn`.
-        deferring: Whether entries that nobody waits for are not on their way to disk yet; they go
-            with the next that somebody does wait for, or with `flush_deferred`.
+        deferring: Whether entries that no client waits for are not on their way to disk yet; they
+            go with the next that one does wait for, or with `flush_deferred`.
         failure: Why the node has to stop, or None; nothing is confirmed once it is set.
     """
 
@@ -437,7 +437,7 @@ class Node(Loop):
             queue.dispatch()
 
     def flush_deferred(self) -> None:
-        """Let go what nobody waited for; called a moment after `deferring` was seen."""
+        """Log what no client waited for; called a moment after `deferring` was seen."""
         if self.deferring:
             self._flush_queues()
             self._flush_log()
@@ -514,7 +514,7 @@ class Node(Loop):
             self.deferring = True
 
     def queue_defers(self, queue: Queue) -> None:
-        """A queue keeps settles that nobody waits for."""
+        """Have a queue log, a moment later, settles that no client waits for."""
         self.deferring = True
         if not queue.deferring:
             queue.deferring = True
@@ -845,7 +845,7 @@ class NodeLogListener(LogListener):
         self._node.disk_full(full)
 
     def damaged(self, error: CorruptRecord) -> None:
-        """A closed file is damaged; it is kept, and whoever has something there looks after it."""
+        """Have queues looked after that have something in a closed file, which is damaged."""
         self._node.repairs.found(error)
 
     def failed(self, error: BaseException) -> None:

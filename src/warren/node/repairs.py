@@ -1,10 +1,10 @@
 """What becomes of queues whose messages a disk has lost: the queue has a problem, not the node.
 
-A durable classic queue goes on without them, and says which they are; nobody else has them.
+A durable classic queue goes on without them, and says which they are; no other node has them.
 
 A member of a quorum queue that cannot read what it once acknowledged must not lead or be counted
 on (R-20), and what it lacks the others have. So it gives the lead away, if need be to one that
-lacks what nobody else has and is therefore not committed, and asks the leader for another copy in
+lacks what no other one has and is therefore not committed, and asks the leader for another copy in
 its place; once the tables name one it drops what it has, and is brought up like any
 new copy. The leader grants that only while a majority of the other members has all that is
 committed, and after it has read all of its own copy: what can still be read of the damaged one is
@@ -339,7 +339,7 @@ class Repairs:
                 self._log.looked_through()
 
     def _leave_tables(self) -> None:
-        """Give the lead of the tables away while an entry cannot be read that nobody else has."""
+        """Give the lead of the tables away while an entry that no other node has cannot be read."""
         member = self._store.member()
         raft = member.raft
         if not raft.is_leader or raft.commit_index == raft.last_index:
@@ -457,7 +457,7 @@ class Repairs:
         return ""
 
     def _successor(self, member: Member) -> str:
-        """The voter to hand the lead to: of those that run, one that lacks least; or nobody."""
+        """Give a running voter to hand the lead to, one that lacks least; empty if none runs."""
         running = self._cluster.running()
         best: list[str] = []
         least: i64 = 0
@@ -475,7 +475,7 @@ class Repairs:
         return best[self._turn % len(best)] if best else ""
 
     def _ask(self, record: QueueRecord, incarnation: i64) -> None:
-        """Ask whoever leads a queue for another copy in the place of this node's."""
+        """Ask the leader of a queue for another copy in the place of this node's."""
         for row in record.members:
             if row.node != self._node_name:
                 self._queue_members.say_renew(row.node, record, incarnation)

@@ -38,7 +38,7 @@ class ReplayRelease(Work):
 
 @final
 class NodeReplayer(Replayer):
-    """Rebuilds machines from the log.
+    """Rebuilds the machines of a node from its log.
 
     Attributes:
         groups: Members of replicated groups, with what is not known to be committed.
@@ -48,16 +48,16 @@ class NodeReplayer(Replayer):
         tables_state, tables_entries: What is committed of the cluster's tables.
         damaged: Groups that cannot be replayed, and why.
         losses: What classic queues have lost: group, damage, and numbers of messages.
-        doubts: Damage of which nobody knows what was there.
+        doubts: Damage of which it is unknown what was there.
         holes: Groups of which entries are lost, so that a snapshot has to cover them.
     """
 
     def __init__(self, node: str, goes_on: bool = False, begins_anew: bool = False) -> None:
-        """Prepare.
+        """Begin with nothing replayed.
 
         Args:
             node: This node's name.
-            goes_on: Whether the start goes on over damage of which nobody knows what was there.
+            goes_on: Whether the start goes on over damage of which it is unknown what was there.
             begins_anew: Whether it needs no tables of its own, since other nodes have them.
         """
         self._node: str = node
@@ -114,7 +114,7 @@ class NodeReplayer(Replayer):
         return ReplayRelease(self) if len(self.machines) > LET_GO_MAX else None
 
     def doubtful(self, error: CorruptRecord) -> None:
-        """Something is damaged of which nobody knows what was there."""
+        """Note damage of which it is unknown what was there, or refuse to start with it."""
         if not self._goes_on:
             raise error
         self.doubts.append(error)
@@ -130,7 +130,7 @@ class NodeReplayer(Replayer):
         self.machines.pop(group_id, None)
 
     def complete(self) -> None:
-        """Without knowing what was there a node goes on only if it counts for nobody (R-20)."""
+        """Refuse to start, with such damage, a node on which others count (R-20)."""
         if not self.doubts or self._begins_anew:
             return
         machine = MetadataMachine()
@@ -159,7 +159,7 @@ class NodeReplayer(Replayer):
             )
 
     def alone(self, group_id: int) -> bool:
-        """Whether nobody else counts on a group's copy here."""
+        """Whether no other node counts on a group's copy here."""
         recovered = self.groups.get(group_id)
         return recovered is not None and recovered.alone()
 

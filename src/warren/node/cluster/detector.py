@@ -1,11 +1,11 @@
-"""Which other nodes are believed to be alive: one failure detector for each pair of nodes.
+"""A failure detector for each pair of nodes: which other nodes this one believes to be alive.
 
 Pure: time comes with each call, in monotonic milliseconds, and nothing is sent from here. A peer is
 
     NEW    not heard of yet; not suspected for one suspicion time
     UP     heard within the suspicion time
     DOWN   silent for longer, or its link broke and nothing was heard within a short grace; at once
-           if nobody listens any more where it should be, as when its process was killed
+           if no process listens any more where it should be, as when it was killed
 
 Each change is reported once, and reports of a peer alternate: down, up, down. A new boot number, or
 another identity under the same name, is a restart: down (if it was up), then up with `restarted`.
@@ -177,7 +177,7 @@ class Detector:
             watched.broken_ms = now_ms + grace
 
     def gone(self, peer: str) -> None:
-        """This peer's machine refuses connections: nobody listens there.
+        """Take up that a peer's machine refuses connections: no process listens there.
 
         That alone says nothing, since a peer may be heard and have a wrong address. Behind a broken
         link it says that the process is no more.
@@ -189,7 +189,7 @@ class Detector:
     def tick(self, now_ms: int) -> list[tuple[str, bytes]]:
         """Mind the time; gives the pings to send: peer, and a number (u64, little-endian).
 
-        To be called every `ping_ms` or more often; whoever sends a ping puts its kind before it.
+        To be called every `ping_ms` or more often; the caller puts its kind before each ping.
         """
         now: i64 = now_ms
         options = self._options

@@ -258,7 +258,7 @@ class Disks:
         self._cluster.stirred(member)
 
     def _heirs(self, raft: Raft) -> list[str]:
-        """Who may lead in this node's place; nobody if the others could not commit alone."""
+        """Give the nodes that may lead in this one's place; none if they could not commit alone."""
         voters: i64 = 0
         heirs: list[str] = []
         for copy in raft.members:

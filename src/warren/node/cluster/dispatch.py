@@ -470,7 +470,7 @@ class Cluster(MemberHost):
         self.detector.broken(peer, self.monotonic_ms())
 
     def gone(self, peer: str) -> None:
-        """Nobody listens where a node should be."""
+        """Take up that no process listens where a node should be."""
         self.detector.gone(peer)
         self._heed()
 
@@ -587,7 +587,7 @@ class Cluster(MemberHost):
         return True
 
     def session_lost(self, session: i64) -> bool:
-        """Whether that is because nobody hears its node, whose clients may be at work still."""
+        """Whether a session is over since its node is not heard, whose clients may be at work."""
         if self._metadata.version < COUNTED_FAILURES:
             return False
         life = life_of_session(session)

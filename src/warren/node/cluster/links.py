@@ -14,24 +14,24 @@ class NoPeers:
     """The links of a node that is alone."""
 
     def send(self, peer: str, message: list[bytes]) -> bool:
-        """There is nobody."""
+        """Send nothing: there is no other node."""
         return False
 
     def backlog_bytes(self, peer: str) -> int:
-        """Nothing waits."""
+        """Say that nothing waits for another node."""
         return 0
 
     def dial(self, peer: str, host: str, port: int) -> None:
         """Without a listener of its own, a node has no links."""
 
     def forget(self, peer: str) -> None:
-        """There is none."""
+        """End nothing: there is no link."""
 
     def refuse(self, peer: str, reason: str) -> None:
-        """There is none."""
+        """Refuse nothing: no link brings messages."""
 
     def flush(self) -> None:
-        """Nothing waits."""
+        """Send nothing, for nothing waits."""
 
 
 @final

@@ -467,7 +467,7 @@ class Membership:
     def _settled(self, member: Member, desired: list[Replica], doubtful: Confirming) -> bool:
         """Whether nothing is left to do; else do the next step if it can be done now.
 
-        Whoever led before may have gone by newer tables than there are here. To undo what it did
+        The leader before may have gone by newer tables than there are here. To undo what it did
         could take votes from nodes that run, and leave the group to ones that do not.
         """
         current = member.raft.members

@@ -1,6 +1,6 @@
 """This node's observers: quorum queues that its clients use and that it does not hold.
 
-An observer begins when somebody here uses the queue, and rests when nobody has for a while.
+An observer begins when a client here uses the queue, and rests when none has for a while.
 """
 
 from __future__ import annotations
@@ -247,7 +247,7 @@ class Observers(ObserverHost):
     # --- for observers --------------------------------------------------------------------------
 
     def monotonic_ms(self) -> int:
-        """The node's."""
+        """Give the node's monotonic time in milliseconds."""
         return self._loop.monotonic_ms()
 
     def send(self, node: str, message: list[bytes]) -> bool:

@@ -3,10 +3,10 @@
 Any node can be asked: it says what its own copy of a queue knows, or what it hears of a queue that
 it uses; what others know it asks them for. What nodes say are MessagePack arrays behind a kind:
 
-    TRANSFER  group, node: whoever leads the group is to hand it over to that node
+    TRANSFER  group, node: the leader of the group is to hand it over to that node
     ASK       number, group: how far is your copy?
     TOLD      number, row, as `Standing` has it
-    RENEW     group, incarnation: my copy, this one, is damaged; whoever leads, give me another
+    RENEW     group, incarnation: my copy, this one, is damaged; if you lead, give me another
     LEAVE     group, incarnation, index: my copy, this one, is to go; does the group still count it?
               That is for the leader to say, once its newest configuration, and that of this index,
               my newest one's, are committed, and a majority follows it still.
@@ -69,7 +69,7 @@ class LeavingReplica(PendingAnswer):
         self.index: int = index
 
     def succeeded(self, result: Result) -> None:
-        """It does."""
+        """Let the copy go: this node leads its group still."""
         self._members.confirmed(self, True)
 
     def abandoned(self) -> None:
@@ -330,7 +330,7 @@ class QueueMembers:
     def ask_to_leave(self, queue: QueueRecord, member: Member) -> None:
         """Ask the other nodes whether they count this node's copy of a queue, which is to go.
 
-        All of them: whoever leads may be about to go as well, so that the tables name it no more,
+        All of them: the leader may be about to go as well, so that the tables name it no more,
         and may lead by a configuration that this copy has not heard of.
         """
         content = [

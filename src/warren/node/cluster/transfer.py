@@ -107,13 +107,13 @@ class PartReader(RawReader):
         self._outgoing = outgoing
 
     def go(self) -> None:
-        """Read it."""
+        """Have the log read the part."""
         outgoing = self._outgoing
         log = outgoing.member.log
         log.read_live(outgoing.runs, outgoing.next_message, READ_BYTES, self)
 
     def raw_read(self, data: bytes, next_message: int, error: BaseException | None) -> None:
-        """Send it."""
+        """Send the part that was read."""
         self._outgoing.member.host.throttle().done(len(data))
         self._transfers.part_read(self._outgoing, data, next_message, error)
 

@@ -50,7 +50,7 @@ FOR_QUEUES_NODE: Final = (
 """What a front says; the rest is for fronts."""
 
 WARN_MS: Final = 60_000
-"""Lost messages that nobody waits for are told of at most so often for each node."""
+"""Lost messages that no client waits for are told of at most so often for each node."""
 OPEN_AGAIN_MS: Final = 1_000
 """A line that was not answered for so long is opened under another number."""
 COMING_MS: Final = 5_000
@@ -244,7 +244,7 @@ class Front(Line):
         self._waiting.pop(int(group_id), None)
 
     def new_consumer(self) -> i64:
-        """The node's."""
+        """Give an id that no other consumer of the node has."""
         return self._remotes.new_consumer()
 
     def send_messages(
@@ -387,14 +387,14 @@ def _batch_in(frame: bytes, at: i64) -> Batch:
 
 @final
 class Remotes:
-    """All lines of a node.
+    """All lines of a node, to queues of others and from others to its own.
 
     Attributes:
         owned: The classic queues of this node, by group.
         halted: Groups of those that cannot be used, since their log is damaged.
         gone: Groups of those that were deleted, so that what comes for them late is no riddle.
         loop, cluster: Of the node, for its lines.
-        stopping: Whether this node serves nobody any more.
+        stopping: Whether this node serves no other one any more.
         lines_opened: How many lines to other nodes' queues there have been.
     """
 
@@ -421,7 +421,7 @@ class Remotes:
         return self._lines.take_round(self.cluster.session)
 
     def new_consumer(self) -> i64:
-        """A consumer's.
+        """Give an id that no consumer of this node has had.
 
         Raises:
             Refusal: `EXHAUSTED`, this life of the node has no more.
@@ -460,7 +460,7 @@ class Remotes:
             served.started(queue.group_id)
 
     def halt(self, queue: Queue) -> None:
-        """A classic queue of this node cannot be used: whoever asks for it is told so."""
+        """Have all who ask for a classic queue of this node told that it cannot be used."""
         self.halted[int(queue.group_id)] = None
         for served in self._served.values():
             served.started(queue.group_id)

@@ -435,7 +435,7 @@ def write_delivery(
 
 @final
 class RemoteWaiter(PendingRequest):
-    """Someone behind a line who waits for an answer."""
+    """Waits for an answer of a queue, for a client at the other end of a line."""
 
     def __init__(self, served: ServedQueue, sequence: i64) -> None:
         self._served: ServedQueue = served
@@ -461,7 +461,7 @@ class RemoteWaiter(PendingRequest):
         raise AssertionError("a queue of one node has seen what came of each command")
 
     def refused(self, refusal: Refusal) -> None:
-        """The queue is on this node, and hands out to whoever asks."""
+        """Stop the node: a queue that is here hands out to all who ask."""
         raise AssertionError("a queue that is here refuses nobody")
 
 
