@@ -31,8 +31,8 @@ MAY_TOUCH: dict[str, set[str]] = {
 }
 
 CLEAR_ROOMS = {
-    *("admin", "client", "log", "message", "metadata", "node", "raft", "routing", "spark", "vhost"),
-    "wire",
+    *("admin", "client", "log", "message", "metadata", "node", "raft", "replication"),
+    *("routing", "spark", "vhost", "wire"),
 }
 """Rooms whose docstrings all say who does what; others join when theirs do."""
 

@@ -93,7 +93,7 @@ class ClientSessions:
     def close_sessions(self, member: Member) -> None:
         """End the sessions of nodes that are gone.
 
-        Those of nodes that nobody hears may go on for a while, if the machine says so.
+        Those of nodes that are not heard may go on for a while, if the machine says so.
         """
         if not member.raft.can_propose():
             return

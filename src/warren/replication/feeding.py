@@ -141,7 +141,7 @@ class Fetch(BatchReader):
         self._last: i64 = last_index
 
     def go(self) -> None:
-        """Read them."""
+        """Have the log read the entries."""
         self._member.log.read_entries(self._first, self._last, READ_BYTES, self)
 
     def batches_read(self, batches: list[Batch], error: BaseException | None) -> None:

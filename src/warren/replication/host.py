@@ -79,7 +79,7 @@ class MemberHost:
 
     @abstractmethod
     def session_lost(self, session: i64) -> bool:
-        """Whether a session that is over is so because nobody hears its node any more, if all
+        """Whether a session that is over is so because its node is not heard any more, if all
         nodes of the cluster can be told so.
         """
 

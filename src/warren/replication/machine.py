@@ -1,4 +1,4 @@
-"""What a group's log drives, and how it is fed, whoever hosts the group."""
+"""What a group's log drives, and how it is fed, whatever hosts the group."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Machine:
     def apply_ahead(self, batch: Batch, origin: object | None) -> bool:
         """Take an entry that is not durable yet; only on a sole member.
 
-        Nobody is answered before `caught_up`. False if the entry, and with it what is behind it,
+        No client is answered before `caught_up`. False if the entry, and with it what is behind it,
         has to wait for its commit, and `apply`.
         """
         return False
@@ -108,15 +108,15 @@ class Machine:
         """These sessions are over, in the order of the log, whose time is `stamp_ms` then.
 
         Args:
-            lost: Whether that is because nobody hears their nodes any more.
+            lost: Whether that is because their nodes are not heard any more.
         """
 
     def suspects(self, session: i64) -> bool:
-        """Whether it knows that nobody hears a session's node, and minds that."""
+        """Whether it knows that a session's node is not heard, and minds that."""
         return False
 
     def keeps(self, session: i64) -> bool:
-        """As leader, whether a session goes on for now whose node nobody hears."""
+        """As leader, whether a session goes on for now whose node is not heard."""
         return False
 
     def suspected(self) -> list[int]:
@@ -170,31 +170,31 @@ class NoMachine(Machine):
         """Nothing is applied any more."""
 
     def state(self) -> bytes:
-        """None."""
+        """Give no state: there is no machine."""
         return b""
 
     def first_state(self) -> bytes:
-        """None."""
+        """Give no state here either."""
         return b""
 
     def restore(self, state: bytes) -> None:
-        """Nothing is."""
+        """Restore nothing: there is no machine."""
 
     def live_in(self, state: bytes) -> RunList:
-        """Nothing lives."""
+        """Say that no message lives."""
         return NO_RUNS
 
     def sessions_closed(self, sessions: list[int], stamp_ms: i64, lost: bool) -> None:
-        """Nobody has consumers."""
+        """Close nothing: there are no consumers."""
 
     def elected(self) -> None:
         """Nothing is set up."""
 
     def session_renewed(self) -> None:
-        """Nobody has."""
+        """Renew nothing: there are no consumers."""
 
     def skipped(self, origin: object | None) -> None:
-        """Nobody waits."""
+        """Answer nothing: no client waits."""
 
     def abandoned(self, origin: object | None) -> None:
         """Who waited was told."""
@@ -218,11 +218,11 @@ class Proposer:
         life_ms: i64 = -1,
         facts: bytes = b"",
     ) -> None:
-        """Have an entry appended by whoever leads; `origin` comes back when it is applied here.
+        """Have an entry appended by the leader; `origin` comes back when it is applied here.
 
         Args:
             kind, count, lengths, payload, flavour, life_ms, facts: As for `GroupLog.append`.
-            origin: Whoever waits.
+            origin: What waits for it.
         """
 
     @abstractmethod

@@ -195,7 +195,7 @@ class Member(Proposer, GroupOwner):
         life_ms: i64 = -1,
         facts: bytes = b"",
     ) -> None:
-        """Have an entry appended by whoever leads."""
+        """Have an entry appended by the leader, be it this member or another."""
         self.proposals.add(kind, count, lengths, payload, origin, flavour, life_ms, facts)
         self._offer()
 
@@ -638,7 +638,7 @@ class Member(Proposer, GroupOwner):
     def _apply_ahead(self) -> None:
         """Let a sole member's machine have what is appended, before it is durable.
 
-        Nobody else can replace these entries, and what a crash takes of them it takes from this
+        No other member can replace these entries, and what a crash takes of them it takes from this
         node's clients together with their connections. What others are told, confirms and replies
         among it, waits for the commit.
         """

@@ -60,7 +60,7 @@ class ObserverHost:
 
     @abstractmethod
     def monotonic_ms(self) -> int:
-        """Monotonic time."""
+        """Give monotonic time in milliseconds."""
 
     @abstractmethod
     def send(self, node: str, message: list[bytes]) -> bool:
@@ -89,10 +89,10 @@ class ObserverHost:
 
 @final
 class MessagesFetch:
-    """Messages that are asked for.
+    """Messages that a member is asked for.
 
     Attributes:
-        node: Who was asked last; empty if somebody is to be.
+        node: The member's that was asked last; empty if one is to be.
         tried: How many were asked and could not help.
     """
 
@@ -201,7 +201,7 @@ class Observer(Proposer, MessageSource):
         life_ms: i64 = -1,
         facts: bytes = b"",
     ) -> None:
-        """Have an entry appended by whoever leads."""
+        """Have an entry appended by the leader of the group."""
         self.proposals.add(kind, count, lengths, payload, origin, flavour, life_ms, facts)
         if self._resting:
             self._begin()
@@ -224,7 +224,7 @@ class Observer(Proposer, MessageSource):
         return False
 
     def leads(self) -> bool:
-        """Never."""
+        """Say that this leads nothing: it is no member."""
         return False
 
     def stamp_ms(self) -> i64:
@@ -271,7 +271,7 @@ class Observer(Proposer, MessageSource):
     # --- whom it hears --------------------------------------------------------------------------
 
     def resting(self) -> bool:
-        """Whether nobody feeds this, because nobody uses it."""
+        """Whether no member feeds this, because no client uses it."""
         return self._resting
 
     def rest(self) -> None:
@@ -296,7 +296,7 @@ class Observer(Proposer, MessageSource):
         self.machine.forget()
 
     def wake(self) -> None:
-        """Somebody is about to use the queue."""
+        """Begin to be fed: a client is about to use the queue."""
         if self._resting and not self.stopped:
             self._begin()
 
@@ -593,7 +593,7 @@ class Observer(Proposer, MessageSource):
         return self._next_message
 
     def given_up(self) -> bool:
-        """Whether nobody feeds this."""
+        """Whether no member feeds this."""
         return self._resting
 
     def read(self, first: i64, last: i64, max_bytes: i64, reader: BatchReader) -> None:
@@ -610,7 +610,7 @@ class Observer(Proposer, MessageSource):
         self._ask(fetch)
 
     def _ask_again(self) -> None:
-        """Ask for the messages that nobody is being asked for."""
+        """Ask for the messages that no member is being asked for."""
         for fetch in list(self._fetches.values()):
             if not fetch.node:
                 self._ask(fetch)

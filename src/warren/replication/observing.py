@@ -1,6 +1,6 @@
 """What a member does for nodes that observe its group: feeds them, and reads messages for them.
 
-An observer gets what this member's machine has applied, whoever leads: entries from memory, else
+An observer gets what this member's machine has applied, leader or not: entries from memory, else
 from disk, paced; or the machine's state where those are gone, or where it has nothing yet. The
 newest entries are in memory, as for members; beyond that nothing is kept for an observer that is
 slow, so it never keeps entries from going.
@@ -351,11 +351,11 @@ class EntriesFetch(BatchReader):
         self._last: i64 = last_index
 
     def go(self) -> None:
-        """Read them."""
+        """Have the log read the entries."""
         self._member.log.read_entries(self._watcher.next_index, self._last, READ_BYTES, self)
 
     def batches_read(self, batches: list[Batch], error: BaseException | None) -> None:
-        """Hand them on."""
+        """Hand the entries on."""
         size: i64 = 0
         for batch in batches:
             size += batch.size()
@@ -374,7 +374,7 @@ class BodiesFetch(RawReader):
         self._first: i64 = first
 
     def raw_read(self, data: bytes, next_message: int, error: BaseException | None) -> None:
-        """Send them."""
+        """Send the messages that were read, or say what is known of them."""
         member = self._member
         if member.stopped:
             return

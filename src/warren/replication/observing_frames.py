@@ -9,7 +9,7 @@
     BODIES     number i64, answer u8, next i64; whole batches
 
 Each begins and ends as `frames.py` says. An entry of a FEED is a batch as `log.batch` draws it, of
-which only the header follows where it has messages: whoever hands those to a client fetches them.
+which only the header follows where it has messages: what hands those to a client fetches them.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ EPOCHS_ENOUGH: Final = 128
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Throttled:
-    """Whoever proposes on behalf of publishers.
+    """Proposes on behalf of publishers, and knows whether they have to wait.
 
     Attributes:
         proposals_behind: Whether publishers to quorum queues have to wait, because too much of what
@@ -58,12 +58,12 @@ class Load:
 
 @final
 class Proposal:
-    """One entry to be.
+    """An entry that a node wants in the log of a group.
 
     Attributes:
         sequence: Its number within the session.
         kind, count, lengths, payload, flavour, life_ms, facts: As for `GroupLog.append`.
-        origin: Whoever waits; handed to the machine when it applies the entry here.
+        origin: What waits for it; handed to the machine when it applies the entry here.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class Proposals:
         life_ms: i64 = -1,
         facts: bytes = b"",
     ) -> None:
-        """Number one."""
+        """Number a proposal and keep it."""
         self._last += 1
         self._waiting.append(
             Proposal(self._last, kind, count, lengths, payload, origin, flavour, life_ms, facts)
@@ -145,7 +145,7 @@ class Proposals:
         return [proposal.origin for proposal in self._waiting]
 
     def withdraw(self, origin: object) -> bool:
-        """Give one up that nobody was ever offered; False if it may be done yet, or was."""
+        """Give one up that was never offered; False if it may be done yet, or was."""
         for at, proposal in enumerate(self._waiting):
             if proposal.origin is origin:
                 if proposal.sequence <= self._furthest:

@@ -4,7 +4,7 @@ An empty one is a leader's no-op, others begin with an octet:
 
     MEMBERS   the members from here on, as `raft.wire` writes them
     CLOSE     client sessions that are over, i64 each
-    LOSE      the same of nodes that nobody hears any more, whose clients may be at work still;
+    LOSE      the same of nodes that are not heard any more, whose clients may be at work still;
               from cluster version 4 on
 """
 
@@ -38,7 +38,7 @@ def closed_sessions(batch: Batch) -> list[int]:
 
 
 def are_lost(batch: Batch) -> bool:
-    """Whether sessions are over because nobody hears their nodes any more."""
+    """Whether sessions are over because their nodes are not heard any more."""
     return batch.payload_size > 0 and batch.payload[batch.payload_at] == LOSE
 
 
