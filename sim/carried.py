@@ -173,18 +173,18 @@ class Receiver(Carrying):
     """Consumes a queue.
 
     Attributes:
-        held: Tags of what is not settled yet.
+        held: What is not settled yet: numbers by tags.
     """
 
     queue: str
 
     def __init__(self, world: Stage, name: str, number: int, books: Books) -> None:
         super().__init__(world, name, number, books)
-        self.held: list[int] = []
+        self.held: dict[int, int] = {}
 
     def set_up(self) -> None:
         """Subscribe."""
-        self.held = []
+        self.held = {}
         self.have()
         self.call(spec.BasicQos(0, PREFETCH), ignore)
         self.call(spec.BasicConsume(queue=self.queue), self.begin)
@@ -192,8 +192,9 @@ class Receiver(Carrying):
     def pushed(self, method: spec.Method, content: bytes) -> None:
         """A message, or the end of the queue, which goes away with its node for a while."""
         if isinstance(method, spec.BasicDeliver):
-            self.take(self.books.number(content, self.name))
-            self.held.append(method.delivery_tag)
+            number = self.books.number(content, self.name)
+            self.take(number)
+            self.held[method.delivery_tag] = number
         elif isinstance(method, spec.BasicCancel):
             self.close_channel()
         else:
@@ -205,7 +206,7 @@ class Receiver(Carrying):
 
     def ended(self) -> None:
         """Nothing is held."""
-        self.held = []
+        self.held = {}
 
 
 def clients_of(

@@ -94,8 +94,8 @@ class Taker(Receiver):
         if not self.books.calm and self.random.random() < self.world.options.close_share:
             self.close_channel()
         elif self.held:
-            self.send(spec.BasicAck(self.held[-1], True))
-            self.held = []
+            self.send(spec.BasicAck(max(self.held), True))
+            self.held = {}
 
 
 def add_delays(world: Stage, clients: list[Client], delays: Delays) -> None:

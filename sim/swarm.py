@@ -45,6 +45,7 @@ LATER_TROUBLES = (GARBLE, STALL, CRAWL)
 LATER_SHARE = 0.2
 KINDS_SHARE = 0.25
 OWN_LIMIT_SHARE = 0.25
+ONCE_SHARE = 0.3
 RENEWED = ("quorum", "classic", "transient")
 """Kinds of queues that are deleted and declared again, in clusters."""
 PRIORITIES = (0, 3, 5, 9)
@@ -93,6 +94,8 @@ class Options:
         single_active: Whether a quorum queue in a cluster serves one consumer at a time.
         letters_ttl_ms: After what time what is to die expires, if nobody rejects it; 0 for never.
         letters: Which kind of queue dead letters of another one arrive in; empty if there are none.
+        letters_once: Whether they arrive at most once.
+        letters_limit: How often a delivery of what is to die may fail; negative for ever.
     """
 
     def __init__(self, random: Random, operations: int, seed: int) -> None:
@@ -163,6 +166,9 @@ class Options:
         kind = delays.choice(("quorum", "classic"))
         self.delays = kind if delays.random() < LATER_SHARE else ""
         self.letters_ttl_ms = letters.choice((0, 50, 2_000))
+        ways = Random(f"{seed} ways to die")
+        self.letters_once = ways.random() < ONCE_SHARE
+        self.letters_limit = ways.choice((-1, -1, 0, 1, 3))
         self.priorities: tuple[int, ...] = ()
         if Random(f"{seed} priorities").random() < LATER_SHARE:
             self.priorities = PRIORITIES

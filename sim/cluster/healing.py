@@ -101,6 +101,7 @@ class Healing:
         while not self._buried():
             self._bound = self._left_in(LETTERS) - 1
             world.until(BURY_MS, "dead letters do not arrive", self._fewer_letters)
+        world.until(BURY_MS, "dead letters at most once do not arrive", letters.came)
         self._leave()
         world.until(QUIET_MS, "the nodes do not come to rest", self._agreed)
         letters.check()

@@ -203,7 +203,9 @@ class ClusterWorld(Stage):
             # The machine that such a queue is on may be lost.
             kind = "quorum"
         if kind:
-            self.letters = Letters(self, Random(f"{self.seed} letters"), kind)
+            # What a leader finds damaged when it is to go on is lost, at most once.
+            sure = ROT not in self.faults.faults
+            self.letters = Letters(self, Random(f"{self.seed} letters"), kind, sure)
             add_letters(self, self.clients, self.letters)
 
     def _add_delays(self) -> None:

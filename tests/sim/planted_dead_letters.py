@@ -1,15 +1,21 @@
-"""Bugs put into dead letters at least once on purpose, to show that the simulator finds them."""
+"""Bugs put into dead letters on purpose, to show that the simulator finds them."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from librt.strings import BytesWriter
+
 from sim.cluster.swarm import CUT, KILL, LOSE, POWER, TRANSFER
 from tests.sim.planted import Undo, Where, leave_out, replace
+from warren.node.dead_letters import DeadLetterWorker
 from warren.queues import forwarding
+from warren.queues.fifo.machine import Fifo
 
 LETTERS: dict[str, Any] = {
     "letters": "quorum",
+    "letters_once": False,
+    "letters_limit": -1,
     "groups": False,
     "quorum_queues": 1,
     "classic_queues": 0,
@@ -17,6 +23,9 @@ LETTERS: dict[str, Any] = {
     "exclusive": False,
     "clients": 1,
 }
+
+ONCE = LETTERS | {"letters_once": True, "letters_ttl_ms": 0}
+LIMITED = LETTERS | {"letters_limit": 3, "letters_ttl_ms": 0, "close_share": 0.0}
 
 
 def settled_unconfirmed() -> Undo:
@@ -55,10 +64,36 @@ def left_out_of_snapshots() -> Undo:
     return leave_out("dead", list)
 
 
+def lost_alone() -> Undo:
+    """Dead letters at most once are handed over if there are several."""
+
+    def hand_over(self: Any) -> None:
+        if len(self._records) > 1:
+            original(self)
+        self._records = []
+        self._lengths = BytesWriter()
+        self._bytes = 0
+
+    original = DeadLetterWorker._hand_over
+    return replace(DeadLetterWorker, "_hand_over", hand_over)
+
+
+def half_of_the_limit() -> Undo:
+    """A message dies when it has failed half as often as it may."""
+
+    def come_back(self: Any, strands: Any, failed: bool, limit: int, *place: Any) -> None:
+        original(self, strands, failed, limit // 2 if limit > 0 else limit, *place)
+
+    original = Fifo._come_back
+    return replace(Fifo, "_come_back", come_back)
+
+
 PLANTED = {
     settled_unconfirmed: Where(3, 200, (LOSE, CUT), LETTERS),
     settled_when_sent: Where(4, 250, (KILL, POWER, CUT, TRANSFER), LETTERS),
     given_up: Where(3, 200, (LOSE, CUT), LETTERS),
     left_out_of_snapshots: Where(6, 300, (KILL, POWER), LETTERS | {"wal_max_bytes": 8_192}),
+    lost_alone: Where(3, 200, (KILL, TRANSFER), ONCE),
+    half_of_the_limit: Where(3, 200, (TRANSFER,), LIMITED),
 }
 """With each bug where it shows soon; see `hunt`."""
