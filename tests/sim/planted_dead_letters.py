@@ -11,6 +11,8 @@ from tests.sim.planted import Undo, Where, leave_out, replace
 from warren.node.dead_letters import DeadLetterWorker
 from warren.queues import forwarding
 from warren.queues.fifo.machine import Fifo
+from warren.queues.fifo_queue import FifoQueue
+from warren.queues.quorum import QuorumQueue
 
 LETTERS: dict[str, Any] = {
     "letters": "quorum",
@@ -88,6 +90,16 @@ def half_of_the_limit() -> Undo:
     return replace(Fifo, "_come_back", come_back)
 
 
+def sent_again_by_the_next() -> Undo:
+    """A leader sees to what died before it led, whose bodies its log may have let go of."""
+
+    def died(self: Any, dead: Any) -> None:
+        if self.proposer().leads():
+            FifoQueue._died(self, dead)
+
+    return replace(QuorumQueue, "_died", died)
+
+
 PLANTED = {
     settled_unconfirmed: Where(3, 200, (LOSE, CUT), LETTERS),
     settled_when_sent: Where(4, 250, (KILL, POWER, CUT, TRANSFER), LETTERS),
@@ -95,5 +107,15 @@ PLANTED = {
     left_out_of_snapshots: Where(6, 300, (KILL, POWER), LETTERS | {"wal_max_bytes": 8_192}),
     lost_alone: Where(3, 200, (KILL, TRANSFER), ONCE),
     half_of_the_limit: Where(3, 200, (TRANSFER,), LIMITED),
+    sent_again_by_the_next: Where(
+        2070,
+        300,
+        options={
+            "letters": "classic",
+            "letters_once": True,
+            "letters_limit": 0,
+            "letters_ttl_ms": 0,
+        },
+    ),
 }
 """With each bug where it shows soon; see `hunt`."""

@@ -575,8 +575,12 @@ class QuorumQueue(SessionQueue, Machine):
         self._unproven = None
 
     def _died(self, dead: list[Dead]) -> None:
-        """The leader has messages go through the dead-letter exchange, at most once."""
-        if self.proposer().leads():
+        """The leader has messages go through the dead-letter exchange, at most once.
+
+        What died before it led may have gone there, and its log need not have the bodies any more:
+        a node that starts again applies such entries once more.
+        """
+        if self.forwards():
             super()._died(dead)
 
     def dead_lettered(self, lists: list[list[Piece]]) -> None:
