@@ -44,6 +44,8 @@ GROUPS_AT_ONCE: Final = 2
 """So few that looking through the log takes several ticks."""
 CHANGES_AT_ONCE: Final = 2
 """So few that what is committed of the tables often waits for a turn."""
+PART_RUNS: Final = 3
+"""So few that the states of queues are written and read over several turns."""
 
 
 @final
@@ -234,6 +236,7 @@ class World(Stage):
             groups_at_once=GROUPS_AT_ONCE,
         )
         settings.changes_at_once = CHANGES_AT_ONCE
+        settings.part_runs = PART_RUNS
         settings.consumer_timeout_ms = CONSUMER_TIMEOUT_MS
         settings.consumer_disconnected_timeout_ms = DISCONNECTED_TIMEOUT_MS
         settings.memory_limit_bytes = MEMORY_LIMIT_BYTES

@@ -55,6 +55,8 @@ GROUPS_AT_ONCE: Final = 2
 """So few that looking through the log takes several ticks."""
 CHANGES_AT_ONCE: Final = 2
 """So few that what is committed of the tables often waits for a turn."""
+PART_RUNS: Final = 3
+"""So few that the states of queues are written and read over several turns."""
 
 
 class Backup(NamedTuple):
@@ -284,6 +286,7 @@ class Site:
         settings.cluster_port = PORT
         settings.join = self.joins
         settings.changes_at_once = CHANGES_AT_ONCE
+        settings.part_runs = PART_RUNS
         settings.consumer_timeout_ms = CONSUMER_TIMEOUT_MS
         settings.consumer_disconnected_timeout_ms = DISCONNECTED_TIMEOUT_MS
         settings.tables_voters = world.faults.tables_voters

@@ -480,9 +480,14 @@ def test_a_snapshot_that_is_being_written_goes_with_the_log() -> None:
         size = member.snapshot_part()
     live = pair.a.queue("q").live()
     assert size > 0
-    pair.until(
-        lambda: member.machine.live_in(unwrap(member.snapshots.payload).state).pairs() == live
-    )
+
+    def lives() -> list[tuple[int, int]]:
+        found = member.machine.live_in(unwrap(member.snapshots.payload).state)
+        while not found.go_on():
+            pass
+        return found.runs.pairs()
+
+    pair.until(lambda: lives() == live)
 
 
 def runs_of(rows: bytes) -> list[tuple[int, int]]:

@@ -46,6 +46,7 @@ from warren.queues.fifo.effects import (
     PurgeReply,
     Reply,
 )
+from warren.queues.fifo.live import PART_RUNS
 from warren.queues.fifo.machine import HAND_OUT_MAX, RETURN_MAX, SHARE_MAX, Fifo
 
 Message = tuple[int, int, int]
@@ -131,6 +132,7 @@ class FifoMachine(RuleBasedStateMachine):
         kind=st.sampled_from(sorted(KINDS)),
         hand_out_max=st.sampled_from([1, 3, HAND_OUT_MAX]),
         return_max=st.sampled_from([1, 3, RETURN_MAX]),
+        part_runs=st.sampled_from([1, 3, PART_RUNS]),
         midway=st.booleans(),
         strategy=st.sampled_from([FORGOTTEN, AT_MOST_ONCE, AT_LEAST_ONCE]),
         failures=st.booleans(),
@@ -140,6 +142,7 @@ class FifoMachine(RuleBasedStateMachine):
         kind: str,
         hand_out_max: int,
         return_max: int,
+        part_runs: int,
         midway: bool,
         strategy: int,
         failures: bool,
@@ -157,6 +160,7 @@ class FifoMachine(RuleBasedStateMachine):
         for driven in (self.driven, self.twin):
             driven.hand_out_max = hand_out_max
             driven.return_max = return_max
+            driven.part_runs = part_runs
             if self.single:
                 driven.write(lambda out: commands.config(out, single_active()))
             if self.ranked:
@@ -774,6 +778,7 @@ class FifoMachine(RuleBasedStateMachine):
         restored.return_max = self.fifo.return_max
         restored.reports_freed = self.fifo.reports_freed
         restored.died = self.driven.died
+        restored.part_runs = self.fifo.part_runs
         restored.restore(state)
         assert restored.encode() == state
         # The next entry says how late it is.

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from librt.strings import BytesWriter, write_i32_be
 
+from warren.queues.fifo.cursor import Cursor
 from warren.queues.fifo.pieces import Piece, count_of
 from warren.queues.fifo.runs import Run, RunQueue, as_run, encode_runs, merge_pairs
 
@@ -100,7 +101,12 @@ class RunQueueMachine(RuleBasedStateMachine):
             encode_runs(out, pieces)
         out.write(b"behind")
         restored = RunQueue()
-        at = restored.decode(out.getvalue(), 0)
+        cursor = Cursor(out.getvalue())
+        cursor.room = 3
+        for _ in restored.read(cursor):
+            assert cursor.room == 0
+            cursor.room = 3
+        at = cursor.at
         assert out.getvalue()[int(at) :] == b"behind"
         self.queue = restored
 

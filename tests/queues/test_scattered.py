@@ -32,10 +32,12 @@ from warren.queues.fifo.pieces import (
     LettingGo,
     Piece,
 )
+from warren.queues.fifo.restoring import StateReader
 from warren.queues.fifo.runs import Run, RunQueue
 from warren.queues.freed import FREED_MAX
 from warren.queues.gathering import ALL_IDS
 from warren.queues.queue import Host
+from warren.queues.restoring import StateRuns
 from warren.queues.transient import TransientQueue
 
 SIZES = (500, 5_000)
@@ -635,6 +637,31 @@ def test_what_lives_is_found_out_in_parts(kind: str) -> None:
         assert gathering.runs.pairs() == live
         assert fifo.live() != live
     assert no_more(*begun) and max(found) <= PART_LINES_MAX
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_state_is_read_in_parts(kind: str) -> None:
+    """So is what lives in it, of which nothing is left behind to be let go of at once."""
+    found = []
+    all_lines = 0
+    for size in SIZES:
+        fifo = tangled(kind, size)
+        state = fifo.encode()
+        again = fifo.anew()
+        found.append(dearest(StateReader(again, state)))
+        assert again.encode() == state
+        whole = fifo.anew()
+        all_lines = steps(lambda it=whole, was=state: it.restore(was))
+        live = StateRuns(fifo.anew(), state)
+        found.append(dearest(live))
+        assert live.runs.pairs() == fifo.live()
+        spent = again.lists()
+        assert sum(len(pieces) for pieces in spent) >= 2 * size
+        for pieces in spent:
+            assert len(pieces) <= 2 * CHUNK_PIECES
+    # Whose message it is, is looked for among the sizes.
+    assert max(found) <= 2 * PART_LINES_MAX
+    assert all_lines > 20 * PART_LINES_MAX or warren.COMPILED
 
 
 def test_numbers_in_no_order_are_put_in_order() -> None:

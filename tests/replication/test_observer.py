@@ -10,6 +10,7 @@ from warren.errors import CorruptRecord
 from warren.log.batch import KIND_COMMAND, KIND_MESSAGES, Batch
 from warren.log.cache import Cache
 from warren.log.listener import BatchReader
+from warren.ports import Work
 from warren.queues.fifo import commands
 from warren.queues.fifo.config import NOT_SET_UP
 from warren.queues.fifo.effects import Delivery
@@ -44,6 +45,19 @@ class Members(ObserverHost):
         self.unlinked: set[str] = set()
         self.sent: list[tuple[str, bytes]] = []
         self.number = 0
+        self.works: list[Work] = []
+        self.refused: list[tuple[str, str]] = []
+
+    def do_in_parts(self, work: Work) -> None:
+        self.works.append(work)
+
+    def refuse(self, node: str, reason: str) -> None:
+        self.refused.append((node, reason))
+
+    def turn(self) -> bool:
+        """One part of what takes long; whether there is more."""
+        self.works = [work for work in self.works if not work.go_on()]
+        return bool(self.works)
 
     def monotonic_ms(self) -> int:
         return self.now
@@ -290,6 +304,94 @@ def test_a_state_that_is_none_leaves_nothing(state: bytes) -> None:
     observer.lost("a")
     ((node, frame),) = scene.members.taken(kinds.OBSERVE)
     assert (node, int.from_bytes(frame[17:25], "little")) == ("b", 0)
+
+
+class Busy(Idle):
+    """Little is done in one turn."""
+
+    part_runs = 2
+
+
+def of_many_parts(count: int) -> bytes:
+    """The same, of messages that came one by one and differ in size."""
+    fifo = Fifo(NOT_SET_UP, False)
+    for number in range(count):
+        fifo.apply(Meta(0, 0), Enqueue(number, 1, 100 + number % 7))
+    return fifo.encode()
+
+
+def reading(count: int, state: bytes) -> tuple[Scene, QuorumQueue]:
+    """An observer that a member has sent a state with so many messages, of which some was read."""
+    scene = Scene()
+    queue = QuorumQueue(Busy(), "/", "q", scene.observer, GROUP, Fifo(NOT_SET_UP, False), -1)
+    queue.group = scene.observer
+    scene.observer.machine = queue
+    head = said.state_head(GROUP, scene.members.number, 40, 1)
+    scene.say(head + wrap_head(count, [], {SESSION: 0}).getvalue() + state)
+    assert scene.members.turn() and scene.observer.applied_index == 0
+    return scene, queue
+
+
+def test_what_comes_behind_a_state_waits_until_that_is_read() -> None:
+    """And is taken in its order, however much comes with each turn."""
+    scene, queue = reading(20, of_many_parts(20))
+    index = 41
+    seen = []
+    while scene.members.works:
+        if index < 60:
+            scene.feed(messages(index, 2 * index - 62), messages(index + 1, 2 * index - 60))
+            index += 2
+        scene.members.turn()
+        seen.append((int(scene.observer.applied_index), int(queue.fifo.ready_count())))
+        assert not (scene.observer.fed() and scene.observer.applied_index < index - 1)
+    assert seen[:8] == [(0, 0)] * 8 and (40, 20) in seen
+    assert seen == sorted(seen)
+    assert (scene.observer.applied_index, queue.fifo.ready_count()) == (60, 60)
+    assert not scene.members.refused and scene.observer.fed()
+
+
+def test_who_reads_a_state_asks_nobody_else() -> None:
+    """However long that takes: whoever sent it goes on."""
+    scene, _ = reading(20, of_many_parts(20))
+    scene.asked()
+    for _ in range(5):
+        scene.members.now += observers.STUCK_MS
+        assert scene.observer.tick(scene.members.now)
+    assert scene.asked() == []
+    while scene.members.turn():
+        pass
+    assert scene.observer.applied_index == 40
+
+
+@pytest.mark.parametrize("way", ["lost", "unobserved", "stopped"])
+def test_a_state_is_not_read_to_its_end_if_it_is_void(way: str) -> None:
+    scene, queue = reading(20, of_many_parts(20))
+    scene.asked()
+    if way == "lost":
+        scene.observer.lost(scene.observer.serving)
+        assert scene.asked() == ["b"]
+    elif way == "unobserved":
+        scene.say(said.unobserve_frame(GROUP, scene.members.number))
+        assert scene.asked() == ["b"]
+    else:
+        scene.observer.stop()
+    assert not scene.members.turn()
+    assert (scene.observer.applied_index, queue.fifo.ready_count()) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("state", "count"),
+    [(of_many_parts(20)[:-9], 20), (of_many_parts(20), 19)],
+    ids=("cut off", "ahead"),
+)
+def test_a_state_that_turns_out_to_be_none_ends_the_link(state: bytes, count: int) -> None:
+    scene, queue = reading(count, state)
+    serving = scene.observer.serving
+    while scene.members.turn():
+        assert not scene.members.refused
+    ((node, reason),) = scene.members.refused
+    assert node == serving and reason.startswith("a state")
+    assert (scene.observer.applied_index, queue.fifo.ready_count()) == (0, 0)
 
 
 class Client(Link):

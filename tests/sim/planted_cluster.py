@@ -37,7 +37,7 @@ from warren.node.remote import serving
 from warren.protocols.amqp091 import channel
 from warren.protocols.amqp091 import tables as class_table
 from warren.protocols.peer import refusal
-from warren.queues import proxy, quorum
+from warren.queues import proxy, quorum, restoring
 from warren.queues.fifo.effects import NO_EFFECTS, Effects, PollReply
 from warren.queues.fifo.machine import Fifo
 from warren.queues.fifo.ready import AT_BACK, BY_NUMBER, Ready
@@ -221,15 +221,14 @@ def snapshot_without_sessions() -> Undo:
 def added_restore() -> Undo:
     """A queue's machine keeps what it had beside what a snapshot brings."""
 
-    def restore(fifo: Any, data: bytes) -> None:
-        kept = fifo.ready.quadruples()
-        original(fifo, data)
-        for first, last, acquired, failed in kept:
+    def go_on_with(queue: Any, fifo: Any, older: bool) -> None:
+        for first, last, acquired, failed in queue.fifo.ready.quadruples():
             fifo.ready._fresh.push(first, last, acquired, failed)
             fifo.ready.count += last - first + 1
+        original(queue, fifo, older)
 
-    original = Fifo.restore
-    return replace(Fifo, "restore", restore)
+    original = quorum.QuorumQueue._go_on_with
+    return replace(quorum.QuorumQueue, "_go_on_with", go_on_with)
 
 
 def alone_again() -> Undo:
@@ -377,11 +376,25 @@ def returns_unmarked() -> Undo:
 def snapshot_without_a_run() -> Undo:
     """A snapshot for another node leaves the last of its live messages out."""
 
-    def live_in(queue: Any, state: bytes) -> Any:
-        return RunList(original(queue, state).data[:-PAIR_BYTES])
+    def go_on(live: Any) -> bool:
+        over = original(live)
+        if over:
+            live.runs = RunList(live.runs.data[:-PAIR_BYTES])
+        return over
 
-    original = quorum.QuorumQueue.live_in
-    return replace(quorum.QuorumQueue, "live_in", live_in)
+    original = restoring.StateRuns.go_on
+    return replace(restoring.StateRuns, "go_on", go_on)
+
+
+def ready_after_a_part() -> Undo:
+    """A machine goes on from a state of which only the first part was read."""
+
+    def go_on(reading: Any) -> bool:
+        original(reading)
+        return True
+
+    original = restoring.Restoring.go_on
+    return replace(restoring.Restoring, "go_on", go_on)
 
 
 def dropped_with_the_session() -> Undo:
@@ -560,7 +573,7 @@ PLANTED = {
         },
     ),
     added_restore: Where(
-        3,
+        4,
         200,
         (POWER, BLACKOUT, REPLACE),
         SMALL_FILES | {"groups": False, "clients": 2, "large_share": 0.1, "large_bytes": 9_000},
@@ -573,7 +586,8 @@ PLANTED = {
     replays_closed: Where(),
     kept_by_the_gone: Where(3, 120, (KILL, POWER), QUORUM | {"clients": 3}),
     returns_unmarked: Where(2, 60, (KILL, STOP), QUORUM | {"clients": 2}),
-    snapshot_without_a_run: Where(8, 150, (POWER, KILL, REPLACE), SMALL_FILES),
+    ready_after_a_part: Where(2, 150, (POWER, KILL, REPLACE), SMALL_FILES),
+    snapshot_without_a_run: Where(28, 150, (POWER, KILL, REPLACE), SMALL_FILES),
     stale_get: Where(
         3, 150, (CUT, LOSE), QUORUM | {"clients": 3, "gap_us": 2_000, "jitter_us": 2_000}
     ),

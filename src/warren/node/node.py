@@ -125,6 +125,7 @@ class Node(Loop):
         settings.log.salt = int.from_bytes(random.bytes(8), "big") >> 1
         self.log: Log = Log(disk, executor, settings.log, NodeLogListener(self))
         self.commands_soft_limit = settings.commands_soft_limit
+        self.part_runs = settings.part_runs
         self.uid: bytes = settings.node_uid
         drawn = random.bytes(NONCE_BYTES)
         self.nonce: bytes = settings.life or drawn

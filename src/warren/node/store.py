@@ -13,7 +13,7 @@ from mypy_extensions import i64
 from warren.errors import CorruptRecord, StorageError
 from warren.log.batch import KIND_COMMAND, Batch
 from warren.log.log import Log
-from warren.log.runlist import NO_RUNS, RunList
+from warren.log.runlist import NO_RUNS, KnownRuns, LiveRuns
 from warren.metadata import commands
 from warren.metadata.foreign_checks import foreign_command
 from warren.metadata.machine import MetadataMachine
@@ -319,9 +319,9 @@ class MetadataStore(Machine):
         self._taking_over = True
         self._take_over_more()
 
-    def live_in(self, state: bytes) -> RunList:
+    def live_in(self, state: bytes) -> LiveRuns:
         """The metadata's log has no messages."""
-        return NO_RUNS
+        return KnownRuns(NO_RUNS)
 
     def sessions_closed(self, sessions: list[int], stamp_ms: i64, lost: bool) -> None:
         """The metadata keeps nothing by session."""

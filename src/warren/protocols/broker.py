@@ -16,6 +16,7 @@ from warren.limits import (
 from warren.log.config import LogConfig
 from warren.protocols.client import ClientConnection, EndOfTurn
 from warren.protocols.output import OutputHost
+from warren.queues.fifo.live import PART_RUNS
 from warren.queues.queue import Host
 from warren.versions import NEWEST
 from warren.vhost.handle import VhostHandle
@@ -79,6 +80,7 @@ class Settings:
             there are two levels.
         tables_voters: Nodes that vote on what the tables say, at most.
         changes_at_once: Committed changes of the tables that one turn puts in force.
+        part_runs: So many runs of messages one part of what takes long looks at.
         reconciles: Whether queues with too few members get more; see `node.reconcile`.
         reconcile_target: How many they are to have; 0 if only their arguments say so.
         reconcile_interval_ms: How often that is looked at.
@@ -128,6 +130,7 @@ class Settings:
         self.strict_priorities: bool = False
         self.tables_voters: int = TABLES_VOTERS_MAX
         self.changes_at_once: int = TURN_CHANGES_MAX
+        self.part_runs: int = PART_RUNS
         self.reconciles: bool = False
         self.reconcile_target: int = 0
         self.reconcile_interval_ms: int = 3_600_000

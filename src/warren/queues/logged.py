@@ -61,6 +61,7 @@ class LoggedQueue(FifoQueue):
         group_id: i64,
     ) -> None:
         super().__init__(host, vhost, name, queue_type, fifo)
+        fifo.part_runs = host.part_runs
         self.messages: MessageSource = messages
         self.group_id = group_id
         self.unwritten_bytes: i64 = 0

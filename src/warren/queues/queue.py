@@ -22,6 +22,7 @@ from warren.queues.fifo.config import Limits
 from warren.queues.fifo.consumers import Limiter
 from warren.queues.fifo.delayed import Retry
 from warren.queues.fifo.effects import Delivery
+from warren.queues.fifo.live import PART_RUNS
 from warren.queues.links import Fetching, Holder, Link
 from warren.queues.publishing import PublishRun
 from warren.replication.proposals import Throttled
@@ -40,10 +41,12 @@ class Host(Throttled):
         disk_behind: Whether publishers have to wait for the node's disk.
         commands_soft_limit: Messages that may be under way from here to a quorum queue before its
             publishers wait (CFG-02); 0 for no such limit.
+        part_runs: So many runs of messages one part of what takes long looks at.
     """
 
     disk_behind: bool = False
     commands_soft_limit: int = 0
+    part_runs: int = PART_RUNS
 
     @abstractmethod
     def queue_dirty(self, queue: Queue) -> None:

@@ -25,7 +25,7 @@ from warren.errors import CorruptRecord
 from warren.ids import session_of_consumer
 from warren.log.batch import KIND_COMMAND, Batch
 from warren.log.facts import SIZES
-from warren.log.runlist import LiveRuns, RunList
+from warren.log.runlist import LiveRuns
 from warren.log.source import MessageSource
 from warren.message.flavours import AMQP091, delay_in
 from warren.message.properties import stored_life
@@ -53,7 +53,7 @@ from warren.queues.fifo.delayed import Retry
 from warren.queues.fifo.effects import Delivery, Reply
 from warren.queues.fifo.entry import Encoded, Enqueue, Meta
 from warren.queues.fifo.machine import Fifo
-from warren.queues.fifo.pieces import Piece
+from warren.queues.fifo.pieces import SPENT_LISTS, LettingGo, Piece
 from warren.queues.fifo.sessions import close_sessions
 from warren.queues.fifo_queue import USE_MS
 from warren.queues.fitting import Publish
@@ -63,6 +63,7 @@ from warren.queues.minding import Minding
 from warren.queues.polls import Poll
 from warren.queues.publishing import PublishRun
 from warren.queues.queue import Counts, Host
+from warren.queues.restoring import Restoring, StateRuns
 from warren.queues.session_queue import SessionQueue
 from warren.queues.settings import LoggedSettings
 from warren.queues.silences import Silences
@@ -120,6 +121,8 @@ class QuorumQueue(SessionQueue, Machine):
         """What their records take."""
         self._unproven: dict[int, Consumer] | None = None
         """The consumers before the state that this turn brought."""
+        self._restoring: Restoring | None = None
+        """Another machine, for when a state comes into force."""
         self._forgotten: dict[int, Consumer] | None = None
         """Those of when this node had a state last, while it has none."""
 
@@ -465,26 +468,59 @@ class QuorumQueue(SessionQueue, Machine):
         """An empty queue, not yet set up."""
         return Fifo(NOT_SET_UP, False).encode()
 
+    def ready(self, state: bytes) -> Work:
+        """Read a state into another machine, which takes its turns."""
+        restoring = Restoring(self.fifo.anew(), state)
+        self._restoring = restoring
+        return restoring
+
     def restore(self, state: bytes) -> None:
         """Go on from a leader's snapshot; consumers here get what they missed."""
-        before = self.fifo.consumers if self._forgotten is None else self._forgotten
+        self._go_on_with(self._restored(state), False)
+
+    def restore_older(self, state: bytes) -> None:
+        """The same; what consumers had since counts for nothing."""
+        self._go_on_with(self._restored(state), True)
+
+    def take_machine(self, other: QuorumQueue) -> None:
+        """Go on with the machine of the same queue that another one here has, which is farther."""
+        fifo = other.fifo
+        other.fifo = fifo.anew()
+        self._go_on_with(fifo, False)
+
+    def _restored(self, state: bytes) -> Fifo:
+        """The machine with a state, as far as possible read before.
+
+        Raises:
+            CorruptRecord: It is none.
+        """
+        restoring = self._restoring
+        self._restoring = None
+        if restoring is None or restoring.state != state:
+            restoring = Restoring(self.fifo.anew(), state)
+        return restoring.all()
+
+    def _go_on_with(self, fifo: Fifo, older: bool) -> None:
+        """Another machine stands for the queue from now on, as of another entry of its log."""
+        known = self.fifo.consumers if self._forgotten is None else self._forgotten
+        before: dict[int, Consumer] = {} if older else known
         self._purged = max(self._purged, i64(self.fifo.purged.get(int(self._session()), 0)))
         for group in self.fifo.groups.values():
             self._epochs[group.name] = int(group.epoch)
-        try:
-            self.fifo.restore(state)
-        except (AssertionError, LookupError, OverflowError, ValueError) as error:
-            raise CorruptRecord("the state of a queue", 0, f"it is none: {error}") from error
+        spent = self.fifo.lists()
+        self.fifo = fifo
+        if len(spent) > SPENT_LISTS:
+            self.host.do_in_parts(LettingGo(spent))
         self._left.clear()
         if self.dead_lettering is not None:
             # Another node led, and their bodies are not here any more.
             self.dead_lettering.forget()
         self.mind_leases()
         self.deliveries = []
-        for consumer_id in list(self._handed):
+        for consumer_id, handed in self._handed.items():
             consumer = self.fifo.consumers.get(consumer_id)
             if consumer is not None:
-                for run in consumer.holding():
+                for run in consumer.holding(handed.behind):
                     counted = self.fifo.config.counted(run.acquired, run.failed)
                     missed = Delivery(
                         consumer, run.key, run.first, run.count, run.acquired, counted
@@ -495,7 +531,7 @@ class QuorumQueue(SessionQueue, Machine):
             self._find_timed_out(before)
         self._forgotten = None
         if self._unproven is None:
-            self._unproven = before
+            self._unproven = known
         self._admit_more()
         self._mark()
 
@@ -518,11 +554,9 @@ class QuorumQueue(SessionQueue, Machine):
         """The number after the newest message that came."""
         return self.fifo.next_message
 
-    def live_in(self, state: bytes) -> RunList:
-        """The messages that live in a snapshot."""
-        fifo = Fifo(NOT_SET_UP, False)
-        fifo.restore(state)
-        return fifo.gather_live([], []).all()
+    def live_in(self, state: bytes) -> LiveRuns:
+        """Finds out the messages that live in a snapshot."""
+        return StateRuns(self.fifo.anew(), state)
 
     def sessions_closed(self, sessions: list[int], stamp_ms: i64, lost: bool) -> None:
         """What consumers of these sessions held returns, in order (R-27)."""

@@ -9,7 +9,7 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64, trait
 
 from warren.log.batch import Batch
-from warren.log.runlist import NO_RUNS, RunList
+from warren.log.runlist import NO_RUNS, KnownRuns, LiveRuns
 from warren.ports import NoWork, Work
 
 
@@ -77,7 +77,10 @@ class Machine:
         """The state before the first entry."""
 
     def ready(self, state: bytes) -> Work:
-        """Have all ready for `restore` of a state that a leader sent; nothing changes yet."""
+        """Have all ready for `restore` of a state that another node sent; nothing changes yet.
+
+        Another call, or another `restore`, means that it will not come to that.
+        """
         return NoWork()
 
     @abstractmethod
@@ -87,6 +90,13 @@ class Machine:
         Raises:
             CorruptRecord: It is none.
         """
+
+    def restore_older(self, state: bytes) -> None:
+        """The same, of a state that is older than what it had and says nothing of what came of
+        that.
+        """
+        self.restore(self.first_state())
+        self.restore(state)
 
     def forget(self) -> None:
         """Have nothing for now; the next state is no older than what it had.
@@ -100,8 +110,8 @@ class Machine:
         return 0
 
     @abstractmethod
-    def live_in(self, state: bytes) -> RunList:
-        """The messages that live in a state."""
+    def live_in(self, state: bytes) -> LiveRuns:
+        """Finds out the messages that live in a state that is durable here."""
 
     @abstractmethod
     def sessions_closed(self, sessions: list[int], stamp_ms: i64, lost: bool) -> None:
@@ -180,9 +190,9 @@ class NoMachine(Machine):
     def restore(self, state: bytes) -> None:
         """Restore nothing: there is no machine."""
 
-    def live_in(self, state: bytes) -> RunList:
+    def live_in(self, state: bytes) -> LiveRuns:
         """Say that no message lives."""
-        return NO_RUNS
+        return KnownRuns(NO_RUNS)
 
     def sessions_closed(self, sessions: list[int], stamp_ms: i64, lost: bool) -> None:
         """Close nothing: there are no consumers."""

@@ -397,7 +397,7 @@ class Member(Proposer, GroupOwner):
             return False
         if isinstance(message, SnapshotOffer):
             return True
-        # All of it may be here, and not durable yet.
+        # All of it may be here, and not read or not durable yet.
         return isinstance(message, Append) and not self.snapshots.is_whole()
 
     # --- what the disk says ---------------------------------------------------------------------

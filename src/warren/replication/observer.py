@@ -11,6 +11,7 @@ within a session of its node, and fetches the messages that its machine hands to
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import deque
 from typing import Final, final
 
 from librt.strings import read_i64_le
@@ -22,6 +23,7 @@ from warren.log.cache import Cache, Share
 from warren.log.group import GroupLog
 from warren.log.listener import BatchReader, RawReader
 from warren.log.source import MessageSource
+from warren.ports import Work
 from warren.raft import wire
 from warren.raft.members import Replica
 from warren.replication import frames, kinds
@@ -86,6 +88,14 @@ class ObserverHost:
     def session_closed(self, observer: Observer) -> i64:
         """This node's session in a group was closed; what the tables gave it last, for another."""
 
+    @abstractmethod
+    def do_in_parts(self, work: Work) -> None:
+        """Have something done from the next turn on: of all that is long, one part a turn."""
+
+    @abstractmethod
+    def refuse(self, node: str, reason: str) -> None:
+        """What another node said cannot be: a new link to it starts over."""
+
 
 @final
 class MessagesFetch:
@@ -114,6 +124,36 @@ class MessagesFetch:
         self.node = ""
         self.tried: i64 = 0
         self.asked_ms: i64 = 0
+
+
+@final
+class StateArrival(Work):
+    """A member's state that is here, and for which the machine is made ready.
+
+    Attributes:
+        behind: What the member sent behind it.
+        came: How much of that since the last part.
+        restored: Whether the machine has gone on from it, and only what is behind is left.
+    """
+
+    def __init__(self, observer: Observer, index: i64, term: i64, parts: Wrapped) -> None:
+        self.observer = observer
+        self.index: i64 = index
+        self.term: i64 = term
+        self.parts: Wrapped = parts
+        self.readying: Work = observer.machine.ready(parts.state)
+        self.behind: deque[bytes] = deque()
+        self.came: i64 = 0
+        self.restored = False
+
+    def go_on(self) -> bool:
+        """Do the next part; whether it was the last."""
+        observer = self.observer
+        try:
+            return observer.take_more(self)
+        except CorruptRecord as error:
+            observer.host.refuse(observer.serving, str(error))
+            return True
 
 
 @final
@@ -170,6 +210,8 @@ class Observer(Proposer, MessageSource):
         """The oldest proposal when `tick` saw that another one was before."""
         self._stuck_since_ms: i64 = 0
         self._patience_ms: i64 = STUCK_MS
+        self._arrival: StateArrival | None = None
+        """A state that the machine does not have yet, or with what came behind it."""
         self._fetches: dict[int, MessagesFetch] = {}
         self._cache = cache
         self._share = Share()
@@ -281,6 +323,7 @@ class Observer(Proposer, MessageSource):
             self.host.send(self.serving, [said.unobserve_frame(self.group_id, self._observation)])
         self._resting = True
         self.serving = ""
+        self._arrival = None
         self.leader = ""
         self.following = False
         self._observation = 0
@@ -289,6 +332,7 @@ class Observer(Proposer, MessageSource):
     def _forget(self) -> None:
         """Have nothing any more, so that the next member sends its state."""
         self._had_index = max(self._had_index, self.applied_index)
+        self._arrival = None
         self.applied_index = 0
         self._applied_term = 0
         self.following = False
@@ -312,6 +356,7 @@ class Observer(Proposer, MessageSource):
             at = holders.index(self.serving) + 1
             holders = holders[at:] + holders[:at]
         self.serving = ""
+        self._arrival = None
         for node in holders:
             if self._observe(node):
                 return
@@ -319,6 +364,7 @@ class Observer(Proposer, MessageSource):
     def _observe(self, node: str) -> bool:
         """Ask a member for what is committed behind what the machine has; False without a link."""
         self._observation = self.host.new_number()
+        self._arrival = None
         self._heard = False
         self._asked_ms = self.host.monotonic_ms()
         self._heard_ms = self._asked_ms
@@ -360,6 +406,9 @@ class Observer(Proposer, MessageSource):
         self._offer()
         if not self.serving:
             self._observe_another()
+        elif self._arrival is not None:
+            # Whoever sent this state goes on with what it sends behind.
+            pass
         elif not self._heard:
             if now_ms - self._asked_ms >= ANSWER_MS:
                 self._observe_another()
@@ -414,7 +463,11 @@ class Observer(Proposer, MessageSource):
                 # It feeds somebody who went on with another member, or has begun anew.
                 self.host.send(node, [said.unobserve_frame(self.group_id, number)])
         elif kind == kinds.FEED:
-            self._take(said.Feed(frame))
+            if self._arrival is None:
+                self._take(said.Feed(frame))
+            else:
+                self._arrival.behind.append(frame)
+                self._arrival.came += 1
         elif kind == kinds.STATE:
             self._take_state(frame)
         elif kind == kinds.UNOBSERVE:
@@ -457,6 +510,8 @@ class Observer(Proposer, MessageSource):
         """Whether this has all that it was told of, and had not until now."""
         if self.following or not self._heard or self.applied_index < self._committed_index:
             return False
+        if self._arrival is not None and self._arrival.behind:
+            return False
         self.following = True
         return True
 
@@ -470,6 +525,8 @@ class Observer(Proposer, MessageSource):
             Whether the machine is as far now; else what it misses is to be had from others only, or
             there is more than one turn should do.
         """
+        if self._arrival is not None:
+            return False
         last = min(index, self.applied_index + CATCH_UP_ENTRIES_MAX)
         while self.applied_index < last:
             batch = log.recent(self.applied_index + 1)
@@ -533,20 +590,67 @@ class Observer(Proposer, MessageSource):
     def _take_state(self, frame: bytes) -> None:
         """Go on from a member's state: what lies between is not to be had any more.
 
+        The machine is made ready for it in parts, and has what it had until then. What the member
+        sends behind the state waits, and has its turns, too.
+
         Raises:
             CorruptRecord: It is none.
         """
         frames.need(frame, said.STATE_BYTES)
-        self._cache.forget(self._share.read_back)
         index = read_i64_le(frame, said.AT + 8)
-        if index < max(self._had_index, self.applied_index):
-            # It is older than what the machine had, and says nothing of what came of that.
-            self.machine.restore(self.machine.first_state())
+        term = read_i64_le(frame, said.AT + 16)
         try:
             parts = unwrap(frame[said.STATE_BYTES : frames.end_of(frame)])
+        except (CorruptRecord, IndexError, ValueError) as error:
+            self._forget()
+            raise CorruptRecord("a state", 0, str(error)) from error
+        arrival = StateArrival(self, index, term, parts)
+        self._arrival = arrival
+        if not self.take_more(arrival):
+            self.host.do_in_parts(arrival)
+
+    def take_more(self, arrival: StateArrival) -> bool:
+        """Take the next part of a state, or of what came behind it; whether that was the last.
+
+        Raises:
+            CorruptRecord: It cannot be understood, or does not fit what came before.
+        """
+        if self._arrival is not arrival:
+            return True
+        if not arrival.restored:
+            if not arrival.readying.go_on():
+                return False
+            arrival.restored = True
+            self._restore(arrival)
+        else:
+            # One more than what comes, so that it is all taken some time.
+            room = arrival.came + 1
+            while room > 0 and arrival.behind and self._arrival is arrival:
+                room -= 1
+                self._take(said.Feed(arrival.behind.popleft()))
+        arrival.came = 0
+        if self._arrival is not arrival:
+            return True
+        if arrival.behind:
+            return False
+        self._arrival = None
+        return True
+
+    def _restore(self, arrival: StateArrival) -> None:
+        """The machine goes on from a state.
+
+        Raises:
+            CorruptRecord: It is none.
+        """
+        self._cache.forget(self._share.read_back)
+        parts = arrival.parts
+        try:
             # The machine hands messages out, and those are read up to here.
             self._next_message = parts.next_message
-            self.machine.restore(parts.state)
+            if arrival.index < max(self._had_index, self.applied_index):
+                self.machine.restore_older(parts.state)
+            else:
+                self.machine.restore(parts.state)
             if self.machine.next_message() > parts.next_message:
                 raise CorruptRecord("a state", 0, "it has messages that the group has not")
         except (CorruptRecord, IndexError, ValueError) as error:
@@ -554,9 +658,9 @@ class Observer(Proposer, MessageSource):
             self._forget()
             raise CorruptRecord("a state", 0, str(error)) from error
         self._heard_ms = self.host.monotonic_ms()
-        self.applied_index = index
+        self.applied_index = arrival.index
         self._had_index = 0
-        self._applied_term = read_i64_le(frame, said.AT + 16)
+        self._applied_term = arrival.term
         self.members = parts.members
         self._skip_proposals(parts)
         if self._begins_to_follow():
@@ -678,6 +782,7 @@ class Observer(Proposer, MessageSource):
             self.host.send(self.serving, [said.unobserve_frame(self.group_id, self._observation)])
         self.stopped = True
         self.serving = ""
+        self._arrival = None
         self._observation = 0
         self._cache.forget(self._share.read_back)
         self.machine = NO_MACHINE

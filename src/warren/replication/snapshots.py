@@ -13,7 +13,7 @@ from mypy_extensions import i64
 from warren.log.batch import Batch
 from warren.ports import Work
 from warren.raft.messages import SnapshotOffer
-from warren.replication.wrapping import unwrap, wrap_head
+from warren.replication.wrapping import Wrapped, unwrap, wrap_head
 
 if TYPE_CHECKING:
     from warren.replication.member import Member
@@ -59,6 +59,23 @@ class Draft:
 
 
 @final
+class TakenOver:
+    """A leader's snapshot that is all here and not in force.
+
+    Attributes:
+        readying: Makes the machine ready for it; None if that is done, and the log has it.
+    """
+
+    def __init__(self, index: i64, term: i64, stamp_ms: i64, payload: bytes) -> None:
+        self.index: i64 = index
+        self.term: i64 = term
+        self.stamp_ms: i64 = stamp_ms
+        self.payload: bytes = payload
+        self.parts: Wrapped = unwrap(payload)
+        self.readying: Work | None = None
+
+
+@final
 class Snapshots:
     """Those of one member, which methods are handed: nothing here refers to it.
 
@@ -72,10 +89,7 @@ class Snapshots:
         """Of the newest one that this member has taken or taken over."""
         self._pending = b""
         """The one of `_index` that is not durable yet."""
-        self._taken_over: tuple[int, int, bytes] | None = None
-        """Index, term and payload of a leader's snapshot that is not durable yet."""
-        self._readying: Work | None = None
-        """That is durable, and this makes the machine ready for it."""
+        self._taken_over: TakenOver | None = None
         self._laggards: dict[str, Laggard] = {}
         self._draft: Draft | None = None
 
@@ -167,11 +181,11 @@ class Snapshots:
 
     def persisted(self, member: Member, batch: Batch) -> None:
         """A snapshot is durable."""
-        if self._taken_over is not None:
-            index, _, payload = self._taken_over
-            if batch.index == index:
-                self._readying = member.machine.ready(unwrap(payload).state)
-                self.go_on(member)
+        taken = self._taken_over
+        if taken is not None:
+            if taken.readying is None and batch.index == taken.index:
+                self._taken_over = None
+                self._install(member, taken)
         elif self._pending and batch.index == self._index:
             self.payload = self._pending
             self._pending = b""
@@ -180,21 +194,22 @@ class Snapshots:
     # --- a leader's -----------------------------------------------------------------------------
 
     def go_on(self, member: Member) -> None:
-        """Take over a leader's snapshot that is durable, when the machine is ready for it.
+        """Write a leader's snapshot that is here into the log, when the machine is ready for it.
 
-        Until then it is as if the disk were at work still.
+        Until then the log is given up still, as while that comes: nothing is taken for what is
+        lost, and no message of the snapshot for one that may go.
         """
-        readying = self._readying
-        if readying is None or member.stopped:
+        taken = self._taken_over
+        if taken is None or taken.readying is None or member.stopped:
             return
-        if not readying.go_on():
+        if not taken.readying.go_on():
             member.host.apply_later(member)
             return
-        assert self._taken_over is not None, "nothing is made ready for what is void"
-        index, term, payload = self._taken_over
-        self._readying = None
-        self._taken_over = None
-        self._install(member, index, term, payload)
+        taken.readying = None
+        member.log.snapshot(
+            taken.index, taken.payload, taken.stamp_ms, taken.term, taken.parts.next_message
+        )
+        member.host.appended(True)
 
     def prepare_install(self, member: Member, offer: SnapshotOffer) -> None:
         """Give the log up for a leader's snapshot.
@@ -213,26 +228,25 @@ class Snapshots:
         member.log.reset_for_install()
         # One that came before and is not durable yet is void, too.
         self._taken_over = None
-        self._readying = None
 
     def take_over(
         self, member: Member, index: i64, term: i64, stamp_ms: i64, payload: bytes
     ) -> None:
         """All of a leader's snapshot is here; it takes effect when it is durable."""
-        next_message = unwrap(payload).next_message
-        member.log.snapshot(index, payload, stamp_ms, term, next_message)
-        self._taken_over = (int(index), int(term), payload)
-        self._readying = None
+        taken = TakenOver(index, term, stamp_ms, payload)
+        taken.readying = member.machine.ready(taken.parts.state)
+        self._taken_over = taken
         self._pending = b""
         self._draft = None
+        self.go_on(member)
 
-    def _install(self, member: Member, index: i64, term: i64, payload: bytes) -> None:
+    def _install(self, member: Member, taken: TakenOver) -> None:
         """A leader's snapshot is durable in this node's log: go on from there."""
-        parts = unwrap(payload)
-        member.raft.snapshot_installed(index, term, parts.members, member.host.monotonic_ms())
-        self._index = index
-        self.payload = payload
-        member.go_on_from(index, parts)
+        now_ms = member.host.monotonic_ms()
+        member.raft.snapshot_installed(taken.index, taken.term, taken.parts.members, now_ms)
+        self._index = taken.index
+        self.payload = taken.payload
+        member.go_on_from(taken.index, taken.parts)
 
     def is_whole(self) -> bool:
         """Whether all of a leader's snapshot is here, and only not in force yet."""
@@ -252,4 +266,3 @@ class Snapshots:
         self._draft = None
         self.payload = b""
         self._taken_over = None
-        self._readying = None

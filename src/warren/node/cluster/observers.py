@@ -22,6 +22,7 @@ from warren.node.identities import Counter
 from warren.node.loop import Loop
 from warren.node.policies import QueuePolicies
 from warren.node.queues import LocalQueues
+from warren.ports import Work
 from warren.queues.fifo.config import NOT_SET_UP
 from warren.queues.fifo.machine import Fifo
 from warren.queues.queue import Queue
@@ -223,7 +224,7 @@ class Observers(ObserverHost):
         queue.messages = member.log
         queue.group = member
         if observer.applied_index != member.applied_index:
-            queue.restore(arriving.queue.state())
+            queue.take_machine(arriving.queue)
         member.take_over(queue, observer.proposals)
         arriving.queue.close()
         # Policies may have changed, and only members hear of that.
@@ -296,6 +297,14 @@ class Observers(ObserverHost):
     def session_closed(self, observer: Observer) -> i64:
         """This node goes on in a group with another session."""
         return self._cluster.next_session(observer.proposals)
+
+    def do_in_parts(self, work: Work) -> None:
+        """Have something done from the next turn on."""
+        self._loop.do_in_parts(work)
+
+    def refuse(self, node: str, reason: str) -> None:
+        """A node says what cannot be."""
+        self._cluster.peers.refuse(node, reason)
 
     # --- for the node ---------------------------------------------------------------------------
 

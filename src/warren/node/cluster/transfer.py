@@ -32,8 +32,10 @@ from warren.errors import Compacted, CorruptRecord
 from warren.limits import TICK_GROUPS_MAX, TURN_TRANSFERS_MAX
 from warren.log.batch import write_checksum
 from warren.log.listener import RawReader
+from warren.log.runlist import LiveRuns, RunList
 from warren.node.loop import Loop
 from warren.node.sweep import Sweep
+from warren.ports import Work
 from warren.raft import wire
 from warren.raft.effects import AcceptSnapshot, SendSnapshot
 from warren.raft.messages import SnapshotOffer
@@ -76,13 +78,14 @@ class OutgoingSnapshot:
         asked_ms: When the peer was sent what it has to answer; -1 while a part is being read.
         sent_bytes: Of the live messages, so far.
         next_message: The first of them that was not sent.
+        runs: Which they are; None before the peer has answered and that was found out.
     """
 
     def __init__(self, member: Member, offer: SnapshotOffer, now_ms: i64) -> None:
         self.member = member
         self.offer = offer
         self.payload = member.snapshots.payload
-        self.runs = member.machine.live_in(unwrap(self.payload).state)
+        self.runs: RunList | None = None
         self.asked_ms: i64 = now_ms
         self.sent_bytes: i64 = 0
         self.next_message: i64 = 0
@@ -99,6 +102,29 @@ class Incoming:
 
 
 @final
+class LiveSearch(Work):
+    """What lives in a snapshot is found out, for which the peer waits."""
+
+    def __init__(self, transfers: Transfers, outgoing: OutgoingSnapshot) -> None:
+        self._transfers = transfers
+        self._outgoing = outgoing
+        self._live: LiveRuns = outgoing.member.machine.live_in(unwrap(outgoing.payload).state)
+
+    def go_on(self) -> bool:
+        """Do the next part; whether it was the last.
+
+        It is done to its end, wanted or not: to let go of all that was found takes long, too.
+        """
+        if not self._live.go_on():
+            return False
+        outgoing = self._outgoing
+        outgoing.runs = self._live.runs
+        if self._transfers.is_under_way(outgoing):
+            self._transfers.send_part(outgoing)
+        return True
+
+
+@final
 class PartReader(RawReader):
     """A part of the live messages is read from disk."""
 
@@ -110,6 +136,7 @@ class PartReader(RawReader):
         """Have the log read the part."""
         outgoing = self._outgoing
         log = outgoing.member.log
+        assert outgoing.runs is not None, "they were found out before"
         log.read_live(outgoing.runs, outgoing.next_message, READ_BYTES, self)
 
     def raw_read(self, data: bytes, next_message: int, error: BaseException | None) -> None:
@@ -197,18 +224,31 @@ class Transfers:
         if outgoing.asked_ms < 0:
             # An answer to an earlier offer of the same; the part that is being read answers both.
             return
+        if outgoing.runs is not None:
+            self.send_part(outgoing)
+            return
+        outgoing.asked_ms = -1
+        search = LiveSearch(self, outgoing)
+        if not search.go_on():
+            self._loop.do_in_parts(search)
+
+    def send_part(self, outgoing: OutgoingSnapshot) -> None:
+        """Have the next live messages read that a peer waits for; behind them goes the state."""
+        assert outgoing.runs is not None, "they were found out before"
         if outgoing.runs.reaches(outgoing.next_message):
             outgoing.asked_ms = -1
             self._cluster.throttle().want(PartReader(self, outgoing).go)
-        else:
-            writer = snapshot_frame(member.group_id, DONE, index)
-            write_i64_le(writer, outgoing.offer.snapshot_term)
-            write_i64_le(writer, member.stamp_ms())
-            write_checksum(writer, crc32(outgoing.payload, crc32(writer.getvalue())))
-            self._cluster.send(peer, [writer.getvalue(), outgoing.payload])
-            extra_ms = len(outgoing.payload) // BYTES_PER_MS
-            member.raft.takes_long(peer, extra_ms, self._cluster.monotonic_ms())
-            self._end(int(member.group_id), peer, True)
+            return
+        member = outgoing.member
+        peer = outgoing.offer.target
+        writer = snapshot_frame(member.group_id, DONE, outgoing.offer.index)
+        write_i64_le(writer, outgoing.offer.snapshot_term)
+        write_i64_le(writer, member.stamp_ms())
+        write_checksum(writer, crc32(outgoing.payload, crc32(writer.getvalue())))
+        self._cluster.send(peer, [writer.getvalue(), outgoing.payload])
+        extra_ms = len(outgoing.payload) // BYTES_PER_MS
+        member.raft.takes_long(peer, extra_ms, self._cluster.monotonic_ms())
+        self._end(int(member.group_id), peer, True)
 
     def part_read(
         self,
@@ -219,7 +259,7 @@ class Transfers:
     ) -> None:
         """A part is there; go on behind it next time."""
         offer = outgoing.offer
-        if not self._is_under_way(outgoing):
+        if not self.is_under_way(outgoing):
             return
         if error is not None:
             if not isinstance(error, Compacted):
@@ -234,7 +274,7 @@ class Transfers:
         writer = snapshot_frame(outgoing.member.group_id, LIVE, offer.index)
         self._cluster.send(offer.target, [writer.getvalue(), data])
 
-    def _is_under_way(self, outgoing: OutgoingSnapshot) -> bool:
+    def is_under_way(self, outgoing: OutgoingSnapshot) -> bool:
         """Whether a transfer has not ended, and no other one took its place."""
         group_id = int(outgoing.member.group_id)
         return self._outgoing_of(group_id, outgoing.offer.target) is outgoing
@@ -264,7 +304,7 @@ class Transfers:
             if room == 0:
                 break
             outgoing = self._to_answer.popleft()
-            if not self._is_under_way(outgoing):
+            if not self.is_under_way(outgoing):
                 continue
             if 0 <= outgoing.asked_ms <= now_ms - ANSWER_MS:
                 room -= 1

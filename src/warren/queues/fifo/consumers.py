@@ -150,9 +150,14 @@ class Consumer:
         tail = self._holding.tail()
         return None if tail is None else as_run(tail)
 
-    def holding(self) -> list[Run]:
-        """All that it holds, in id order."""
-        return [as_run(piece) for piece in self._holding.all()]
+    def holding(self, mid: i64 = 0) -> list[Run]:
+        """All that it holds from an id on, and some before that, in id order."""
+        found: list[Run] = []
+        chunks = self._holding.chunks()
+        for at in range(self._holding.chunks_from(mid), i64(len(chunks))):
+            for piece in chunks[at].live():
+                found.append(as_run(piece))
+        return found
 
     def freeze(self) -> list[list[Piece]]:
         """All that it holds now, in id order, in lists."""

@@ -7,11 +7,13 @@ group starts a new *epoch*, which fences whoever held it before.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import final
 
-from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i32_be, write_i64_be
+from librt.strings import BytesWriter, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64
 
+from warren.queues.fifo.cursor import Cursor
 from warren.queues.fifo.effects import UNKNOWN_GROUP, AcquireReply, FencedReply, Reply
 from warren.queues.fifo.pieces import Piece
 from warren.queues.fifo.ready import Ready
@@ -187,21 +189,19 @@ class Readers:
         return total
 
 
-def decode_group(data: bytes, at: i64) -> tuple[Group, i64]:
-    """Read what a snapshot has of a group; returns the group and the offset behind it."""
-    size: i64 = i64(read_i32_be(data, at))
-    at += 4
-    group = Group(data[at : at + size].decode())
-    at += size
-    group.epoch = read_i64_be(data, at)
-    group.settled = read_i64_be(data, at + 8)
-    group.last = read_i64_be(data, at + 16)
-    group.lease_ms = read_i64_be(data, at + 24)
-    group.seen_ms = read_i64_be(data, at + 32)
-    count: i64 = i64(read_i32_be(data, at + 40))
-    at += 44
-    for _ in range(count):
-        checkout = Checkout(read_i64_be(data, at))
-        at = checkout.messages.decode(data, at + 8)
+def read_group(cursor: Cursor, groups: dict[str, Group]) -> Iterator[None]:
+    """Add what a snapshot has of a group, in parts."""
+    size = cursor.count()
+    at = cursor.at
+    group = Group(cursor.data[at : at + size].decode())
+    cursor.at = at + size
+    group.epoch = cursor.long()
+    group.settled = cursor.long()
+    group.last = cursor.long()
+    group.lease_ms = cursor.long()
+    group.seen_ms = cursor.long()
+    for _ in range(cursor.count()):
+        checkout = Checkout(cursor.long())
+        yield from checkout.messages.read(cursor)
         group.open.append(checkout)
-    return group, at
+    groups[group.name] = group

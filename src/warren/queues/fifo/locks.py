@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i32_be, write_i64_be
+from librt.strings import BytesWriter, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64
 
+from warren.queues.fifo.cursor import Cursor
 from warren.queues.fifo.pieces import Piece, Pieces
 from warren.queues.fifo.sizes import NEVER
 
@@ -135,13 +136,10 @@ class Locks:
         return low
 
 
-def decode_locks(data: bytes, at: i64) -> tuple[Locks, i64]:
-    """Read what `Locks.encode` wrote; returns it and the offset behind it."""
-    locks = Locks(read_i64_be(data, at))
-    marks = i64(read_i32_be(data, at + 8))
-    at += 12
-    for _ in range(marks):
-        mid = read_i64_be(data, at)
-        locks.restore_mark(mid, read_i64_be(data, at + 8))
-        at += 16
-    return locks, at
+def read_locks(cursor: Cursor) -> Locks:
+    """Read what `Locks.encode` wrote."""
+    locks = Locks(cursor.long())
+    for _ in range(cursor.count()):
+        mid = cursor.long()
+        locks.restore_mark(mid, cursor.long())
+    return locks

@@ -52,6 +52,7 @@ from warren.queues.fifo.live import PART_RUNS, Gathering
 from warren.queues.fifo.locks import Locks
 from warren.queues.fifo.pieces import Piece, Pieces
 from warren.queues.fifo.ready import AMONG_DEAD, AT_HEAD, BY_NUMBER, NO_PLACE, Ready
+from warren.queues.fifo.restoring import StateReader
 from warren.queues.fifo.returning import Leaving, Return, Returning, Strand
 from warren.queues.fifo.room import is_blocked, is_over
 from warren.queues.fifo.runs import Run, RunQueue, as_run, disjoint
@@ -874,6 +875,17 @@ class Fifo:
             checkouts.extend(group.open)
         return Gathering(lists, checkouts, more, self.part_runs, self.schedule.frozen())
 
+    def lists(self) -> list[list[Piece]]:
+        """All runs and stretches here, of a machine that is not used any more."""
+        lists = self._unheld() + self.delayed.freeze() + self.discards.freeze()
+        lists += self.leaving.lists() + self.transient.freeze() + self.sizes.freeze()
+        for consumer in self.consumers.values():
+            lists.extend(consumer.freeze())
+        for group in self.groups.values():
+            for checkout in group.open:
+                lists.extend(checkout.messages.freeze())
+        return lists
+
     def _unheld(self) -> list[list[Piece]]:
         """What is ready now, or on its way back to be, in lists that do not change."""
         return self.ready.freeze() + self.coming.lists()
@@ -904,7 +916,21 @@ class Fifo:
             ValueError: A version this build does not know.
         """
         self.clear()
-        snapshot.restore(self, data)
+        reader = StateReader(self, data)
+        while not reader.go_on():
+            pass
+
+    def anew(self) -> Fifo:
+        """An empty machine that does as much at a time as this one."""
+        fifo = Fifo(self.config.delivery_limit, self.config.keeps_place, self.reports_freed)
+        fifo.hand_out_max = self.hand_out_max
+        fifo.return_max = self.return_max
+        fifo.due_max = self.due_max
+        fifo.part_runs = self.part_runs
+        return fifo
+
+    def restored(self) -> None:
+        """All of a state was read: find out what follows from it."""
         if self.suspects:
             for consumer in self.consumers.values():
                 consumer.suspected = int(session_of_consumer(consumer.id)) in self.suspects

@@ -25,16 +25,18 @@ A build that does not know a tag refuses the snapshot, as it does one of another
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, final
 
-from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i32_be, write_i64_be
+from librt.strings import BytesWriter, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64
 
 from warren.message.dead_letters import REASONS
 from warren.queues.fifo.consumers import SERVED, TIMED_OUT
-from warren.queues.fifo.locks import decode_locks
+from warren.queues.fifo.cursor import Cursor
+from warren.queues.fifo.locks import read_locks
 from warren.queues.fifo.pieces import Piece, count_of
-from warren.queues.fifo.runs import RUN_BYTES, Run, as_run, decode_run
+from warren.queues.fifo.runs import RUN_BYTES, Run, as_run, read_run
 from warren.queues.fifo.schedule import SCHEDULED_BYTES, ScheduledRuns
 
 if TYPE_CHECKING:
@@ -176,45 +178,43 @@ def encode_dead(out: BytesWriter, pieces: list[Piece]) -> None:
         write_i32_be(out, i32(run.failed))
 
 
-def restore_parts(fifo: Fifo, data: bytes, at: i64) -> i64:
-    """Fill a machine, which has all else, with what its snapshot has here.
-
-    Returns:
-        The offset behind it.
+def read_parts(fifo: Fifo, cursor: Cursor) -> Iterator[None]:
+    """Fill a machine, which has all else, with what its snapshot has here, in parts.
 
     Raises:
         ValueError: A part that this build does not know.
     """
-    count: i64 = data[at]
-    at += 1
-    for _ in range(count):
-        tag: i64 = data[at]
-        size = i64(read_i32_be(data, at + 1))
-        at += 5
+    for _ in range(cursor.octet()):
+        tag = cursor.octet()
+        size = cursor.count()
+        end = cursor.at + size
         if tag == SINGLE:
-            _restore_standings(fifo, data, at, at + size)
+            _read_standings(fifo, cursor, end)
         elif tag == BLOCKED:
             fifo.blocked = True
         elif tag == TURN:
-            fifo.ready.turn = data[at]
+            fifo.ready.turn = cursor.octet()
         elif tag == LOCKS:
-            _restore_locks(fifo, data, at, at + size)
+            _read_locks(fifo, cursor, end)
         elif tag == LATE:
-            _restore_late(fifo, data, at, at + size)
+            yield from _read_late(fifo, cursor, end)
         elif tag == DEAD:
-            _restore_dead(fifo, data, at)
+            yield from _read_dead(fifo, cursor)
         elif tag == PURGED:
-            _restore_purged(fifo, data, at, at + size)
+            while cursor.at < end:
+                session = cursor.long()
+                fifo.purged[session] = cursor.long()
         elif tag == SUSPECTS:
-            _restore_suspects(fifo, data, at, at + size)
+            while cursor.at < end:
+                session = cursor.long()
+                fifo.suspects[session] = cursor.long()
         elif tag == DELAYED:
-            _restore_delayed(fifo, data, at, at + size)
+            yield from _read_delayed(fifo, cursor, end)
         elif tag == SCHEDULE:
-            fifo.schedule.decode(data, at)
+            yield from fifo.schedule.read(cursor)
         else:
             raise ValueError(f"queue snapshot with part {tag}, which this build does not know")
-        at += size
-    return at
+        cursor.at = end
 
 
 def _standings(fifo: Fifo) -> bytes:
@@ -226,68 +226,68 @@ def _standings(fifo: Fifo) -> bytes:
     return out.getvalue()
 
 
-def _restore_standings(fifo: Fifo, data: bytes, at: i64, end: i64) -> None:
-    while at < end:
-        fifo.consumers[read_i64_be(data, at)].standing = data[at + 8]
-        at += 9
+def _read_standings(fifo: Fifo, cursor: Cursor, end: i64) -> None:
+    while cursor.at < end:
+        consumer = fifo.consumers[cursor.long()]
+        consumer.standing = cursor.octet()
 
 
-def _restore_locks(fifo: Fifo, data: bytes, at: i64, end: i64) -> None:
-    while at < end:
-        consumer = fifo.consumers[read_i64_be(data, at)]
-        consumer.locks, at = decode_locks(data, at + 8)
+def _read_locks(fifo: Fifo, cursor: Cursor, end: i64) -> None:
+    while cursor.at < end:
+        consumer = fifo.consumers[cursor.long()]
+        consumer.locks = read_locks(cursor)
 
 
-def _restore_late(fifo: Fifo, data: bytes, at: i64, end: i64) -> None:
-    while at < end:
-        consumer = fifo.consumers[read_i64_be(data, at)]
+def _read_late(fifo: Fifo, cursor: Cursor, end: i64) -> Iterator[None]:
+    while cursor.at < end:
+        consumer = fifo.consumers[cursor.long()]
         locks = consumer.locks
         assert locks is not None, "who was late had a time"
-        count: i64 = i64(read_i32_be(data, at + 8))
-        at += LATE_HEAD_BYTES
-        for _ in range(count):
-            first = read_i64_be(data, at)
-            locks.late.push(Run(first, first, read_i64_be(data, at + 8)))
-            at += LATE_RUN_BYTES
+        left = cursor.count()
+        while left > 0:
+            if cursor.room <= 0:
+                yield
+            some = cursor.take(left)
+            left -= some
+            for _ in range(some):
+                first = cursor.long()
+                locks.late.push(Run(first, first, cursor.long()))
         consumer.standing = TIMED_OUT
 
 
-def _restore_purged(fifo: Fifo, data: bytes, at: i64, end: i64) -> None:
-    while at < end:
-        fifo.purged[read_i64_be(data, at)] = read_i64_be(data, at + 8)
-        at += 16
-
-
-def _restore_dead(fifo: Fifo, data: bytes, at: i64) -> None:
-    next_death = read_i64_be(data, at)
-    at += 8
+def _read_dead(fifo: Fifo, cursor: Cursor) -> Iterator[None]:
+    discards = fifo.discards
+    next_death = cursor.long()
     for reason in range(len(REASONS)):
-        count: i64 = i64(read_i32_be(data, at))
-        at += 4
-        for _ in range(count):
-            run = Run(
-                read_i64_be(data, at),
-                read_i64_be(data, at + 8),
-                read_i64_be(data, at + 16),
-                i64(read_i32_be(data, at + 24)),
-                i64(read_i32_be(data, at + 28)),
-            )
-            fifo.discards.restore(run, i64(reason))
-            at += DEAD_RUN_BYTES
-    fifo.discards.next_death = next_death
+        left = cursor.count()
+        while left > 0:
+            if cursor.room <= 0:
+                yield
+            some = cursor.take(left)
+            left -= some
+            for _ in range(some):
+                discards.restore(_read_dead_run(cursor), i64(reason))
+    discards.next_death = next_death
 
 
-def _restore_suspects(fifo: Fifo, data: bytes, at: i64, end: i64) -> None:
-    while at < end:
-        fifo.suspects[read_i64_be(data, at)] = read_i64_be(data, at + 8)
-        at += 16
+def _read_dead_run(cursor: Cursor) -> Run:
+    death = cursor.long()
+    first = cursor.long()
+    count = cursor.long()
+    acquired = cursor.count()
+    return Run(death, first, count, acquired, cursor.count())
 
 
-def _restore_delayed(fifo: Fifo, data: bytes, at: i64, end: i64) -> None:
-    while at < end:
-        due_ms = read_i64_be(data, at)
-        count: i64 = i64(read_i32_be(data, at + 8))
-        at += DELAYED_HEAD_BYTES
-        for _ in range(count):
-            run, at = decode_run(data, at)
-            fifo.delayed.restore(run, due_ms)
+def _read_delayed(fifo: Fifo, cursor: Cursor, end: i64) -> Iterator[None]:
+    while cursor.at < end:
+        due_ms = cursor.long()
+        left = cursor.count()
+        # A time is as much as a run.
+        cursor.room -= 1
+        while left > 0:
+            if cursor.room <= 0:
+                yield
+            some = cursor.take(left)
+            left -= some
+            for _ in range(some):
+                fifo.delayed.restore(read_run(cursor), due_ms)

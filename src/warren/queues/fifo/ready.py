@@ -25,10 +25,12 @@ What else has a say in what is next leaves that as it is:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final, final
 
 from mypy_extensions import i64
 
+from warren.queues.fifo.cursor import Cursor
 from warren.queues.fifo.pieces import Piece
 from warren.queues.fifo.runs import Run, RunQueue, as_run
 from warren.queues.fifo.sizes import NEVER, Sizes
@@ -342,27 +344,37 @@ class Ready:
             fresh.extend(each.fresh.freeze())
         return [returned, fresh]
 
-    def decode(self, data: bytes, at: i64) -> i64:
-        """Read what a snapshot has of them; returns the offset behind it."""
-        at = self._fresh.decode(data, self._returned.decode(data, at))
+    def read(self, cursor: Cursor) -> Iterator[None]:
+        """Read what a snapshot has of them, in parts; what they take is for `counted`."""
+        yield from self._returned.read(cursor)
+        yield from self._fresh.read(cursor)
         if self._ranked:
             # What is ready to a restart does not lie there by ranks.
             if self._classic:
-                for pieces in self._returned.take_all():
-                    for piece in pieces:
-                        for part in self._parted(as_run(piece)):
-                            self._class(self._sizes.rank(part.first)).returned.insert(part)
-            for pieces in self._fresh.take_all():
-                for piece in pieces:
-                    for part in self._parted(as_run(piece)):
-                        self._class(self._sizes.rank(part.first)).fresh.add(part)
+                yield from self._enter(self._returned.take_all(), True, cursor)
+            yield from self._enter(self._fresh.take_all(), False, cursor)
+
+    def _enter(self, lists: list[list[Piece]], returned: bool, cursor: Cursor) -> Iterator[None]:
+        """Put what was read into the classes of its ranks."""
+        for pieces in lists:
+            for piece in pieces:
+                if cursor.room <= 0:
+                    yield
+                parts = self._parted(as_run(piece))
+                cursor.room -= len(parts)
+                for part in parts:
+                    ranked = self._class(self._sizes.rank(part.first))
+                    if returned:
+                        ranked.returned.insert(part)
+                    else:
+                        ranked.fresh.add(part)
+
+    def counted(self, size_bytes: i64) -> None:
+        """What was read takes so many bytes."""
         self.count = 0
-        self.bytes = 0
         for queue in self._all():
             self.count += queue.count
-            for run in queue.runs():
-                self.bytes += self._sizes.of(run.first, run.count)
-        return at
+        self.bytes = size_bytes
 
     def quadruples(self) -> list[tuple[int, int, int, int]]:
         """All as (first, last, acquired, failed), in the order in which they go."""

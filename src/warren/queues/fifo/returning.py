@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
+from collections.abc import Iterator
 from typing import Final, final
 
-from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i64_be
+from librt.strings import BytesWriter, write_i64_be
 from mypy_extensions import i64
 
+from warren.queues.fifo.cursor import Cursor
 from warren.queues.fifo.delayed import NO_RETRY, Retry
 from warren.queues.fifo.pieces import CHUNK_PIECES, Piece
-from warren.queues.fifo.runs import Run, as_run, decode_run
+from warren.queues.fifo.runs import Run, as_run, read_run
 from warren.queues.fifo.sizes import Sizes
 
 FAILED: Final = 1
@@ -288,49 +290,53 @@ class Leaving:
             lists.extend(strand.rest())
         return lists
 
-    def decode(self, data: bytes, at: i64) -> i64:
-        """Read what a snapshot has of it; returns the offset behind it."""
-        strand, at = _decode_strand(data, at)
-        if strand.count > 0:
-            self.count = strand.count
-            self._strands.append(strand)
-        return at
+    def read(self, cursor: Cursor) -> Iterator[None]:
+        """Read what a snapshot has of it, in parts."""
+        strands: list[Strand] = []
+        yield from read_strand(cursor, strands)
+        if strands[0].count > 0:
+            self.count = strands[0].count
+            self._strands.append(strands[0])
 
 
-def decode_return(data: bytes, at: i64) -> tuple[Return, i64]:
-    """Read what a snapshot has of a return; returns it and the offset behind it."""
-    flags: i64 = data[at]
-    place: i64 = data[at + 1]
-    limit = read_i64_be(data, at + 2)
-    at += 10
+def read_return(cursor: Cursor, coming: Returning) -> Iterator[None]:
+    """Add what a snapshot has of a return, in parts."""
+    flags = cursor.octet()
+    place = cursor.octet()
+    limit = cursor.long()
     delayed = flags & DELAYED != 0
     retry = NO_RETRY
     since_ms: i64 = 0
     if delayed:
-        retry = Retry(data[at], read_i64_be(data, at + 1), read_i64_be(data, at + 9))
-        since_ms = read_i64_be(data, at + 17)
-        at += 25
-    count: i64 = i64(read_i32_be(data, at))
-    at += 4
+        kind = cursor.octet()
+        min_ms = cursor.long()
+        retry = Retry(kind, min_ms, cursor.long())
+        since_ms = cursor.long()
     strands: list[Strand] = []
-    for _ in range(count):
-        strand, at = _decode_strand(data, at)
-        strands.append(strand)
+    for _ in range(cursor.count()):
+        yield from read_strand(cursor, strands)
     failed = flags & FAILED != 0
     failures = flags & FAILURES != 0
-    return Return(strands, failed, place, limit, failures, delayed, retry, since_ms), at
+    coming.add(Return(strands, failed, place, limit, failures, delayed, retry, since_ms))
 
 
-def _decode_strand(data: bytes, at: i64) -> tuple[Strand, i64]:
-    """Runs are kept as they were, joined or not: so many of them come back at a time."""
-    count: i64 = i64(read_i32_be(data, at))
-    at += 4
+def read_strand(cursor: Cursor, strands: list[Strand]) -> Iterator[None]:
+    """Append a strand to others, in parts.
+
+    Runs are kept as they were, joined or not: so many of them come back at a time.
+    """
     messages: i64 = 0
     lists: list[list[Piece]] = []
-    for number in range(count):
-        run, at = decode_run(data, at)
-        messages += run.count
-        if number % CHUNK_PIECES == 0:
-            lists.append([])
-        lists[-1].append(run)
-    return Strand(lists, messages), at
+    left = cursor.count()
+    while left > 0:
+        if cursor.room <= 0:
+            yield
+        some = cursor.take(min(left, CHUNK_PIECES))
+        left -= some
+        pieces: list[Piece] = []
+        for _ in range(some):
+            run = read_run(cursor)
+            messages += run.count
+            pieces.append(run)
+        lists.append(pieces)
+    strands.append(Strand(lists, messages))

@@ -6,11 +6,13 @@ that nobody touched is one run, whatever its length.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final, final
 
 from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64
 
+from warren.queues.fifo.cursor import Cursor
 from warren.queues.fifo.pieces import Piece, Pieces
 
 RUN_BYTES: Final = 24
@@ -162,14 +164,19 @@ class RunQueue:
         """All runs as (first, last, acquired, failed), in queue order."""
         return [(r.first, r.first + r.count - 1, r.acquired, r.failed) for r in self.runs()]
 
-    def decode(self, data: bytes, at: i64) -> i64:
-        """Read what a snapshot has of a queue; returns the offset behind it."""
-        count: i64 = i64(read_i32_be(data, at))
-        at += 4
+    def read(self, cursor: Cursor) -> Iterator[None]:
+        """Append what a snapshot has of a queue, in parts."""
+        left = cursor.count()
+        while left > 0:
+            if cursor.room <= 0:
+                yield
+            some = cursor.take(left)
+            left -= some
+            self._read_some(cursor, some)
+
+    def _read_some(self, cursor: Cursor, count: i64) -> None:
         for _ in range(count):
-            run, at = decode_run(data, at)
-            self.add(run)
-        return at
+            self.add(read_run(cursor))
 
 
 def as_run(piece: Piece) -> Run:
@@ -197,13 +204,16 @@ def encode_runs(out: BytesWriter, pieces: list[Piece]) -> None:
         write_i32_be(out, i32(run.failed))
 
 
-def decode_run(data: bytes, at: i64) -> tuple[Run, i64]:
-    """Read one run that `encode_runs` wrote; returns it and the offset behind it."""
+def read_run(cursor: Cursor) -> Run:
+    """Read one run that `encode_runs` wrote."""
+    data = cursor.data
+    at = cursor.at
+    cursor.at = at + RUN_BYTES
     first = read_i64_be(data, at)
     count = read_i64_be(data, at + 8) - first + 1
     acquired = i64(read_i32_be(data, at + 16))
     failed = i64(read_i32_be(data, at + 20))
-    return Run(first, first, count, acquired, failed), at + RUN_BYTES
+    return Run(first, first, count, acquired, failed)
 
 
 def merge_pairs(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:

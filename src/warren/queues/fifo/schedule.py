@@ -10,11 +10,14 @@ be written down while it goes on: a block is copied when it changes for the firs
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final, final
 
-from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i32_be, write_i64_be
+from librt.strings import BytesWriter, write_i32_be, write_i64_be
 from librt.vecs import append, vec
 from mypy_extensions import i32, i64
+
+from warren.queues.fifo.cursor import Cursor
 
 BLOCK_BITS: Final = 10
 BLOCK_RUNS: Final = 1 << BLOCK_BITS
@@ -193,18 +196,25 @@ class Schedule:
             block.shared = True
         return ScheduledRuns(list(self._blocks), self._size)
 
-    def decode(self, data: bytes, at: i64) -> None:
+    def read(self, cursor: Cursor) -> Iterator[None]:
         """Read what `encode` wrote, behind how many there are: the order of the heap stays."""
-        runs: i64 = i64(read_i32_be(data, at))
-        at += 4
-        for _ in range(runs):
-            first = read_i64_be(data, at + 8)
-            count = i64(read_i32_be(data, at + 16))
-            if not (0 < count <= COUNT_MAX and 0 <= first <= FIRST_MAX):
-                raise ValueError("a queue snapshot with messages that wait and cannot be")
-            if self._size & BLOCK_MASK == 0:
-                self._blocks.append(_new_block())
-            self._size += 1
-            self._set(self._size - 1, read_i64_be(data, at), first << COUNT_BITS | (count - 1))
-            self.count += count
-            at += SCHEDULED_BYTES
+        left = cursor.count()
+        while left > 0:
+            if cursor.room <= 0:
+                yield
+            some = cursor.take(left)
+            left -= some
+            for _ in range(some):
+                self._read_run(cursor)
+
+    def _read_run(self, cursor: Cursor) -> None:
+        due_ms = cursor.long()
+        first = cursor.long()
+        count = cursor.count()
+        if not (0 < count <= COUNT_MAX and 0 <= first <= FIRST_MAX):
+            raise ValueError("a queue snapshot with messages that wait and cannot be")
+        if self._size & BLOCK_MASK == 0:
+            self._blocks.append(_new_block())
+        self._size += 1
+        self._set(self._size - 1, due_ms, first << COUNT_BITS | (count - 1))
+        self.count += count

@@ -13,12 +13,14 @@ stretch has times where any of its messages does, 8 bytes for each batch.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final, final
 
-from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i32_be, write_i64_be
+from librt.strings import BytesWriter, write_i32_be, write_i64_be
 from librt.vecs import append, vec
 from mypy_extensions import i32, i64, u8
 
+from warren.queues.fifo.cursor import Cursor
 from warren.queues.fifo.pieces import Piece, Pieces
 
 STRETCH_BYTES: Final = 24
@@ -38,6 +40,9 @@ VARIED_BYTES_MAX: Final = (1 << 31) - 1
 
 TIMES_MAX: Final = 256
 """Batches of which one stretch has the times: so much memory stays for one message of them."""
+
+VALUES_A_RUN: Final = 8
+"""To read so many sizes or times from a snapshot takes as long as to read a run."""
 
 TIME_MAX: Final = (1 << 31) - 2
 """Milliseconds between the earliest time of a stretch and its others, either way: 24 days."""
@@ -433,62 +438,62 @@ class Sizes:
         """All stretches as they are now, in lists; but the last may yet grow."""
         return self._stretches.freeze()
 
-    def decode(self, data: bytes, at: i64, more: bool) -> i64:
-        """Read the stretches of a snapshot; returns the offset behind them.
-
-        What is left of them is said by `claim`.
+    def read(self, cursor: Cursor, more: bool) -> Iterator[None]:
+        """Read the stretches of a snapshot, in parts; what is left of them is said by `claim`.
 
         Args:
             more: Whether it says of each when its messages expire, and how they rank, and what is
                 known of each of them if that varies.
         """
-        count: i64 = i64(read_i32_be(data, at))
-        at += 4
-        for _ in range(count):
-            messages = read_i64_be(data, at + 8)
-            size = i64(read_i32_be(data, at + 16))
-            longer = i64(read_i32_be(data, at + 20))
-            last = Stretch(read_i64_be(data, at), messages, size, longer, self._position)
-            self._stretches.push(last)
-            self._last = last
-            at += STRETCH_BYTES
-            if more:
-                at = self._decode_ends(last, data, self._decode_times(last, data, at))
-            self._position = last.before(last.key + messages)
-        return at
+        left = cursor.count()
+        while left > 0:
+            if cursor.room <= 0:
+                yield
+            some = cursor.take(left)
+            left -= some
+            for _ in range(some):
+                self._read_stretch(cursor, more)
 
-    def _decode_ends(self, stretch: Stretch, data: bytes, at: i64) -> i64:
-        stretch.rank = data[at]
+    def _read_stretch(self, cursor: Cursor, more: bool) -> None:
+        first = cursor.long()
+        messages = cursor.long()
+        size = cursor.count()
+        last = Stretch(first, messages, size, cursor.count(), self._position)
+        self._stretches.push(last)
+        self._last = last
+        if more:
+            self._read_times(last, cursor)
+            self._read_ends(last, cursor)
+        self._position = last.before(first + messages)
+
+    def _read_ends(self, stretch: Stretch, cursor: Cursor) -> None:
+        stretch.rank = cursor.octet()
         if stretch.rank != 0:
             self.ranked += 1
-        known: i64 = i64(read_i32_be(data, at + 1))
-        at += 5
+        known = cursor.count()
         if known > 0:
             if known != stretch.count:
                 raise ValueError("a stretch has other sizes than messages")
             ends = Ends()
             for _ in range(known):
-                ends.ends = append(ends.ends, read_i32_be(data, at))
-                ends.ranks = append(ends.ranks, u8(data[at + 4]))
-                at += 5
+                ends.ends = append(ends.ends, i32(cursor.count()))
+                ends.ranks = append(ends.ranks, u8(cursor.octet()))
+            cursor.room -= known // VALUES_A_RUN
             stretch.ends = ends
             self.varied += 1
-        return at
 
-    def _decode_times(self, stretch: Stretch, data: bytes, at: i64) -> i64:
-        known: i64 = i64(read_i32_be(data, at))
-        at += 4
+    def _read_times(self, stretch: Stretch, cursor: Cursor) -> None:
+        known = cursor.count()
         if known > 0:
-            times = Times(read_i64_be(data, at))
-            at += 8
+            times = Times(cursor.long())
             for _ in range(known):
-                times.offsets = append(times.offsets, read_i32_be(data, at))
-                times.times = append(times.times, read_i32_be(data, at + 4))
-                times.note(i64(read_i32_be(data, at + 4)))
-                at += 8
+                times.offsets = append(times.offsets, i32(cursor.count()))
+                time = cursor.count()
+                times.times = append(times.times, i32(time))
+                times.note(time)
+            cursor.room -= known // VALUES_A_RUN
             stretch.times = times
             self.expiring += 1
-        return at
 
     def _vary(self, last: Stretch) -> tuple[Stretch, Ends]:
         """Have the last stretch say where each message ends; who looks at it sees it as it was."""

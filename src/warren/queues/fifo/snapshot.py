@@ -1,4 +1,4 @@
-"""What a queue's machine is at one moment, written down in parts, and read again.
+"""What a queue's machine is at one moment, written down in parts; `restoring` reads it.
 
 docs/formats/queue-state.md has it field by field. What is long is taken as the lists that it lies
 in, which are not changed any more; the rest is taken at once.
@@ -9,16 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, final
 
-from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i32_be, write_i64_be
+from librt.strings import BytesWriter, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64
 
 from warren.ports import Work
-from warren.queues.fifo.consumers import Consumer
-from warren.queues.fifo.groups import Checkout, decode_group
+from warren.queues.fifo.groups import Checkout
 from warren.queues.fifo.live import Gathering
-from warren.queues.fifo.parts import Parts, encode_dead, encode_late, restore_parts
+from warren.queues.fifo.parts import Parts, encode_dead, encode_late
 from warren.queues.fifo.pieces import Piece, count_of
-from warren.queues.fifo.returning import decode_return
 from warren.queues.fifo.runs import RUN_BYTES, RunQueue, as_run, common, encode_runs, merge_pairs
 from warren.queues.fifo.sizes import encode_stretches
 
@@ -376,105 +374,3 @@ def trim_transient(fifo: Fifo) -> None:
     fifo.transient.clear()
     for first, last in common(fifo.live(), pairs):
         fifo.transient.push(first, last)
-
-
-def restore(fifo: Fifo, data: bytes) -> None:
-    """Fill an empty machine with what a writer wrote.
-
-    Raises:
-        ValueError: A version this build does not know.
-    """
-    version = data[0]
-    if not VERSION <= version <= VERSION_PARTS:
-        raise ValueError(
-            f"queue snapshot of version {version}; this build reads versions {VERSION} to "
-            f"{VERSION_PARTS} only"
-        )
-    at: i64 = 6 + i64(read_i32_be(data, 2))
-    # What is not in it is not in force, whatever was before.
-    fifo.config.forget()
-    fifo.config.change(data, 6, at, True)
-    fifo.rank()
-    fifo.next_message = read_i64_be(data, at)
-    fifo.dropped = read_i64_be(data, at + 8)
-    at += 16
-    if version >= VERSION_DOUBTED:
-        fifo.ready.doubted = read_i64_be(data, at)
-        at += 8
-    if version >= VERSION_EXPIRING:
-        fifo.used_ms = read_i64_be(data, at)
-        at += 8
-    at = fifo.sizes.decode(data, at, version >= VERSION_EXPIRING)
-    at = fifo.ready.decode(data, at)
-    at = fifo.transient.decode(data, at)
-    consumers: i64 = i64(read_i32_be(data, at))
-    at += 4
-    for _ in range(consumers):
-        consumer, at = _decode_consumer(data, at)
-        fifo.consumers[consumer.id] = consumer
-        fifo.held += consumer.held
-    line: i64 = i64(read_i32_be(data, at))
-    at += 4
-    for _ in range(line):
-        fifo.service.wait(fifo.consumers[read_i64_be(data, at)])
-        at += 8
-    groups: i64 = i64(read_i32_be(data, at))
-    at += 4
-    for _ in range(groups):
-        group, at = decode_group(data, at)
-        fifo.groups[group.name] = group
-        fifo.held += group.held()
-    works: i64 = i64(read_i32_be(data, at))
-    at += 4
-    for _ in range(works):
-        work, at = decode_return(data, at)
-        fifo.coming.add(work)
-    at = fifo.leaving.decode(data, at)
-    if version >= VERSION_PARTS:
-        restore_parts(fifo, data, at)
-    _claim(fifo)
-
-
-def _claim(fifo: Fifo) -> None:
-    """Tell a machine's sizes which messages there are."""
-    lists = [*fifo.coming.lists(), *fifo.leaving.lists(), *fifo.discards.freeze()]
-    lists.extend(fifo.delayed.freeze())
-    for part in fifo.ready.parts():
-        lists.extend(part)
-    for consumer in fifo.consumers.values():
-        lists.extend(consumer.freeze())
-    for group in fifo.groups.values():
-        for checkout in group.open:
-            lists.extend(checkout.messages.freeze())
-    for pieces in lists:
-        for piece in pieces:
-            run = as_run(piece)
-            fifo.sizes.claim(run.first, run.count)
-    scheduled = fifo.schedule.frozen()
-    for at in range(scheduled.size):
-        fifo.sizes.claim(scheduled.first(at), scheduled.count(at))
-
-
-def _decode_consumer(data: bytes, at: i64) -> tuple[Consumer, i64]:
-    """Read what a snapshot has of a consumer; returns it and the offset behind it."""
-    consumer = Consumer(
-        read_i64_be(data, at), read_i64_be(data, at + 8), read_i64_be(data, at + 16)
-    )
-    credit = consumer.credit
-    consumer.active = data[at + 24] & ACTIVE != 0
-    consumer.automatic = data[at + 24] & AUTOMATIC != 0
-    next_mid = read_i64_be(data, at + 25)
-    ranges: i64 = i64(read_i32_be(data, at + 33))
-    at += 37
-    for _ in range(ranges):
-        consumer.next_mid = read_i64_be(data, at)
-        consumer.hold(
-            read_i64_be(data, at + 8),
-            read_i64_be(data, at + 16),
-            i64(read_i32_be(data, at + 24)),
-            i64(read_i32_be(data, at + 28)),
-        )
-        at += 32
-    consumer.next_mid = next_mid
-    consumer.credit = credit
-    return consumer, at
