@@ -309,7 +309,8 @@ def test_a_state_that_is_none_leaves_nothing(state: bytes) -> None:
 class Busy(Idle):
     """Little is done in one turn."""
 
-    part_runs = 2
+    def __init__(self) -> None:
+        self.part_runs = 2
 
 
 def of_many_parts(count: int) -> bytes:
