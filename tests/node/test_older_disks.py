@@ -84,6 +84,31 @@ def test_a_node_that_stops_while_it_begins_anew() -> None:
     assert not c.refusals
 
 
+def test_what_was_acknowledged_by_one_that_began_anew_counts() -> None:
+    """It has not noted that it is in the cluster again, and others count on its tables already."""
+    pair = three_with_messages(QUEUE, minds_seconds=True)
+    c = pair.stations["c"]
+    backup = c.backup()
+    c.kill()
+    c.start()
+    pair.until(lambda: c.node.ready)
+    c.kill()
+    c.restore(backup)
+    c.start()
+    former = c.uid
+    begins_anew(pair, c, pair.a)
+    c.former_uid = former
+    tables = pair.a.node.store.member()
+    pair.until(lambda: any(copy.node == "c" and copy.voter for copy in tables.raft.members))
+    pair.b.kill()
+    pair.a.client().declare("later")
+    c.kill()
+    c.start()
+    pair.a.kill()
+    pair.b.start()
+    pair.until(lambda: pair.b.knows("later"))
+
+
 def test_a_copy_of_the_same_life() -> None:
     """It was made while the node ran, and the node never started again in between."""
     pair = three_with_messages(QUEUE, minds_seconds=True)

@@ -86,8 +86,8 @@ def half_of_the_limit() -> Undo:
     def come_back(self: Any, strands: Any, failed: bool, limit: int, *place: Any) -> None:
         original(self, strands, failed, limit // 2 if limit > 0 else limit, *place)
 
-    original = Fifo._come_back
-    return replace(Fifo, "_come_back", come_back)
+    original = Fifo.come_back
+    return replace(Fifo, "come_back", come_back)
 
 
 def sent_again_by_the_next() -> Undo:

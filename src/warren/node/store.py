@@ -102,7 +102,7 @@ class MetadataStore(Machine):
             machine.apply(index, self._logged(index, payload))
         replayer.tables_entries = []
         self._check_version()
-        if settings.former_uid:
+        if settings.former_uid and not self._has_begun_anew(replayer):
             self._begin_anew(replayer)
         recovered = replayer.groups.get(METADATA_GROUP)
         fresh = recovered is None
@@ -121,6 +121,29 @@ class MetadataStore(Machine):
     def start(self) -> None:
         """Let this node's member take part."""
         self._cluster.start(self.member())
+
+    def _has_begun_anew(self, replayer: NodeReplayer) -> bool:
+        """Whether the log's metadata came after the node had given up what it had before.
+
+        A life that began anew may end before that is noted, and others may count on what it
+        acknowledged. They had its uid in their tables before they gave it any. Where damage may
+        have taken some of that since, it is worth no more than what was given up.
+        """
+        if replayer.doubts:
+            return False
+        own = self._metadata.nodes.get(self._loop.settings.node_name)
+        uid = self._loop.settings.node_uid
+        if own is not None and own.uid == uid:
+            return True
+        recovered = replayer.groups.get(METADATA_GROUP)
+        for batch in [] if recovered is None else recovered.pending:
+            if batch.session == RAFT_SESSION:
+                continue
+            command = self._logged(batch.index, batch.body())
+            if isinstance(command, (commands.AddNode, commands.ReplaceNode)):
+                if command.uid == uid:
+                    return True
+        return False
 
     def _begin_anew(self, replayer: NodeReplayer) -> None:
         """Give up metadata that is not to be trusted; the places of other nodes stay known."""
