@@ -269,11 +269,16 @@ class RawPublisher(Publisher):
 
 
 class RawConsumer(Consumer):
-    """Has no heartbeats: it stays with a node that stands still."""
+    """Has no heartbeats: it stays with a node that stands still.
+
+    Each message is held until the next one is there, so that whatever comes between the two of
+    them has something to give back.
+    """
 
     def live(self) -> None:
         """Connect and consume."""
         client = None
+        held = 0
         try:
             client = raw(self.node, self.log)
             client.ask(1, "basic.qos", prefetch_count=PREFETCH)
@@ -286,8 +291,10 @@ class RawConsumer(Consumer):
                     self.surprised(f"{event.name} {event.args.get('reply_text', '')}")
                     raise Closed
                 self.got(event.body, event.args["redelivered"])
-                self.settles(event.args["delivery_tag"])
-                client.send(1, "basic.ack", delivery_tag=event.args["delivery_tag"])
+                if held:
+                    self.settles(held)
+                    client.send(1, "basic.ack", delivery_tag=held)
+                held = event.args["delivery_tag"]
         except (Closed, OSError, AssertionError) as error:
             self.surprised(type(error).__name__)
         finally:
