@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import time
 from random import Random
 
 import pytest
@@ -113,6 +114,32 @@ def test_a_tick_looks_at_few_groups_and_lets_go_of_few() -> None:
         log.tick(now_ms)
         executor.drain()
         assert before - len(log._compactor._known) <= AT_ONCE
+
+
+def test_groups_are_cut_without_a_look_at_what_others_wait_with() -> None:
+    """All groups whose leader is gone begin anew in one turn."""
+
+    def cost(waiting: int) -> float:
+        log, executor, _ = begun()
+        groups = [log.group(number) for number in range(1, 501)]
+        for group in groups:
+            write(log, int(group.id), 10)
+        log.flush()
+        executor.drain()
+        for _ in range(waiting):
+            write(log, 1_000, 10)
+        write(log, 500, 10)
+        began = time.process_time()
+        for group in groups:
+            group.reset_for_install()
+        took = time.process_time() - began
+        assert log.group(500).unwritten == 0 and log.group(1_000).unwritten == waiting
+        log.flush()
+        executor.drain()
+        assert log.group(1_000).unwritten == 0 == groups[0].unwritten
+        return took
+
+    assert min(cost(20_000) for _ in range(3)) < 10 * max(cost(0) for _ in range(3))
 
 
 def test_the_index_of_many_groups_is_written_piece_by_piece(

@@ -56,6 +56,7 @@ class GroupLog(MessageSource):
         dropped: Whether the group has been deleted.
         unfit: Whether damage keeps the group from being used; what it has is kept as it is.
         incomplete: Whether the group was emptied for a leader's snapshot that is not durable yet.
+        unwritten: Entries and snapshots that count and are not durable yet.
         places: Where its batches lie, in log order.
         share: Its part of the cache.
         cuts: The lowest index that each truncation or reset of this life made void, in order.
@@ -74,6 +75,7 @@ class GroupLog(MessageSource):
         self.dropped = False
         self.incomplete = False
         self.unfit = False
+        self.unwritten: i64 = 0
         self.places: list[Extents] = []
         self.share = Share()
         self.cuts: list[int] = []

@@ -336,6 +336,10 @@ class Wal:
 
     def gather(self, batch: Batch) -> None:
         """Take a batch for the next round."""
+        if batch.kind <= KIND_SNAPSHOT:
+            group = batch.group
+            assert group is not None
+            group.unwritten += 1
         self._gathered.append(batch)
         self._came += 1
         self.waiting_bytes += batch.size()
@@ -345,14 +349,20 @@ class Wal:
 
         Those gathered are not written at all; those in flight are, but are not reported.
         """
+        if group.unwritten == 0:
+            # Very many groups may be cut in a turn, each with all that the others have gathered.
+            return
         newest = KIND_SNAPSHOT if index == 0 else KIND_COMMAND
         for batch in self._in_flight:
             if batch.group is group and batch.kind <= newest and batch.index >= index:
+                if not batch.void:
+                    group.unwritten -= 1
                 batch.void = True
         kept: list[Batch] = []
         for batch in self._gathered:
             if batch.group is group and batch.kind <= newest and batch.index >= index:
                 batch.void = True
+                group.unwritten -= 1
                 self.waiting_bytes -= batch.size()
             else:
                 kept.append(batch)
@@ -469,6 +479,8 @@ class Wal:
             assert group is not None
             group.written(batch, self.file, place, self._max_span)
             place += batch.size()
+            if batch.kind <= KIND_SNAPSHOT and not batch.void:
+                group.unwritten -= 1
             if batch.kind >= KIND_SNAPSHOT:
                 moved = moved or batch.kind != KIND_STATE
                 silent = silent or batch.kind >= KIND_TRUNCATE
