@@ -15,7 +15,7 @@ from sim.cluster.spoiling import Spoiling
 from sim.cuts import deafen_one, garble_one, have_all_read, lose_one
 from sim.journal import placed
 from sim.troubles import HOUR_MS, WIDE_BYTES
-from warren.errors import Refusal
+from warren.errors import CorruptRecord, Refusal
 from warren.metadata.commands import ClearPolicy, Command, SetPolicy
 from warren.metadata.member_checks import add_member, delete_member, voters
 from warren.metadata.placement import BALANCED, CLIENT_LOCAL
@@ -408,7 +408,12 @@ def live_places(site: Site) -> list[tuple[str, int, int]]:
     for file in node.log._store.files if waiting else ():
         if not file.closed or not file.end or site.rotten:
             continue
-        for at, batch in placed(file):
+        try:
+            batches = placed(file)
+        except CorruptRecord:
+            # Its node has begun anew over that, and goes on with what is whole.
+            continue
+        for at, batch in batches:
             group_id, first = int(batch.group_id), int(batch.first)
             end = first + int(batch.count)
             if first <= waiting.get(group_id, -1) < end:
