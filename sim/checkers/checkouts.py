@@ -28,6 +28,7 @@ class CheckoutChecker(Checker):
         super().__init__(world)
         self._epochs: dict[tuple[str, str], set[int]] = {}
         self._runs: dict[tuple[str, str, int], Runs] = {}
+        self._since_ms: dict[tuple[str, str, int], int] = {}
         self._owner: dict[tuple[str, int], tuple[str, int]] = {}
 
     def acquired(self, queue: QueueState, group: str, epoch: int, newest: int) -> None:
@@ -55,6 +56,7 @@ class CheckoutChecker(Checker):
     def checked_out(self, queue: QueueState, group: str, number: int, runs: Runs) -> None:
         """A checkout was answered."""
         key = (queue.name, group, number)
+        self._since_ms.setdefault(key, self.world.now_ms())
         before = self._runs.setdefault(key, runs)
         if before != runs:
             raise Violation(
@@ -65,11 +67,8 @@ class CheckoutChecker(Checker):
         self, queue: QueueState, group: str, number: int, rows: list[tuple[int, Copy]]
     ) -> None:
         """A checkout was read whole, and the node answered that it is settled."""
-        wanted = [
-            n
-            for first, last in self._runs[queue.name, group, number]
-            for n in range(first, last + 1)
-        ]
+        key = (queue.name, group, number)
+        wanted = [n for first, last in self._runs[key] for n in range(first, last + 1)]
         if wanted != [at for at, _ in rows]:
             missing = sorted(set(wanted) - {at for at, _ in rows})
             raise Violation(
@@ -83,12 +82,16 @@ class CheckoutChecker(Checker):
                     f"row {at} of {queue.name} was settled in checkout {before} and again in "
                     f"{(group, number)}"
                 )
+            self._taken(copy, self._since_ms[key])
             holder = copy.holder
             if holder is not None and holder.alive:
                 raise Violation(f"{copy.message} was settled as row {at}, held by {holder.name}")
             if self._done_with(copy):
                 raise Violation(f"{copy.message} was settled as row {at} and before that")
             copy.settled = SETTLED_FOR_GOOD
+
+    def _taken(self, copy: Copy, now_ms: int) -> None:
+        """A row was checked out by then; somebody may still think to hold it."""
 
     def _done_with(self, copy: Copy) -> bool:
         """Whether it was settled, and no end of a process can have undone that."""

@@ -43,10 +43,8 @@ class ClusterDeliveryChecker(Checker):
     def delivered(self, copy: Copy, redelivered: bool, holder: Holder) -> None:
         """Check one delivery against all that is known of its message."""
         done = copy.settled in (SETTLED, SETTLED_FOR_GOOD)
-        if copy.holder is not None and copy.holder is not holder:
-            self._world.closed_unread(copy.holder)
-            if copy.holder is not None and copy.holder.alive and copy.queue.timeout_ms >= 0:
-                self._world.timed_out(copy)
+        if copy.holder is not holder:
+            self._world.taken(copy, self._world.now_ms())
         counted = copy.rejected
         if self._world.faults.group_size < MEMBERS_NEVER_ALONE:
             # As for one node: a sole member hands out ahead of its disk.
@@ -92,6 +90,13 @@ class ActiveChecker(Checker):
 @final
 class ClusterCheckoutChecker(CheckoutChecker):
     """As for one node, from all nodes."""
+
+    def __init__(self, world: ClusterWorld) -> None:
+        super().__init__(world)
+        self._world = world
+
+    def _taken(self, copy: Copy, now_ms: int) -> None:
+        self._world.taken(copy, now_ms)
 
     def _done_with(self, copy: Copy) -> bool:
         return copy.settled in (SETTLED, SETTLED_FOR_GOOD)

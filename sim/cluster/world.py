@@ -467,16 +467,20 @@ class ClusterWorld(Stage):
                         _take_back(actor)
                     return
 
-    def timed_out(self, copy: Copy) -> None:
-        """A message went to another one, though somebody holds it: perhaps for too long.
+    def taken(self, copy: Copy, now_ms: int) -> None:
+        """A message had gone to another one by then; who had it before may not know yet.
 
         Raises:
-            Violation: There has been no time for that.
+            Violation: Whoever has it cannot have held it for too long.
         """
-        holder, timeout_ms = copy.holder, copy.queue.timeout_ms
-        assert holder is not None
-        if not self._may_be_held_for(copy, timeout_ms):
-            held_ms = self.now_ms() - copy.message.sent_ms
+        if copy.holder is not None:
+            self.closed_unread(copy.holder)
+        if copy.holder is not None and copy.holder.alive and copy.queue.timeout_ms >= 0:
+            self._timed_out(copy, copy.holder, now_ms)
+
+    def _timed_out(self, copy: Copy, holder: Holder, now_ms: int) -> None:
+        if not self._may_be_held_too_long(copy, now_ms):
+            held_ms = now_ms - copy.message.sent_ms
             raise Violation(
                 f"{copy.message} was taken from {holder.name}, {held_ms} ms after it was published"
             )
@@ -495,15 +499,15 @@ class ClusterWorld(Stage):
         A node that hears nothing for a while says late whom it gave what, and then who held it for
         too long: that has to come, too.
         """
-        if not self._may_be_held_for(copy, receiver.queue.timeout_ms):
+        if not self._may_be_held_too_long(copy, self.now_ms()):
             return False
         self._untold.append((receiver.holder, receiver.holder.told))
         self.count("messages sent when they were held too long")
         return True
 
-    def _may_be_held_for(self, copy: Copy, timeout_ms: int) -> bool:
-        """Whether a message is so old."""
-        return self._wall_jumps or self.now_ms() - copy.message.sent_ms >= timeout_ms
+    def _may_be_held_too_long(self, copy: Copy, now_ms: int) -> bool:
+        """Whether a message was old enough by then to have been held for too long."""
+        return self._wall_jumps or now_ms - copy.message.sent_ms >= copy.queue.timeout_ms
 
     def all_told(self) -> bool:
         """Whether all who held messages for too long know."""
