@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, final
 
 from sim.actors import Actor, ignore
 from sim.connection import Mark
-from sim.model import SETTLED, SETTLED_MAYBE, WAITING, Copy, Holder, QueueState, Violation
+from sim.model import (
+    SETTLED,
+    SETTLED_FOR_GOOD,
+    SETTLED_MAYBE,
+    WAITING,
+    Copy,
+    Holder,
+    QueueState,
+    Violation,
+)
 from warren.wire.amqp091 import spec
 
 if TYPE_CHECKING:
@@ -135,7 +144,7 @@ class Receiver(Actor):
             # been given it before this client reads of it.
             self.world.find(self.queue, content, self.name).seen += 1
             return
-        if self.world.doubtful(self) or (not redelivered and self._is_late(content)):
+        if self.world.doubtful(self) or self._is_late(redelivered, content):
             self._take_doubtful(tag, content)
             return
         copy = self.world.deliver(self.queue, content, redelivered, self.holder)
@@ -145,11 +154,14 @@ class Receiver(Actor):
             self.held[tag] = copy
             copy.holder = self.holder
 
-    def _is_late(self, content: bytes) -> bool:
+    def _is_late(self, redelivered: bool, content: bytes) -> bool:
         """Whether this client held a message for too long before its node came to send it."""
+        if not self._timed() or self.no_ack:
+            return False
         copy = self.world.find(self.queue, content, self.name)
-        timed = self._timed() and not self.no_ack
-        return timed and copy.seen > 0 and self.world.sent_late(self, copy)
+        # Whoever got it next may have been sent it, or have settled it.
+        gone = copy.settled in (SETTLED, SETTLED_FOR_GOOD) if redelivered else copy.seen > 0
+        return gone and self.world.sent_late(self, copy)
 
     def _take_doubtful(self, tag: int, content: bytes) -> None:
         """A message came that others may have been given already: nobody holds it for sure."""
