@@ -237,7 +237,7 @@ class Publisher(Actor):
             message = self.world.messages.get(id_of(content))
             if message is None or content != body_of(message):
                 raise Violation(f"{self.name}: a message came back that it never published")
-            if not self.queues[0].may_be_gone(message):
+            if not self.world.may_return(message, self.queues[0]):
                 raise Violation(f"{self.name}: {message} came back, though its queue is there")
             message.status = RETURNED
             self.world.count("returns")

@@ -136,6 +136,10 @@ class Stage:
         """Whether there is a reason to nack a publish."""
         raise AssertionError("a stage defines may_refuse")
 
+    def may_return(self, message: Message, queue: QueueState) -> bool:
+        """Whether a publish may have found no queue."""
+        return queue.may_be_gone(message)
+
     def excuses(self, actor: Actor, method: spec.ChannelClose) -> bool:
         """Whether the node may close a channel like this, whatever its user did."""
         return False

@@ -43,6 +43,12 @@ class Lines:
         """Of each queue, where it lives."""
         self._doubted: set[tuple[str, str]] = set()
         """Nodes that have not noticed that a line is over, with a queue that they used."""
+        self._lost: set[str] = set()
+        """Queues whose machine is lost for good."""
+        self._without: set[tuple[str, str]] = set()
+        """Nodes that know of no queue by the name of one of those."""
+        self._missed: dict[tuple[str, str], int] = {}
+        """When a node came to know of one, or still did not, as a step."""
 
     def watch(self, site: Site) -> None:
         """An event was handled by a node."""
@@ -73,6 +79,16 @@ class Lines:
                 if before:
                     self._noticed(site.name, home)
 
+        for name in self._lost:
+            key = (site.name, name)
+            if key in self._without:
+                self._missed[key] = self._world.step_number
+            if node.metadata.queue("/", name) is not None:
+                self._without.discard(key)
+            else:
+                self._without.add(key)
+                self._missed[key] = self._world.step_number
+
     def ended(self, site: Site) -> None:
         """A process is gone, and with it what it had not written down."""
         name = site.name
@@ -95,7 +111,7 @@ class Lines:
         """A machine is lost for good: its queues may lose everything, and go with its node."""
         for queue in self.queues_on(site.name):
             queue.lost = True
-            queue.deleting(self._world.step_number)
+            self._lost.add(queue.name)
 
     def may_refuse(self, message: Message, queue: str) -> bool:
         """Whether a publish may have found no line to its queue's node, or lost it."""
@@ -105,6 +121,13 @@ class Lines:
         if end[0] == end[1]:
             return False
         return not self._fronts.get(end) or self._changed.get(end, -1) >= message.step
+
+    def may_return(self, message: Message, queue: str) -> bool:
+        """Whether the node that has a publish may have known of no such queue.
+
+        Other nodes hear later than the one that is asked that a queue is declared again.
+        """
+        return self._missed.get((message.site, queue), -1) >= message.step
 
     def doubtful(self, site: str, queue: str) -> bool:
         """Whether what clients of a node are given of a queue may be void."""

@@ -704,11 +704,19 @@ class ClusterWorld(Stage):
                 self.unsettle(queue)
 
     def may_refuse(self, message: Message) -> bool:
-        """A disk was full, or a line to a classic queue's node was not there."""
+        """A disk was full, or a classic queue is damaged, or there was no line to its node."""
         return self._alarm_step >= message.step or any(
-            copy.queue.single and self.remote_lines.may_refuse(message, copy.queue.name)
+            copy.queue.single
+            and (
+                self.remote_lines.may_refuse(message, copy.queue.name)
+                or self.out_of_use(copy.queue)
+            )
             for copy in message.copies
         )
+
+    def may_return(self, message: Message, queue: QueueState) -> bool:
+        """It went with its machine, and the node may not know yet that there is another one."""
+        return self.remote_lines.may_return(message, queue.name)
 
     def excuses(self, actor: Actor, method: spec.ChannelClose) -> bool:
         """A node does not start a copy that is damaged, before it has another one.
