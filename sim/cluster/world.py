@@ -68,8 +68,12 @@ LOST_POLL: Final = "to basic.get was lost"
 MEMBERS_MIN: Final = 3
 CACHE_BYTES_MIN: Final = 2_048
 WAL_BYTES_MIN: Final = 8_192
-EVENTS_MAX: Final = 300_000
-"""A wait that takes more events goes round in circles; the longest takes a tenth of this."""
+EVENTS_MAX: Final = 1_000_000
+"""A wait that takes more events goes round in circles.
+
+The longest takes half of this: a backlog whose observers get it anew with each message that leaves,
+in very small parts.
+"""
 
 Done = Callable[[], bool]
 
