@@ -119,11 +119,6 @@ class Carrying(Actor):
         self.tolerated = {404, 405, 406}
         self.books.have(self)
 
-    def missed(self, method: spec.Method, content: bytes) -> None:
-        """What comes to a channel that is being closed counts as much."""
-        if isinstance(method, spec.BasicAck):
-            self.pushed(method, content)
-
 
 @final
 class Sender(Carrying):
@@ -156,6 +151,11 @@ class Sender(Carrying):
             connection.send_bytes(
                 content_frames(self.number, method, properties, body, connection.frame_max)
             )
+
+    def missed(self, method: spec.Method, content: bytes) -> None:
+        """What it was told counts although it has gone, but not where it has begun anew since."""
+        if self.connection is None and isinstance(method, (spec.BasicAck, spec.BasicNack)):
+            self.pushed(method, content)
 
     def pushed(self, method: spec.Method, content: bytes) -> None:
         """A confirm."""

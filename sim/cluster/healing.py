@@ -8,13 +8,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final, final
 
 from sim import delays
 from sim.actors import Actor
 from sim.dead_letters import SOURCE, TARGET, undertakers
 from sim.drain import drainers, there
-from sim.model import QueueState, Violation
+from sim.model import Violation
 from sim.publisher import Publisher
 from sim.short_lived import Dealer, emptiers, sweepers
 from warren.metadata.tables import NO_OWNER
@@ -31,7 +32,9 @@ BURY_MS: Final = 120_000
 """So long it may take until one more dead letter has arrived of those refused again and again."""
 LETTERS: Final = (SOURCE, TARGET)
 DRAIN_MS: Final = 60_000
-"""In so long half of all messages are taken out."""
+"""In so long half of all messages are taken out, ..."""
+DRAIN_MOST: Final = 1_000
+"""or so many: each may cost two reads of a slow disk at the other end of a slow link."""
 QUIET_MS: Final = 20_000
 SILENCE_MS: Final = 3_000
 GONE_MS: Final = 5_000
@@ -150,7 +153,8 @@ class Healing:
         world.begin_acting()
         # Over a slow link, with little memory to read into, all of them may take long.
         while not self._empty():
-            self._bound = self._there() // 2
+            left = self._there()
+            self._bound = max(left // 2, left - DRAIN_MOST)
             world.until(DRAIN_MS, "messages stay in the nodes", self._drained)
         self._leave()
         world.until(QUIET_MS, "the nodes do not come to rest", self._agreed)
@@ -282,32 +286,30 @@ class Healing:
         return not self._there()
 
     def _drained(self) -> bool:
-        """Whether half of the messages are gone."""
+        """Whether as many of the messages are gone as have to be."""
         return self._there() <= self._bound
 
     def _there(self) -> int:
-        """Messages that nodes have, all copies counted."""
-        world = self._world
-        held = sum(self._held(queue) for queue in world.queues)
-        return held + sum(self._left(site) for site in world.running())
+        """Messages that are still to come out: of each queue as many as the copy with most has.
 
-    def _left(self, site: Site) -> int:
-        """Messages of queues that come and go that live on a machine."""
+        A node may get another copy while they are taken out.
+        """
+        world = self._world
+        most: Counter[str] = Counter()
+        for site in world.running():
+            for queue in world.queues:
+                found = world.queue_on(site, queue)
+                if found is not None:
+                    most[queue.name] = max(most[queue.name], there(found.fifo))
+            self._look_at_living(site, most)
+        return most.total()
+
+    def _look_at_living(self, site: Site, most: Counter[str]) -> None:
+        """The same of queues that come and go, as a machine has them."""
         node = site.node
         assert node is not None
         vhost = node.queues.vhosts.get("/")
-        left = 0
         for name in self._world.incarnations.left(node):
             queue = None if vhost is None else vhost.queues.get(name)
             if isinstance(queue, FifoQueue):
-                left += there(queue.fifo)
-        return left
-
-    def _held(self, queue: QueueState) -> int:
-        world = self._world
-        held = 0
-        for site in world.running():
-            found = world.queue_on(site, queue)
-            if found is not None:
-                held += there(found.fifo)
-        return held
+                most[name] = max(most[name], there(queue.fifo))
