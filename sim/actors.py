@@ -185,6 +185,11 @@ class Actor:
         self.world.say("%s closed by the node: %s", self.name, method.reply_text)
         self.send(spec.ChannelCloseOk())
         self.refused(method)
+        if self._closing:
+            # Both close it at once: the node answers that, too, and nothing else.
+            self._answers = deque([self._closed])
+            self._asked_ms = deque([self._asked_ms[-1]])
+            return
         self._forget()
         self.ended()
 

@@ -275,17 +275,21 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
 
     def put_aside(self, data: bytes, at: i64, stop: i64, key: i64) -> None:
         """Keep a frame until the answer is there; a channel that closes drops it."""
-        kind = data[at]
         if not self._closing:
             self._keep(data[at:stop])
-        elif kind != 1:
+        elif key == CHANNEL_CLOSE_OK:
+            self.connection.channel_closed(self)
+        else:
+            self._pass_over(data, at, stop, key)
+
+    def _pass_over(self, data: bytes, at: i64, stop: i64, key: i64) -> None:
+        """Drop a frame of a channel that closes; a close of the client's is answered."""
+        if data[at] != 1:
             self.owed = still_owed(self.owed, data, at, stop)
         elif key == BASIC_PUBLISH:
             self.owed = HEADER_OWED
         elif key == CHANNEL_CLOSE:
             self.send(spec.ChannelCloseOk())
-        elif key == CHANNEL_CLOSE_OK:
-            self.connection.channel_closed(self)
 
     def fail(self, error: AmqpError) -> None:
         """Close the channel for a client's error."""
@@ -293,8 +297,8 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
             return
         self.connection.broker.log_warning(f"{self.connection.peer} channel {self.number}: {error}")
         self.owed = self.publishing.owed()
-        self.end()
         self._closing = True
+        self.end()
         self.aside = True
         self.send(
             spec.ChannelClose(
@@ -304,6 +308,8 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
                 error.method_id,
             ),
         )
+        if not self._taking_up:
+            self._pass_over_deferred()
 
     def end(self) -> None:
         """Let go of everything this channel has in the broker; once."""
@@ -313,7 +319,8 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
         self.vhost.close_channel()
         self.publishing.let_go()
         self._pending = None
-        self._drop_deferred()
+        if not self._closing:
+            self._drop_deferred()
         if self.replies is not None:
             self.replies.close()
         links = self.consumers
@@ -452,7 +459,9 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
             taken += at - start
             self._kept_at = at
         self._taking_up = False
-        if self._ended:
+        if self._closing:
+            self._pass_over_deferred()
+        elif self._ended:
             self._drop_deferred()
         else:
             if self._kept_at == len(self._kept):
@@ -731,6 +740,18 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
         self._deferred.append(frame)
         self._deferred_bytes += len(frame)
         self.connection.channel_waits(len(frame))
+
+    def _pass_over_deferred(self) -> None:
+        """Drop what was put aside, as what comes to a channel that closes."""
+        data = self._kept[self._kept_at :] + b"".join(self._deferred)
+        self._drop_deferred()
+        at: i64 = 0
+        while at < len(data):
+            size: i64 = i64(read_i32_be(data, at + 3))
+            stop = at + 8 + size
+            key: i64 = i64(read_i32_be(data, at + 7)) if data[at] == 1 and size >= 4 else 0
+            self._pass_over(data, at, stop, key)
+            at = stop
 
     def _drop_deferred(self) -> None:
         self._deferred = []
