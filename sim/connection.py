@@ -33,8 +33,8 @@ CAPABILITIES: Table = {
 GARBLED: Final = {501, 502, 503, 504, 505, 540}
 """With these the node may end a connection over which something came damaged."""
 
-CLOSE: Final = re.compile(rb"\x01\0\0.{4}\0\x0a\0\x32", re.DOTALL)
-"""The beginning of a `connection.close`, as a frame."""
+CLOSE: Final = re.compile(rb"\x01(?:\0\0.{4}\0\x0a\0\x32|(..).{4}\0\x14\0\x28)", re.DOTALL)
+"""The beginning of a `connection.close`, or of a channel's `channel.close`, as a frame."""
 
 
 BCC: Final = b"\x03BCC"
@@ -140,9 +140,11 @@ class SimConnection:
         while self._marks and self._marks[0][0] <= self._handed:
             self._marks.popleft()[1].handed(certain)
 
-    def is_closed_unread(self) -> bool:
-        """Whether the node has closed this, and its client has not read that yet."""
-        return CLOSE.search(b"".join(self.inbox)) is not None
+    def is_closed_unread(self, channel: int) -> bool:
+        """Whether the node has closed this or a channel, and its client has not read that yet."""
+        unread = b"".join(self.inbox) + self.end.output.buffer.getvalue()
+        closes = [None, channel.to_bytes(2, "big")]
+        return any(found[1] in closes for found in CLOSE.finditer(unread))
 
     def receive(self) -> None:
         """The client reads what has come."""

@@ -460,14 +460,14 @@ class ClusterWorld(Stage):
                 receiver.holder.subscribed = False
 
     def closed_unread(self, holder: Holder) -> None:
-        """What a channel holds goes to others if its node has closed the connection.
+        """What a channel holds goes to others if its node has closed it, or the connection.
 
         A client that does not read for a while does not know.
         """
         for connection in self.connections:
             for actor in connection.users():
                 if isinstance(actor, Receiver) and actor.holder is holder:
-                    if connection.is_closed_unread():
+                    if connection.is_closed_unread(actor.number):
                         _take_back(actor)
                     return
 
