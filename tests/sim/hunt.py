@@ -92,7 +92,6 @@ def main() -> None:
         (planted_raft.PLANTED, True),
         (planted_retries.PLANTED, True),
         (planted_cluster.RARE, True),
-        (planted_dead_letters.RARE, True),
         (planted_raft.RARE, True),
     ):
         for plant in plants:

@@ -6,7 +6,7 @@ from typing import Any
 
 from librt.strings import BytesWriter
 
-from sim.cluster.swarm import CUT, KILL, LOSE, POWER, TRANSFER
+from sim.cluster.swarm import BLACKOUT, CUT, KILL, LOSE, POWER, TRANSFER
 from tests.sim.planted import Undo, Where, leave_out, replace
 from warren.node.dead_letters import DeadLetterWorker
 from warren.queues import forwarding
@@ -107,19 +107,6 @@ PLANTED = {
     left_out_of_snapshots: Where(6, 300, (KILL, POWER), LETTERS | {"wal_max_bytes": 8_192}),
     lost_alone: Where(3, 200, (KILL, TRANSFER), ONCE),
     half_of_the_limit: Where(3, 200, (TRANSFER,), LIMITED),
+    sent_again_by_the_next: Where(81, 300, (BLACKOUT,), ONCE | {"letters_limit": 0}),
 }
 """With each bug where it shows soon; see `hunt`."""
-
-RARE = {
-    sent_again_by_the_next: Where(
-        2070,
-        300,
-        options={
-            "letters": "classic",
-            "letters_once": True,
-            "letters_limit": 0,
-            "letters_ttl_ms": 0,
-        },
-    ),
-}
-"""It takes more seeds to find these than a test has time for; `hunt` does."""
