@@ -535,8 +535,12 @@ class ClusterWorld(Stage):
                 state.grouped = True
         for name in self.sites:
             for receiver in self._receivers(name, queue):
-                # It may as well still hold all of it, so that settling counts.
+                # It may as well still hold all of it, so that settling counts, what is on its way
+                # to the node, too.
                 receiver.doubted |= set(receiver.held.values())
+                receiver.doubted |= {
+                    copy for copy in receiver.queue.copies if copy.holder is receiver.holder
+                }
                 _take_back(receiver)
 
     def group_of(self, queue: QueueState) -> int:
