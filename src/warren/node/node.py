@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from heapq import heappop, heappush
 from typing import Final, final
 
 from mypy_extensions import i64
@@ -58,7 +57,7 @@ from warren.node.removals import QueueRemovals
 from warren.node.repairs import Repairs
 from warren.node.replay import NodeReplayer
 from warren.node.store import METADATA_GROUP, MetadataStore
-from warren.node.timers import QueueTimers
+from warren.node.timers import ConnectionTimers, QueueTimers
 from warren.node.usage import Usage
 from warren.node.vhosts import NodeVhosts
 from warren.ports import Clock, Disk, Executor, Peers, Random, Work
@@ -276,8 +275,7 @@ class Node(Loop):
             )
         )
         self.connections = {}
-        self._pulses: list[tuple[int, int]] = []
-        """When which connection has something to see to, a heap."""
+        self._pulses: ConnectionTimers = ConnectionTimers()
         self._pulses_due: bool = False
         """Whether more were due than one turn looks at."""
         self._warn: Callable[[str], None] = warn
@@ -661,16 +659,18 @@ class Node(Loop):
 
     def pulse_later(self, connection: ClientConnection, at_ms: int) -> None:
         """Have a connection see to what is due at a time."""
-        heappush(self._pulses, (at_ms, id(connection)))
+        self._pulses.plan(id(connection), at_ms)
 
     def _pulse(self) -> None:
         """Let connections see to what is due, some of them; another turn goes on."""
         now = self.monotonic_ms()
         pulses = self._pulses
         left: i64 = TURN_CONNECTIONS_MAX
-        while pulses and pulses[0][0] <= now and left > 0:
+        while left > 0:
+            identity = pulses.take(now)
+            if identity == 0:
+                break
             left -= 1
-            identity = heappop(pulses)[1]
             connection = self.connections.get(identity) or self._closing.get(identity)
             if connection is not None:
                 connection.pulse(now)

@@ -1,8 +1,8 @@
-"""Queues that have something to see to at a time: one heap, whose work follows what is due.
+"""Queues and connections that have something to see to at a time: work follows what is due.
 
-A queue has one time at most, the earliest that it asked for. What moves that time back, such as a
-use of a queue that goes when it is unused, costs nothing here: the queue asks anew when it is
-called.
+Both are kept in heaps. A queue has one time at most, the earliest that it asked for. What moves
+that time back, such as a use of a queue that goes when it is unused, costs nothing here: the queue
+asks anew when it is called.
 """
 
 from __future__ import annotations
@@ -78,3 +78,41 @@ class QueueTimers:
             del self._queues[group_id]
             if not queue.deleted:
                 queue.due(now_ms)
+
+
+@final
+class ConnectionTimers:
+    """When which connection has something to see to.
+
+    Connections may come and go by the thousand, each with a time that it does not live to see: in
+    the heap there are only milliseconds.
+    """
+
+    def __init__(self) -> None:
+        self._heap: list[int] = []
+        self._due: dict[int, list[int]] = {}
+        """Who has something to see to at each of these times."""
+
+    def plan(self, identity: int, at_ms: i64) -> None:
+        """Tell of a connection at a time.
+
+        Args:
+            identity: Anything but 0.
+            at_ms: Monotonic time.
+        """
+        due = self._due.get(int(at_ms))
+        if due is None:
+            self._due[int(at_ms)] = [identity]
+            heappush(self._heap, int(at_ms))
+        else:
+            due.append(identity)
+
+    def take(self, now_ms: i64) -> int:
+        """The next connection whose time has come; 0 if there is none."""
+        heap = self._heap
+        while heap and heap[0] <= now_ms:
+            due = self._due[heap[0]]
+            if due:
+                return due.pop()
+            del self._due[heappop(heap)]
+        return 0

@@ -37,12 +37,23 @@ had to make room."""
 class ClientTransport:
     """One client's socket, as the node sees it; see `ports.Transport`."""
 
+    __slots__ = ("_stream", "write")
+
     def __init__(self, stream: asyncio.Transport) -> None:
         self.write = stream.write
-        self.close = stream.close
-        self.pause_reading = stream.pause_reading
-        self.resume_reading = stream.resume_reading
         self._stream = stream
+
+    def close(self) -> None:
+        """Close when all that was written is sent."""
+        self._stream.close()
+
+    def pause_reading(self) -> None:
+        """Read nothing for now."""
+        self._stream.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Read again."""
+        self._stream.resume_reading()
 
     def abort(self) -> None:
         """Close with a reset, so that nothing that the client sends from now on looks taken."""
@@ -55,11 +66,21 @@ class ClientTransport:
 class ClientProtocol(asyncio.Protocol):
     """One client's socket, and what the log says of it."""
 
-    def __init__(self, server: Server) -> None:
+    __slots__ = (
+        "_beat_ms",
+        "_connection",
+        "_encrypted",
+        "_server",
+        "_since",
+        "_stage",
+        "_stream",
+    )
+
+    def __init__(self, server: Server, encrypted: bool = False) -> None:
         self._server = server
         self._connection: Connection | None = None
         self._stream: asyncio.Transport | None = None
-        self._encrypted = False
+        self._encrypted = encrypted
         self._beat_ms = 0
         self._stage = SILENT
         self._since = 0.0
@@ -72,9 +93,10 @@ class ClientProtocol(asyncio.Protocol):
         self._server.clients.add(self)
         host, port = (stream.get_extra_info("peername") or ("", 0))[:2]
         node = self._server.node
-        certificate = stream.get_extra_info("peercert")
-        certified = login_name(certificate, self._server.config.ssl_cert_login_from)
-        self._encrypted = stream.get_extra_info("ssl_object") is not None
+        certified = ""
+        if self._encrypted:
+            certificate = stream.get_extra_info("peercert")
+            certified = login_name(certificate, self._server.config.ssl_cert_login_from)
         self._connection = Connection(node, ClientTransport(stream), host, port, certified)
         node.accept(self._connection)
         self._server.doorkeeper.came(self)

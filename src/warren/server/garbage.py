@@ -18,6 +18,8 @@ from warren.protocols.broker import ALARM_MEMORY
 
 YOUNG_MAX = 10_000
 """Objects that have to be new before Python looks through the newest: some 3 ms."""
+PASSED_OVER_MAX = 10
+"""Times that what is new is not counted, since it would take longer than that to be too much."""
 NEVER = 1_000_000_000
 """Looks of which Python itself makes none through what is older."""
 
@@ -28,6 +30,10 @@ class Garbage:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._short = False
+        self._new = 0
+        """How much was new when that was last counted."""
+        self._pass_over = 0
+        """For how many more looks it is not counted."""
         gc.set_threshold(YOUNG_MAX, NEVER, NEVER)
 
     def begin(self) -> None:
@@ -41,18 +47,26 @@ class Garbage:
         short = int(self._node.own_alarms()) & ALARM_MEMORY != 0
         if short and not self._short:
             self.begin()
-        elif gc.get_count()[1] > 0 or _is_much_new():
+        elif gc.get_count()[1] > 0 or self._is_much_new():
             # All that came before the newest has been looked at once, by Python itself.
             gc.collect(0)
             gc.freeze()
+            self._new = 0
         self._short = short
 
+    def _is_much_new(self) -> bool:
+        """Whether there is more that is new than Python looks through at a time.
 
-def _is_much_new() -> bool:
-    """Whether there is more that is new than Python looks through at a time.
-
-    It counts what comes less what goes, and goes on waiting while the one makes up for the other,
-    however much that is. What it would have to look through in the end takes long. To count takes
-    up to a tenth of a millisecond.
-    """
-    return len(gc.get_objects(generation=0)) > YOUNG_MAX
+        It counts what comes less what goes, and goes on waiting while the one makes up for the
+        other, however much that is. What it would have to look through in the end takes long. To
+        count takes up to half a millisecond, so that it is done when what is new can have become
+        too much, as fast as it grew before.
+        """
+        if self._pass_over > 0:
+            self._pass_over -= 1
+            return False
+        before = self._new
+        self._new = len(gc.get_objects(generation=0))
+        growth = max(self._new - before, 1)
+        self._pass_over = min((YOUNG_MAX - self._new) // growth, PASSED_OVER_MAX)
+        return self._new > YOUNG_MAX

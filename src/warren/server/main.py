@@ -420,7 +420,7 @@ class Server(OperatorHost):
                 self._loop,
                 self._client_tls,
                 self.config.handshake_timeout / 1_000,
-                lambda: ClientProtocol(self),
+                lambda: ClientProtocol(self, encrypted=True),
                 self.client_log.warn,
             )
             try:

@@ -79,6 +79,8 @@ class Consumer:
         self.line: Level | None = None
         self.before: Consumer | None = None
         self.after: Consumer | None = None
+        self._lone: Run | None = None
+        """All that it holds, while that is one run; then `_holding` is empty."""
         self._holding: Pieces = Pieces()
         self._behind: i64 = -1
         """The number after the newest message that it was handed."""
@@ -109,28 +111,51 @@ class Consumer:
         if limiter is not None:
             limiter.used += count
         if first != self._behind or not self._grow(mid, first, count, acquired, failed):
-            self._holding.push(Run(mid, first, count, acquired, failed))
+            run = Run(mid, first, count, acquired, failed)
+            if self.held == count:
+                # Who works on a message at a time has never more than this.
+                self._lone = run
+            else:
+                self._spread()
+                self._holding.push(run)
         self._behind = first + count
         return mid
 
     def _grow(self, mid: i64, first: i64, count: i64, acquired: i64, failed: i64) -> bool:
         """Have messages be part of the newest run, if it still ends just before them."""
-        tail = self._holding.tail()
+        tail = self.newest()
         if tail is None or tail.key + tail.count != mid:
             return False
-        if not as_run(tail).precedes(first, acquired, failed):
+        if not tail.precedes(first, acquired, failed):
             return False
-        self._holding.grow_tail(count)
+        if tail is self._lone:
+            tail.count += count
+        else:
+            self._holding.grow_tail(count)
         return True
+
+    def _spread(self) -> None:
+        """Keep what it holds in chunks, which can be cut, and be looked at as they are now."""
+        run = self._lone
+        if run is not None:
+            self._lone = None
+            self._holding.push(run)
 
     def release(self, mid_first: i64, mid_last: i64) -> list[list[Piece]]:
         """Give up the ids `mid_first..mid_last`; ids that it does not hold are ignored.
 
         Returns the runs that were held, in order, in lists. Credit is not touched.
         """
-        holding = self._holding
-        taken = holding.take(mid_first, mid_last)
-        count = self.held - holding.count
+        run = self._lone
+        if run is not None and mid_first <= run.key and run.key + run.count - 1 <= mid_last:
+            self._lone = None
+            taken: list[list[Piece]] = [[run]]
+            count = run.count
+        else:
+            self._spread()
+            holding = self._holding
+            taken = holding.take(mid_first, mid_last)
+            count = self.held - holding.count
         self.held -= count
         limiter = self.limiter
         if limiter is not None:
@@ -139,19 +164,23 @@ class Consumer:
 
     def first_held(self) -> i64:
         """The lowest id that it holds; -1 if it holds nothing."""
-        return self._holding.head().key if self.held > 0 else -1
+        return self.lowest() if self.held > 0 else -1
 
     def lowest(self) -> i64:
         """The lowest id that it holds; it must hold something."""
-        return self._holding.head().key
+        run = self._lone
+        return self._holding.head().key if run is None else run.key
 
     def newest(self) -> Run | None:
         """The run with the newest message that it holds, at its end; None if it holds nothing."""
+        if self._lone is not None:
+            return self._lone
         tail = self._holding.tail()
         return None if tail is None else as_run(tail)
 
     def holding(self, mid: i64 = 0) -> list[Run]:
         """All that it holds from an id on, and some before that, in id order."""
+        self._spread()
         found: list[Run] = []
         chunks = self._holding.chunks()
         for at in range(self._holding.chunks_from(mid), i64(len(chunks))):
@@ -161,4 +190,5 @@ class Consumer:
 
     def freeze(self) -> list[list[Piece]]:
         """All that it holds now, in id order, in lists."""
+        self._spread()
         return self._holding.freeze()

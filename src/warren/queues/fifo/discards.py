@@ -38,14 +38,16 @@ class Discards:
         self.bytes: i64 = 0
         self.next_death: i64 = 0
         self._sizes: Sizes = sizes
-        self._kept: list[Pieces] = [Pieces() for _ in REASONS]
-        """By reason; the key of a run is its first message's death."""
+        self._kept: list[Pieces] = []
+        """By reason, once there was any; the key of a run is its first message's death."""
 
     def add(self, first: i64, count: i64, reason: i64, acquired: i64, failed: i64) -> None:
         """Messages died behind all that did before."""
         self._put(Run(self.next_death, first, count, acquired, failed), reason)
 
     def _put(self, run: Run, reason: i64) -> None:
+        if not self._kept:
+            self._kept = [Pieces() for _ in REASONS]
         kept = self._kept[reason]
         tail = kept.tail()
         if (
@@ -111,6 +113,8 @@ class Discards:
 
     def by_reason(self) -> list[list[list[Piece]]]:
         """The same for a snapshot: for each reason its lists."""
+        if not self._kept:
+            return [[] for _ in REASONS]
         return [kept.freeze() for kept in self._kept]
 
     def restore(self, run: Run, reason: i64) -> None:

@@ -10,13 +10,13 @@ max_ms i64, since_ms i64; strands i32, for each its runs like those of a queue.
 from __future__ import annotations
 
 import heapq
-from collections import deque
 from collections.abc import Iterator
 from typing import Final, final
 
 from librt.strings import BytesWriter, write_i64_be
 from mypy_extensions import i64
 
+from warren.headed_list import HeadedList
 from warren.queues.fifo.cursor import Cursor
 from warren.queues.fifo.delayed import NO_RETRY, Retry
 from warren.queues.fifo.pieces import CHUNK_PIECES, Piece
@@ -183,7 +183,7 @@ class Returning:
 
     def __init__(self) -> None:
         self.count: i64 = 0
-        self._works: deque[Return] = deque()
+        self._works: HeadedList[Return] = HeadedList()
 
     def add(self, work: Return) -> None:
         """Have messages return behind all that return already."""
@@ -192,27 +192,27 @@ class Returning:
 
     def first(self) -> Return:
         """The return under way; there must be one."""
-        return self._works[0]
+        return self._works.at(0)
 
     def next(self) -> Run | None:
         """Take the next run of the return under way; None if it was through."""
-        works = self._works
-        work = works[0]
+        work = self._works.at(0)
         run = work.next()
         if run is not None:
             self.count -= run.count
         if work.count == 0:
-            works.popleft()
+            self._works.drop(1)
         return run
 
     def works(self) -> list[Return]:
         """All of them, in order."""
-        return list(self._works)
+        works = self._works
+        return [works.at(place) for place in range(works.size())]
 
     def lists(self) -> list[list[Piece]]:
         """All that is on its way, in lists that do not change."""
         lists: list[list[Piece]] = []
-        for work in self._works:
+        for work in self.works():
             lists.extend(work.lists())
         return lists
 
@@ -227,7 +227,7 @@ class Leaving:
 
     def __init__(self) -> None:
         self.count: i64 = 0
-        self._strands: deque[Strand] = deque()
+        self._strands: HeadedList[Strand] = HeadedList()
         self._first: i64 = 0
         """The first message of the run under way that is not forgotten."""
         self._rest: i64 = 0
@@ -267,9 +267,9 @@ class Leaving:
         strands = self._strands
         while self.count > 0 and steps > 0:
             if self._rest == 0:
-                run = strands[0].next()
+                run = strands.at(0).next()
                 if run is None:
-                    strands.popleft()
+                    strands.drop(1)
                     continue
                 self._first = run.first
                 self._rest = run.count
@@ -286,8 +286,8 @@ class Leaving:
         lists: list[list[Piece]] = []
         if self._rest > 0:
             lists.append([Run(self._first, self._first, self._rest)])
-        for strand in self._strands:
-            lists.extend(strand.rest())
+        for place in range(self._strands.size()):
+            lists.extend(self._strands.at(place).rest())
         return lists
 
     def read(self, cursor: Cursor) -> Iterator[None]:
