@@ -34,6 +34,8 @@ ROWS = {
     "waiting": f"{QUORUM} --size 1024 --real --window 1 --producers 100 --consumers 100 "
     "--prefetch 1",
     "workers": f"{QUORUM} --size 1024 --real --consumers 50 --prefetch 1",
+    "queues": f"{QUORUM} --size 1024 --real --window 4 --producers 300 --consumers 300 "
+    "--queues 300",
     "own": f"{QUORUM} --size 1024 --real --producers 4 --consumers 4",
     "stream": f"{QUORUM} --size 1024 --producers 4 --consumers 4",
     "large": f"{QUORUM} --size 1000000 --window 8 --producers 2 --consumers 2 --prefetch 8",

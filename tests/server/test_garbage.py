@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from warren.server.garbage import YOUNG_MAX, Garbage
+from warren.server.garbage import PASSED_OVER_MAX, YOUNG_MAX, Garbage
 
 
 class Quiet:
@@ -37,3 +37,19 @@ def test_what_comes_while_as_much_goes_is_looked_through_at_the_next_look(garbag
             kept[at] = []
         garbage.look()
         assert len(gc.get_objects(generation=0)) < YOUNG_MAX
+
+
+def test_what_suddenly_comes_is_looked_through_within_a_second(garbage: Garbage) -> None:
+    """What is new is not counted at each look where it grows slowly."""
+    kept: list[list[int]] = [[] for _ in range(2 * YOUNG_MAX)]
+    garbage.look()
+    few = [[number] for number in range(100)]
+    garbage.look()
+    for at in range(len(kept)):
+        kept[at] = []
+    looks = 0
+    while len(gc.get_objects(generation=0)) >= YOUNG_MAX:
+        garbage.look()
+        looks += 1
+        assert looks <= PASSED_OVER_MAX + 1
+    assert len(few) == 100
