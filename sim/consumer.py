@@ -61,6 +61,8 @@ class Receiver(Actor):
         held: Unsettled deliveries by tag, in order.
         void: Those among them that the node may have taken back without a word.
         doubted: What came while that was possible.
+        renewed: What came again although somebody may have settled it: it may have been on its way
+            since before that, if this client is told that it held something for too long.
         sure: Whether what this client's connection is handed is taken at once.
         no_ack: Whether messages settle themselves.
     """
@@ -76,6 +78,7 @@ class Receiver(Actor):
         self.held: dict[int, Copy] = {}
         self.void: set[int] = set()
         self.doubted: set[Copy] = set()
+        self.renewed: set[Copy] = set()
         self._settled: list[Copy] = []
         self._last_tag = 0
         self._giving_back = False
@@ -87,12 +90,14 @@ class Receiver(Actor):
         self.held = {}
         self.void = set()
         self.doubted = set()
+        self.renewed = set()
         self._settled = []
         self._last_tag = 0
         self._giving_back = False
 
     def ended(self) -> None:
         """What was held goes back."""
+        self.forget_renewed()
         self.holder.alive = False
         self.held = {}
         self._left(self._leaving)
@@ -117,8 +122,16 @@ class Receiver(Actor):
         self.holder.told += 1
         self.void |= set(self.held)
         self.doubted |= set(self.held.values())
+        self.forget_renewed()
         self._let_go(self.held.values())
         self.world.unsettle(self.queue)
+
+    def forget_renewed(self) -> None:
+        """What may have been settled before it came, and is held no more, may be settled still."""
+        for copy in self.renewed:
+            if copy.holder is self.holder and copy.settled == WAITING:
+                copy.settled = SETTLED_MAYBE
+        self.renewed = set()
 
     def _left(self, times: int = 1) -> None:
         """What was on its way has gone back."""
@@ -147,7 +160,11 @@ class Receiver(Actor):
         if self.world.doubtful(self) or self._is_late(redelivered, content):
             self._take_doubtful(tag, content)
             return
+        known = self.world.find(self.queue, content, self.name)
+        renewed = redelivered and self._timed() and known.settled == SETTLED_MAYBE
         copy = self.world.deliver(self.queue, content, redelivered, self.holder)
+        if renewed:
+            self.renewed.add(copy)
         if self.no_ack:
             self.settle([copy], True)
         else:

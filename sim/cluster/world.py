@@ -837,6 +837,7 @@ class ClusterWorld(Stage):
 
 def _take_back(receiver: Receiver) -> None:
     """What a receiver holds may be given to others."""
+    receiver.forget_renewed()
     receiver.void |= set(receiver.held)
     if receiver.queue.active is receiver.holder:
         receiver.queue.active = None
