@@ -27,7 +27,6 @@ from collections import Counter
 from pathlib import Path
 
 from bench.shapes import LOADGEN, ROWS, Target
-from tests.support.broker import HOST
 
 WARMUP_SECONDS = 12
 """Modules are imported and clients connect, all of it slowly."""
@@ -98,9 +97,9 @@ def profile(row: str, name: str, python: str, folder: Path, seconds: float) -> P
     valgrind = ["valgrind", "-q", "--tool=callgrind", "--instr-atstart=no"]
     target = Target(name, python, folder, [*valgrind, f"--callgrind-out-file={path}"])
     switch = ["callgrind_control", "-i"]
-    pid = str(target.process.pid)
+    pid = str(target.processes[0].pid)
     try:
-        command = [str(LOADGEN), "--addr", f"{HOST}:{target.port}", *shlex.split(ROWS[row])]
+        command = [str(LOADGEN), "--addr", target.addresses[0], *shlex.split(ROWS[row])]
         command += ["--purge", "--warmup", str(WARMUP_SECONDS), "--secs", str(seconds + 4)]
         load = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         time.sleep(WARMUP_SECONDS + 2)
@@ -109,8 +108,7 @@ def profile(row: str, name: str, python: str, folder: Path, seconds: float) -> P
         subprocess.run([*switch, "off", pid], check=True, stdout=subprocess.DEVNULL)
         load.wait()
     finally:
-        target.process.terminate()
-        target.process.wait()
+        target.stop()
     return Profile(counted(path), published(path))
 
 

@@ -1,12 +1,14 @@
 """What a message costs the broker in the shapes of applications, of two builds in turns.
 
-    python -m bench.shapes NAME=PYTHON [NAME=PYTHON ...] [--only REGEX] [--seconds 3] [--runs 3]
+    python -m bench.shapes NAME=PYTHON [NAME=PYTHON ...] [--nodes 1] [--only REGEX]
+                           [--seconds 3] [--runs 3]
 
-Each PYTHON has a build of Warren installed, and a broker of it is started. A row is one call of the
-load generator (`bench/peer tools` builds it) against each broker in turn, the order changed with
-each run. Processor time is that of the broker's process, user and system, in the middle of the run,
-a message: one that is only published counts half, and one that is only consumed does. Shown is the
-run with the median of it, and the lowest and highest.
+Each PYTHON has a build of Warren installed, and a broker of it is started, of so many nodes, which
+goes on through all runs. A row is one call of the load generator (`bench/peer tools` builds it)
+against each broker in turn, the order changed with each run. Processor time is that of the broker's
+processes, user and system, in the middle of the run, a message: one that is only published counts
+half, and one that is only consumed does. Shown is the run with the median of it, and the lowest and
+highest.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import argparse
 import json
 import os
 import re
+import secrets
 import shlex
 import subprocess
 import sys
@@ -34,8 +37,8 @@ ROWS = {
     "waiting": f"{QUORUM} --size 1024 --real --window 1 --producers 100 --consumers 100 "
     "--prefetch 1",
     "workers": f"{QUORUM} --size 1024 --real --consumers 50 --prefetch 1",
-    "queues": f"{QUORUM} --size 1024 --real --window 4 --producers 300 --consumers 300 "
-    "--queues 300",
+    "queues": f"{QUORUM} --size 1024 --real --window 64 --producers 300 --consumers 300 "
+    "--queues 300 --rate 20000",
     "own": f"{QUORUM} --size 1024 --real --producers 4 --consumers 4",
     "stream": f"{QUORUM} --size 1024 --producers 4 --consumers 4",
     "large": f"{QUORUM} --size 1000000 --window 8 --producers 2 --consumers 2 --prefetch 8",
@@ -52,28 +55,55 @@ START_SECONDS_MAX = 60.0
 class Target:
     """A broker of one build, run by another program if there is one."""
 
-    def __init__(self, name: str, python: str, folder: Path, runner: Sequence[str] = ()) -> None:
+    def __init__(
+        self, name: str, python: str, folder: Path, runner: Sequence[str] = (), nodes: int = 1
+    ) -> None:
         self.name = name
-        self.port = free_port()
-        words = ["--data-dir", str(folder / name), "--bind", HOST, "--port", str(self.port)]
-        words += ["--cluster-port", str(free_port()), "--log-level", "warning"]
-        # A neighbour named `warren` would come before the build that is installed.
-        command = [*runner, python, "-m", "warren", "server", *words]
-        self.process = subprocess.Popen(command, cwd=folder)
+        self.addresses: list[str] = []
+        self.processes: list[subprocess.Popen[bytes]] = []
+        secret = folder / f"{name}.secret"
+        secret.touch(0o600)
+        secret.write_text(secrets.token_hex())
+        join: list[str] = []
+        for number in range(nodes):
+            node, port, cluster_port = f"{name}{number}", free_port(), free_port()
+            words = ["--data-dir", str(folder / node), "--node-name", f"{node}@localhost"]
+            words += ["--bind", HOST, "--port", str(port), "--cluster-port", str(cluster_port)]
+            words += ["--secret-file", str(secret), "--log-level", "warning", *join]
+            # A neighbour named `warren` would come before the build that is installed.
+            command = [*runner, python, "-m", "warren", "server", *words]
+            self.processes.append(subprocess.Popen(command, cwd=folder))
+            self._await(port)
+            self.addresses.append(f"{HOST}:{port}")
+            join = join or ["--join", f"{HOST}:{cluster_port}"]
+
+    def _await(self, port: int) -> None:
         until = time.monotonic() + START_SECONDS_MAX
-        while not answers(HOST, self.port):
-            if self.process.poll() is not None or time.monotonic() > until:
-                raise SystemExit(f"{name}: the broker does not start")
+        while not answers(HOST, port):
+            if self.processes[-1].poll() is not None or time.monotonic() > until:
+                self.stop()
+                raise SystemExit(f"{self.name}: the broker does not start")
             time.sleep(0.05)
 
+    def stop(self) -> None:
+        """End the broker, in order."""
+        for process in self.processes:
+            process.terminate()
+        for process in self.processes:
+            process.wait()
+
     def cpu_seconds(self) -> float:
-        """Processor time that the broker has used, user and system."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        """Processor time that the broker has used on all nodes, user and system."""
+        ticks = 0
+        for process in self.processes:
+            fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
 
     def run(self, words: str, seconds: float) -> dict[str, Any]:
         """One run of the load generator: what it says, and `cpu_us` a message."""
-        command = [str(LOADGEN), "--addr", f"{HOST}:{self.port}", *shlex.split(words), "--purge"]
+        addresses = ",".join(self.addresses)
+        command = [str(LOADGEN), "--addr", addresses, *shlex.split(words), "--purge"]
         command += ["--warmup", str(WARMUP_SECONDS), "--secs", str(seconds)]
         load = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         time.sleep(WARMUP_SECONDS + MARGIN_SECONDS)
@@ -106,6 +136,7 @@ def main() -> int:
     """Measure the rows that are asked for."""
     parser = argparse.ArgumentParser(prog="python -m bench.shapes")
     parser.add_argument("builds", nargs="+", metavar="NAME=PYTHON")
+    parser.add_argument("--nodes", type=int, default=1, help="of each broker (1)")
     parser.add_argument("--only", default=".", help="rows whose names this is found in")
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--runs", type=int, default=3)
@@ -118,7 +149,7 @@ def main() -> int:
         try:
             for build in words.builds:
                 name, _, python = build.partition("=")
-                targets.append(Target(name, python, Path(folder)))
+                targets.append(Target(name, python, Path(folder), nodes=words.nodes))
             for row, load in ROWS.items():
                 if not re.search(words.only, row):
                     continue
@@ -130,8 +161,7 @@ def main() -> int:
                     print(line(row, name, runs), flush=True)
         finally:
             for target in targets:
-                target.process.terminate()
-                target.process.wait()
+                target.stop()
     return 0
 
 

@@ -160,8 +160,7 @@ class Receiver(Actor):
         if self.world.doubtful(self) or self._is_late(redelivered, content):
             self._take_doubtful(tag, content)
             return
-        known = self.world.find(self.queue, content, self.name)
-        renewed = redelivered and self._timed() and known.settled == SETTLED_MAYBE
+        renewed = redelivered and self._timed() and self._may_be_settled(content)
         copy = self.world.deliver(self.queue, content, redelivered, self.holder)
         if renewed:
             self.renewed.add(copy)
@@ -179,6 +178,10 @@ class Receiver(Actor):
         # Whoever got it next may have been sent it, or have settled it.
         gone = copy.settled in (SETTLED, SETTLED_FOR_GOOD) if redelivered else copy.seen > 0
         return gone and self.world.sent_late(self, copy)
+
+    def _may_be_settled(self, content: bytes) -> bool:
+        """Whether somebody settled a message, as far as can be told, that comes again."""
+        return self.world.find(self.queue, content, self.name).settled == SETTLED_MAYBE
 
     def _take_doubtful(self, tag: int, content: bytes) -> None:
         """A message came that others may have been given already: nobody holds it for sure."""

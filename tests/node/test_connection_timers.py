@@ -11,15 +11,16 @@ from warren.node.timers import ConnectionTimers
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 30)), max_size=60))
 def test_all_whose_time_has_come_are_told(steps: list[tuple[int, int]]) -> None:
     timers = ConnectionTimers()
-    planned: list[tuple[int, int]] = []
+    planned: dict[int, int] = {}
     now = 0
     for identity, (delay, passes) in enumerate(steps, 1):
         timers.plan(identity, now + delay)
-        planned.append((now + delay, identity))
+        planned[identity] = now + delay
         now += passes
         told = []
-        while identity_told := timers.take(now):
-            told.append(identity_told)
-        due = [entry for entry in planned if entry[0] <= now]
-        assert sorted(told) == sorted(entry[1] for entry in due)
-        planned = [entry for entry in planned if entry[0] > now]
+        while one := timers.take(now):
+            told.append(one)
+        times = [planned.pop(each) for each in told]
+        assert times == sorted(times)
+        assert all(time <= now for time in times)
+        assert all(time > now for time in planned.values())

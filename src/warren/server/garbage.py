@@ -41,6 +41,7 @@ class Garbage:
         gc.unfreeze()
         gc.collect()
         gc.freeze()
+        self._new = 0
 
     def look(self) -> None:
         """Do what is due; to be called some times a second."""
