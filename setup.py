@@ -51,8 +51,16 @@ COMPILED = (
     "protocols",
     "node",
     "client",
+    "server/clients.py",
+    "server/disk.py",
+    "server/executor.py",
+    "server/node_links.py",
+    "server/peer_link.py",
+    "server/peers.py",
+    "server/turns.py",
 )
-"""The inner rooms. The shell, its configuration, administration and Spark stay interpreted."""
+"""The inner rooms, and of the shell what each message passes. The rest of the shell, configuration,
+administration and Spark stay interpreted."""
 COMPILE_FLAGS = ["-fvisibility=hidden", "-fno-semantic-interposition"]
 LINK_FLAGS = ["-Wl,-Bsymbolic"]
 """Nobody else takes the place of our functions: calls between C files are calls, and what they

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from types import SimpleNamespace
-
-import pytest
 
 from warren.ports import Job
-from warren.server import executor
 from warren.server.executor import DELAY_NS_MAX, PROBATION_NS, SLOW_NS, ThreadExecutor
 
 
@@ -30,11 +26,10 @@ class Timed(Job):
         assert error is None
 
 
-def test_delay_keeps_the_loop_for_so_long_and_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_delay_keeps_the_loop_for_so_long_and_no_longer() -> None:
     clock = [PROBATION_NS * 4]
-    monkeypatch.setattr(executor, "time", SimpleNamespace(monotonic_ns=lambda: clock[0]))
     loop = asyncio.new_event_loop()
-    workers = ThreadExecutor(loop)
+    workers = ThreadExecutor(loop, clock_ns=lambda: clock[0])
 
     def here(takes_ns: int) -> bool:
         job = Timed(clock, takes_ns)

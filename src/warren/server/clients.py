@@ -10,14 +10,15 @@ import os
 import socket
 import struct
 import time
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable
+from typing import cast, final
 
 from warren.config.client_tls import login_name
+from warren.node.node import Node
 from warren.protocols.amqp091.connection import CLOSED, CLOSING, Connection
+from warren.server.client_log import ClientLog
+from warren.server.turns import NodeTurns
 from warren.wire.amqp091.frame import HEARTBEAT_FRAME
-
-if TYPE_CHECKING:
-    from warren.server.main import Server
 
 log = logging.getLogger("warren")
 
@@ -34,14 +35,15 @@ SILENT, HEARD, OPENED, SHED = range(4)
 had to make room."""
 
 
+@final
 class ClientTransport:
     """One client's socket, as the node sees it; see `ports.Transport`."""
 
     __slots__ = ("_stream", "write")
 
     def __init__(self, stream: asyncio.Transport) -> None:
-        self.write = stream.write
-        self._stream = stream
+        self.write: Callable[[bytes], None] = stream.write
+        self._stream: asyncio.Transport = stream
 
     def close(self) -> None:
         """Close when all that was written is sent."""
@@ -70,36 +72,39 @@ class ClientProtocol(asyncio.Protocol):
         "_beat_ms",
         "_connection",
         "_encrypted",
-        "_server",
+        "_reception",
         "_since",
         "_stage",
         "_stream",
+        "_turns",
     )
 
-    def __init__(self, server: Server, encrypted: bool = False) -> None:
-        self._server = server
+    def __init__(self, reception: Reception, encrypted: bool = False) -> None:
+        self._reception: Reception = reception
+        self._turns: NodeTurns = reception.turns
         self._connection: Connection | None = None
         self._stream: asyncio.Transport | None = None
-        self._encrypted = encrypted
-        self._beat_ms = 0
-        self._stage = SILENT
-        self._since = 0.0
+        self._encrypted: bool = encrypted
+        self._beat_ms: int = 0
+        self._stage: int = SILENT
+        self._since: float = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client connected."""
         stream = cast(asyncio.Transport, transport)
         self._stream = stream
         stream.set_write_buffer_limits(high=WRITE_HIGH_BYTES, low=WRITE_LOW_BYTES)
-        self._server.clients.add(self)
+        reception = self._reception
+        reception.clients.add(self)
         host, port = (stream.get_extra_info("peername") or ("", 0))[:2]
-        node = self._server.node
+        node = reception.node
         certified = ""
         if self._encrypted:
             certificate = stream.get_extra_info("peercert")
-            certified = login_name(certificate, self._server.config.ssl_cert_login_from)
+            certified = login_name(certificate, reception.login_from)
         self._connection = Connection(node, ClientTransport(stream), host, port, certified)
         node.accept(self._connection)
-        self._server.doorkeeper.came(self)
+        reception.doorkeeper.came(self)
 
     @property
     def is_open(self) -> bool:
@@ -122,36 +127,32 @@ class ClientProtocol(asyncio.Protocol):
             connection.receive(data)
         else:
             self._receive_first(connection, data)
-        server = self._server
-        if not server.turn_planned:
-            server.after_event()
+        self._turns.after_event()
 
     def _receive_first(self, connection: Connection, data: bytes) -> None:
         """Bytes came of a client that had not opened its connection; the log says how far it is."""
         if self._stage == SILENT:
             self._stage = HEARD
             self._since = time.monotonic()
-            self._server.client_log.accepted(connection)
+            self._reception.log.accepted(connection)
         connection.receive(data)
         if self._stage == HEARD and connection.vhost:
             self._stage = OPENED
-            self._server.client_log.opened(connection)
+            self._reception.log.opened(connection)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is gone."""
-        self._server.clients.discard(self)
+        self._reception.clients.discard(self)
         self._stream = None
         connection = self._connection
-        self._server.doorkeeper.left(self)
+        self._reception.doorkeeper.left(self)
         if connection is not None:
             self._connection = None
             heard = self._stage in (HEARD, OPENED)
             orderly = connection.state in (CLOSING, CLOSED)
             connection.lost()
-            self._server.client_log.closed(
-                connection, heard, orderly, time.monotonic() - self._since
-            )
-            self._server.after_event()
+            self._reception.log.closed(connection, heard, orderly, time.monotonic() - self._since)
+            self._turns.after_event()
 
     def pause_writing(self) -> None:
         """The socket takes no more for now."""
@@ -162,7 +163,7 @@ class ClientProtocol(asyncio.Protocol):
         """The socket takes bytes again."""
         if self._connection is not None:
             self._connection.set_writable(True)
-            self._server.after_event()
+            self._turns.after_event()
 
     def beat(self, now_ms: int) -> None:
         """Send a heartbeat if one is due; called while the loop is kept, by another thread.
@@ -184,6 +185,32 @@ class ClientProtocol(asyncio.Protocol):
                 os.write(stream.get_extra_info("socket").fileno(), HEARTBEAT_FRAME)
 
 
+@final
+class Reception:
+    """What the clients' sockets of a node share.
+
+    Attributes:
+        node: What they are clients of.
+        turns: When the node does what they caused.
+        log: Says who comes and goes.
+        login_from: What of a certificate is a user's name; see `config.client_tls`.
+        doorkeeper: How many there may be.
+        clients: Those that are there.
+    """
+
+    def __init__(
+        self, node: Node, turns: NodeTurns, client_log: ClientLog, login_from: str, most: int
+    ) -> None:
+        """Open with no clients, and room for `most`."""
+        self.node: Node = node
+        self.turns: NodeTurns = turns
+        self.log: ClientLog = client_log
+        self.login_from: str = login_from
+        self.doorkeeper: Doorkeeper = Doorkeeper(most)
+        self.clients: set[ClientProtocol] = set()
+
+
+@final
 class Doorkeeper:
     """Keeps the number of clients' sockets within the descriptors that there are for them.
 

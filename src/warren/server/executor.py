@@ -45,6 +45,7 @@ class ThreadExecutor:
         loop: AbstractEventLoop,
         after: Callable[[], None] = no_hook,
         guard: Callable[[Callable[[], None]], None] = no_guard,
+        clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         """Prepare; threads start with their lane's first job.
 
@@ -52,10 +53,12 @@ class ThreadExecutor:
             loop: The node's event loop.
             after: Called once after the `done` calls of each wake-up.
             guard: Runs those calls, and minds what they raise.
+            clock_ns: Tells nanoseconds that pass steadily.
         """
         self._loop = loop
         self._after = after
         self._guard = guard
+        self._clock_ns = clock_ns
         self._queues: dict[str, SimpleQueue[Job | None]] = {}
         self._pending: dict[str, int] = {}
         """Jobs of each lane that have not been reported."""
@@ -82,7 +85,7 @@ class ThreadExecutor:
         assert not self._stopped, "the executor was stopped"
         pending = self._pending.get(lane, 0)
         if job.brief and not pending and not self._here:
-            started = time.monotonic_ns()
+            started = self._clock_ns()
             if started >= self._slow_until_ns:
                 self._run_here(job, started)
                 return
@@ -110,7 +113,7 @@ class ThreadExecutor:
             error = raised
         with self.keeping:
             self._kept_since_ns = 0
-        ended = time.monotonic_ns()
+        ended = self._clock_ns()
         if ended - started_ns > SLOW_NS:
             self._delayed(ended - started_ns - SLOW_NS, ended)
         job.done(error)
@@ -129,7 +132,7 @@ class ThreadExecutor:
     def kept_ms(self) -> int:
         """How long a brief job has kept the loop by now; 0 while none does. For any thread."""
         since_ns = self._kept_since_ns
-        return (time.monotonic_ns() - since_ns) // 1_000_000 if since_ns else 0
+        return (self._clock_ns() - since_ns) // 1_000_000 if since_ns else 0
 
     def _work(self, lane: str, queue: SimpleQueue[Job | None]) -> None:
         while True:

@@ -32,23 +32,24 @@ from warren.config.identity import begin_life, find_secret
 from warren.errors import BrokerError, ClusterError, ConfigError, CorruptRecord, StorageError
 from warren.limits import STOP_STALL_SECONDS_MAX
 from warren.log.manifest import DIRECTORY, MANIFEST_PATH
-from warren.node.cluster.links import ClusterListener
 from warren.node.node import Node
-from warren.ports import Deaf, PeerHello, PeerListener
+from warren.ports import Deaf, PeerHello
 from warren.protocols.peer.hello import ID_BYTES, LIVES_MAX, NO_CLUSTER
 from warren.server.client_log import ClientLog
-from warren.server.clients import ClientProtocol, Doorkeeper
+from warren.server.clients import ClientProtocol, Reception
 from warren.server.descriptors import shares
 from warren.server.disk import OsDisk
 from warren.server.executor import ThreadExecutor
 from warren.server.formation import dial_contacts, has_to_join
 from warren.server.garbage import Garbage
+from warren.server.node_links import NodeLinks
 from warren.server.peers import PeerNetwork
 from warren.server.pulse import Pulse
 from warren.server.settings import bind_host, client_tls_from, settings_from, tls_from
 from warren.server.stopping import Signals, StopWatch
 from warren.server.system import SystemClock, SystemRandom, resident_bytes
 from warren.server.tls_listener import TlsListener
+from warren.server.turns import NodeTurns
 from warren.server.waiting import waits_for
 
 log = logging.getLogger("warren")
@@ -68,74 +69,10 @@ FORGOTTEN_SECONDS = 3.0
 """So long all nodes that answer have to say that the cluster has this one no more."""
 START_AGAIN = -1
 """In place of an exit status: the process goes on with another server on the same directory."""
-DEFER_SECONDS = 0.005
-"""How long settles that nobody waits for may keep out of the log, to share the next write."""
 DRAIN_SECONDS = 0.05
 """What clients' sockets get to take the last frames at an orderly stop."""
-SLOW_TURN_SECONDS = 0.05
-"""A turn of the node that takes longer is told at log level debug."""
 SWITCH_INTERVAL_SECONDS = 0.0002
 """How long the event loop may keep a worker thread waiting for the interpreter."""
-
-
-class NodeLinks(PeerListener):
-    """What links tell the node. A broken invariant there is the node's end, not a link's."""
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
-        self._guarded = server.guarded
-        self._cluster = ClusterListener(server.node.cluster)
-
-    def judge(self, hello: PeerHello) -> int:
-        """Whether a link is wanted."""
-        return self._cluster.judge(hello)
-
-    def linked(self, peer: str, hello: PeerHello) -> None:
-        """The link to a node is up."""
-        log.debug("link to node %s is up", peer)
-        self._server.wanted()
-        self._guarded(lambda: self._cluster.linked(peer, hello))
-
-    def unlinked(self, peer: str) -> None:
-        """The link to a node is gone."""
-        log.debug("link to node %s is gone", peer)
-        self._guarded(lambda: self._cluster.unlinked(peer))
-
-    def incoming(self, peer: str, hello: PeerHello) -> None:
-        """A node has a link to this one."""
-        self._guarded(lambda: self._cluster.incoming(peer, hello))
-
-    def incoming_lost(self, peer: str) -> None:
-        """A node's link to this one is gone."""
-        self._guarded(lambda: self._cluster.incoming_lost(peer))
-
-    def gone(self, peer: str) -> None:
-        """A node's process has ended."""
-        self._guarded(lambda: self._cluster.gone(peer))
-
-    def outdated(self, peer: str) -> None:
-        """A node says that this one's disk is an older copy."""
-        self._guarded(lambda: self._server.begin_anew(peer))
-
-    def forgotten(self, peer: str) -> None:
-        """A node says that the cluster has this one no more."""
-        self._server.forgotten(peer)
-
-    def behind(self, peer: str) -> None:
-        """This node is of an older release than the cluster can go back to."""
-        self._server.behind(peer)
-
-    def received(self, peer: str, message: bytes) -> None:
-        """A message came."""
-        self._guarded(lambda: self._cluster.received(peer, message))
-
-    def received_in_parts(self, peer: str, message: bytes, body: bytes, checksum: int) -> None:
-        """A long message came."""
-        self._guarded(lambda: self._cluster.received_in_parts(peer, message, body, checksum))
-
-    def refused(self, peer_or_address: str, reason: str) -> None:
-        """A link did not come about."""
-        log.warning("link with %s: %s", peer_or_address, reason)
 
 
 class Stranded(Deaf):
@@ -167,10 +104,7 @@ class Server(OperatorHost):
 
     Attributes:
         config: What the node was started with.
-        client_log: Says in the log who comes and goes.
-        clients: Sockets that are there.
         node, network: The node, and its links to others.
-        turn_planned: Whether the node's turn follows the events of this round of the loop.
     """
 
     def __init__(
@@ -178,29 +112,24 @@ class Server(OperatorHost):
     ) -> None:
         self.config = config
         self._signals = signals
-        self.client_log = ClientLog(log)
+        self._client_log = ClientLog(log)
         self._loop = loop
         self._started = time.monotonic()
-        self._knows_cluster = False
-        self.turn_planned = False
-        self._flush_planned = False
         self._closed = False
         self._stopping = loop.create_future()
         self._forgotten_at = -1.0
         """When a node said first that the cluster has this one no more, with no link since."""
         self._farewell = ""
         """Why the node ends, if it is of no more use."""
-        self._executor = ThreadExecutor(loop, self._after_jobs, self.guarded)
-        self.clients: set[ClientProtocol] = set()
+        self._turns = NodeTurns(loop, self.stop, self._heed_cluster)
+        self._executor = ThreadExecutor(loop, self._turns.after_jobs, self._turns.guarded)
         self._watch = StopWatch(
             lambda: self._executor.ended, STOP_STALL_SECONDS_MAX, self._stop_hung
         )
-        self._pulse = Pulse(self._executor, self.clients)
         self._listeners: list[asyncio.Server | TlsListener] = []
         client_tls = client_tls_from(config)
         self._client_tls = None if client_tls is None else client_tls.context()
         descriptors = shares(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-        self.doorkeeper = Doorkeeper(descriptors.connections)
         settings = settings_from(config)
         needs_secret = bool(config.join or config.cluster_nodes)
         secret = find_secret(
@@ -229,7 +158,7 @@ class Server(OperatorHost):
             former_uid=self._identity.former_uid,
         )
         self.network = PeerNetwork(
-            own, secret, SystemRandom(), loop, tls=tls_from(config), after=self.after_event
+            own, secret, SystemRandom(), loop, tls=tls_from(config), after=self._turns.after_event
         )
         self.node = Node(
             settings,
@@ -237,9 +166,18 @@ class Server(OperatorHost):
             SystemRandom(),
             OsDisk(Path(config.data_dir), descriptors.log_files),
             self._executor,
-            self.client_log.warn,
+            self._client_log.warn,
             self.network,
         )
+        self._turns.serve(self.node)
+        self._reception = Reception(
+            self.node,
+            self._turns,
+            self._client_log,
+            config.ssl_cert_login_from,
+            descriptors.connections,
+        )
+        self._pulse = Pulse(self._executor, self._reception.clients)
         self._garbage = Garbage(self.node)
 
     async def run(self) -> int:
@@ -305,7 +243,7 @@ class Server(OperatorHost):
             self._identity.save()
             if node.membership.joining():
                 self._dial_others()
-        self.network.hand_to(NodeLinks(self))
+        self.network.hand_to(NodeLinks(self.node.cluster, self, self._turns))
         # The node asks for a turn whenever it sends, and its turns end with a flush.
         self.network.flushed_by_turns = True
         self.network.operators = ControlSocket(AdminService(node, self))
@@ -403,10 +341,11 @@ class Server(OperatorHost):
 
     async def _listen(self) -> None:
         """Let clients come."""
+        reception = self._reception
         for host, port in self.config.listeners:
             try:
                 listener = await self._loop.create_server(
-                    lambda: ClientProtocol(self), host, port, backlog=4096, reuse_address=True
+                    lambda: ClientProtocol(reception), host, port, backlog=4096, reuse_address=True
                 )
             except OSError as error:
                 raise ConfigError(
@@ -420,8 +359,8 @@ class Server(OperatorHost):
                 self._loop,
                 self._client_tls,
                 self.config.handshake_timeout / 1_000,
-                lambda: ClientProtocol(self, encrypted=True),
-                self.client_log.warn,
+                lambda: ClientProtocol(reception, encrypted=True),
+                self._client_log.warn,
             )
             try:
                 await encrypted.listen(host, port)
@@ -433,48 +372,14 @@ class Server(OperatorHost):
 
     def after_event(self) -> None:
         """Plan the node's turn behind the events of this round."""
-        if not self.turn_planned and self.node.needs_turn:
-            self.turn_planned = True
-            self._loop.call_soon(self._turn)
-
-    def _turn(self) -> None:
-        self.turn_planned = False
-        if self._closed:
-            return
-        if self.client_log.debugs:
-            self._timed_turn()
-        else:
-            self.guarded(self.node.turn)
-        if not self._knows_cluster:
-            self._heed_cluster()
-        self.after_event()
-        if self.node.deferring and not self._flush_planned:
-            self._flush_planned = True
-            self._loop.call_later(DEFER_SECONDS, self._flush_deferred)
-
-    def _timed_turn(self) -> None:
-        began = time.perf_counter()
-        self.guarded(self.node.turn)
-        seconds = time.perf_counter() - began
-        if seconds > SLOW_TURN_SECONDS:
-            log.debug("a turn took %.0f ms", seconds * 1_000)
-
-    def _flush_deferred(self) -> None:
-        self._flush_planned = False
-        if not self._closed:
-            self.guarded(self.node.flush_deferred)
-            self.after_event()
-
-    def _after_jobs(self) -> None:
-        self.guarded(self.node.turn)
-        self.after_event()
+        self._turns.after_event()
 
     def _tick(self) -> None:
         if self._closed:
             return
         self._loop.call_later(TICK_SECONDS, self._tick)
         self.guarded(lambda: self.node.tick(resident_bytes()))
-        self.client_log.tick()
+        self._client_log.tick()
         self._note_others()
         self.after_event()
 
@@ -494,14 +399,18 @@ class Server(OperatorHost):
             others = [row for row in machine.nodes.values() if row.name != name]
             self._identity.is_with([(row.name, row.host, row.port) for row in others])
 
-    def _heed_cluster(self) -> None:
-        """Once the node belongs to a cluster, remember that, and once it is up there, say so."""
+    def _heed_cluster(self) -> bool:
+        """Once the node belongs to a cluster, remember that, and once it is up there, say so.
+
+        True when that is done.
+        """
         cluster_id = self.node.membership.cluster_id or self.node.metadata.cluster_id
         if cluster_id:
             self._identity.belongs_to(cluster_id)
             if self.node.cluster.session:
                 self.network.own.cluster_id = cluster_id
-                self._knows_cluster = True
+                return True
+        return False
 
     def begin_anew(self, peer: str) -> None:
         """Start once more with copies that have nothing: the disk lacks what it acknowledged."""
@@ -560,14 +469,7 @@ class Server(OperatorHost):
 
     def guarded(self, step: Callable[[], None]) -> None:
         """Run a step of the node; a broken invariant or a failed disk ends the process."""
-        try:
-            step()
-        except BaseException:
-            log.critical("the node cannot go on and stops", exc_info=True)
-            self.stop(1)
-        if self.node.failure is not None:
-            log.critical("the node cannot go on and stops: %s", self.node.failure)
-            self.stop(1)
+        self._turns.guarded(step)
 
     def stop(self, status: int) -> None:
         """End the process: in good order, or at once if the status says that it failed."""
@@ -639,6 +541,7 @@ class Server(OperatorHost):
         await asyncio.sleep(DRAIN_SECONDS)
         self.node.prepare_close()
         self._closed = True
+        self._turns.end()
         self._pulse.stop()
         self._executor.stop()
         self.node.close()

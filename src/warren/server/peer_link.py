@@ -7,9 +7,8 @@ import functools
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, cast, final
 
-from warren.admin.service.host import OperatorLink
 from warren.config.peer_tls import certified_names, why
 from warren.ports import PeerHello
 from warren.protocols.peer import refusal as codes
@@ -88,7 +87,8 @@ def allowed_bytes(name: str) -> int:
         return 0
 
 
-class PeerLink(asyncio.Protocol, OperatorLink):
+@final
+class PeerLink(asyncio.Protocol):
     """One end of one link.
 
     Attributes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import Protocol
 
 from warren.admin.service.rows import ProcessState
 
@@ -33,7 +34,7 @@ class OperatorHost(ABC):
         """What a status shows of the process."""
 
 
-class OperatorLink(ABC):
+class OperatorLink(Protocol):
     """The connection of an operator who asks.
 
     Attributes:
@@ -43,10 +44,8 @@ class OperatorLink(ABC):
     closed: asyncio.Future[None]
 
     @property
-    @abstractmethod
     def backlog_bytes(self) -> int:
         """What was answered and has not left this process yet."""
 
-    @abstractmethod
     def answer(self, message: bytes) -> None:
         """Send an answer, or a part of one."""
