@@ -28,7 +28,6 @@ class DeadLetter:
 
     Attributes:
         keys: All routing keys that count, the message's own first; none if it leads nowhere.
-        headers: As those who receive it see them.
         persistent: Whether it asks to survive a restart.
         prioritised: Whether it has a priority.
         deaths: The queues that it died in, the last one first, and whether a client rejected it
@@ -39,17 +38,19 @@ class DeadLetter:
     def __init__(
         self,
         keys: list[str],
-        headers: Table,
         persistent: bool,
         prioritised: bool,
         deaths: list[tuple[str, bool]],
     ) -> None:
         self.keys: list[str] = keys
-        self.headers: Table = headers
         self.persistent: bool = persistent
         self.prioritised: bool = prioritised
         self.deaths: list[tuple[str, bool]] = deaths
         self.life_ms: i64 = -1
+
+    @abstractmethod
+    def headers(self) -> Table:
+        """The headers as those who receive it see them, where routing needs them."""
 
     @abstractmethod
     def properties(self) -> MessageProperties:

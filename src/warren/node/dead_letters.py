@@ -227,7 +227,7 @@ class DeadLetterWorker(Work, DeadLetterRouter, Forwarder):
         if tables is None:
             return 0
         router = tables.router
-        if letter is not self._letter or router.generation != self._generation:
+        if router.generation != self._generation or not self._goes_like(letter):
             self._letter = None
             self._keepers = []
             names = self._names(letter)
@@ -247,6 +247,13 @@ class DeadLetterWorker(Work, DeadLetterRouter, Forwarder):
             self._gather(record, letter, flavour)
         return len(record)
 
+    def _goes_like(self, letter: DeadLetter) -> bool:
+        """Whether it goes where the one did whose route is known."""
+        last = self._letter
+        if letter is last:
+            return True
+        return last is not None and letter.keys is last.keys and letter.deaths is last.deaths
+
     def _names(self, letter: DeadLetter) -> list[str]:
         """The queues to which a dead letter goes."""
         router = self._metadata.vhosts[self._vhost].router
@@ -256,13 +263,13 @@ class DeadLetterWorker(Work, DeadLetterRouter, Forwarder):
             return []
         if not exchange:
             return router.route_keys(exchange, keys)
+        headers = letter.headers() if router.by_message(exchange) else None
         properties = letter.properties() if router.needs_properties(exchange) else None
         if router.keeps(exchange):
-            keepers = self._keepers
-            return router.route_kept(exchange, keys, letter.headers, properties, keepers)
+            return router.route_kept(exchange, keys, headers, properties, self._keepers)
         if len(keys) > 1:
-            return router.route_keys(exchange, keys, letter.headers, properties)
-        return router.route(exchange, keys[0], letter.headers, properties)
+            return router.route_keys(exchange, keys, headers, properties)
+        return router.route(exchange, keys[0], headers, properties)
 
     def _goes_round(self, letter: DeadLetter, queue: str) -> bool:
         """Whether a queue is not to have a dead letter, because it would go round for ever."""
