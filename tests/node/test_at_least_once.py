@@ -18,10 +18,17 @@ from warren.queues.fifo.config import write_dead_letters
 from warren.queues.fifo.dead_letters import AT_LEAST_ONCE
 from warren.queues.fifo.entry import Encoded, Enqueue, Meta
 from warren.queues.fifo.machine import Fifo
-from warren.queues.forwarding import PREFETCH, RETRY_MS_MAX, UNDERWAY_BYTES
+from warren.queues.forwarding import (
+    BEHIND_LETTERS,
+    PREFETCH,
+    RETRY_MS_MAX,
+    UNDERWAY_BYTES,
+)
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.table import Table
 
+BATCH = 256
+"""So many messages a publisher has in the way without a confirm."""
 STRATEGY = "x-dead-letter-strategy"
 KEPT: Table = {STRATEGY: "at-least-once", "x-overflow": "reject-publish"}
 
@@ -587,3 +594,55 @@ def test_what_waits_for_room_goes_on_behind_a_state_without_entries() -> None:
     pair.blocked.clear()
     pair.until(lambda: kept(b, "q") == 0)
     pair.until(lambda: len(consumer.bodies()) == 7)
+
+
+def rejecting(pair: Pair, sent: int, to: str) -> tuple[int, int]:
+    """Publish as fast as the broker reads while a consumer rejects all.
+
+    Returns:
+        How many dead letters were kept at most, and how often the publisher was held.
+    """
+    publisher, consumer = pair.a.client(), pair.a.client()
+    keeping(publisher, "q", to)
+    publisher.call(spec.ConfirmSelect(False))
+    consumer.qos(2_000)
+    consumer.consume("q")
+    most = held = seen = 0
+    for _ in range(sent):
+        for _ in range(BATCH):
+            if not publisher.held and publisher.published < sent:
+                publisher.publish("q", b"%d" % publisher.published)
+        pair.step()
+        if len(consumer.messages) > seen:
+            seen = len(consumer.messages)
+            consumer.send(spec.BasicNack(consumer.messages[-1].tag, True, False))
+        most = max(most, kept(pair.a, "q"))
+        held += publisher.held
+        if seen == sent == len(publisher.acked):
+            break
+    assert seen == sent == len(publisher.acked)
+    return most, held
+
+
+def test_publishers_wait_while_many_are_on_their_way() -> None:
+    """Else each would be read back from the disk, for they go on slower than messages can come."""
+
+    def configure(settings: Settings) -> None:
+        settings.dead_letter_prefetch = BATCH
+
+    sent = 12 * BEHIND_LETTERS
+    pair = Pair(alone=True, configure=configure)
+    declare(pair.a.client(), "dead")
+    most, held = rejecting(pair, sent, "dead")
+    # What comes before the first of them has arrived is not held up.
+    assert BEHIND_LETTERS < most < sent // 2 and held > 10
+    pair.until(lambda: ready(pair.a, "dead") == sent)
+    pair.until(lambda: kept(pair.a, "q") == 0)
+
+
+def test_publishers_do_not_wait_for_those_that_get_nowhere() -> None:
+    sent = 4 * BEHIND_LETTERS
+    pair = Pair(alone=True)
+    _, held = rejecting(pair, sent, "nowhere")
+    assert held < 5, "but for consumers that are to catch up"
+    pair.until(lambda: kept(pair.a, "q") == sent)

@@ -37,6 +37,12 @@ TURN_MESSAGES: Final = 256
 """So many are sent in one turn."""
 UNDERWAY_BYTES: Final = 16_777_216
 """No more of them are taken while those on their way take so much."""
+BEHIND_LETTERS: Final = 1_024
+"""With more than these left to send, publishers to their queue wait for some of them, ..."""
+CATCH_UP_LETTERS: Final = 256
+"""which are so many, before the next input of each, ..."""
+CATCH_UP_MS_MAX: Final = 100
+"""and no longer than this; nor if none has got to where it belongs for that time."""
 RETRY_MS: Final = 1_000
 """A dead letter that did not get to where it belongs is tried again after this time, ..."""
 RETRY_MS_MAX: Final = 60_000
@@ -219,6 +225,14 @@ class Forwarding(Fetching):
         """Those whose routes that is about."""
         self._doubtful: list[OutgoingLetter] = []
         """Those that have found no route since."""
+        self._arrived: i64 = 0
+        """How many have got to where they belong."""
+        self._arrived_ms: i64 = -CATCH_UP_MS_MAX
+        """When the last of them did, in monotonic time."""
+        self._catch_up: i64 = -1
+        """Until how many have, publishers wait; negative while none does."""
+        self._catch_up_ms: i64 = 0
+        """Since when they wait."""
 
     def _letters_for(self, flavour: i64) -> DeadLetters:
         return delayed_of(flavour) if self.delays else dead_letters_of(flavour, self.queue.name)
@@ -307,6 +321,27 @@ class Forwarding(Fetching):
         self._asked = []
         self.go_on()
 
+    def catching_up(self) -> bool:
+        """Whether publishers wait until more have got to where they belong; some, and some time.
+
+        Each goes to the disk a few at a time, and messages in as many as clients have: what dies
+        faster than it goes on would be read back from the disk by the time it does.
+        """
+        if self._failed or self.queue.fifo.discards.count < BEHIND_LETTERS:
+            self._catch_up = -1
+            return False
+        now_ms: i64 = self.queue.host.monotonic_ms()
+        if self._catch_up < 0:
+            if now_ms - self._arrived_ms >= CATCH_UP_MS_MAX:
+                return False
+            self._catch_up = self._arrived + CATCH_UP_LETTERS
+            self._catch_up_ms = now_ms
+            return True
+        if self._arrived < self._catch_up and now_ms - self._catch_up_ms < CATCH_UP_MS_MAX:
+            return True
+        self._catch_up = -1
+        return False
+
     def _has_room(self) -> bool:
         return len(self._underway) < self.prefetch and self._bytes < UNDERWAY_BYTES
 
@@ -328,6 +363,8 @@ class Forwarding(Fetching):
         outgoing.size = 0
         if confirmed:
             del self._underway[int(outgoing.death)]
+            self._arrived += 1
+            self._arrived_ms = self.queue.host.monotonic_ms()
             self.queue.forwarded(outgoing.death, outgoing.death)
             if self.told and not self._failed:
                 self.told = {}

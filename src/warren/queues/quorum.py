@@ -272,12 +272,18 @@ class QuorumQueue(SessionQueue, Machine):
         self._admit_more()
 
     def congested(self) -> bool:
-        """Whether the disk is behind, or who leads this queue or others of this node's clients."""
+        """Whether the disk is behind, its dead letters are, or who leads this queue or others."""
         most: i64 = self.host.commands_soft_limit
         if most > 0 and self.under_way() > most:
             return True
-        waits = self.admission.waits()
-        return super().congested() or self.host.proposals_behind or waits
+        if self.admission.waits() or self._dead_letters_wait():
+            return True
+        return super().congested() or self.host.proposals_behind
+
+    def _dead_letters_wait(self) -> bool:
+        """Whether dead letters are to get on that stay here until they are confirmed elsewhere."""
+        forwarding = self.forwarding
+        return forwarding is not None and self.forwards() and forwarding.catching_up()
 
     # --- submitting -------------------------------------------------------------------------------
 
