@@ -15,7 +15,7 @@ Those between a member and an observer are in `observing_frames.py`.
 All numbers are little-endian. Every frame begins with its kind (u8) and the group (i64).
 
 All messages between nodes but RAFT, also those without a group, end in the CRC-32 (u32) of what is
-before it. Those of `node.remote.frames` and these but SNAPSHOT are read with it at their end.
+before it. Those of `node.remote.frames` and these are read with it at their end.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ from warren.replication.raft_entries import (
     closes_badly,
     is_members,
 )
-from warren.replication.wrapping import Wrapped, unwrap
+from warren.replication.wrapping import Unwrapping, Wrapped
 
 ANSWER_MS: Final = 500
 """A member that was asked and has not answered for so long is left for another one."""
@@ -131,17 +131,19 @@ class StateArrival(Work):
     """A member's state that is here, and for which the machine is made ready.
 
     Attributes:
+        parts: It taken apart, the state once that is copied.
         behind: What the member sent behind it.
         came: How much of that since the last part.
         restored: Whether the machine has gone on from it, and only what is behind is left.
     """
 
-    def __init__(self, observer: Observer, index: i64, term: i64, parts: Wrapped) -> None:
+    def __init__(self, observer: Observer, index: i64, term: i64, unwrapping: Unwrapping) -> None:
         self.observer = observer
         self.index: i64 = index
         self.term: i64 = term
-        self.parts: Wrapped = parts
-        self.readying: Work = observer.machine.ready(parts.state)
+        self.parts: Wrapped = unwrapping.parts
+        self._unwrapping: Unwrapping | None = unwrapping
+        self._readying: Work | None = None
         self.behind: deque[bytes] = deque()
         self.came: i64 = 0
         self.restored = False
@@ -154,6 +156,17 @@ class StateArrival(Work):
         except CorruptRecord as error:
             observer.host.refuse(observer.serving, str(error))
             return True
+
+    def is_ready(self) -> bool:
+        """Do the next part of what comes before the machine goes on; whether that was the last."""
+        unwrapping = self._unwrapping
+        if unwrapping is not None:
+            if not unwrapping.go_on():
+                return False
+            self._unwrapping = None
+            self._readying = self.observer.machine.ready(self.parts.state)
+        readying = self._readying
+        return readying is None or readying.go_on()
 
 
 @final
@@ -600,11 +613,11 @@ class Observer(Proposer, MessageSource):
         index = read_i64_le(frame, said.AT + 8)
         term = read_i64_le(frame, said.AT + 16)
         try:
-            parts = unwrap(frame[said.STATE_BYTES : frames.end_of(frame)])
+            unwrapping = Unwrapping(frame, said.STATE_BYTES, frames.end_of(frame), False)
         except (CorruptRecord, IndexError, ValueError) as error:
             self._forget()
             raise CorruptRecord("a state", 0, str(error)) from error
-        arrival = StateArrival(self, index, term, parts)
+        arrival = StateArrival(self, index, term, unwrapping)
         self._arrival = arrival
         if not self.take_more(arrival):
             self.host.do_in_parts(arrival)
@@ -618,7 +631,7 @@ class Observer(Proposer, MessageSource):
         if self._arrival is not arrival:
             return True
         if not arrival.restored:
-            if not arrival.readying.go_on():
+            if not arrival.is_ready():
                 return False
             arrival.restored = True
             self._restore(arrival)
