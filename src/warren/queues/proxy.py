@@ -220,6 +220,9 @@ class ProxyQueue(GatheringQueue):
         life_ms: i64 = -1,
     ) -> None:
         """Gather messages, or refuse them."""
+        if self.line.number == 0:
+            # What comes now is not what was under way, and may wait for another line.
+            self.line.settle_loss(self)
         if self.line.number == 0 and not self.deleted and not self.line.coming():
             if run is None:
                 self.line.dropped(count)
