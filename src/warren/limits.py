@@ -82,6 +82,11 @@ TURN_ELECTIONS_MAX: Final = 512
 #: for each megabyte, most of it the kernel's.
 TURN_COPY_BYTES_MAX: Final = 2_097_152
 
+#: What queues may take of one turn whose time has come: messages that may expire or be ready again,
+#: at about a microsecond each, and `DUE_COST` for each queue.
+TURN_DUE_WORK_MAX: Final = 8_192
+DUE_COST: Final = 32
+
 #: Changes of the cluster's tables that one turn puts in force, however many are committed at once,
 #: as when a node has been away: a queue that begins or ends costs some 50 microseconds.
 TURN_CHANGES_MAX: Final = 128

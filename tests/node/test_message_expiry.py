@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.node.pair import Client, Pair
+from warren.limits import TURN_DUE_WORK_MAX
 from warren.log.batch import KIND_COMMAND, Batch
 from warren.metadata.commands import ClearPolicy, SetPolicy
 from warren.node.replay import replay
@@ -75,6 +76,31 @@ def test_messages_go_when_their_time_is_over(kind: str, where: str) -> None:
     pair.settle()
     assert client.get(NAME) is None
     assert int(pair.a.queue(NAME).counts().held) == 0
+
+
+@pytest.mark.parametrize("kind", ["classic", "transient"])
+def test_a_turn_has_messages_of_few_queues_expire(kind: str) -> None:
+    """Where those of many have the same time: the next turns go on, and no tick has to come."""
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    names = [f"q{number}" for number in range(24)]
+    for name in names:
+        declare(client, kind, 60_000, name)
+        for _ in range(1_000):
+            client.publish(name, b"")
+    pair.until(lambda: all(ready(client, name) == 1_000 for name in names))
+    queues = [pair.a.queue(name) for name in names]
+    pair.clock.advance(61_000_000_000)
+    pair.a.node.tick_log()
+    gone: list[int] = []
+    before = 0
+    for _ in range(40):
+        pair.a.node.turn()
+        dropped = sum(int(queue.fifo.dropped) for queue in queues)
+        gone.append(dropped - before)
+        before = dropped
+        assert pair.a.node.needs_turn or dropped == 24_000
+    assert sum(gone) == 24_000 and max(gone) <= TURN_DUE_WORK_MAX + 1_000
 
 
 @pytest.mark.parametrize("kind", ["classic", "quorum"])

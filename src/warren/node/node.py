@@ -359,6 +359,8 @@ class Node(Loop):
             work = self._works.popleft()
             if not work.go_on():
                 self._works.append(work)
+        if self.timers.behind():
+            self.timers.go_on(self.monotonic_ms())
         self._serve_queues()
         self.cluster.go_on()
         self.cluster.work()
@@ -402,6 +404,7 @@ class Node(Loop):
             or len(self._to_tick) > 0
             or self._pulses_due
             or self._appended_urgent
+            or self.timers.more
             or self.cluster.has_work
         )
 

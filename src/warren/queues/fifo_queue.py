@@ -11,6 +11,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from warren.limits import DUE_COST
 from warren.log.facts import PRIORITIES
 from warren.message.flavours import AMQP091
 from warren.pending import PendingReply, PendingRequest
@@ -97,6 +98,18 @@ class FifoQueue(GatheringQueue):
             self.host.queue_later(self, left)
         else:
             self.host.queue_unused(self)
+
+    def due_cost(self) -> i64:
+        """What a call of `due` takes of a turn at most, with what it brings about."""
+        fifo = self.fifo
+        if not fifo.minds_time():
+            return DUE_COST
+        count = fifo.ready.count + fifo.delayed.count + fifo.schedule.count
+        return DUE_COST + min(count, fifo.return_max)
+
+    def is_overdue(self) -> bool:
+        """Whether more messages have expired than one turn has leave."""
+        return self.fifo.overdue()
 
     def _mind_expiry(self) -> None:
         """In a queue of this node, have the next messages expire when it is time."""

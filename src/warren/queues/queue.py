@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, final
 from mypy_extensions import i64, mypyc_attr, trait
 
 from warren.errors import CorruptRecord
+from warren.limits import DUE_COST
 from warren.log.batch import Batch
 from warren.message.flavours import AMQP091
 from warren.pending import PendingReply, PendingRequest
@@ -477,6 +478,14 @@ class Queue:
         Args:
             now_ms: Monotonic time.
         """
+
+    def due_cost(self) -> i64:
+        """What a call of `due` takes of a turn at most, about; see `TURN_DUE_WORK_MAX`."""
+        return DUE_COST
+
+    def is_overdue(self) -> bool:
+        """Whether the last call of `due` has left something that the next turns go on with."""
+        return False
 
     def retry(self) -> None:
         """Read again what could not be read, which the host was told of (`queue_stalled`)."""

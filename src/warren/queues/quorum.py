@@ -648,6 +648,10 @@ class QuorumQueue(SessionQueue, Machine):
         """As leader, have the queue go if nobody has used it for long, and messages expire."""
         self.minding.due(self)
 
+    def is_overdue(self) -> bool:
+        """What is left goes on by entries of the log, which may take long to be committed."""
+        return False
+
     def expire(self) -> None:
         """Go, if that is still so behind an entry of this leader's."""
         if not self.deleted and self.proposer().leads() and self.minding.is_unused(self):

@@ -268,6 +268,10 @@ class Fifo:
             or (self.ready.count > 0 and self.service.any())
         )
 
+    def overdue(self) -> bool:
+        """Whether messages have to leave whose time has come, and the next part goes on with it."""
+        return self._overdue
+
     def returning(self) -> bool:
         """Whether messages are on their way back, and nothing is handed out before they are."""
         return self.coming.count > 0
