@@ -97,6 +97,61 @@ def test_what_a_target_rejects_is_tried_again() -> None:
     assert sorted(found) == bodies(3)
 
 
+def wait(pair: Pair, seconds: int) -> None:
+    for _ in range(seconds):
+        pass_time(pair, 1_000)
+
+
+def full(client: Client, kind: str) -> Table:
+    """Declare a queue that has no room for a fourth message, whose limits are so; and fill it."""
+    more: Table = {"x-max-length": 3, "x-overflow": "reject-publish"}
+    declare(client, "dead", kind, **more)
+    for _ in range(4):
+        client.publish("dead", b"filler")
+    client.pair.until(lambda: ready(client.station, "dead") >= 3)
+    return more
+
+
+@pytest.mark.rule("DL-03", "DL-11", "DL-12")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("where", ["aa", "ab"])
+def test_what_a_full_target_rejected_gets_on_when_it_has_room(kind: str, where: str) -> None:
+    """Within about a second, however often it was tried in vain before."""
+    pair = Pair()
+    pair.minds_seconds = True
+    source, target = (pair.stations[name].client() for name in where)
+    full(target, kind)
+    keeping(source, "q")
+    source.publish_confirmed("q", 3)
+    reject(source, "q", 3)
+    wait(pair, 40)
+    assert kept(pair.a, "q") == 3
+    target.call(spec.QueuePurge(0, "dead", False))
+    pass_time(pair, 2_500)
+    assert kept(pair.a, "q") == 0
+    assert sorted(drained(target)) == bodies(3)
+
+
+@pytest.mark.parametrize("where", ["aa", "ab"])
+def test_a_full_target_is_not_asked_for_all_of_them_each_second(where: str) -> None:
+    """Where this node knows that it is full, not at all; else for one of them."""
+    pair = Pair()
+    pair.minds_seconds = True
+    source, target = (pair.stations[name].client() for name in where)
+    full(target, "classic")
+    keeping(source, "q")
+    count = PREFETCH
+    source.publish_confirmed("q", count)
+    reject(source, "q", count)
+    forwarding = pair.a.queue("q").forwarding
+    wait(pair, 65)
+    tries = [int(outgoing._tries) for outgoing in forwarding._failed.values()]
+    assert len(tries) == count
+    pass_time(pair, 10_000)
+    after = [int(outgoing._tries) for outgoing in forwarding._failed.values()]
+    assert sum(after) - sum(tries) <= (0 if where == "aa" else 12) + count
+
+
 @pytest.mark.rule("DL-11")
 @pytest.mark.parametrize("exchange", ["", "none", "amq.direct"])
 def test_without_a_route_they_stay_until_there_is_one(exchange: str) -> None:

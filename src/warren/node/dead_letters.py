@@ -107,8 +107,9 @@ class DeadLetterWorker(Work, DeadLetterRouter, Forwarder):
     def tick(self) -> None:
         """Go on where the disk had no room, and where what was in vain need not be any more.
 
-        A look at each queue a tick, and at where its letters go if any route has changed; what is
-        tried again then is bounded for each queue, as ever.
+        A look at each queue a tick that has some on their way, and at those that had no room for
+        them; and at where its letters go if any route has changed. What is tried again then is
+        bounded for each queue, as ever.
         """
         if self._due or self._forwarding:
             self._begin()
@@ -118,7 +119,9 @@ class DeadLetterWorker(Work, DeadLetterRouter, Forwarder):
             tables = self._metadata.vhosts.get(forwarding.queue.vhost)
             if tables is None or forwarding.underway() == 0 or not forwarding.queue.forwards():
                 del self._underway[group_id]
-            elif is_back:
+                continue
+            forwarding.look_for_room()
+            if is_back:
                 forwarding.hurry()
             elif tables.router.generation != forwarding.looked_at:
                 forwarding.looked_at = tables.router.generation

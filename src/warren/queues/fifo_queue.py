@@ -151,6 +151,15 @@ class FifoQueue(GatheringQueue):
         room = config.max_length - self.fifo.ready_count() - self._pending
         return config.max_bytes >= 0 or count > room
 
+    def is_full(self) -> bool:
+        """Whether one more message would be rejected for want of room."""
+        config = self.fifo.config
+        if not config.rejects or self.deleted:
+            return False
+        return (0 <= config.max_length <= self.fifo.ready_count()) or (
+            0 <= config.max_bytes <= self.fifo.ready.bytes
+        )
+
     def _admit(self, publish: Publish) -> None:
         """Take what there is room for now, behind all that came before, and reject the rest.
 

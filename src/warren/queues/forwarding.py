@@ -86,6 +86,7 @@ class OutgoingLetter(Publisher):
         again_ms: When it is tried again, in monotonic time.
         routed: As of which generation of routes it was sent the last time.
         lacks: Whether one of its queues is not here yet.
+        full: Queues that had no room for it the last time.
         doubted: Whether it had no route, and the tables are asked whether that is so.
         sure: Whether they have answered: what it is routed by is no older than that.
     """
@@ -102,6 +103,7 @@ class OutgoingLetter(Publisher):
         self.again_ms: i64 = 0
         self.routed: i64 = 0
         self.lacks: bool = False
+        self.full: list[Queue] = []
         self.doubted: bool = False
         self.sure: bool = False
         self._forwarding: Forwarding = forwarding
@@ -129,6 +131,7 @@ class OutgoingLetter(Publisher):
             self._forwarding.answered(self, done)
             return
         self._targets = left
+        self.full = []
         self.waiting = len(left)
         size = BytesWriter()
         write_i32_le(size, i32(len(record)))
@@ -141,8 +144,11 @@ class OutgoingLetter(Publisher):
         """A queue has it, or does not take it."""
         target = self._targets[run.first]
         self.waiting -= 1
-        if not (run.refused or run.rejected is not None or target.deleted):
+        if run.rejected is not None:
+            self.full.append(target)
+        elif not (run.refused or target.deleted):
             self._confirmed.append(target.name)
+            self._forwarding.has_room(target)
         if self.waiting == 0:
             confirmed = not self.lacks
             for each in self._targets:
@@ -233,6 +239,8 @@ class Forwarding(Fetching):
         """Until how many have, publishers wait; negative while none does."""
         self._catch_up_ms: i64 = 0
         """Since when they wait."""
+        self._full: dict[Queue, None] = {}
+        """Queues that had no room for some of them, as far as is known."""
 
     def _letters_for(self, flavour: i64) -> DeadLetters:
         return delayed_of(flavour) if self.delays else dead_letters_of(flavour, self.queue.name)
@@ -252,6 +260,36 @@ class Forwarding(Fetching):
             outgoing.again_ms = 0
         self.go_on()
 
+    def look_for_room(self) -> None:
+        """Have one of them tried again for each queue that had no room and may have some now.
+
+        If that gets there, all others are tried again that the queue had no room for.
+        """
+        tried = False
+        for queue in list(self._full):
+            found: OutgoingLetter | None = None
+            for outgoing in self._failed.values():
+                if queue in outgoing.full:
+                    found = outgoing
+                    break
+            if queue.deleted or found is None:
+                del self._full[queue]
+            elif not queue.is_full():
+                found.again_ms = 0
+                tried = True
+        if tried:
+            self.go_on()
+
+    def has_room(self, queue: Queue) -> None:
+        """A queue has taken one of them: try those again at once that it had no room for."""
+        if queue not in self._full:
+            return
+        del self._full[queue]
+        for outgoing in self._failed.values():
+            if queue in outgoing.full:
+                outgoing.again_ms = 0
+        self.go_on()
+
     def routes_changed(self, generation: i64) -> None:
         """They may go elsewhere than before a generation: try again what was in vain until then."""
         if generation <= self._routes_changed:
@@ -266,6 +304,7 @@ class Forwarding(Fetching):
         """Begin with the first of what the queue has: nothing is known of what became of it."""
         self._underway = {}
         self._failed = {}
+        self._full = {}
         self._bytes = 0
         self._next = 0
         self._lead += 1
@@ -370,6 +409,8 @@ class Forwarding(Fetching):
                 self.told = {}
         else:
             self._failed[int(outgoing.death)] = outgoing
+            for queue in outgoing.full:
+                self._full[queue] = None
             wait_ms = outgoing.wait(self.queue.host.monotonic_ms())
             if outgoing.routed < self._routes_changed:
                 outgoing.again_ms = 0

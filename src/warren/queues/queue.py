@@ -479,6 +479,10 @@ class Queue:
             now_ms: Monotonic time.
         """
 
+    def is_full(self) -> bool:
+        """Whether it is known here that one more message would be rejected for want of room."""
+        return False
+
     def due_cost(self) -> i64:
         """What a call of `due` takes of a turn at most, about; see `TURN_DUE_WORK_MAX`."""
         return DUE_COST

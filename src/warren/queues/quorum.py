@@ -254,6 +254,10 @@ class QuorumQueue(SessionQueue, Machine):
         """Whether there may be no room for so many messages more, or that is not known here."""
         return self.admission.may_reject(self, count)
 
+    def is_full(self) -> bool:
+        """Whether it is known here that one more message would be rejected for want of room."""
+        return self.fifo.blocked and not self.deleted and self.proposer().fed()
+
     def _admit(self, publish: Publish) -> None:
         """Take or reject messages, now or when it is known whether there is room (QL-04)."""
         self.admission.admit(self, publish)
