@@ -76,7 +76,7 @@ class QueueTimers:
         return len(self._heap)
 
     def tick(self, now_ms: i64) -> None:
-        """Have turns call the queues whose time has come, with those of earlier ticks that are left.
+        """Have turns call the queues whose time has come, and those of before that are left.
 
         Args:
             now_ms: Monotonic time.
