@@ -96,6 +96,14 @@ def priority_of(flavour: i64, data: bytes, at: i64) -> i64:
     return amqp091_record.priority_of(data, at)
 
 
+def failures_of(flavour: i64, data: bytes, at: i64) -> i64:
+    """How often deliveries of the record at `at` failed in queues that it was in before.
+
+    0 where only a later release can tell.
+    """
+    return amqp091_record.failures_of(data, at) if flavour == AMQP091 else 0
+
+
 def envelope_of(flavour: i64, data: bytes, at: i64, end: i64) -> Envelope:
     """The message in the record `data[at:end]`, which was checked when it came.
 

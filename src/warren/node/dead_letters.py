@@ -327,4 +327,4 @@ class DeadLetterWorker(Work, DeadLetterRouter, Forwarder):
         self._lengths = BytesWriter()
         self._bytes = 0
         for queue in self._targets:
-            queue.publish(records, lengths, count, self._persistent, None, self._flavour)
+            queue.publish(records, lengths, count, self._persistent, None, self._flavour, -1, True)

@@ -136,12 +136,13 @@ class FifoQueue(GatheringQueue):
         run: PublishRun | None,
         flavour: i64 = AMQP091,
         life_ms: i64 = -1,
+        noted: bool = False,
     ) -> None:
         """Gather message records, or reject those that there is no room for."""
         if self._may_reject(count):
-            self._admit(Publish(records, lengths, count, persistent, run, flavour, life_ms))
+            self._admit(Publish(records, lengths, count, persistent, run, flavour, life_ms, noted))
         else:
-            super().publish(records, lengths, count, persistent, run, flavour, life_ms)
+            super().publish(records, lengths, count, persistent, run, flavour, life_ms, noted)
 
     def _may_reject(self, count: i64) -> bool:
         """Whether there may be no room for so many messages more."""
@@ -206,6 +207,7 @@ class FifoQueue(GatheringQueue):
             publish.run,
             publish.flavour,
             publish.life_ms,
+            publish.noted,
         )
 
     def act(self, effects: Effects) -> None:

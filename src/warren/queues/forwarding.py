@@ -21,6 +21,7 @@ from librt.strings import BytesWriter, write_i32_le
 from mypy_extensions import i32, i64, trait
 
 from warren.log.batch import Batch
+from warren.log.facts import failures_at
 from warren.message.dead_letters import DeadLetter, DeadLetters
 from warren.message.flavours import AMQP091, dead_letters_of, delayed_of
 from warren.pending import PendingResult, Result
@@ -138,7 +139,9 @@ class OutgoingLetter(Publisher):
         lengths = size.getvalue()
         for at, target in enumerate(left):
             run = PublishRun(self, i64(at), 1, 1)
-            target.publish(record, lengths, 1, letter.persistent, run, flavour, letter.life_ms)
+            target.publish(
+                record, lengths, 1, letter.persistent, run, flavour, letter.life_ms, True
+            )
 
     def settled(self, run: PublishRun) -> None:
         """A queue has it, or does not take it."""
@@ -484,7 +487,8 @@ class Forwarding(Fetching):
         self._next = max(self._next, outgoing.death + 1)
         letters = self._letters_of(batch)
         record = batch.record(outgoing.number - batch.first)
-        letter = letters.make(record, outgoing.reason, outgoing.failed, self.queue.host.now_ms())
+        failed = outgoing.failed - failures_at(batch.facts, outgoing.number - batch.first)
+        letter = letters.make(record, outgoing.reason, failed, self.queue.host.now_ms())
         targets = forwarder.targets(letter, letters, outgoing.reason, outgoing.tried())
         outgoing.routed = forwarder.generation()
         outgoing.lacks = forwarder.lacks()

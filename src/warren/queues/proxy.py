@@ -218,6 +218,7 @@ class ProxyQueue(GatheringQueue):
         run: PublishRun | None,
         flavour: i64 = AMQP091,
         life_ms: i64 = -1,
+        noted: bool = False,
     ) -> None:
         """Gather messages, or refuse them."""
         if self.line.number == 0:

@@ -203,6 +203,7 @@ class Queue:
         run: PublishRun | None,
         flavour: i64 = AMQP091,
         life_ms: i64 = -1,
+        noted: bool = False,
     ) -> None:
         """Take `count` message records, back to back, with their sizes as u32 each.
 
@@ -215,6 +216,7 @@ class Queue:
             flavour: As what they are stored, for `message`.
             life_ms: After what time they expire, by themselves; negative for never. It can be
                 written down, see `message.properties.stored_life`.
+            noted: Whether records may say that deliveries failed in queues before.
 
         A deleted queue, to which a transaction may still hold a route, takes nothing.
         """

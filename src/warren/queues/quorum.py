@@ -244,11 +244,12 @@ class QuorumQueue(SessionQueue, Machine):
         run: PublishRun | None,
         flavour: i64 = AMQP091,
         life_ms: i64 = -1,
+        noted: bool = False,
     ) -> None:
         """Gather messages; those that are to wait here do so for as long as their headers say."""
         if self.type.delays:
             life_ms = stored_life(int(delay_in(flavour, records)))
-        super().publish(records, lengths, count, persistent, run, flavour, life_ms)
+        super().publish(records, lengths, count, persistent, run, flavour, life_ms, noted)
 
     def _may_reject(self, count: i64) -> bool:
         """Whether there may be no room for so many messages more, or that is not known here."""

@@ -215,19 +215,13 @@ class Front(Line):
 
     def lose_some(self) -> bool:
         """Tell some queues that the line is gone; whether all have heard of it."""
-        room = TURN_LINE_QUEUES_MAX
-        while room > 0:
-            room -= 1
-            taken = self._losing.take_any()
-            if taken is None:
-                return True
-            self._lost(taken[0])
+        for group_id in self._losing.some(TURN_LINE_QUEUES_MAX):
+            if group_id in self._losing:
+                del self._losing[group_id]
+                found = self.queues.get(group_id)
+                if found is not None:
+                    found.lost()
         return len(self._losing) == 0
-
-    def _lost(self, group_id: int) -> None:
-        found = self.queues.get(group_id)
-        if found is not None:
-            found.lost()
 
     def settle_loss(self, queue: ProxyQueue) -> None:
         """Have a queue that is about to be used hear first that the line is gone."""

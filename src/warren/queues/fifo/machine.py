@@ -343,16 +343,18 @@ class Fifo:
         while at < messages.count:
             size = messages.size(at)
             rank = config.rank(messages.priority(at))
+            failed = messages.failures(at)
             behind = at + 1
             while (
                 behind < messages.count
                 and messages.size(behind) == size
                 and config.rank(messages.priority(behind)) == rank
+                and messages.failures(behind) == failed
             ):
                 behind += 1
             first = messages.first + at
             self.sizes.add_each(first, behind - at, size, expires_ms, rank)
-            self.ready.push(first, behind - at, (behind - at) * size, rank)
+            self.ready.push(first, behind - at, (behind - at) * size, rank, failed)
             at = behind
 
     def attach(

@@ -119,10 +119,14 @@ class Ready:
             self._class(0).fresh = self._fresh
             self._fresh = RunQueue()
 
-    def push(self, first: i64, count: i64, size_bytes: i64, rank: i64 = 0) -> None:
-        """New messages of a rank arrive behind everything."""
+    def push(self, first: i64, count: i64, size_bytes: i64, rank: i64 = 0, failed: i64 = 0) -> None:
+        """New messages of a rank arrive behind everything.
+
+        Args:
+            failed: How often deliveries of each failed before it came here.
+        """
         fresh = self._class(rank).fresh if self._ranked else self._fresh
-        fresh.push(first, first + count - 1)
+        fresh.push(first, first + count - 1, 0, failed)
         self.count += count
         self.bytes += size_bytes
 
