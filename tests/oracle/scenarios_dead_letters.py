@@ -445,3 +445,21 @@ def dead_failures_count_in_the_next_queue(
         s.send(1, f"basic.{answer}", delivery_tag=tag, requeue=True)
         s.until_settled("o.next")
     s.drain("o.next", "o.last")
+
+
+@scenario(cases={"queue": {"x-message-ttl": 0}, "own": {}})
+def dead_at_once_in_a_classic_queue(s: Session, arguments: dict[str, Any]) -> None:
+    """Without time to live a message is for a consumer that is ready, or for nobody."""
+    _with_target(s, "o.q", arguments)
+    properties = {} if arguments else {"expiration": "0"}
+    for body in (b"1", b"2"):
+        s.publish(1, "", "o.q", body, properties)
+        s.get("o.q")
+    s.until("o.q.dead", 2)
+    s.call(1, "basic.qos", prefetch_count=1)
+    s.call(1, "basic.consume", queue="o.q", consumer_tag="c")
+    for body in (b"3", b"4"):
+        s.publish(1, "", "o.q", body, properties)
+    s.take(1)
+    s.until("o.q.dead", 3)
+    s.drain("o.q.dead", "o.q")
