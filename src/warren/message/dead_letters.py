@@ -8,7 +8,7 @@ routing has to know of such a message is here.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Final
+from typing import Final, final
 
 from mypy_extensions import i64
 
@@ -70,7 +70,14 @@ class DeadLetter:
 
 
 class DeadLetters:
-    """Makes dead letters of the messages of one queue."""
+    """Makes dead letters of the messages of one queue.
+
+    Attributes:
+        flavour: As what they are stored, for `message.flavours`.
+    """
+
+    def __init__(self) -> None:
+        self.flavour: i64 = 0
 
     @abstractmethod
     def aim(self, exchange: str, key: str | None) -> None:
@@ -92,3 +99,31 @@ class DeadLetters:
     @abstractmethod
     def record(self) -> bytes:
         """The dead letter of the message that was looked at last."""
+
+
+@final
+class NoLetter(DeadLetter):
+    """One of a message that cannot be read: it leads nowhere."""
+
+    def __init__(self) -> None:
+        super().__init__([], {}, True, False, [])
+
+    def properties(self) -> MessageProperties:
+        """Nothing is known of it."""
+        return MessageProperties()
+
+
+@final
+class NoLetters(DeadLetters):
+    """Makes letters of messages that cannot be read."""
+
+    def aim(self, exchange: str, key: str | None) -> None:
+        """They go nowhere, wherever the queue's others go."""
+
+    def make(self, record: bytes, reason: i64, failed: i64, now_ms: i64) -> DeadLetter:
+        """Look at none of it."""
+        return NoLetter()
+
+    def record(self) -> bytes:
+        """Give nothing: there is nowhere to put it."""
+        return b""

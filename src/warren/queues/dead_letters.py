@@ -201,7 +201,7 @@ class DeadLettering(Fetching, FlowControlled):
             self.rejected_bytes -= len(record)
             letters = self._letters_of(flavour)
             letter = letters.make(record, MAXLEN, 0, now_ms)
-            most_bytes -= router.take(letter, letters, MAXLEN, flavour)
+            most_bytes -= router.take(letter, letters, MAXLEN, letters.flavour)
             most -= 1
         if gone:
             queue.dead_lettered([gone])
@@ -240,7 +240,7 @@ class DeadLettering(Fetching, FlowControlled):
             # The record's note has those of before.
             here = failed - failures_at(batch.facts, at)
             letter = letters.make(batch.record(at), dead.reason, here, now_ms)
-            taken += router.take(letter, letters, dead.reason, batch.flavour)
+            taken += router.take(letter, letters, dead.reason, letters.flavour)
         return taken
 
     def _letters_of(self, flavour: i64) -> DeadLetters:

@@ -495,7 +495,7 @@ class Forwarding(Fetching):
         dead = letters.record() if targets else b""
         outgoing.size = len(dead)
         self._bytes += outgoing.size
-        outgoing.send(targets, dead, letter, batch.flavour)
+        outgoing.send(targets, dead, letter, letters.flavour)
         return True
 
     def _letters_of(self, batch: Batch) -> DeadLetters:

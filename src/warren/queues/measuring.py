@@ -30,8 +30,10 @@ def measured(
     at: i64 = 0
     if which & SIZES:
         for position in range(count):
-            write_i32_le(facts, i32(content_bytes(flavour, records, at, replicated)))
-            at += i64(read_i32_le(lengths, 4 * position))
+            length = i64(read_i32_le(lengths, 4 * position))
+            size = content_bytes(flavour, records, at, replicated)
+            write_i32_le(facts, i32(length if size < 0 else size))
+            at += length
     if which & PRIORITIES:
         at = 0
         for position in range(count):

@@ -19,7 +19,7 @@ from typing import Final, final
 from librt.strings import BytesWriter, read_i64_le, write_i64_le
 from mypy_extensions import i64, u8
 
-from warren.errors import CorruptRecord, UnknownFlavour
+from warren.errors import CorruptRecord
 from warren.log.batch import HEADER_BYTES, KIND_COMMAND, KIND_MESSAGES, Batch, Header
 from warren.log.facts import facts_end
 from warren.message.flavours import check_of
@@ -237,9 +237,8 @@ def batches_of(frame: bytes) -> list[Batch]:
 
 def _check_records(batch: Batch, at: i64) -> None:
     """Check that a batch is made of records; one of an unknown flavour is whole at least."""
-    try:
-        check = check_of(batch.flavour)
-    except UnknownFlavour:
+    check = check_of(batch.flavour)
+    if check is None:
         return
     start = batch.payload_at
     end = start + batch.payload_size

@@ -86,6 +86,7 @@ class PublishLetters(DeadLetters):
     """Makes of records what goes on; those like the one before cost little."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._letter: PublishDeadLetter | None = None
         """The one that was made last."""
         self._head: bytes = b""
