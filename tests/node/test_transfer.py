@@ -344,3 +344,48 @@ def test_nothing_is_waited_for_longer_than_its_bound() -> None:
     assert member.log.incomplete
     waits.guarded(waits.life, lambda: transfers.tick(heard_ms + transfer.QUIET_MS))
     assert not member.log.incomplete
+
+
+LOSSES = ["told", "late", "link", "down"]
+
+
+@pytest.mark.rule("QQ-27")
+@pytest.mark.parametrize("how", LOSSES)
+def test_who_begins_with_nothing_knows_which_nodes_are_down(how: str) -> None:
+    """However it comes that no more of a snapshot does: its Raft is another one, and was not there
+    when they went. As leader it would count on them, and take a minority for enough.
+    """
+    world = formed()
+    leading = next(site for site in world.running() if tables_of(site).leads())
+    silent, waits = [site for site in world.running() if site is not leading]
+    node, member = waits.node, tables_of(waits)
+    assert node is not None
+    cluster, transfers = node.cluster, transfers_of(waits)
+    world.until(5_000, "no votes", lambda: all(copy.voter for copy in member.raft.members))
+    leading.paused_until_us = world.schedule.now_us + 6_000_000
+    world.until(5_000, "nobody finds it silent", lambda: leading.name in member.raft.state.down)
+    given = offer(member, silent.name, waits.name, int(member.log.last_index) + 9)
+    waits.guarded(waits.life, lambda: transfers.accept(member, AcceptSnapshot(given)))
+    assert member.log.incomplete
+    before, incoming = member.raft, awaited(waits)
+    if how == "told":
+        lost = transfer.snapshot_frame(METADATA_GROUP, transfer.LOST, incoming.offer.index)
+        frame = sealed(lost.getvalue())
+        waits.guarded(waits.life, lambda: cluster.received(silent.name, frame))
+    elif how == "late":
+        late = int(incoming.heard_ms) + transfer.QUIET_MS
+        waits.guarded(waits.life, lambda: transfers.tick(late))
+    elif how == "link":
+        waits.guarded(waits.life, lambda: cluster.broken(silent.name))
+    else:
+        waits.guarded(waits.life, lambda: transfers.sender_down(silent.name))
+    assert not member.log.incomplete and member.raft is not before
+    assert leading.name in member.raft.state.down
+    # Its time is minded, if it has any to mind, and it is brought up by whoever leads next. It
+    # votes for nobody who has less than the snapshot (R-20).
+    watched = METADATA_GROUP in cluster._timed._timed
+    assert watched == (member.raft.deadline_ms >= 0)
+    world.until(20_000, "it is not back", lambda: leading.name not in member.raft.state.down)
+    there = tables_of(leading)
+    leading.guarded(leading.life, lambda: assert_begun(there, silent.name))
+    world.until(5_000, "it waits for ever", lambda: caught_up(silent, waits))

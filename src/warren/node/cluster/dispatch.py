@@ -145,10 +145,7 @@ class Cluster(MemberHost):
 
     def start(self, member: Member) -> None:
         """Let a member take part, and have what came for it early."""
-        for name in self._watched():
-            if not self.detector.is_up(name):
-                member.raft.peer_down(name, self.monotonic_ms())
-        self.disks.acquaint(member.raft)
+        self.acquaint(member)
         member.start()
         for entry in self._early.take(member.group_id):
             try:
@@ -572,6 +569,13 @@ class Cluster(MemberHost):
         """Let a member's machine go on in the next turn."""
         self._applying[int(member.group_id)] = member
         self._loop.needs_turn = True
+
+    def acquaint(self, member: Member) -> None:
+        """Tell a member's Raft, which knows of no node yet, which are down, and slow."""
+        for name in self._watched():
+            if not self.detector.is_up(name):
+                member.raft.peer_down(name, self.monotonic_ms())
+        self.disks.acquaint(member.raft)
 
     def member_dirty(self, member: Member) -> None:
         """Have a member work before the turn ends."""
