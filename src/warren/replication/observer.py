@@ -42,6 +42,11 @@ from warren.replication.wrapping import Unwrapping, Wrapped
 
 ANSWER_MS: Final = 500
 """A member that was asked and has not answered for so long is left for another one."""
+PREPARES_MS: Final = 5_000
+"""One that has said that it has more is left when it has not said so again for so long: a state of
+64 MiB takes two seconds on its way."""
+PREPARES_MS_MAX: Final = 60_000
+"""One that says nothing else for so long is left."""
 LEADERLESS_MS: Final = 300
 """A member that knows of no leader for so long is, too: it may be cut off from the others."""
 STUCK_MS: Final = 1_000
@@ -215,6 +220,8 @@ class Observer(Proposer, MessageSource):
         """Whether the member that was asked has answered."""
         self._committed_index: i64 = 0
         """The newest entry that it said it has applied."""
+        self._given: bool = False
+        """Whether it has given more than that."""
         self._asked_ms: i64 = 0
         self._heard_ms: i64 = 0
         self._leaderless_ms: i64 = -1
@@ -379,6 +386,7 @@ class Observer(Proposer, MessageSource):
         self._observation = self.host.new_number()
         self._arrival = None
         self._heard = False
+        self._given = False
         self._asked_ms = self.host.monotonic_ms()
         self._heard_ms = self._asked_ms
         self._leaderless_ms = -1
@@ -427,6 +435,11 @@ class Observer(Proposer, MessageSource):
                 self._observe_another()
         elif 0 <= self._leaderless_ms <= now_ms - LEADERLESS_MS:
             self._observe_another()
+        elif not self._given and self.applied_index < self._committed_index:
+            # It prepares what this misses; nothing that was proposed is applied before.
+            silent = now_ms - self._heard_ms >= PREPARES_MS
+            if silent or now_ms - self._asked_ms >= PREPARES_MS_MAX:
+                self._observe_another()
         elif self._is_stuck(now_ms):
             self.leader = ""
             self._observe_another()
@@ -494,6 +507,8 @@ class Observer(Proposer, MessageSource):
         """Apply what a member sent, and heed what it says of the leader."""
         now_ms = self.host.monotonic_ms()
         self._heard_ms = now_ms
+        if feed.entries:
+            self._given = True
         for batch in feed.entries:
             if batch.index <= self.applied_index:
                 continue
@@ -612,6 +627,7 @@ class Observer(Proposer, MessageSource):
         frames.need(frame, said.STATE_BYTES)
         index = read_i64_le(frame, said.AT + 8)
         term = read_i64_le(frame, said.AT + 16)
+        self._given = True
         try:
             unwrapping = Unwrapping(frame, said.STATE_BYTES, frames.end_of(frame), False)
         except (CorruptRecord, IndexError, ValueError) as error:

@@ -3,7 +3,8 @@
     OBSERVE    observation i64, index i64, term i64: send me what is committed behind this entry;
                index 0: I have nothing
     UNOBSERVE  observation i64: to a member, I need no more; to an observer, you get no more
-    FEED       observation i64, applied i64, term i64, size u8 and name of the leader; entries
+    FEED       observation i64, applied i64, term i64, size u8 and name of the leader; entries, or
+               none where what is behind is being prepared, or only the leader is news
     STATE      observation i64, index i64, term i64; a snapshot as `wrapping.py` draws it
     FETCH      number i64, first i64, last i64, bytes i64: send me these messages
     BODIES     number i64, answer u8, next i64; whole batches
