@@ -704,10 +704,6 @@ class QuorumQueue(SessionQueue, Machine):
         """Whether the machine here hears of what comes about."""
         return self.proposer().fed()
 
-    def gone_up_to(self, number: i64) -> i64:
-        """The last of the messages from a number on that this queue goes on without; -1 if none."""
-        return self._losses.end(number)
-
     def count(self, waiter: PendingReply) -> None:
         """Count what is here; where nothing is heard of the queue, ask for it first."""
         if self.proposer().fed():
