@@ -265,7 +265,7 @@ def test_one_that_is_cut_off_is_none() -> None:
     payload = wrap_head(7, members, {SESSION: 1}).getvalue()
     assert unwrap(payload + b"state").state == b"state"
     for end in range(len(payload)):
-        with pytest.raises((CorruptRecord, IndexError, ValueError)):
+        with pytest.raises(CorruptRecord):
             unwrap(payload[:end])
 
 

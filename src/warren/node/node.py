@@ -359,7 +359,7 @@ class Node(Loop):
             work = self._works.popleft()
             if not work.go_on():
                 self._works.append(work)
-        if self.timers.behind():
+        if self.timers.more or self.timers.behind():
             self.timers.go_on(self.monotonic_ms())
         self._serve_queues()
         self.cluster.go_on()
