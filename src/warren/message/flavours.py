@@ -4,8 +4,8 @@ Messages are kept as they came, and converted where another protocol reads them.
 batch are of one flavour, which stands in the batch's header; numbers are given out here, once and
 for ever. A release meets flavours that it does not know where a later one wrote a disk or leads a
 queue: it keeps, replicates and removes such messages like others, and hands out none of them. What
-is asked of a record here has an answer for these as well, which says nothing of the message: only
-to read one raises `UnknownFlavour`, which nobody does who has not asked `is_known`.
+is asked of a record here has an answer for these as well, which says nothing of the message; only
+to read one raises `UnknownFlavour`, so that `is_known` is to be asked before.
 """
 
 from __future__ import annotations

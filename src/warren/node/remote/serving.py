@@ -106,7 +106,7 @@ class Served:
         self._leaving = self._queues.move().values()
         self._leaving.reverse()
         if not self.leave(TURN_LINE_QUEUES_MAX):
-            self.remotes.loop.do_in_parts(Leaving(self))
+            self.remotes.loop.do_in_parts(VanishingConsumers(self))
 
     def leave(self, room: i64) -> bool:
         """Have some consumers of the last line vanish; whether none is left."""
@@ -216,7 +216,7 @@ class Served:
 
 
 @final
-class Leaving(Work):
+class VanishingConsumers(Work):
     """Has the consumers of a line that is gone vanish, in parts."""
 
     def __init__(self, served: Served) -> None:
