@@ -64,7 +64,7 @@ class PublishDeadLetter(DeadLetter):
         self.front = front.getvalue()
 
     def headers(self) -> Table:
-        """Its headers."""
+        """The headers in its properties; none are an empty table."""
         headers = decode_properties(self.encoded, 0, len(self.encoded)).headers
         return {} if headers is None else headers
 
