@@ -106,7 +106,11 @@ class NoLetter(DeadLetter):
     """One of a message that cannot be read: it leads nowhere."""
 
     def __init__(self) -> None:
-        super().__init__([], {}, True, False, [])
+        super().__init__([], True, False, [])
+
+    def headers(self) -> Table:
+        """None of its headers are known."""
+        return {}
 
     def properties(self) -> MessageProperties:
         """Nothing is known of it."""
