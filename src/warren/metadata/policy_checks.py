@@ -23,6 +23,9 @@ from warren.metadata.policy_keys import BY_NAME, json_term
 from warren.queue_types import DELAYED_RETRY_MAX, DELAYED_RETRY_MIN, DELAYED_RETRY_TYPE
 
 PRIORITY_MAX: Final = 2**31 - 1
+OLD_LOCATOR: Final = "queue-master-locator"
+"""Unlike the argument of that name no older setting of policies is an alias: RabbitMQ refuses it
+before it looks at any other."""
 DISABLED: Final = "disabled"
 """That nothing waits which returns."""
 NOT_YET: Final = (
@@ -119,6 +122,10 @@ def check_settings(operator: bool, settings: dict[str, Any]) -> None:
     Raises:
         Refusal: Some are.
     """
+    if OLD_LOCATOR in settings:
+        raise Refusal(
+            PRECONDITION_FAILED, f"use of deprecated {OLD_LOCATOR} argument is not permitted"
+        )
     unknown: list[str] = []
     for name in sorted(settings):
         key = BY_NAME.get(name)
