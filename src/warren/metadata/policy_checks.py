@@ -17,7 +17,7 @@ from warren.errors import NOT_FOUND, PRECONDITION_FAILED, Refusal
 from warren.limits import PATTERN_BYTES_MAX
 from warren.metadata.commands import ClearPolicy, SetPolicy
 from warren.metadata.machine import MetadataMachine
-from warren.metadata.patterns import Pattern, PatternError
+from warren.metadata.patterns import PatternError, new_pattern
 from warren.metadata.policies import APPLY_TO
 from warren.metadata.policy_keys import BY_NAME, json_term
 from warren.queue_types import DELAYED_RETRY_MAX, DELAYED_RETRY_MIN, DELAYED_RETRY_TYPE
@@ -63,7 +63,7 @@ def check_set_policy(
     if len(pattern.encode()) > PATTERN_BYTES_MAX:
         raise Refusal(PRECONDITION_FAILED, f"pattern must not exceed {PATTERN_BYTES_MAX} bytes")
     try:
-        Pattern(pattern)
+        new_pattern(pattern)
     except PatternError as error:
         raise Refusal(
             PRECONDITION_FAILED,
