@@ -31,6 +31,7 @@ from warren.replication.proposals import Throttled
 if TYPE_CHECKING:
     from warren.queues.dead_letters import DeadLettering
     from warren.queues.forwarding import Forwarding
+    from warren.queues.paging import Pages
     from warren.queues.table_queue import TableQueue
 
 
@@ -43,11 +44,13 @@ class Host(Throttled):
         commands_soft_limit: Messages that may be under way from here to a quorum queue before its
             publishers wait (CFG-02); 0 for no such limit.
         part_runs: So many runs of messages one part of what takes long looks at.
+        pages: Where bodies go while memory is short; None if they stay.
     """
 
     disk_behind: bool = False
     commands_soft_limit: int = 0
     part_runs: int = PART_RUNS
+    pages: Pages | None = None
 
     @abstractmethod
     def queue_dirty(self, queue: Queue) -> None:
@@ -430,6 +433,12 @@ class Queue:
         """Have publishes that it rejects go through its dead-letter exchange, in a classic queue.
 
         As above.
+        """
+
+    def set_lazy(self, lazy: bool) -> None:
+        """Have bodies leave memory at any time, where the type keeps them there until it is short.
+
+        It is so of classic queues that do not outlive their node; others have them on disk anyway.
         """
 
     def set_max_priority(self, max_priority: i64) -> None:

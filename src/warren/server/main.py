@@ -42,6 +42,7 @@ from warren.server.disk import OsDisk
 from warren.server.executor import ThreadExecutor
 from warren.server.formation import dial_contacts, has_to_join
 from warren.server.garbage import Garbage
+from warren.server.memory import FreedMemory
 from warren.server.node_links import NodeLinks
 from warren.server.peers import PeerNetwork
 from warren.server.pulse import Pulse
@@ -179,6 +180,7 @@ class Server(OperatorHost):
         )
         self._pulse = Pulse(self._executor, self._reception.clients)
         self._garbage = Garbage(self.node)
+        self._memory = FreedMemory(self.node.settings.paging_limit_bytes, self._executor)
 
     async def run(self) -> int:
         """Recover, listen, serve until told to stop; returns the exit status."""
@@ -378,7 +380,9 @@ class Server(OperatorHost):
         if self._closed:
             return
         self._loop.call_later(TICK_SECONDS, self._tick)
-        self.guarded(lambda: self.node.tick(resident_bytes()))
+        used = resident_bytes()
+        self.guarded(lambda: self.node.tick(used))
+        self._memory.tick(used)
         self._client_log.tick()
         self._note_others()
         self.after_event()
