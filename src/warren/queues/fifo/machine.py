@@ -231,8 +231,9 @@ class Fifo:
         return self._effects()
 
     def rank(self) -> None:
-        """Have messages go by their priorities, where the settings say so."""
+        """Have messages keep their places and go by their priorities, where the settings say so."""
         config = self.config
+        self.ready.keeps_place = config.keeps_place
         if config.keeps_place:
             if config.max_priority > 0:
                 self.ready.rank(True, False, 0)

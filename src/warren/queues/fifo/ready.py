@@ -71,6 +71,7 @@ class Ready:
     """The messages of a queue that wait for a consumer, in the order in which they go.
 
     Attributes:
+        keeps_place: Whether what returns goes to where it was.
         count: How many there are.
         bytes: What they take.
         doubted: Ready messages with a lower number may have been handed out before; 0 if none is.
@@ -82,9 +83,9 @@ class Ready:
         """
         Args:
             sizes: Knows all messages that come here.
-            keeps_place: Whether what returns goes to where it was.
+            keeps_place: See above.
         """
-        self._keeps_place: bool = keeps_place
+        self.keeps_place: bool = keeps_place
         self.count: i64 = 0
         self.bytes: i64 = 0
         self.doubted: i64 = 0
@@ -180,7 +181,7 @@ class Ready:
         """
         if self._ranked and not self._classic:
             return self._all()
-        if self._ranked or self._keeps_place:
+        if self._ranked or self.keeps_place:
             return [self._next()]
         return [self._returned, self._fresh]
 
