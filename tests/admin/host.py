@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from tests.node.pair import Pair
 from warren.admin.service.host import OperatorHost
-from warren.admin.service.rows import ProcessState
+from warren.admin.service.rows import ListenerRow, ProcessState
 from warren.admin.service.service import AdminService
 
 Answer = TypeVar("Answer")
@@ -47,6 +47,11 @@ class Host(OperatorHost):
             data_dir="/",
             memory_bytes=3,
         )
+
+    def listening(self) -> list[ListenerRow]:
+        return [
+            ListenerRow(node="a", protocol="amqp", ip_address="127.0.0.1", port=5672, tls=False)
+        ]
 
 
 def service_of(pair: Pair, name: str = "a") -> AdminService:

@@ -264,7 +264,13 @@ class FifoQueue(GatheringQueue):
             delayed += dead
             dead = 0
         return Counts(
-            self.ready_count(), self.fifo.held_count(), self.consumer_count(), dead, delayed
+            self.ready_count(),
+            self.fifo.held_count(),
+            self.consumer_count(),
+            dead,
+            delayed,
+            self.fifo.sizes.bytes,
+            self.fifo.ready.bytes,
         )
 
     def pause(self, consumer_id: i64) -> None:
@@ -302,6 +308,8 @@ class FifoQueue(GatheringQueue):
             self.deliveries = []
             for delivery in deliveries:
                 self.delivered += delivery.count
+                if delivery.acquired > 0:
+                    self.redelivered += delivery.count
                 link = self.links.get(delivery.consumer.id)
                 if link is not None:
                     link.delivered(delivery)

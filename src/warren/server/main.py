@@ -18,14 +18,14 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 import uvloop
 
 from warren import __version__
 from warren.admin.control import ControlSocket
 from warren.admin.service.host import OperatorHost
-from warren.admin.service.rows import ProcessState
+from warren.admin.service.rows import ListenerRow, ProcessState
 from warren.admin.service.service import AdminService
 from warren.config.config import CLUSTER_PORT_DEFAULT, ServerConfig
 from warren.config.identity import begin_life, find_secret
@@ -45,12 +45,21 @@ from warren.server.garbage import Garbage
 from warren.server.node_links import NodeLinks
 from warren.server.peers import PeerNetwork
 from warren.server.pulse import Pulse
-from warren.server.settings import bind_host, client_tls_from, settings_from, tls_from
+from warren.server.settings import (
+    bind_host,
+    client_tls_from,
+    management_address,
+    settings_from,
+    tls_from,
+)
 from warren.server.stopping import Signals, StopWatch
 from warren.server.system import SystemClock, SystemRandom, resident_bytes
 from warren.server.tls_listener import TlsListener
 from warren.server.turns import NodeTurns
 from warren.server.waiting import waits_for
+
+if TYPE_CHECKING:
+    from warren.admin.http.listener import HttpListener
 
 log = logging.getLogger("warren")
 
@@ -69,6 +78,8 @@ FORGOTTEN_SECONDS = 3.0
 """So long all nodes that answer have to say that the cluster has this one no more."""
 START_AGAIN = -1
 """In place of an exit status: the process goes on with another server on the same directory."""
+HTTP_CLOSE_SECONDS = 1.0
+"""How long requests over HTTP get to end at an orderly stop."""
 DRAIN_SECONDS = 0.05
 """What clients' sockets get to take the last frames at an orderly stop."""
 SWITCH_INTERVAL_SECONDS = 0.0002
@@ -127,9 +138,11 @@ class Server(OperatorHost):
             lambda: self._executor.ended, STOP_STALL_SECONDS_MAX, self._stop_hung
         )
         self._listeners: list[asyncio.Server | TlsListener] = []
+        self._http: HttpListener | None = None
         client_tls = client_tls_from(config)
         self._client_tls = None if client_tls is None else client_tls.context()
         descriptors = shares(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+        self._http_connections_max = descriptors.http
         settings = settings_from(config)
         needs_secret = bool(config.join or config.cluster_nodes)
         secret = find_secret(
@@ -206,6 +219,7 @@ class Server(OperatorHost):
             await self._be_known()
         if not self._stopping.done():
             await self._listen()
+            await self._listen_for_http()
             self._garbage.begin()
             self._announce(time.perf_counter() - started)
         status = await self._stopping
@@ -246,7 +260,8 @@ class Server(OperatorHost):
         self.network.hand_to(NodeLinks(self.node.cluster, self, self._turns))
         # The node asks for a turn whenever it sends, and its turns end with a flush.
         self.network.flushed_by_turns = True
-        self.network.operators = ControlSocket(AdminService(node, self))
+        self._service = AdminService(node, self)
+        self.network.operators = ControlSocket(self._service)
 
     def _dial_others(self) -> None:
         """Dial the nodes that this one's log, or the lack of it, does not name."""
@@ -369,6 +384,29 @@ class Server(OperatorHost):
                     f"cannot listen on {host or '*'}:{port}: {why_not_listening(error)}"
                 ) from error
             self._listeners.append(encrypted)
+
+    async def _listen_for_http(self) -> None:
+        """Let operators and applications ask over HTTP, unless that is switched off."""
+        port = self.config.management_port
+        if port == 0:
+            return
+        # Only here: a node without it has none of this in memory.
+        from warren.admin.http.listener import HttpListener
+
+        host, port = management_address(self.config)
+        listener = HttpListener(self._service, self._http_connections_max)
+        try:
+            await listener.listen(host, port)
+        except OSError as error:
+            text = f"cannot listen for HTTP on {host or '*'}:{port}: {why_not_listening(error)}"
+            if self.config.management_port > 0:
+                raise ConfigError(text.replace("--port", "--management-port")) from error
+            log.warning(
+                "%s; until --management-port names a free port, there is no HTTP API",
+                text.partition(";")[0],
+            )
+            return
+        self._http = listener
 
     def after_event(self) -> None:
         """Plan the node's turn behind the events of this round."""
@@ -497,6 +535,36 @@ class Server(OperatorHost):
             memory_bytes=resident_bytes(),
         )
 
+    def listening(self) -> list[ListenerRow]:
+        """The addresses at which the node listens."""
+        node = self.config.node_name
+        rows = [
+            ListenerRow(node=node, protocol=protocol, ip_address=host or "::", port=port, tls=tls)
+            for protocol, tls, listeners in (
+                ("amqp", False, self.config.listeners),
+                ("amqp/ssl", True, self.config.tls_listeners),
+            )
+            for host, port in listeners
+        ]
+        own = self.network.own
+        rows.append(
+            ListenerRow(
+                node=node,
+                protocol="clustering",
+                ip_address=bind_host(self.config) or "::",
+                port=own.port,
+                tls=bool(self.config.cluster_ssl_cacertfile),
+            )
+        )
+        if self._http is not None:
+            host, port = management_address(self.config)
+            rows.append(
+                ListenerRow(
+                    node=node, protocol="http", ip_address=host or "::", port=port, tls=False
+                )
+            )
+        return rows
+
     def _addresses(self) -> list[str]:
         plain = [f"{host or '0.0.0.0'}:{port}" for host, port in self.config.listeners]
         tls = [f"{host or '0.0.0.0'}:{port} (TLS)" for host, port in self.config.tls_listeners]
@@ -511,6 +579,8 @@ class Server(OperatorHost):
             self.config.data_dir,
             seconds,
         )
+        if self._http is not None:
+            log.info("the HTTP API answers on %s:%d", *management_address(self.config))
         if sys.stderr.isatty():
             scheme = "amqp" if self.config.listeners else "amqps"
             host, port = (*self.config.listeners, *self.config.tls_listeners)[0]
@@ -534,6 +604,8 @@ class Server(OperatorHost):
         log.info("stopping")
         for listener in self._listeners:
             listener.close()
+        if self._http is not None:
+            await self._http.close(HTTP_CLOSE_SECONDS)
         await self.hand_over()
         self.node.shut_down()
         self.node.turn()

@@ -14,6 +14,22 @@ from warren.metadata.machine import MetadataMachine
 ADMINISTRATOR: Final = "administrator"
 MONITORING: Final = "monitoring"
 POLICYMAKER: Final = "policymaker"
+MANAGEMENT: Final = "management"
+
+IMPLIED: Final = {MANAGEMENT: frozenset({MANAGEMENT, MONITORING, POLICYMAKER})}
+"""By a tag that an operation asks for: all that will do, beside that of administrators."""
+
+
+class NotAuthorised(Refusal):
+    """A caller lacks a tag, or permissions in a vhost.
+
+    Attributes:
+        tag: The tag that the operation asks for; empty if the permissions are what is missing.
+    """
+
+    def __init__(self, text: str, tag: str = "") -> None:
+        super().__init__(ACCESS_REFUSED, text)
+        self.tag = tag
 
 
 class Caller(NamedTuple):
@@ -44,20 +60,18 @@ def authorise(
             None where the operation is not about one.
 
     Raises:
-        Refusal: `ACCESS_REFUSED`.
+        NotAuthorised: They may not.
     """
     if ADMINISTRATOR in caller.tags:
         return
-    if tag not in caller.tags:
-        raise Refusal(
-            ACCESS_REFUSED,
-            f"operation '{operation}' refused for user '{caller.name}', who has no tag '{tag}'",
+    if not caller.tags & IMPLIED.get(tag, frozenset({tag})):
+        raise NotAuthorised(
+            f"operation '{operation}' refused for user '{caller.name}', who has no tag '{tag}'", tag
         )
     if vhost is None:
         return
     tables = machine.vhosts.get(vhost)
     if tables is None or caller.name not in tables.permissions:
-        raise Refusal(
-            ACCESS_REFUSED,
-            f"operation '{operation}' refused for user '{caller.name}' in vhost '{vhost}'",
+        raise NotAuthorised(
+            f"operation '{operation}' refused for user '{caller.name}' in vhost '{vhost}'"
         )

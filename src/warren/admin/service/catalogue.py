@@ -6,15 +6,20 @@ from typing import Any
 
 from warren.admin.service import (
     cluster,
+    details,
     leaders,
     limits,
     members,
+    messages,
+    overview,
     permissions,
     policies,
     queues,
     status,
+    topology,
     users,
     vhosts,
+    visible,
 )
 from warren.admin.service.operation import Operation
 
@@ -64,5 +69,27 @@ OPERATIONS: dict[str, Operation[Any, Any]] = {
         limits.set_vhost_limits,
         limits.clear_vhost_limits,
         limits.list_vhost_limits,
+        overview.overview,
+        details.list_queue_details,
+        details.queue_page,
+        details.some_queues,
+        details.queue_details,
+        details.exchange_details,
+        details.binding_details,
+        details.vhost_details,
+        details.one_vhost,
+        details.visible_vhost_limits,
+        details.user_details,
+        visible.visible_policies,
+        visible.visible_operator_policies,
+        topology.declare_queue,
+        topology.delete_queue,
+        topology.purge_queue,
+        topology.declare_exchange,
+        topology.delete_exchange,
+        topology.bind,
+        topology.unbind,
+        messages.get_messages,
+        messages.publish_message,
     )
 }

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Protocol
 
-from warren.admin.service.rows import ProcessState
+from warren.admin.service.rows import ListenerRow, ProcessState
 
 
 class OperatorHost(ABC):
@@ -32,6 +32,10 @@ class OperatorHost(ABC):
     @abstractmethod
     def state(self) -> ProcessState:
         """What a status shows of the process."""
+
+    @abstractmethod
+    def listening(self) -> list[ListenerRow]:
+        """The addresses at which the node listens."""
 
 
 class OperatorLink(Protocol):

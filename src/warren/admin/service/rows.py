@@ -167,6 +167,24 @@ class NodeRow(Row):
     zone: Annotated[str, Meta(description="its label `zone`, by the metadata; empty for none")]
 
 
+class ListenerRow(Row):
+    """One address at which a node listens."""
+
+    node: Annotated[str, Meta(description="the node's name")]
+    protocol: Annotated[str, Meta(description="such as `amqp`, `amqp/ssl`, `clustering`, `http`")]
+    ip_address: Annotated[str, Meta(description="the address; `::` for every interface")]
+    port: Annotated[int, Meta(description="the port")]
+    tls: Annotated[bool, Meta(description="whether it speaks TLS")]
+
+
+class ExchangeTypeRow(Row):
+    """One type that exchanges can be declared with."""
+
+    name: Annotated[str, Meta(description="the type's name")]
+    description: Annotated[str, Meta(description="what it is")]
+    enabled: Annotated[bool, Meta(description="whether exchanges can be declared with it")]
+
+
 UserName = Annotated[str, Meta(description="the user's name")]
 Configure = Annotated[str, Meta(description="names that the user may declare and delete")]
 Write = Annotated[str, Meta(description="names that the user may publish to, and bind")]

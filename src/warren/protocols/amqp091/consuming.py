@@ -305,6 +305,7 @@ class ConsumerLink(Link):
             delivery.mid += count
             delivery.count -= count
             if self.no_ack:
+                self.queue.automatic += count
                 self.queue.settle(self.consumer_id, mid, mid + count - 1)
             else:
                 self._unsettled.add(count, self.queue, self.consumer_id, mid)

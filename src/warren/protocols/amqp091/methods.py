@@ -418,6 +418,7 @@ def answer(channel: Channel, pending: Pending, reply: Reply) -> None:
         assert queue is not None
         delivery = reply.delivery if isinstance(reply, PollReply) else None
         if delivery is None:
+            queue.polled_empty += 1
             channel.send(spec.BasicGetEmpty())
         else:
             pending.polls = True

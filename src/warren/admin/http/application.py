@@ -1,0 +1,259 @@
+"""What is done with every request: its path and method, who asks, its body, the answer, its time.
+
+Paths are matched as they came, segment by segment, so that `%2F` is a vhost and no separator.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlsplit
+
+from starlette.routing import Match, Route, Router
+from starlette.types import Message, Receive, Scope, Send
+
+from warren.admin.http.answers import JSON, Answer, gathered, parts_of
+from warren.admin.http.asked import Asked, Resource, decoded
+from warren.admin.http.authentication import authenticate
+from warren.admin.http.errors import NOT_THERE, Problem, bad_request, of_refusal, problem
+from warren.admin.http.resources.catalogue import RESOURCES
+from warren.admin.service.service import AdminService
+from warren.admin.service.visible import NO_VHOST
+from warren.errors import NOT_FOUND, Refusal
+
+log = logging.getLogger("warren")
+
+BODY_SECONDS = 30.0
+"""For a body to come, whole."""
+UNREAD_SECONDS = 30.0
+"""For a client to take the next part of an answer."""
+BODIES_BYTES_MAX = 67_108_864
+"""Bodies that are here at once, of all requests."""
+QUERY_FIELDS_MAX = 100
+
+HEADERS = (
+    (b"cache-control", b"no-cache"),
+    (b"content-security-policy", b"script-src 'self'; object-src 'self'"),
+    (b"vary", b"accept, accept-encoding, origin"),
+    (b"x-content-type-options", b"nosniff"),
+)
+SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
+
+
+class Bodies:
+    """How much is here of bodies of requests."""
+
+    def __init__(self, most: int = BODIES_BYTES_MAX) -> None:
+        self.free = most
+
+
+class Application:
+    """Answers requests of HTTP for one node; an application of ASGI."""
+
+    def __init__(self, service: AdminService) -> None:
+        bodies = Bodies()
+        self._router = Router(
+            [
+                Route(resource.path, endpoint=ResourceEndpoint(service, resource, bodies))
+                for resource in RESOURCES
+            ],
+            redirect_slashes=False,
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            return
+        path = canonical(scope["raw_path"])
+        scope = {**scope, "path": path, "root_path": ""}
+        for route in self._router.routes:
+            match, found = route.matches(scope)
+            if match != Match.NONE:
+                scope.update(found)
+                await route.handle(scope, receive, send)
+                return
+        answer = NOT_THERE if scope["method"] in SAFE_METHODS else Answer(405)
+        await respond(answer, "HEAD, GET, OPTIONS", scope, send)
+
+
+def canonical(raw_path: bytes) -> str:
+    """A path in the one form in which routes know it: encoded alike, and with no slash behind."""
+    segments = [
+        quote(unquote_to_bytes(segment), safe="-._~@!$'()*,;:&=+")
+        for segment in raw_path.rstrip(b"/").split(b"/")
+    ]
+    return "/".join(segments) or "/"
+
+
+class ResourceEndpoint:
+    """Answers the requests of one resource; an application of ASGI."""
+
+    def __init__(self, service: AdminService, resource: Resource, bodies: Bodies) -> None:
+        self._service = service
+        self._resource = resource
+        self._bodies = bodies
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        allow = self._resource.allow
+        if scope["method"] == "OPTIONS":
+            await respond(Answer(200), allow, scope, send)
+            return
+        taken = [0]
+        try:
+            answer = await self._answer(scope, receive, taken)
+        except Problem as wrong:
+            answer = wrong.answer
+        except Refusal as refusal:
+            changes = scope["method"] in ("POST", "PUT")
+            vhost = decoded(scope["path_params"].get("vhost", ""))
+            if refusal.kind == NOT_FOUND and vhost and vhost not in self._service.machine.vhosts:
+                refusal = Refusal(NOT_FOUND, NO_VHOST)
+            answer = of_refusal(refusal, changes)
+        except ClientGone:
+            return
+        except Exception:
+            log.exception("HTTP request %s %s failed", scope["method"], scope["path"])
+            answer = problem(500, "internal_server_error", "the node failed; its log says how")
+        finally:
+            self._bodies.free += taken[0]
+        await respond(answer, allow, scope, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, taken: list[int]) -> Answer:
+        resource = self._resource
+        handler = resource.methods.get(scope["method"])
+        if handler is None:
+            return Answer(405)
+        accepted = dict(scope["headers"]).get(b"accept", b"*/*")
+        if not any(kind in accepted for kind in (b"*/*", b"application/*", b"application/json")):
+            return Answer(406)
+        headers = {
+            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
+        }
+        client = scope.get("client") or ("", 0)
+        caller = await authenticate(self._service, headers.get("authorization"), client[0])
+        if scope["method"] not in SAFE_METHODS:
+            check_same_site(headers)
+        variables = {name: decoded(text) for name, text in scope["path_params"].items()}
+        query = parsed_query(scope["query_string"])
+        body = await self._body(receive, headers, taken)
+        return await handler(Asked(self._service, caller, variables, query, headers, body))
+
+    async def _body(self, receive: Receive, headers: dict[str, str], taken: list[int]) -> bytes:
+        """The whole body of a request, if it is not too large and comes in time."""
+        most = self._resource.body_bytes_max
+        length = headers.get("content-length", "0")
+        if length.isdecimal() and int(length) > most:
+            raise too_large()
+        chunks: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise ClientGone
+                    chunk = message.get("body", b"")
+                    size += len(chunk)
+                    if size > most:
+                        raise too_large()
+                    if len(chunk) > self._bodies.free:
+                        raise Problem(
+                            problem(503, "service_unavailable", "too many large requests at once")
+                        )
+                    self._bodies.free -= len(chunk)
+                    taken[0] += len(chunk)
+                    chunks.append(chunk)
+                    if not message.get("more_body", False):
+                        return b"".join(chunks)
+        except TimeoutError:
+            raise Problem(
+                Answer(
+                    408,
+                    {"error": "request_timeout", "reason": "the body did not come in time"},
+                    {"connection": "close"},
+                )
+            ) from None
+
+
+class ClientGone(Exception):
+    """The client closed its connection before its request was whole."""
+
+
+def too_large() -> Problem:
+    """A body is larger than its resource takes; what is left of it is not waited for."""
+    wrong = bad_request("Exceeded HTTP request body size limit")
+    wrong.answer.headers["connection"] = "close"
+    return wrong
+
+
+def check_same_site(headers: dict[str, str]) -> None:
+    """Refuse to change anything for a page of another site, which a browser lends its credentials.
+
+    Raises:
+        Problem: It comes from one.
+    """
+    origin = headers.get("origin")
+    crossing = headers.get("sec-fetch-site") == "cross-site" or (
+        origin is not None and urlsplit(origin).netloc.lower() != headers.get("host", "").lower()
+    )
+    if crossing:
+        raise Problem(problem(403, "forbidden", "requests of other sites change nothing"))
+
+
+def parsed_query(query: bytes) -> dict[str, str]:
+    """The fields of a query.
+
+    Raises:
+        Problem: There are too many.
+    """
+    try:
+        return dict(
+            parse_qsl(
+                query.decode("latin-1"), keep_blank_values=True, max_num_fields=QUERY_FIELDS_MAX
+            )
+        )
+    except ValueError:
+        raise bad_request("too many fields in the query") from None
+
+
+async def respond(answer: Answer, allow: str, scope: Scope, send: Send) -> None:
+    """Send an answer, no faster than the client takes it.
+
+    One that takes nothing for long is given up, by ending its task with an error that uvicorn
+    answers with a closed connection.
+    """
+    headers = [*HEADERS, (b"allow", allow.encode())]
+    headers += [(name.encode(), value.encode("latin-1")) for name, value in answer.headers.items()]
+    first = b""
+    async with contextlib.AsyncExitStack() as stack:
+        parts = None
+        if answer.body is not None:
+            headers.append((b"content-type", JSON.encode()))
+            encoded = gathered(parts_of(answer.body))
+            parts = await stack.enter_async_context(contextlib.aclosing(encoded))
+            first = await anext(parts)
+            # What fits into one part has a length; of longer answers it would have to be in memory.
+            second = await anext(parts, None)
+        else:
+            second = None
+        if second is None and answer.status != 204:
+            headers.append((b"content-length", str(len(first)).encode()))
+        await _send(
+            send, {"type": "http.response.start", "status": answer.status, "headers": headers}
+        )
+        more = second is not None
+        await _send(send, {"type": "http.response.body", "body": first, "more_body": more})
+        if parts is None or second is None:
+            return
+        await _send(send, {"type": "http.response.body", "body": second, "more_body": True})
+        if scope["method"] != "HEAD":
+            async for part in parts:
+                await _send(send, {"type": "http.response.body", "body": part, "more_body": True})
+        await _send(send, {"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _send(send: Send, message: Message) -> None:
+    async with asyncio.timeout(UNREAD_SECONDS):
+        await send(message)

@@ -1,0 +1,102 @@
+"""What the cluster has, who asks, and which broker this is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from warren.admin.http.answers import Answer, ok
+from warren.admin.http.asked import Asked, Resource
+from warren.admin.http.compatible import PRODUCT, RABBITMQ_VERSION
+from warren.admin.http.paging import narrowed_one
+from warren.admin.service import overview
+from warren.admin.service.caller import ADMINISTRATOR, MONITORING
+
+
+async def show(asked: Asked) -> Answer:
+    """The overview."""
+    found = await overview.overview(asked.service, asked.caller)
+    monitors = bool(asked.caller.tags & {ADMINISTRATOR, MONITORING})
+    shown: dict[str, Any] = {
+        "management_version": RABBITMQ_VERSION,
+        "rates_mode": "basic",
+        "exchange_types": msgspec.to_builtins(found.exchange_types),
+        "product_name": PRODUCT,
+        "product_version": found.version,
+        "rabbitmq_version": RABBITMQ_VERSION,
+        "cluster_name": found.cluster,
+        "cluster_tags": {},
+        "node_tags": {},
+        "disable_stats": False,
+        "enable_queue_totals": False,
+        "default_queue_type": found.default_queue_type,
+        "is_op_policy_updating_enabled": True,
+        "require_definition_json_extension": False,
+        "queue_totals": totals(found.ready, found.unacknowledged),
+        "object_totals": {
+            "channels": found.channels,
+            "consumers": found.consumers,
+            "connections": found.connections,
+            "exchanges": found.exchanges,
+            "queues": found.queues,
+        },
+    }
+    if monitors:
+        shown |= {
+            "node": found.node,
+            "listeners": msgspec.to_builtins(found.listeners),
+            "contexts": [
+                {
+                    "node": row.node,
+                    "description": "Warren's HTTP API",
+                    "path": "/",
+                    "ip": row.ip_address,
+                    "port": str(row.port),
+                }
+                for row in found.listeners
+                if row.protocol == "http"
+            ],
+        }
+    return ok(narrowed_one(asked, shown))
+
+
+def totals(ready: int, unacknowledged: int) -> dict[str, Any]:
+    """Counts of messages, as overview and vhosts have them."""
+    return {
+        "messages": ready + unacknowledged,
+        "messages_ready": ready,
+        "messages_unacknowledged": unacknowledged,
+    }
+
+
+async def whoami(asked: Asked) -> Answer:
+    """The user who asks."""
+    user = asked.caller
+    shown = {"name": user.name, "tags": sorted(user.tags), "is_internal_user": True}
+    return ok(narrowed_one(asked, shown))
+
+
+async def version(asked: Asked) -> Answer:
+    """Which RabbitMQ this API is like."""
+    return ok(RABBITMQ_VERSION)
+
+
+async def extensions(asked: Asked) -> Answer:
+    """Extensions of the pages, of which there are none."""
+    return ok([])
+
+
+async def cluster_name(asked: Asked) -> Answer:
+    """What the cluster is called."""
+    found = await overview.overview(asked.service, asked.caller)
+    return ok(narrowed_one(asked, {"name": found.cluster}))
+
+
+RESOURCES = [
+    Resource("/api/cluster-name", get=cluster_name),
+    Resource("/api/overview", get=show),
+    Resource("/api/whoami", get=whoami),
+    Resource("/api/version", get=version),
+    Resource("/api/extensions", get=extensions),
+]

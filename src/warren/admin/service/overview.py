@@ -1,0 +1,103 @@
+"""What a node's cluster is and has, in one look: what the HTTP API's overview shows."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from warren.admin.service.caller import MANAGEMENT, Caller
+from warren.admin.service.operation import operation
+from warren.admin.service.rows import ExchangeTypeRow, ListenerRow
+from warren.admin.service.service import AdminService
+from warren.admin.service.slices import Slices
+from warren.admin.service.visible import vhosts_of
+from warren.queue_types import DEFAULT
+from warren.routing.exchange_types import EXCHANGE_TYPES
+
+DESCRIPTIONS: Final = {
+    "direct": "AMQP direct exchange, as per the AMQP specification",
+    "fanout": "AMQP fanout exchange, as per the AMQP specification",
+    "headers": "AMQP headers exchange, as per the AMQP specification",
+    "topic": "AMQP topic exchange, as per the AMQP specification",
+    "x-local-random": "Picks one random local binding (queue) to route via (to).",
+    "x-modulus-hash": "Modulus Hashing Exchange",
+    "x-consistent-hash": "Consistent Hashing Exchange",
+    "x-random": "Picks one random binding (queue) to route via (to).",
+    "x-recent-history": "Recent History Exchange",
+    "x-delayed-message": "Delayed Message Exchange.",
+}
+"""Exchange types in RabbitMQ's words."""
+
+
+class Overview(msgspec.Struct, kw_only=True):
+    """What the cluster has, as one node knows it.
+
+    Attributes:
+        version: Of Warren.
+        node: The node that answers.
+        cluster: The cluster's name.
+        default_queue_type: The type of queues that are declared without one.
+        exchange_types: Those that exchanges can be declared with.
+        listeners: Of the node that answers.
+        queues, exchanges, connections, channels, consumers: How many there are of those that the
+            caller sees; connections, channels and consumers are this node's.
+        ready, unacknowledged: Messages of queues that this node can count.
+    """
+
+    version: str
+    node: str
+    cluster: str
+    default_queue_type: str
+    exchange_types: list[ExchangeTypeRow]
+    listeners: list[ListenerRow]
+    queues: int
+    exchanges: int
+    connections: int
+    channels: int
+    consumers: int
+    ready: int
+    unacknowledged: int
+
+
+@operation(MANAGEMENT)
+async def overview(service: AdminService, caller: Caller) -> Overview:
+    """Show what the cluster has; of what is in vhosts, of those that the caller may enter."""
+    node = service.node
+    process = service.host.state()
+    vhosts = vhosts_of(service, caller)
+    names = {tables.name for tables in vhosts}
+    ready = unacknowledged = consumers = 0
+    slices = Slices()
+    for name in names:
+        local = node.queues.vhosts.get(name)
+        for queue in [] if local is None else list(local.queues.values()):
+            counts = queue.counts()
+            if counts is not None:
+                ready += int(counts.ready)
+                unacknowledged += int(counts.held)
+                consumers += int(counts.consumers)
+            await slices.breathe()
+    return Overview(
+        version=process.version,
+        node=service.own_name,
+        cluster=service.own_name,
+        default_queue_type=node.settings.default_queue_type or DEFAULT.name,
+        exchange_types=exchange_types(),
+        listeners=service.host.listening(),
+        queues=sum(int(tables.queues_of_clients()) for tables in vhosts),
+        exchanges=sum(len(tables.exchanges) for tables in vhosts),
+        connections=sum(1 for each in node.connections.values() if each.vhost in names),
+        channels=0,
+        consumers=consumers,
+        ready=ready,
+        unacknowledged=unacknowledged,
+    )
+
+
+def exchange_types() -> list[ExchangeTypeRow]:
+    """The types that exchanges can be declared with, by name."""
+    return [
+        ExchangeTypeRow(name=name, description=DESCRIPTIONS[name], enabled=True)
+        for name in sorted(EXCHANGE_TYPES)
+    ]
