@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any
 
 import msgspec
@@ -72,7 +72,7 @@ def _readable(value: Any) -> Any:
     return value
 
 
-async def parts_of(body: Any) -> AsyncIterator[bytes]:
+async def parts_of(body: Any) -> AsyncGenerator[bytes, None]:
     """A body as JSON, in parts; the loop has its turns in between.
 
     Long lists are found where they are the body, or a value of it.
@@ -97,14 +97,14 @@ async def parts_of(body: Any) -> AsyncIterator[bytes]:
         yield encoded(body)
 
 
-async def _parts_of_list(items: list[Any]) -> AsyncIterator[bytes]:
+async def _parts_of_list(items: list[Any]) -> AsyncGenerator[bytes, None]:
     yield b"["
     async for part in _items(items):
         yield part
     yield b"]"
 
 
-async def _parts_of_stream(parts: AsyncIterator[list[Any]]) -> AsyncIterator[bytes]:
+async def _parts_of_stream(parts: AsyncIterator[list[Any]]) -> AsyncGenerator[bytes, None]:
     """A list that comes in parts."""
     yield b"["
     first = True
@@ -117,7 +117,7 @@ async def _parts_of_stream(parts: AsyncIterator[list[Any]]) -> AsyncIterator[byt
     yield b"]"
 
 
-async def _items(items: list[Any]) -> AsyncIterator[bytes]:
+async def _items(items: list[Any]) -> AsyncGenerator[bytes, None]:
     """Items as they stand between brackets."""
     slices = Slices()
     for at in range(0, len(items), PART_ITEMS):
@@ -125,7 +125,7 @@ async def _items(items: list[Any]) -> AsyncIterator[bytes]:
         await slices.next_part()
 
 
-async def gathered(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def gathered(parts: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
     """The same in fewer and larger parts, as they are worth a write each."""
     whole = bytearray()
     async for part in parts:

@@ -137,7 +137,7 @@ class HttpListener:
         for server in self._servers:
             server.close()
         for connection in list(self._state.connections):
-            connection.shutdown()  # type: ignore[union-attr]
+            connection.shutdown()
         if self._state.tasks:
             await asyncio.wait(self._state.tasks, timeout=seconds)
         for connection in list(self._state.connections):

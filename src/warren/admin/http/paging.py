@@ -5,11 +5,13 @@ Source: `rabbit_mgmt_util` of RabbitMQ 4.3; management API guide, pagination.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from warren.admin.http.asked import Asked
 from warren.admin.http.errors import Problem, bad_request, problem
 from warren.metadata.patterns import Pattern, PatternError
+
+Row = TypeVar("Row")
 
 PAGE_SIZE: Final = 100
 PAGE_SIZE_MAX: Final = 500
@@ -63,29 +65,30 @@ class Page:
             return self.pattern.found_in(name)
         return not self.name or self.name.lower() in name.lower()
 
-    def slice(self) -> slice:
-        """Which rows are on the page, if there are so many."""
-        if not self.number:
-            return slice(None)
-        begin = (self.number - 1) * self.size
-        return slice(begin, begin + self.size)
+    @property
+    def begin(self) -> int:
+        """The first row on the page."""
+        return (self.number - 1) * self.size if self.number else 0
 
-    def cut(self, filtered: int, total: int) -> slice:
-        """Which of so many rows are on the page.
+    def cut(self, rows: list[Row], total: int) -> list[Row]:
+        """Those of all rows that are on the page.
+
+        Args:
+            total: How many there were before some were left out.
 
         Raises:
             Problem: There is no such page.
         """
-        self.check(filtered, total)
-        return self.slice()
+        self.check(total)
+        return rows[self.begin : self.begin + self.size] if self.number else rows
 
-    def check(self, filtered: int, total: int) -> None:
+    def check(self, total: int) -> None:
         """Refuse a page that there is not.
 
         Raises:
             Problem: There is no such page.
         """
-        if self.number > 1 and (self.number - 1) * self.size >= total:
+        if self.number > 1 and self.begin >= total:
             raise Problem(
                 problem(
                     400,
@@ -118,7 +121,7 @@ def listed(asked: Asked, rows: list[dict[str, Any]]) -> Any:
     page = Page(asked)
     found = [row for row in rows if page.wants(str(row.get("name", "")))] if page.name else rows
     found = ordered(asked, found)
-    shown = found[page.cut(len(found), len(rows))]
+    shown = page.cut(found, len(rows))
     return page.document(columns_of(asked, shown), len(found), len(rows))
 
 

@@ -161,7 +161,7 @@ class NewProperties(msgspec.Struct, kw_only=True):
     reply_to: str | None = None
     expiration: str | None = None
     message_id: str | None = None
-    timestamp: Annotated[int, Meta(ge=0, lt=1 << 63)] | None = None
+    timestamp: Annotated[int, Meta(ge=0, le=(1 << 63) - 1)] | None = None
     type: str | None = None
     user_id: str | None = None
     app_id: str | None = None

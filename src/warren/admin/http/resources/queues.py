@@ -58,16 +58,15 @@ async def _list(asked: Asked, vhost: str | None) -> Answer:
     }
     reverse = asked.truth("sort_reverse")
     if page.number and sort in ("", "name"):
-        cut = page.slice()
         found = await details.queue_page(
             asked.service,
             asked.caller,
             **chosen,
-            begin=cut.start,
+            begin=page.begin,
             count=page.size,
             reverse=reverse,
         )
-        page.check(found.filtered, found.total)
+        page.check(found.total)
         rows = columns_of(asked, [shape(each) for each in found.items])
         return ok(page.document(rows, found.filtered, found.total))
     parts = details.list_queue_details(asked.service, asked.caller, **chosen)
@@ -105,24 +104,25 @@ async def _sorted(
             await slices.breathe()
             key = rank(value_at(shape(each), path)) if sort else (0, 0)
             keys.append((key, each.row.vhost, each.row.name))
-    cut = page.cut(len(keys), len(keys))
-    names: list[tuple[str, str]] = []
-    place = 0
-    async for _, vhost, name in Slices().in_order(keys, lambda item: item[0], reverse):
-        if cut.stop is not None and place >= cut.stop:
-            break
-        if place >= (cut.start or 0):
-            names.append((vhost, name))
-        place += 1
-    if not sort:
-        names = [(vhost, name) for _, vhost, name in reversed(keys)][cut]
-    found = await details.some_queues(asked.service, asked.caller, names=names)
-    rows = columns_of(asked, [shape(each) for each in found])
     total = len(keys)
     if page.name:
-        total = (
-            await details.queue_page(asked.service, asked.caller, vhost=chosen["vhost"], count=0)
-        ).total
+        everything = await details.queue_page(
+            asked.service, asked.caller, vhost=chosen["vhost"], count=0
+        )
+        total = everything.total
+    page.check(total)
+    names: list[tuple[str, str]] = []
+    if sort:
+        end = page.begin + page.size if page.number else len(keys)
+        async for _, vhost, name in Slices().in_order(keys, lambda item: item[0], reverse):
+            names.append((vhost, name))
+            if len(names) == end:
+                break
+    else:
+        names = [(vhost, name) for _, vhost, name in reversed(keys)]
+    names = page.cut(names, total)
+    found = await details.some_queues(asked.service, asked.caller, names=names)
+    rows = columns_of(asked, [shape(each) for each in found])
     return ok(page.document(rows, len(keys), total))
 
 
