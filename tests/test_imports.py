@@ -124,8 +124,17 @@ SERVICE = BASE | {
 ADMIN_MAY_IMPORT: dict[str, set[str]] = {
     "service": SERVICE,
     "control": SERVICE,
+    "dialling": BASE | {"config", "protocols"},
     "cli": BASE
-    | {"client", "config", "protocols", "queue_types", "admin.cli", "admin.service.rows"},
+    | {
+        "client",
+        "config",
+        "protocols",
+        "queue_types",
+        "admin.cli",
+        "admin.dialling",
+        "admin.service.rows",
+    },
 }
 """For each part of `admin`, what its modules may import: the command knows rows, and no node."""
 
