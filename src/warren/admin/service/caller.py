@@ -9,9 +9,12 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from warren.errors import ACCESS_REFUSED, Refusal
+from warren.metadata.access_checks import check_vhost
 from warren.metadata.machine import MetadataMachine
+from warren.metadata.tables import VhostRecord
 
 ADMINISTRATOR: Final = "administrator"
+MANAGEMENT: Final = "management"
 MONITORING: Final = "monitoring"
 POLICYMAKER: Final = "policymaker"
 
@@ -27,6 +30,11 @@ class Caller(NamedTuple):
     name: str
     tags: frozenset[str]
 
+
+IMPLIED: Final = {
+    MANAGEMENT: (MANAGEMENT, POLICYMAKER, MONITORING),
+}
+"""Tags that stand for another one, too, as RabbitMQ's do."""
 
 LOCAL: Final = Caller("operator", frozenset({ADMINISTRATOR}))
 """An operator who has the cluster's secret."""
@@ -48,7 +56,7 @@ def authorise(
     """
     if ADMINISTRATOR in caller.tags:
         return
-    if tag not in caller.tags:
+    if caller.tags.isdisjoint(IMPLIED.get(tag, (tag,))):
         raise Refusal(
             ACCESS_REFUSED,
             f"operation '{operation}' refused for user '{caller.name}', who has no tag '{tag}'",
@@ -61,3 +69,31 @@ def authorise(
             ACCESS_REFUSED,
             f"operation '{operation}' refused for user '{caller.name}' in vhost '{vhost}'",
         )
+
+
+def sees_all(caller: Caller) -> bool:
+    """Whether a caller may see what is of any vhost and any user."""
+    return not caller.tags.isdisjoint((ADMINISTRATOR, MONITORING))
+
+
+def visible(machine: MetadataMachine, caller: Caller, vhost: str = "") -> list[VhostRecord]:
+    """The vhosts that a caller may look into: the one that is named, or all.
+
+    Raises:
+        Refusal: There is no such vhost, or the caller may not see it.
+    """
+    everything = sees_all(caller)
+    if vhost:
+        tables = check_vhost(machine, vhost)
+        if not everything and caller.name not in tables.permissions:
+            raise Refusal(
+                ACCESS_REFUSED, f"access to vhost '{vhost}' refused for user '{caller.name}'"
+            )
+        return [tables]
+    found = list(machine.vhosts.values())
+    return [tables for tables in found if everything or caller.name in tables.permissions]
+
+
+def may_see(caller: Caller, user: str) -> bool:
+    """Whether a caller may see what is of a user, such as a connection."""
+    return caller.name == user or sees_all(caller)
