@@ -128,8 +128,17 @@ ADMIN_MAY_IMPORT: dict[str, set[str]] = {
     "service": SERVICE,
     "control": SERVICE,
     "http": BASE | {"metadata.patterns", "admin.http", "admin.service"},
+    "dialling": BASE | {"config", "protocols"},
     "cli": BASE
-    | {"client", "config", "protocols", "queue_types", "admin.cli", "admin.service.rows"},
+    | {
+        "client",
+        "config",
+        "protocols",
+        "queue_types",
+        "admin.cli",
+        "admin.dialling",
+        "admin.service.rows",
+    },
 }
 """For each part of `admin`, what its modules may import: the command knows rows, and no node."""
 

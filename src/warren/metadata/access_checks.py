@@ -84,11 +84,20 @@ def check_add_user(
     Raises:
         Refusal: It cannot be called so, or there is one already.
     """
-    _check_name("user", name)
-    _check_hash(password_hash, scheme)
+    check_new_user(name, password_hash, scheme)
     if name in machine.users:
         raise Refusal(PRECONDITION_FAILED, f'User "{name}" already exists')
     return SetUser(name, password_hash, scheme, [], False)
+
+
+def check_new_user(name: str, password_hash: bytes, scheme: str) -> None:
+    """Refuse a user that no cluster could have.
+
+    Raises:
+        Refusal: It cannot be called so, or the hash is none.
+    """
+    _check_name("user", name)
+    _check_hash(password_hash, scheme)
 
 
 def check_delete_user(machine: MetadataMachine, name: str) -> DeleteUser:
@@ -120,7 +129,7 @@ def check_user_tags(machine: MetadataMachine, name: str, tags: list[str]) -> Set
     Raises:
         Refusal: There is no such user, or these are no tags.
     """
-    _check_tags("user", tags)
+    check_tags("user", tags)
     check_user(machine, name)
     return SetUserTags(name, list(dict.fromkeys(tags)))
 
@@ -222,7 +231,7 @@ def check_properties(properties: dict[str, Any]) -> None:
         elif key == TAGS:
             fine = isinstance(value, list) and all(isinstance(tag, str) for tag in value)
             if fine:
-                _check_tags("vhost", value)
+                check_tags("vhost", value)
         elif key == DEFAULT_QUEUE_TYPE:
             fine = isinstance(value, str)
             if fine:
@@ -421,7 +430,12 @@ def _check_name(what: str, name: str) -> None:
         )
 
 
-def _check_tags(what: str, tags: list[str]) -> None:
+def check_tags(what: str, tags: list[str]) -> None:
+    """Refuse what are no tags.
+
+    Raises:
+        Refusal: `PRECONDITION_FAILED`.
+    """
     if len(tags) > TAGS_MAX:
         raise Refusal(
             PRECONDITION_FAILED,

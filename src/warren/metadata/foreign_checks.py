@@ -34,6 +34,7 @@ from warren.metadata.commands import (
     NodeMoved,
     ReplaceNode,
     SetMembers,
+    SetParameter,
     SetPermissions,
     SetPolicy,
     SetTopicPermissions,
@@ -44,6 +45,7 @@ from warren.metadata.commands import (
     decode,
 )
 from warren.metadata.exchange_checks import check_exchange_arguments
+from warren.metadata.parameters import check_parameter
 from warren.metadata.patterns import Pattern, PatternError
 from warren.metadata.policies import APPLY_TO
 from warren.metadata.policy_checks import check_settings
@@ -143,6 +145,8 @@ def _problem_of_access(command: Command) -> str:
     elif isinstance(command, SetVhost):
         check_properties(command.properties)
         return _problem_of_name(command.name)
+    elif isinstance(command, SetParameter):
+        check_parameter(command)
     elif isinstance(command, (SetUser, DeclareVhost)):
         return _problem_of_name(command.name)
     return ""

@@ -16,7 +16,7 @@ from warren.message.flavours import AMQP091
 from warren.pending import PendingReply, PendingRequest
 from warren.queue_types import QueueType
 from warren.queues.dead_letters import REJECTED_BYTES_MAX, DeadLettering
-from warren.queues.fifo.consumers import Limiter
+from warren.queues.fifo.consumers import TIMED_OUT, WAITING, Limiter
 from warren.queues.fifo.dead_letters import AT_MOST_ONCE, FORGOTTEN, Dead
 from warren.queues.fifo.effects import Delivery, Effects, Reply
 from warren.queues.fifo.machine import Fifo
@@ -272,6 +272,19 @@ class FifoQueue(GatheringQueue):
             self.fifo.sizes.bytes,
             self.fifo.ready.bytes,
         )
+
+    def standing(self, consumer_id: i64) -> str:
+        """How a consumer stands, in RabbitMQ's words for its activity."""
+        consumer = self.fifo.consumers.get(consumer_id)
+        if consumer is None:
+            return "up"
+        if consumer.suspected:
+            return "suspected_down"
+        if consumer.standing == TIMED_OUT:
+            return "timeout"
+        if self.fifo.single is None:
+            return "up"
+        return "waiting" if consumer.standing == WAITING else "single_active"
 
     def pause(self, consumer_id: i64) -> None:
         """Hand a consumer nothing more until `resume`."""

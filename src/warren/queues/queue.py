@@ -143,7 +143,8 @@ class Counts:
         dead: Messages that died and stay until they are elsewhere.
         delayed: Messages that wait before they are ready again, or until they may go on.
         consumers: How many there are, as far as the queue counts them.
-        bytes, ready_bytes: What all of its messages take in the log, and those that are ready.
+        bytes: What all of these take.
+        ready_bytes: What those take that are ready.
     """
 
     def __init__(
@@ -153,16 +154,16 @@ class Counts:
         consumers: i64,
         dead: i64 = 0,
         delayed: i64 = 0,
-        size: i64 = 0,
-        ready_size: i64 = 0,
+        bytes: i64 = 0,
+        ready_bytes: i64 = 0,
     ) -> None:
         self.ready: i64 = ready
         self.held: i64 = held
         self.dead: i64 = dead
         self.delayed: i64 = delayed
         self.consumers: i64 = consumers
-        self.bytes: i64 = size
-        self.ready_bytes: i64 = ready_size
+        self.bytes: i64 = bytes
+        self.ready_bytes: i64 = ready_bytes
 
 
 class Queue:
@@ -386,6 +387,10 @@ class Queue:
     @abstractmethod
     def counts(self) -> Counts | None:
         """What it holds, for operators; None where only another node knows."""
+
+    def standing(self, consumer_id: i64) -> str:
+        """How a consumer of this node stands, in RabbitMQ's words for its activity."""
+        return "up"
 
     def as_table(self) -> TableQueue | None:
         """The queue as class `table` reads it; None if it cannot be read so on this node."""

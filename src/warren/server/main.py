@@ -18,18 +18,29 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import uvloop
 
 from warren import __version__
+from warren.admin import dialling
 from warren.admin.control import ControlSocket
 from warren.admin.service.host import OperatorHost
-from warren.admin.service.rows import ListenerRow, ProcessState
+from warren.admin.service.rows import Listener, ProcessState
 from warren.admin.service.service import AdminService
-from warren.config.config import CLUSTER_PORT_DEFAULT, ServerConfig
+from warren.config.config import CLUSTER_PORT_DEFAULT, SETTINGS, ServerConfig
 from warren.config.identity import begin_life, find_secret
-from warren.errors import BrokerError, ClusterError, ConfigError, CorruptRecord, StorageError
+from warren.errors import (
+    NOT_FOUND,
+    PRECONDITION_FAILED,
+    TIMED_OUT,
+    BrokerError,
+    ClusterError,
+    ConfigError,
+    CorruptRecord,
+    Refusal,
+    StorageError,
+)
 from warren.limits import STOP_STALL_SECONDS_MAX
 from warren.log.manifest import DIRECTORY, MANIFEST_PATH
 from warren.node.node import Node
@@ -53,7 +64,13 @@ from warren.server.settings import (
     tls_from,
 )
 from warren.server.stopping import Signals, StopWatch
-from warren.server.system import SystemClock, SystemRandom, resident_bytes
+from warren.server.system import (
+    SystemClock,
+    SystemRandom,
+    open_descriptors,
+    resident_bytes,
+    total_memory_bytes,
+)
 from warren.server.tls_listener import TlsListener
 from warren.server.turns import NodeTurns
 from warren.server.waiting import waits_for
@@ -82,6 +99,8 @@ HTTP_CLOSE_SECONDS = 1.0
 """How long requests over HTTP get to end at an orderly stop."""
 DRAIN_SECONDS = 0.05
 """What clients' sockets get to take the last frames at an orderly stop."""
+ANY_INTERFACE = "[::]"
+AMQP_PURPOSE = "AMQP 0-9-1"
 SWITCH_INTERVAL_SECONDS = 0.0002
 """How long the event loop may keep a worker thread waiting for the interpreter."""
 
@@ -139,6 +158,8 @@ class Server(OperatorHost):
         )
         self._listeners: list[asyncio.Server | TlsListener] = []
         self._http: HttpListener | None = None
+        self._drained = False
+        self._reviving: asyncio.Task[None] | None = None
         client_tls = client_tls_from(config)
         self._client_tls = None if client_tls is None else client_tls.context()
         descriptors = shares(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
@@ -533,37 +554,99 @@ class Server(OperatorHost):
             listeners=self._addresses(),
             data_dir=self.config.data_dir,
             memory_bytes=resident_bytes(),
+            memory_total_bytes=total_memory_bytes(),
+            descriptors=open_descriptors(),
+            descriptors_max=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+            addresses=self._all_addresses(),
+            drained=self._drained,
         )
 
-    def listening(self) -> list[ListenerRow]:
-        """The addresses at which the node listens."""
-        node = self.config.node_name
-        rows = [
-            ListenerRow(node=node, protocol=protocol, ip_address=host or "::", port=port, tls=tls)
-            for protocol, tls, listeners in (
-                ("amqp", False, self.config.listeners),
-                ("amqp/ssl", True, self.config.tls_listeners),
+    async def ask(
+        self, node: str, operation: str, arguments: dict[str, Any], seconds: float
+    ) -> Any:
+        """What another node of the cluster answers, decoded."""
+        row = self.node.metadata.nodes.get(node)
+        if row is None:
+            raise Refusal(NOT_FOUND, f"node '{node}' is not in the cluster")
+        host, port = row.host, row.port
+        network = self.network
+        request = [operation, arguments]
+        try:
+            kind, content = await asyncio.to_thread(
+                dialling.ask, host, port, network.key, network.tls, request, seconds
             )
-            for host, port in listeners
-        ]
+        except (OSError, BrokerError) as error:
+            raise Refusal(TIMED_OUT, f"node '{node}' cannot be asked: {error}") from None
+        if kind != "ok":
+            raise Refusal(PRECONDITION_FAILED, str(content))
+        return content
+
+    def reopen_logs(self) -> None:
+        """Write to the log's files anew."""
+        for handler in logging.getLogger().handlers:
+            if isinstance(handler, logging.FileHandler):
+                # It opens its file again with the next line.
+                handler.close()
+
+    def set_maintenance(self, drained: bool) -> None:
+        """Take no more clients, or take them again; those that are here are not looked at."""
+        if drained == self._drained:
+            return
+        self._drained = drained
+        if drained:
+            listeners = self._listeners
+            self._listeners = []
+            for listener in listeners:
+                listener.close()
+            log.warning("maintenance: no client is let in any more, as an operator asked")
+        else:
+            log.warning("maintenance is over: clients may come again")
+            self._reviving = self._loop.create_task(self._listen())
+
+    def configuration(self) -> dict[str, Any]:
+        """All settings that are in force, by their keys."""
+        return {
+            setting.key: getattr(self.config, setting.field)
+            for setting in SETTINGS
+            if not setting.field.endswith(("secret", "password", "pass"))
+        }
+
+    def _all_addresses(self) -> list[Listener]:
         own = self.network.own
-        rows.append(
-            ListenerRow(
-                node=node,
+        found = [
+            Listener(
                 protocol="clustering",
-                ip_address=bind_host(self.config) or "::",
+                interface=bind_host(self.config) or ANY_INTERFACE,
                 port=own.port,
-                tls=bool(self.config.cluster_ssl_cacertfile),
+                purpose="inter-node and CLI tool communication",
             )
-        )
+        ]
+        if self._drained:
+            return found
+        for protocol, purpose, listeners in (
+            ("amqp", AMQP_PURPOSE, self.config.listeners),
+            ("amqp/ssl", f"{AMQP_PURPOSE} over TLS", self.config.tls_listeners),
+        ):
+            for host, port in listeners:
+                found.append(
+                    Listener(
+                        protocol=protocol,
+                        interface=host or ANY_INTERFACE,
+                        port=port,
+                        purpose=purpose,
+                    )
+                )
         if self._http is not None:
             host, port = management_address(self.config)
-            rows.append(
-                ListenerRow(
-                    node=node, protocol="http", ip_address=host or "::", port=port, tls=False
+            found.append(
+                Listener(
+                    protocol="http",
+                    interface=host or ANY_INTERFACE,
+                    port=port,
+                    purpose="HTTP API",
                 )
             )
-        return rows
+        return found
 
     def _addresses(self) -> list[str]:
         plain = [f"{host or '0.0.0.0'}:{port}" for host, port in self.config.listeners]

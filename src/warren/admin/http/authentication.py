@@ -12,7 +12,7 @@ from warren.admin.service.logins import log_in
 from warren.admin.service.service import AdminService
 
 CHALLENGE = {"www-authenticate": 'Basic realm="RabbitMQ Management"'}
-MAY_MANAGE = IMPLIED[MANAGEMENT] | {ADMINISTRATOR}
+MAY_MANAGE = frozenset({*IMPLIED[MANAGEMENT], ADMINISTRATOR})
 
 
 async def authenticate(service: AdminService, header: str | None, host: str) -> Caller:

@@ -104,6 +104,8 @@ def of_refusal(refusal: Refusal, changes: bool) -> Answer:
         changes: Whether something was to be made; else what is missing is what the path names.
     """
     if isinstance(refusal, NotAuthorised):
+        if not refusal.tag:
+            return problem(404, "not_found", NOT_SEEN)
         return problem(401, "not_authorised", LACKING.get(refusal.tag, NO_ACCESS))
     if refusal.kind == NOT_FOUND and refusal.text != NOT_SEEN and not changes:
         return NOT_THERE

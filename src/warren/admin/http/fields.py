@@ -42,30 +42,30 @@ def bare_queue(details: QueueDetails) -> Fields:
         "name": row.name,
         "vhost": row.vhost,
         "type": row.type,
-        "durable": details.durable,
-        "auto_delete": details.auto_delete,
-        "exclusive": details.exclusive,
-        "arguments": json_table(details.arguments),
+        "durable": row.durable,
+        "auto_delete": row.auto_delete,
+        "exclusive": row.exclusive,
+        "arguments": row.arguments,
         "node": row.leader,
-        "state": "running" if details.running else "down",
-        "effective_policy_definition": details.effective,
+        "state": row.state,
+        "effective_policy_definition": row.effective_policy_definition,
         "policy": row.policy or None,
         "operator_policy": row.operator_policy or None,
         "internal": False,
         "internal_owner": False,
     }
-    if details.delivery_limit is not None:
+    limit = details.delivery_limit
+    if details.replicated:
         found["leader"] = row.leader
         found["members"] = row.members
         found["online"] = row.online
-        found["delivery_limit"] = (
-            "unlimited" if details.delivery_limit < 0 else details.delivery_limit
-        )
+    if limit is not None:
+        found["delivery_limit"] = "unlimited" if limit < 0 else limit
     return found
 
 
 def queue(details: QueueDetails) -> Fields:
-    """A queue with its figures, as far as this node has them."""
+    """A queue with its figures, as far as its nodes said them."""
     row = details.row
     found = bare_queue(details)
     if row.messages_ready is None or row.messages_unacknowledged is None:
@@ -73,11 +73,11 @@ def queue(details: QueueDetails) -> Fields:
     ready, held = row.messages_ready, row.messages_unacknowledged
     found.update(lengths((ready, held, ready + held), details.rates))
     found["consumers"] = row.consumers
-    if details.message_bytes is not None and details.message_bytes_ready is not None:
-        found["message_bytes"] = details.message_bytes
-        found["message_bytes_ready"] = details.message_bytes_ready
-        found["message_bytes_unacknowledged"] = details.message_bytes - details.message_bytes_ready
-    if details.delivery_limit is not None:
+    if row.message_bytes is not None and row.message_bytes_ready is not None:
+        found["message_bytes"] = row.message_bytes
+        found["message_bytes_ready"] = row.message_bytes_ready
+        found["message_bytes_unacknowledged"] = row.message_bytes - row.message_bytes_ready
+    if details.replicated:
         found["messages_dlx"] = row.messages_dlx
         found["messages_delayed"] = row.messages_delayed
     if any(details.counters):
@@ -118,7 +118,7 @@ def exchange(details: ExchangeDetails) -> Fields:
         "durable": details.durable,
         "auto_delete": details.auto_delete,
         "internal": details.internal,
-        "arguments": json_table(details.arguments),
+        "arguments": details.arguments,
     }
     if details.policy:
         found["policy"] = details.policy
@@ -133,7 +133,7 @@ def binding(details: BindingDetails) -> Fields:
         "destination": details.destination,
         "destination_type": details.destination_type,
         "routing_key": details.routing_key,
-        "arguments": json_table(details.arguments),
+        "arguments": details.arguments,
         "properties_key": details.key,
     }
 
@@ -168,27 +168,3 @@ def user(details: UserDetails) -> Fields:
         "tags": details.tags,
         "limits": details.limits,
     }
-
-
-def json_table(table: dict[str, Any]) -> Fields:
-    """Arguments or headers as JSON can have them."""
-    return {name: json_value(value) for name, value in table.items()}
-
-
-def json_value(value: Any) -> Any:
-    """A value of these: numbers of all widths are numbers, bytes are text."""
-    if isinstance(value, dict):
-        return json_table(value)
-    if isinstance(value, tuple):
-        # A decimal: scale and value.
-        scale, digits = value
-        return digits / 10**scale
-    if isinstance(value, list):
-        return [json_value(item) for item in value]
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    if isinstance(value, bool) or value is None or isinstance(value, str):
-        return value
-    if isinstance(value, int):
-        return int(value)
-    return float(value)

@@ -9,15 +9,14 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from warren.errors import ACCESS_REFUSED, Refusal
+from warren.metadata.access_checks import check_vhost
 from warren.metadata.machine import MetadataMachine
+from warren.metadata.tables import VhostRecord
 
 ADMINISTRATOR: Final = "administrator"
+MANAGEMENT: Final = "management"
 MONITORING: Final = "monitoring"
 POLICYMAKER: Final = "policymaker"
-MANAGEMENT: Final = "management"
-
-IMPLIED: Final = {MANAGEMENT: frozenset({MANAGEMENT, MONITORING, POLICYMAKER})}
-"""By a tag that an operation asks for: all that will do, beside that of administrators."""
 
 
 class NotAuthorised(Refusal):
@@ -44,6 +43,11 @@ class Caller(NamedTuple):
     tags: frozenset[str]
 
 
+IMPLIED: Final = {
+    MANAGEMENT: (MANAGEMENT, POLICYMAKER, MONITORING),
+}
+"""Tags that stand for another one, too, as RabbitMQ's do."""
+
 LOCAL: Final = Caller("operator", frozenset({ADMINISTRATOR}))
 """An operator who has the cluster's secret."""
 
@@ -64,7 +68,7 @@ def authorise(
     """
     if ADMINISTRATOR in caller.tags:
         return
-    if not caller.tags & IMPLIED.get(tag, frozenset({tag})):
+    if caller.tags.isdisjoint(IMPLIED.get(tag, (tag,))):
         raise NotAuthorised(
             f"operation '{operation}' refused for user '{caller.name}', who has no tag '{tag}'", tag
         )
@@ -75,3 +79,31 @@ def authorise(
         raise NotAuthorised(
             f"operation '{operation}' refused for user '{caller.name}' in vhost '{vhost}'"
         )
+
+
+def sees_all(caller: Caller) -> bool:
+    """Whether a caller may see what is of any vhost and any user."""
+    return not caller.tags.isdisjoint((ADMINISTRATOR, MONITORING))
+
+
+def visible(machine: MetadataMachine, caller: Caller, vhost: str = "") -> list[VhostRecord]:
+    """The vhosts that a caller may look into: the one that is named, or all.
+
+    Raises:
+        Refusal: There is no such vhost, or the caller may not see it.
+    """
+    everything = sees_all(caller)
+    if vhost:
+        tables = check_vhost(machine, vhost)
+        if not everything and caller.name not in tables.permissions:
+            raise Refusal(
+                ACCESS_REFUSED, f"access to vhost '{vhost}' refused for user '{caller.name}'"
+            )
+        return [tables]
+    found = list(machine.vhosts.values())
+    return [tables for tables in found if everything or caller.name in tables.permissions]
+
+
+def may_see(caller: Caller, user: str) -> bool:
+    """Whether a caller may see what is of a user, such as a connection."""
+    return caller.name == user or sees_all(caller)

@@ -15,9 +15,9 @@ from urllib.parse import quote_plus
 import msgspec
 
 from warren.admin.service.caller import MANAGEMENT, Caller
-from warren.admin.service.inquiries import leaders_of
 from warren.admin.service.operation import operation
-from warren.admin.service.queues import PART_ROWS, queue_row
+from warren.admin.service.plain import plain
+from warren.admin.service.queues import PART_ROWS, counted, queue_rows
 from warren.admin.service.rows import QueueRow, VhostLimitsRow
 from warren.admin.service.service import AdminService
 from warren.admin.service.slices import Slices
@@ -28,11 +28,8 @@ from warren.metadata.patterns import Pattern, PatternError
 from warren.metadata.policies import (
     EffectiveSettings,
     exchange_policy_of,
-    operator_policy_of,
-    policy_of,
 )
-from warren.metadata.policy_keys import BY_NAME
-from warren.metadata.tables import NO_OWNER, ExchangeRecord, QueueRecord, UserRecord, VhostRecord
+from warren.metadata.tables import ExchangeRecord, QueueRecord, UserRecord, VhostRecord
 from warren.queue_types import DEFAULT, DELIVERY_LIMIT
 from warren.routing.bindings import Binding
 
@@ -42,25 +39,16 @@ class QueueDetails(msgspec.Struct, kw_only=True):
 
     Attributes:
         row: What lists of queues have of it.
-        durable, auto_delete, exclusive, arguments: As declared.
-        effective: What its policies set, together.
-        message_bytes, message_bytes_ready: What its messages take; None if only another node knows.
-        delivery_limit: Failed deliveries that its messages survive; None where none counts.
-        running: Whether there is a way to it.
+        replicated: Whether it has members.
+        delivery_limit: Failed deliveries that its messages survive; None where none counts, and
+            negative for any number.
         counters: As `statistics.COUNTERS` has them.
         rates: As `Figures.rates`.
     """
 
     row: QueueRow
-    durable: bool
-    auto_delete: bool
-    exclusive: bool
-    arguments: dict[str, Any]
-    effective: dict[str, Any]
-    message_bytes: int | None
-    message_bytes_ready: int | None
+    replicated: bool
     delivery_limit: int | None
-    running: bool
     counters: tuple[int, ...]
     rates: tuple[float, ...]
 
@@ -252,17 +240,16 @@ def _place(record: QueueRecord) -> tuple[str, str]:
 
 
 async def looked_at(service: AdminService, records: list[QueueRecord]) -> list[QueueDetails]:
-    """Queues in full, without those that are gone by now."""
-    replicated = [record for record in records if record.type.replicated]
-    leaders = await leaders_of(service, replicated)
-    running = frozenset(service.members.running())
+    """Queues in full, without those that are gone by now; other nodes are asked for their part."""
+    rows = await counted(service, await queue_rows(service, records, False), True)
     slices = Slices()
     found: list[QueueDetails] = []
-    for record in records:
+    for row in rows:
         await slices.breathe()
-        tables = service.machine.vhosts.get(record.vhost)
-        if tables is not None and tables.queues.get(record.name) is record:
-            found.append(_queue(service, tables, record, leaders, running))
+        tables = service.machine.vhosts.get(row.vhost)
+        record = None if tables is None else tables.queues.get(row.name)
+        if tables is not None and record is not None:
+            found.append(_queue(service, tables, record, row))
     return found
 
 
@@ -283,49 +270,21 @@ async def queue_details(
 
 
 def _queue(
-    service: AdminService,
-    tables: VhostRecord,
-    record: QueueRecord,
-    leaders: dict[int, str],
-    running: frozenset[str],
+    service: AdminService, tables: VhostRecord, record: QueueRecord, row: QueueRow
 ) -> QueueDetails:
     queue = service.node.queues.find(record.vhost, record.name)
     figures = None if queue is None else service.statistics.queues.get(queue)
-    counts = None if queue is None else queue.counts()
-    row = queue_row(service, tables, record, leaders, running)
     limit = None
     if record.type.replicated:
         said = EffectiveSettings(tables, record.name, record.kind, record.arguments)
         limit = int(said.number(DELIVERY_LIMIT, service.node.settings.delivery_limit))
     return QueueDetails(
         row=row,
-        durable=record.durable,
-        auto_delete=record.auto_delete,
-        exclusive=record.exclusive_owner != NO_OWNER,
-        arguments=record.arguments,
-        effective=effective(tables, record),
-        message_bytes=None if counts is None else int(counts.bytes),
-        message_bytes_ready=None if counts is None else int(counts.ready_bytes),
+        replicated=record.type.replicated,
         delivery_limit=limit,
-        running=bool(row.leader) and (queue is None or not queue.halted),
         counters=NOTHING if queue is None else counters_of(queue),
         rates=NO_RATES if figures is None else figures.rates,
     )
-
-
-def effective(tables: VhostRecord, record: QueueRecord) -> dict[str, Any]:
-    """What the policies of a queue set, together."""
-    user = policy_of(tables, record.name, record.kind)
-    operator = operator_policy_of(tables, record.name, record.kind)
-    settings: dict[str, Any] = {}
-    for policy in (user, operator):
-        if policy is not None:
-            settings.update(policy.definition)
-    if user is not None and operator is not None:
-        for key in settings:
-            known = BY_NAME[key]
-            settings[key] = known.merged(user.definition.get(key), operator.definition.get(key))
-    return settings
 
 
 # --- exchanges and bindings ---------------------------------------------------------------------
@@ -369,7 +328,7 @@ def _exchange(tables: VhostRecord, record: ExchangeRecord) -> ExchangeDetails:
         durable=record.durable,
         auto_delete=record.auto_delete,
         internal=record.internal,
-        arguments=record.arguments,
+        arguments=plain(record.arguments),
         policy="" if policy is None else policy.name,
     )
 
@@ -458,8 +417,8 @@ def _binding(vhost: str, binding: Binding) -> BindingDetails:
         destination=binding.destination,
         destination_type="exchange" if binding.to_exchange else "queue",
         routing_key=binding.routing_key,
-        arguments=binding.arguments,
-        key=binding_key(binding.routing_key, binding.arguments),
+        arguments=plain(binding.arguments),
+        key=binding_key(binding.routing_key, plain(binding.arguments)),
     )
 
 

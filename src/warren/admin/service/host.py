@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
-from warren.admin.service.rows import ListenerRow, ProcessState
+from warren.admin.service.rows import ProcessState
 
 
 class OperatorHost(ABC):
@@ -34,8 +34,33 @@ class OperatorHost(ABC):
         """What a status shows of the process."""
 
     @abstractmethod
-    def listening(self) -> list[ListenerRow]:
-        """The addresses at which the node listens."""
+    async def ask(
+        self, node: str, operation: str, arguments: dict[str, Any], seconds: float
+    ) -> Any:
+        """What another node of the cluster answers, decoded.
+
+        Args:
+            seconds: How long each step may take.
+
+        Raises:
+            Refusal: It refuses that; or `TIMED_OUT`, it cannot be asked.
+        """
+
+    @abstractmethod
+    def stop(self, status: int) -> None:
+        """End the process, in good order for status 0."""
+
+    @abstractmethod
+    def reopen_logs(self) -> None:
+        """Write to files of the log anew, which something else has moved away."""
+
+    @abstractmethod
+    def set_maintenance(self, drained: bool) -> None:
+        """Take no more clients, and let those go that are here; or take clients again."""
+
+    @abstractmethod
+    def configuration(self) -> dict[str, Any]:
+        """All settings that are in force, by their keys, without secrets."""
 
 
 class OperatorLink(Protocol):

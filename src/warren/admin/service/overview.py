@@ -8,9 +8,10 @@ import msgspec
 
 from warren.admin.service.caller import MANAGEMENT, Caller
 from warren.admin.service.operation import operation
-from warren.admin.service.rows import ExchangeTypeRow, ListenerRow
+from warren.admin.service.rows import ExchangeTypeRow, Listener
 from warren.admin.service.service import AdminService
 from warren.admin.service.slices import Slices
+from warren.admin.service.status import cluster_name
 from warren.admin.service.visible import vhosts_of
 from warren.queue_types import DEFAULT
 from warren.routing.exchange_types import EXCHANGE_TYPES
@@ -50,7 +51,7 @@ class Overview(msgspec.Struct, kw_only=True):
     cluster: str
     default_queue_type: str
     exchange_types: list[ExchangeTypeRow]
-    listeners: list[ListenerRow]
+    listeners: list[Listener]
     queues: int
     exchanges: int
     connections: int
@@ -67,6 +68,7 @@ async def overview(service: AdminService, caller: Caller) -> Overview:
     process = service.host.state()
     vhosts = vhosts_of(service, caller)
     names = {tables.name for tables in vhosts}
+    clients = list(node.connections.values())
     ready = unacknowledged = consumers = 0
     slices = Slices()
     for name in names:
@@ -81,14 +83,14 @@ async def overview(service: AdminService, caller: Caller) -> Overview:
     return Overview(
         version=process.version,
         node=service.own_name,
-        cluster=service.own_name,
+        cluster=cluster_name(service),
         default_queue_type=node.settings.default_queue_type or DEFAULT.name,
         exchange_types=exchange_types(),
-        listeners=service.host.listening(),
+        listeners=process.addresses,
         queues=sum(int(tables.queues_of_clients()) for tables in vhosts),
         exchanges=sum(len(tables.exchanges) for tables in vhosts),
-        connections=sum(1 for each in node.connections.values() if each.vhost in names),
-        channels=0,
+        connections=sum(1 for each in clients if each.vhost in names),
+        channels=sum(int(each.facts().channels) for each in clients if each.vhost in names),
         consumers=consumers,
         ready=ready,
         unacknowledged=unacknowledged,

@@ -17,8 +17,8 @@ from warren.admin.http.paging import listed, narrowed_one
 from warren.admin.http.values import as_boolean, as_table, check_table
 from warren.admin.service import details, messages, topology
 from warren.admin.service.details import BindingDetails
-from warren.admin.service.messages import NewProperties
-from warren.errors import ACCESS_REFUSED, PRECONDITION_FAILED, Refusal
+from warren.admin.service.messages import Properties
+from warren.errors import ACCESS_REFUSED, NOT_FOUND, PRECONDITION_FAILED, Refusal
 
 DEFAULT_ALIAS = "amq.default"
 """What paths call the exchange that has no name."""
@@ -59,12 +59,14 @@ async def put_exchange(asked: Asked) -> Answer:
     kind = document.get("type", "direct")
     if not isinstance(kind, str):
         raise bad_request(f"unknown exchange type '{kind}'")
+    name = exchange_name(asked["exchange"])
+    there = await is_there(asked, name)
     try:
-        is_new = await topology.declare_exchange(
+        await topology.declare_exchange(
             asked.service,
             asked.caller,
             vhost=asked["vhost"],
-            name=exchange_name(asked["exchange"]),
+            name=name,
             type=kind,
             durable=as_boolean(document, "durable"),
             auto_delete=as_boolean(document, "auto_delete"),
@@ -74,7 +76,18 @@ async def put_exchange(asked: Asked) -> Answer:
     except Refusal as refusal:
         text = refusal.text.replace("unknown exchange type", "invalid exchange type")
         raise refused_as(refusal, PRECONDITION_FAILED, text) from None
-    return put(is_new)
+    return put(not there)
+
+
+async def is_there(asked: Asked, name: str) -> bool:
+    """Whether an exchange is there already."""
+    try:
+        await details.exchange_details(asked.service, asked.caller, vhost=asked["vhost"], name=name)
+    except Refusal as refusal:
+        if refusal.kind != NOT_FOUND:
+            raise
+        return False
+    return True
 
 
 async def delete_exchange(asked: Asked) -> Answer:
@@ -171,7 +184,7 @@ async def bind(asked: Asked) -> Answer:
         vhost=asked["vhost"],
         source=exchange_name(asked["exchange"]),
         destination=asked["destination"],
-        to_exchange=to_exchange(asked),
+        destination_type="exchange" if to_exchange(asked) else "queue",
         routing_key=key,
         arguments=arguments,
     )
@@ -200,7 +213,7 @@ async def unbind(asked: Asked) -> Answer:
         vhost=row.vhost,
         source=row.source,
         destination=row.destination,
-        to_exchange=to_exchange(asked),
+        destination_type=row.destination_type,
         routing_key=row.routing_key,
         arguments=row.arguments,
     )
@@ -266,7 +279,7 @@ def decoded_payload(payload: str, encoding: object) -> bytes:
         raise bad_request(["not_base64", payload]) from None
 
 
-def new_properties(given: object) -> NewProperties:
+def new_properties(given: object) -> Properties:
     """Properties as the service takes them; names that there are not are passed over.
 
     Raises:
@@ -288,7 +301,7 @@ def new_properties(given: object) -> NewProperties:
     if mode is not None:
         values["persistent"] = mode == PERSISTENT
     try:
-        return msgspec.convert(values, NewProperties)
+        return msgspec.convert(values, Properties)
     except msgspec.ValidationError as error:
         raise bad_request(f"properties: {error}") from None
 

@@ -12,6 +12,7 @@ from warren.admin.http.compatible import PRODUCT, RABBITMQ_VERSION
 from warren.admin.http.paging import narrowed_one
 from warren.admin.service import overview
 from warren.admin.service.caller import ADMINISTRATOR, MONITORING
+from warren.admin.service.rows import Listener
 
 
 async def show(asked: Asked) -> Answer:
@@ -45,13 +46,13 @@ async def show(asked: Asked) -> Answer:
     if monitors:
         shown |= {
             "node": found.node,
-            "listeners": msgspec.to_builtins(found.listeners),
+            "listeners": [listener(found.node, row) for row in found.listeners],
             "contexts": [
                 {
-                    "node": row.node,
+                    "node": found.node,
                     "description": "Warren's HTTP API",
                     "path": "/",
-                    "ip": row.ip_address,
+                    "ip": address(row),
                     "port": str(row.port),
                 }
                 for row in found.listeners
@@ -59,6 +60,22 @@ async def show(asked: Asked) -> Answer:
             ],
         }
     return ok(narrowed_one(asked, shown))
+
+
+def listener(node: str, row: Listener) -> dict[str, Any]:
+    """One address at which a node listens."""
+    return {
+        "node": node,
+        "protocol": row.protocol,
+        "ip_address": address(row),
+        "port": row.port,
+        "tls": row.protocol.endswith("ssl"),
+    }
+
+
+def address(row: Listener) -> str:
+    """The address itself; in the place of none that of every interface."""
+    return row.interface.removeprefix("[").removesuffix("]")
 
 
 def totals(ready: int, unacknowledged: int) -> dict[str, Any]:

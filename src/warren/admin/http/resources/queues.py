@@ -6,6 +6,8 @@ import base64
 from collections.abc import AsyncIterator
 from typing import Any
 
+import msgspec
+
 from warren.admin.http import fields
 from warren.admin.http.answers import NO_CONTENT, Answer, ok, put
 from warren.admin.http.asked import Asked, Resource, needed
@@ -15,10 +17,9 @@ from warren.admin.http.values import as_boolean, as_integer, as_table
 from warren.admin.service import details, messages, topology
 from warren.admin.service.caller import ADMINISTRATOR
 from warren.admin.service.details import QueueDetails
-from warren.admin.service.messages import Fate, Taken
+from warren.admin.service.messages import Fate, Properties, Taken
 from warren.admin.service.slices import Slices
-from warren.errors import ACCESS_REFUSED, Refusal
-from warren.message.properties import MessageProperties
+from warren.errors import ACCESS_REFUSED, NOT_FOUND, Refusal
 
 ACKMODES: dict[str, Fate] = {
     "ack_requeue_true": "returned",
@@ -141,17 +142,32 @@ async def one_queue(asked: Asked) -> Answer:
 async def put_queue(asked: Asked) -> Answer:
     """Have a queue."""
     document = asked.document()
-    is_new = await topology.declare_queue(
+    if as_boolean(document, "exclusive"):
+        raise bad_request("an exclusive queue goes with its connection, which there is none of")
+    there = await is_there(asked)
+    await topology.declare_queue(
         asked.service,
         asked.caller,
         vhost=asked["vhost"],
         name=asked["queue"],
         durable=as_boolean(document, "durable"),
         auto_delete=as_boolean(document, "auto_delete"),
-        exclusive=as_boolean(document, "exclusive"),
         arguments=as_table(document, "arguments"),
     )
-    return put(is_new)
+    return put(not there)
+
+
+async def is_there(asked: Asked) -> bool:
+    """Whether a queue is there already."""
+    try:
+        await details.queue_details(
+            asked.service, asked.caller, vhost=asked["vhost"], queue=asked["queue"]
+        )
+    except Refusal as refusal:
+        if refusal.kind != NOT_FOUND:
+            raise
+        return False
+    return True
 
 
 async def delete_queue(asked: Asked) -> Answer:
@@ -253,25 +269,12 @@ def _encoded(body: bytes, as_base64: bool) -> tuple[str, str]:
     return base64.b64encode(body).decode(), "base64"
 
 
-def properties(values: MessageProperties) -> dict[str, Any]:
+def properties(values: Properties) -> dict[str, Any]:
     """Properties by their names in AMQP 0-9-1, without those that are not set."""
-    mode = None if values.persistent is None else 2 if values.persistent else 1
-    timestamp = values.timestamp_ms
-    shown = {
-        "content_type": values.content_type,
-        "content_encoding": values.content_encoding,
-        "headers": None if values.headers is None else fields.json_table(values.headers),
-        "delivery_mode": mode,
-        "priority": values.priority,
-        "correlation_id": values.correlation_id,
-        "reply_to": values.reply_to,
-        "expiration": None if values.expiration_ms is None else str(values.expiration_ms),
-        "message_id": values.message_id,
-        "timestamp": None if timestamp is None else timestamp // 1_000,
-        "type": values.type_,
-        "user_id": values.user_id,
-        "app_id": values.app_id,
-    }
+    shown = msgspec.to_builtins(values)
+    persistent = shown.pop("persistent")
+    if persistent is not None:
+        shown["delivery_mode"] = 2 if persistent else 1
     return {name: value for name, value in shown.items() if value is not None}
 
 
