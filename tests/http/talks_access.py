@@ -245,7 +245,7 @@ TALKS = [
             Ask("GET", "/vhosts/h%2F3?columns=description,tags,default_queue_type"),
             Ask("PUT", "/vhosts/h%2F3", {"default_queue_type": "nothing"}),
             Ask("PUT", "/vhosts/h%2F3", "{"),
-            Ask("GET", "/vhosts/h%2F3", until="messages"),
+            Ask("GET", "/vhosts/h%2F3?columns=name,tracing,cluster_state,protected_from_deletion"),
             Ask("POST", "/vhosts/h%2F3/deletion/protection"),
             Ask("DELETE", "/vhosts/h%2F3"),
             Ask("DELETE", "/vhosts/h%2F3/deletion/protection"),

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.http.talk import Ask, Talk
 
-BASIC = "name,type,durable,auto_delete,exclusive,arguments,vhost,policy,operator_policy,state"
+BASIC = "name,type,durable,auto_delete,exclusive,arguments,vhost,state"
 
 
 def publish(
@@ -377,7 +377,7 @@ TALKS = [
             publish("amq.default", "rated", "first"),
             publish("amq.default", "rated", "second"),
             get("rated", 1, "ack_requeue_false"),
-            Ask("GET", "/queues/h/rated?columns=name,messages,messages_ready,message_stats",
+            Ask("GET", "/queues/h/rated?columns=name,message_stats",
                 until="message_stats.publish"),
         ],
         given=(Ask("PUT", "/queues/h/rated", {"durable": True}),),

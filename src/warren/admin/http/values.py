@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from warren.admin.http.errors import bad_request
+from warren.limits import SHORTSTR_BYTES_MAX
 
 
 def as_boolean(document: dict[str, Any], key: str) -> bool:
@@ -47,6 +48,19 @@ def as_table(document: dict[str, Any], key: str) -> dict[str, Any]:
     return value
 
 
+def check_name(what: str, name: str) -> None:
+    """Refuse a name that no client could send.
+
+    Raises:
+        Problem: It is too long.
+    """
+    size = len(name.encode("utf-8", "surrogateescape"))
+    if size > SHORTSTR_BYTES_MAX:
+        raise bad_request(
+            f"{what} should be less than {SHORTSTR_BYTES_MAX} bytes, actually was {size}\n"
+        )
+
+
 def check_table(value: Any, depth: int = 0) -> None:
     """Refuse what a field table cannot hold.
 
@@ -57,7 +71,7 @@ def check_table(value: Any, depth: int = 0) -> None:
         raise bad_request("arguments are nested too deeply")
     if isinstance(value, dict):
         for name, item in value.items():
-            if len(name.encode("utf-8", "surrogateescape")) > 255:
+            if len(name.encode("utf-8", "surrogateescape")) > SHORTSTR_BYTES_MAX:
                 raise bad_request("names of arguments have at most 255 bytes")
             check_table(item, depth + 1)
     elif isinstance(value, list):

@@ -86,6 +86,7 @@ OPERATIONS: dict[str, Operation[Any, Any]] = {
         details.one_vhost,
         details.visible_vhost_limits,
         details.user_details,
+        visible.visible_vhost,
         visible.visible_policies,
         visible.visible_operator_policies,
         messages.get_messages,

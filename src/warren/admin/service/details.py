@@ -378,8 +378,20 @@ async def binding_details(
                 and (to_exchange is None or binding.to_exchange == to_exchange)
             ):
                 rows.append(_binding(each.name, binding))
-    rows.sort(key=lambda row: (row.vhost, row.source, row.destination_type, row.destination))
+    rows.sort(key=_binding_place)
     return rows
+
+
+def _binding_place(row: BindingDetails) -> tuple[Any, ...]:
+    return (
+        row.vhost,
+        row.source,
+        row.destination_type,
+        row.destination,
+        row.routing_key,
+        bool(row.arguments),
+        row.key,
+    )
 
 
 def _candidates(tables: VhostRecord, source: str | None, destination: str | None) -> list[Binding]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from warren.admin.service.caller import MONITORING, Caller
+from warren.admin.service.caller import MANAGEMENT, Caller
 from warren.admin.service.everywhere import ask_all, others
 from warren.admin.service.inquiries import leaders_of
 from warren.admin.service.members import pattern
@@ -39,7 +39,7 @@ PROTOCOLS = {
 """What operators call protocols, and what listeners do."""
 
 
-@operation(MONITORING)
+@operation(MANAGEMENT)
 async def check_running(service: AdminService, caller: Caller) -> Health:
     """See whether this node serves clients."""
     if service.node.ready:
@@ -47,20 +47,20 @@ async def check_running(service: AdminService, caller: Caller) -> Health:
     return Health(ok=False, reason=f"node {service.own_name} has not started fully yet")
 
 
-@operation(MONITORING)
+@operation(MANAGEMENT)
 async def check_local_alarms(service: AdminService, caller: Caller) -> Health:
     """See whether this node is short of anything."""
     return alarms_of({service.own_name: await status_of(service)})
 
 
-@operation(MONITORING)
+@operation(MANAGEMENT)
 async def check_alarms(service: AdminService, caller: Caller) -> Health:
     """See whether any node of the cluster is short of anything."""
     answers = await ask_all(service, others(service), "status", {}, Status)
     return alarms_of({service.own_name: await status_of(service), **answers.by_node})
 
 
-@operation(MONITORING)
+@operation(MANAGEMENT)
 async def check_port_connectivity(
     service: AdminService, caller: Caller, *, address: str = ""
 ) -> Health:
@@ -92,7 +92,7 @@ async def check_port_connectivity(
     return Health(ok=False, reason="connections to these listeners failed", details=details)
 
 
-@operation(MONITORING)
+@operation(MANAGEMENT)
 async def check_port_listener(service: AdminService, caller: Caller, *, port: int) -> Health:
     """See whether this node listens on a port."""
     ports = sorted({listener.port for listener in service.host.state().addresses})
@@ -105,7 +105,7 @@ async def check_port_listener(service: AdminService, caller: Caller, *, port: in
     )
 
 
-@operation(MONITORING)
+@operation(MANAGEMENT)
 async def check_protocol_listener(
     service: AdminService, caller: Caller, *, protocol: str
 ) -> Health:
@@ -120,7 +120,7 @@ async def check_protocol_listener(
     )
 
 
-@operation(MONITORING)
+@operation(MANAGEMENT)
 async def check_virtual_hosts(service: AdminService, caller: Caller) -> Health:
     """See whether all vhosts can be used on this node."""
     down = [name for name, tables in service.machine.vhosts.items() if tables.going]
@@ -133,7 +133,7 @@ async def check_virtual_hosts(service: AdminService, caller: Caller) -> Health:
     )
 
 
-@operation(MONITORING)
+@operation(MANAGEMENT)
 async def check_if_node_is_quorum_critical(service: AdminService, caller: Caller) -> Health:
     """See whether a quorum queue, or the metadata, would lose its majority without this node."""
     own = service.own_name
@@ -158,7 +158,7 @@ async def check_if_node_is_quorum_critical(service: AdminService, caller: Caller
     return Health(ok=False, reason=reason, details=details)
 
 
-@operation(MONITORING)
+@operation(MANAGEMENT)
 async def check_for_quorum_queues_without_an_elected_leader(
     service: AdminService, caller: Caller, *, vhost: str = "", queue_pattern: str = ".*"
 ) -> Health:
@@ -190,7 +190,7 @@ async def check_for_quorum_queues_without_an_elected_leader(
     )
 
 
-@operation(MONITORING)
+@operation(MANAGEMENT)
 async def check_if_new_quorum_queue_replicas_have_finished_initial_sync(
     service: AdminService, caller: Caller
 ) -> Health:
@@ -212,7 +212,7 @@ async def check_if_new_quorum_queue_replicas_have_finished_initial_sync(
     )
 
 
-@operation(MONITORING)
+@operation(MANAGEMENT)
 async def check_below_node_connection_limit(service: AdminService, caller: Caller) -> Health:
     """See whether this node may have one more connection."""
     most = service.node.settings.connections_max
@@ -223,7 +223,7 @@ async def check_below_node_connection_limit(service: AdminService, caller: Calle
     return Health(ok=False, reason=reason, details=[{"current": count, "limit": most}])
 
 
-@operation(MONITORING)
+@operation(MANAGEMENT)
 async def check_ready_to_serve_clients(service: AdminService, caller: Caller) -> Health:
     """See whether this node takes clients: it has started, and is not in maintenance."""
     if not service.node.ready:

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from warren.admin.service.caller import MONITORING, Caller
+from warren.admin.service.caller import MANAGEMENT, MONITORING, Caller
 from warren.admin.service.everywhere import ask_all, others
 from warren.admin.service.operation import operation
 from warren.admin.service.rows import FeatureRow, NodeStatusRow, Status
@@ -35,7 +35,7 @@ async def environment(service: AdminService, caller: Caller) -> dict[str, Any]:
     return settings
 
 
-@operation(MONITORING)
+@operation(MANAGEMENT)
 async def list_feature_flags(service: AdminService, caller: Caller) -> list[FeatureRow]:
     """List what not every release knows, and whether the whole cluster may use it."""
     version = service.machine.version

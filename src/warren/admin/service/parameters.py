@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from warren.admin.service.caller import MANAGEMENT, POLICYMAKER, Caller, visible
+from warren.admin.service.caller import POLICYMAKER, Caller, visible
 from warren.admin.service.operation import operation
 from warren.admin.service.rows import GlobalParameterRow, ParameterRow
 from warren.admin.service.service import AdminService
@@ -73,7 +73,7 @@ async def clear_parameter(
         raise Refusal(NOT_FOUND, "Parameter does not exist")
 
 
-@operation(MANAGEMENT)
+@operation(POLICYMAKER)
 async def list_parameters(
     service: AdminService, caller: Caller, *, vhost: str = "", component: str = ""
 ) -> list[ParameterRow]:
@@ -131,7 +131,7 @@ async def clear_global_parameter(service: AdminService, caller: Caller, *, name:
     await service.change(check_clear_global(service.machine.parameters, name))
 
 
-@operation(MANAGEMENT)
+@operation(POLICYMAKER)
 async def list_global_parameters(service: AdminService, caller: Caller) -> list[GlobalParameterRow]:
     """List the runtime parameters of the whole cluster, by name."""
     return [

@@ -55,6 +55,16 @@ def check_entrance(service: AdminService, caller: Caller, vhost: str) -> VhostRe
 
 
 @operation(MANAGEMENT)
+async def visible_vhost(service: AdminService, caller: Caller, *, vhost: str) -> None:
+    """See that a caller may enter a vhost.
+
+    Raises:
+        Refusal: `NOT_FOUND`, there is none, or none for them.
+    """
+    check_entrance(service, caller, vhost)
+
+
+@operation(MANAGEMENT)
 async def visible_policies(
     service: AdminService, caller: Caller, *, vhost: str | None = None
 ) -> list[PolicyRow]:

@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 from warren.admin.http.asked import Resource
-from warren.admin.http.resources import access, exchanges, overview, policies, queues, vhosts
+from warren.admin.http.resources import (
+    access,
+    clients,
+    definitions,
+    exchanges,
+    health,
+    nodes,
+    overview,
+    policies,
+    queues,
+    quorum,
+    vhosts,
+)
 
 RESOURCES: list[Resource] = [
     *overview.RESOURCES,
     *policies.RESOURCES,
     *access.RESOURCES,
     *vhosts.RESOURCES,
+    *clients.RESOURCES,
+    *health.RESOURCES,
+    *nodes.RESOURCES,
+    *definitions.RESOURCES,
+    *quorum.RESOURCES,
     *queues.RESOURCES,
     *exchanges.RESOURCES,
 ]

@@ -14,7 +14,7 @@ from warren.admin.http.answers import NO_CONTENT, Answer, created, ok, put
 from warren.admin.http.asked import Asked, Resource, needed
 from warren.admin.http.errors import bad_request, not_there, refused_as
 from warren.admin.http.paging import listed, narrowed_one
-from warren.admin.http.values import as_boolean, as_table, check_table
+from warren.admin.http.values import as_boolean, as_table, check_name, check_table
 from warren.admin.service import details, messages, topology
 from warren.admin.service.details import BindingDetails
 from warren.admin.service.messages import Properties
@@ -56,6 +56,7 @@ async def one_exchange(asked: Asked) -> Answer:
 async def put_exchange(asked: Asked) -> Answer:
     """Have an exchange."""
     document = asked.document()
+    check_name("exchange", asked["exchange"])
     kind = document.get("type", "direct")
     if not isinstance(kind, str):
         raise bad_request(f"unknown exchange type '{kind}'")

@@ -6,11 +6,12 @@ from typing import Any
 
 import msgspec
 
-from warren.admin.http.answers import Answer, ok
-from warren.admin.http.asked import Asked, Resource
+from warren.admin.http.answers import NO_CONTENT, Answer, ok
+from warren.admin.http.asked import Asked, Resource, needed
 from warren.admin.http.compatible import PRODUCT, RABBITMQ_VERSION
+from warren.admin.http.errors import bad_request
 from warren.admin.http.paging import narrowed_one
-from warren.admin.service import overview
+from warren.admin.service import overview, parameters
 from warren.admin.service.caller import ADMINISTRATOR, MONITORING
 from warren.admin.service.rows import Listener
 
@@ -110,8 +111,17 @@ async def cluster_name(asked: Asked) -> Answer:
     return ok(narrowed_one(asked, {"name": found.cluster}))
 
 
+async def put_cluster_name(asked: Asked) -> Answer:
+    """Name the cluster."""
+    (name,) = needed(asked.document(), "name")
+    if not isinstance(name, str):
+        raise bad_request("name should be a text")
+    await parameters.set_cluster_name(asked.service, asked.caller, name=name)
+    return NO_CONTENT
+
+
 RESOURCES = [
-    Resource("/api/cluster-name", get=cluster_name),
+    Resource("/api/cluster-name", get=cluster_name, put=put_cluster_name),
     Resource("/api/overview", get=show),
     Resource("/api/whoami", get=whoami),
     Resource("/api/version", get=version),

@@ -13,7 +13,8 @@ from warren.admin.http.answers import NO_CONTENT, Answer, ok, put
 from warren.admin.http.asked import Asked, Resource, needed
 from warren.admin.http.errors import bad_request, lacking, refused_as
 from warren.admin.http.paging import Page, columns_of, listed, narrowed_one, rank, value_at
-from warren.admin.http.values import as_boolean, as_integer, as_table
+from warren.admin.http.resources.clients import consumers_of_queue
+from warren.admin.http.values import as_boolean, as_integer, as_table, check_name
 from warren.admin.service import details, messages, topology
 from warren.admin.service.caller import ADMINISTRATOR
 from warren.admin.service.details import QueueDetails
@@ -135,13 +136,15 @@ async def one_queue(asked: Asked) -> Answer:
     if asked.truth("disable_stats"):
         return ok(narrowed_one(asked, fields.bare_queue(found)))
     shown = fields.queue(found)
-    shown.update(consumer_details=[], incoming=[], deliveries=[])
+    consumers = await consumers_of_queue(asked, asked["vhost"], asked["queue"])
+    shown.update(consumer_details=consumers, incoming=[], deliveries=[])
     return ok(narrowed_one(asked, shown))
 
 
 async def put_queue(asked: Asked) -> Answer:
     """Have a queue."""
     document = asked.document()
+    check_name("queue", asked["queue"])
     if as_boolean(document, "exclusive"):
         raise bad_request("an exclusive queue goes with its connection, which there is none of")
     there = await is_there(asked)
@@ -231,7 +234,7 @@ async def get(asked: Asked) -> Answer:
             asked.caller,
             vhost=asked["vhost"],
             queue=asked["queue"],
-            count=count if count > 0 else 1,
+            count=messages.GET_COUNT_MAX if count < 0 else count,
             fate=ACKMODES[mode],
         )
     except Refusal as refusal:
