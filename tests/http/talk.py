@@ -61,7 +61,7 @@ MEASURED = {
     *("Snapshot Index", "Term", "Machine Version", "connection_created", "connection_closed"),
     *("channel_created", "channel_closed", "queue_declared", "queue_created", "queue_deleted"),
     *("connected_at", "peer_port", "recv_oct", "send_oct", "recv_cnt", "send_cnt", "idle_since"),
-    *("timestamp", "product_version", "consumer_utilisation", "consumer_capacity"),
+    *("timestamp", "product_version", "product_name", "consumer_utilisation", "consumer_capacity"),
     *("message_bytes", "message_bytes_ready", "message_bytes_unacknowledged", "properties_key"),
     *("messages_details", "auth_attempts", "auth_attempts_failed", "auth_attempts_succeeded"),
 }
@@ -130,7 +130,7 @@ class Peer:
         headers = {"content-type": "application/json", **ask.headers}
         if ask.user is not None:
             name, _, password = ask.user.partition(":")
-            text = f"{name}:{password or name}".encode()
+            text = f"{name}:{password or name}".encode("utf-8", "surrogateescape")
             headers["authorization"] = f"Basic {base64.b64encode(text).decode()}"
         body = ask.body
         if body is not None and not isinstance(body, (str, bytes)):

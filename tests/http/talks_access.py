@@ -12,10 +12,10 @@ READ = (
     *("/operator-policies", "/operator-policies/h", "/queues", "/queues/h", "/queues/h/none"),
     *("/exchanges/h", "/exchanges/h/amq.topic", "/bindings/h", "/vhost-limits", "/vhost-limits/h"),
     *("/user-limits", "/users/guest/permissions", "/vhosts/h/permissions", "/connections"),
-    *("/channels", "/consumers", "/definitions/h", "/parameters", "/global-parameters"),
-    *("/cluster-name", "/health/checks/alarms", "/health/checks/node-is-quorum-critical"),
-    *("/queues/h/none/bindings", "/nodes/{node}", "/users/h.none/permissions"),
-    *("/vhosts/h/connections", "/connections/username/guest", "/auth/attempts/{node}"),
+    *("/channels", "/consumers", "/definitions/h", "/parameters", "/global-parameters/none"),
+    *("/health/checks/alarms", "/health/checks/node-is-quorum-critical"),
+    *("/exchanges/h/amq.topic/bindings/source", "/nodes/{node}", "/users/h.none/permissions"),
+    *("/vhosts/h/connections", "/connections/username/guest", "/feature-flags/none"),
 )
 """What anybody may try to read; answers of some have much that is measured."""
 
@@ -26,6 +26,7 @@ NARROW = {
     "/users": "name,tags",
     "/permissions": "user",
     "/vhosts": "name,tracing",
+    "/vhosts/h": "name,tracing",
     "/definitions/h": "rabbitmq_version",
 }
 

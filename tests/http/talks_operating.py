@@ -66,7 +66,6 @@ TALKS = [
         [
             Ask("GET", "/definitions/h"),
             Ask("GET", "/definitions/nowhere"),
-            Ask("GET", "/definitions?columns=rabbitmq_version"),
             Ask("POST", "/definitions/h", {
                 "queues": [{"name": "n", "durable": True, "auto_delete": False, "arguments": {}}],
                 "exchanges": [{
@@ -104,7 +103,6 @@ TALKS = [
     Talk(
         "parameters",
         [
-            Ask("GET", "/parameters"),
             Ask("GET", "/parameters/none"),
             Ask("GET", "/parameters/none/h"),
             Ask("GET", "/parameters/none/h/n"),
@@ -127,9 +125,9 @@ TALKS = [
             Ask("GET", "/nodes/{node}?columns=name,type,running,partitions,rates_mode"),
             Ask("GET", "/nodes/nowhere"),
             Ask("GET", "/auth/attempts/nowhere"),
-            Ask("GET", "/cluster-name"),
             Ask("PUT", "/cluster-name", {}),
-            Ask("GET", "/extensions"),
+            Ask("PUT", "/cluster-name", {"name": "h.cluster"}),
+            Ask("GET", "/cluster-name"),
             Ask("GET", "/auth"),
             Ask("GET", "/consumers/h"),
             Ask("GET", "/connections"),
@@ -138,8 +136,8 @@ TALKS = [
             Ask("GET", "/channels"),
             Ask("GET", "/channels/none"),
             Ask("GET", "/vhosts/h/channels"),
-            Ask("GET", "/feature-flags?columns=name"),
+            Ask("GET", "/feature-flags/none"),
             Ask("PUT", "/feature-flags/none/enable", {}),
-        ][:15],
+        ],
     ),
 ]  # fmt: skip

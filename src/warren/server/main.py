@@ -239,8 +239,9 @@ class Server(OperatorHost):
         if self._identity.former_uid and not self._stopping.done():
             await self._be_known()
         if not self._stopping.done():
-            await self._listen()
+            # First, since to load what it takes holds up the loop for a moment.
             await self._listen_for_http()
+            await self._listen()
             self._garbage.begin()
             self._announce(time.perf_counter() - started)
         status = await self._stopping

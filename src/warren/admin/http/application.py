@@ -16,6 +16,7 @@ from starlette.types import Message, Receive, Scope, Send
 from warren.admin.http.answers import JSON, Answer, gathered, parts_of
 from warren.admin.http.asked import Asked, Resource, decoded
 from warren.admin.http.authentication import authenticate
+from warren.admin.http.bodies import Bodies, Body, ClientGone
 from warren.admin.http.errors import NOT_THERE, Problem, bad_request, of_refusal, problem
 from warren.admin.http.resources.catalogue import RESOURCES
 from warren.admin.service.service import AdminService
@@ -24,12 +25,8 @@ from warren.errors import NOT_FOUND, Refusal
 
 log = logging.getLogger("warren")
 
-BODY_SECONDS = 30.0
-"""For a body to come, whole."""
 UNREAD_SECONDS = 30.0
 """For a client to take the next part of an answer."""
-BODIES_BYTES_MAX = 67_108_864
-"""Bodies that are here at once, of all requests."""
 QUERY_FIELDS_MAX = 100
 
 HEADERS = (
@@ -39,13 +36,6 @@ HEADERS = (
     (b"x-content-type-options", b"nosniff"),
 )
 SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
-
-
-class Bodies:
-    """How much is here of bodies of requests."""
-
-    def __init__(self, most: int = BODIES_BYTES_MAX) -> None:
-        self.free = most
 
 
 class Application:
@@ -100,9 +90,9 @@ class ResourceEndpoint:
         if scope["method"] == "OPTIONS":
             await respond(Answer(200), allow, scope, send)
             return
-        taken = [0]
+        body = Body(self._bodies, self._resource.body_bytes_max)
         try:
-            answer = await self._answer(scope, receive, taken)
+            answer = await self._answer(scope, receive, body)
         except Problem as wrong:
             answer = wrong.answer
         except Refusal as refusal:
@@ -117,10 +107,10 @@ class ResourceEndpoint:
             log.exception("HTTP request %s %s failed", scope["method"], scope["path"])
             answer = problem(500, "internal_server_error", "the node failed; its log says how")
         finally:
-            self._bodies.free += taken[0]
+            body.let_go()
         await respond(answer, allow, scope, send)
 
-    async def _answer(self, scope: Scope, receive: Receive, taken: list[int]) -> Answer:
+    async def _answer(self, scope: Scope, receive: Receive, body: Body) -> Answer:
         resource = self._resource
         handler = resource.methods.get(scope["method"])
         if handler is None:
@@ -137,55 +127,8 @@ class ResourceEndpoint:
             check_same_site(headers)
         variables = {name: decoded(text) for name, text in scope["path_params"].items()}
         query = parsed_query(scope["query_string"])
-        body = await self._body(receive, headers, taken)
-        return await handler(Asked(self._service, caller, variables, query, headers, body))
-
-    async def _body(self, receive: Receive, headers: dict[str, str], taken: list[int]) -> bytes:
-        """The whole body of a request, if it is not too large and comes in time."""
-        most = self._resource.body_bytes_max
-        length = headers.get("content-length", "0")
-        if length.isdecimal() and int(length) > most:
-            raise too_large()
-        chunks: list[bytes] = []
-        size = 0
-        try:
-            async with asyncio.timeout(BODY_SECONDS):
-                while True:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        raise ClientGone
-                    chunk = message.get("body", b"")
-                    size += len(chunk)
-                    if size > most:
-                        raise too_large()
-                    if len(chunk) > self._bodies.free:
-                        raise Problem(
-                            problem(503, "service_unavailable", "too many large requests at once")
-                        )
-                    self._bodies.free -= len(chunk)
-                    taken[0] += len(chunk)
-                    chunks.append(chunk)
-                    if not message.get("more_body", False):
-                        return b"".join(chunks)
-        except TimeoutError:
-            raise Problem(
-                Answer(
-                    408,
-                    {"error": "request_timeout", "reason": "the body did not come in time"},
-                    {"connection": "close"},
-                )
-            ) from None
-
-
-class ClientGone(Exception):
-    """The client closed its connection before its request was whole."""
-
-
-def too_large() -> Problem:
-    """A body is larger than its resource takes; what is left of it is not waited for."""
-    wrong = bad_request("Exceeded HTTP request body size limit")
-    wrong.answer.headers["connection"] = "close"
-    return wrong
+        content = await body.read(receive, headers.get("content-length", "0"))
+        return await handler(Asked(self._service, caller, variables, query, headers, content))
 
 
 def check_same_site(headers: dict[str, str]) -> None:

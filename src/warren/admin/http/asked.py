@@ -116,5 +116,12 @@ def needed(document: dict[str, Any], *keys: str, between: str = ",") -> list[Any
 
 
 def decoded(segment: str) -> str:
-    """A part of a path as the name that it means."""
-    return unquote(segment, errors="surrogateescape")
+    """A part of a path as the name that it means.
+
+    Raises:
+        Problem: It is no UTF-8, and nothing is called so.
+    """
+    try:
+        return unquote(segment, errors="strict")
+    except UnicodeDecodeError:
+        raise bad_request("names in paths are UTF-8") from None

@@ -88,11 +88,12 @@ def queue(details: QueueDetails) -> Fields:
 def queue_with_totals(details: QueueDetails) -> Fields:
     """A queue with nothing of its figures but how long it is."""
     row = details.row
-    found = {
-        name: value
-        for name, value in bare_queue(details).items()
-        if name not in ("internal", "internal_owner", "policy", "effective_policy_definition")
-    }
+    out = {"internal", "internal_owner", "policy"}
+    if not details.replicated:
+        out |= {"operator_policy", "effective_policy_definition"}
+    found = {name: value for name, value in bare_queue(details).items() if name not in out}
+    # As RabbitMQ has them.
+    found["exclusive" if details.replicated else "online"] = None
     ready, held = row.messages_ready, row.messages_unacknowledged
     found["messages_ready"] = ready
     found["messages_unacknowledged"] = held

@@ -158,9 +158,9 @@ def value_at(row: Any, path: list[str]) -> Any:
 
 def columns_of(asked: Asked, rows: list[dict[str, Any]]) -> list[Any]:
     """Rows with those columns only that a request names; all if it names none."""
-    names = asked.query.get("columns", "")
-    if not names:
-        return rows
+    names = asked.query.get("columns")
+    if names is None:
+        return list(rows)
     paths = [name.split(".") for name in names.split(",")]
     return [narrowed(row, paths) for row in rows]
 

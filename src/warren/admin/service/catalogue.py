@@ -80,6 +80,7 @@ OPERATIONS: dict[str, Operation[Any, Any]] = {
         details.queue_page,
         details.some_queues,
         details.queue_details,
+        details.led_queue,
         details.exchange_details,
         details.binding_details,
         details.vhost_details,

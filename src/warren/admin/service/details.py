@@ -23,6 +23,7 @@ from warren.admin.service.service import AdminService
 from warren.admin.service.slices import Slices
 from warren.admin.service.statistics import NO_RATES, NOTHING, counters_of
 from warren.admin.service.visible import check_entrance, vhosts_of, vhosts_seen
+from warren.admin.service.waiting import until
 from warren.errors import NOT_FOUND, Refusal
 from warren.metadata.patterns import Pattern, PatternError
 from warren.metadata.policies import (
@@ -32,6 +33,9 @@ from warren.metadata.policies import (
 from warren.metadata.tables import ExchangeRecord, QueueRecord, UserRecord, VhostRecord
 from warren.queue_types import DEFAULT, DELIVERY_LIMIT
 from warren.routing.bindings import Binding
+
+LED_SECONDS = 5.0
+"""For a new queue to have a leader."""
 
 
 class QueueDetails(msgspec.Struct, kw_only=True):
@@ -267,6 +271,19 @@ async def queue_details(
     if not found:
         raise Refusal(NOT_FOUND, f"no queue '{queue}' in vhost '{vhost}'")
     return found[0]
+
+
+@operation(MANAGEMENT)
+async def led_queue(service: AdminService, caller: Caller, *, vhost: str, queue: str) -> bool:
+    """Wait until a queue that was declared has a leader, but not for ever; whether it has.
+
+    Raises:
+        Refusal: Its vhost is none of this user's.
+    """
+    record = check_entrance(service, caller, vhost).queues.get(queue)
+    if record is None or not record.type.replicated:
+        return record is not None
+    return await until(lambda: service.members.leader(record) != "", LED_SECONDS)
 
 
 def _queue(

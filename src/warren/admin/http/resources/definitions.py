@@ -18,10 +18,13 @@ from warren.errors import NOT_FOUND, PRECONDITION_FAILED, Refusal
 DEFINITIONS_BYTES_MAX = 20_000_000
 """RabbitMQ's `management.http.max_body_size`."""
 
+VERSIONS = {"rabbit_version": RABBITMQ_VERSION, "rabbitmq_version": RABBITMQ_VERSION}
+
 
 async def export(asked: Asked) -> Answer:
     """All definitions."""
-    return ok(await definitions.export_definitions(asked.service, asked.caller))
+    found = await definitions.export_definitions(asked.service, asked.caller)
+    return ok({**await tidied(found), **VERSIONS})
 
 
 async def export_vhost(asked: Asked) -> Answer:
@@ -41,8 +44,7 @@ async def export_vhost(asked: Asked) -> Answer:
         "default_queue_type": row.default_queue_type,
     }
     head = {
-        "rabbit_version": RABBITMQ_VERSION,
-        "rabbitmq_version": RABBITMQ_VERSION,
+        **VERSIONS,
         "product_name": PRODUCT,
         "product_version": asked.service.host.state().version,
         "rabbitmq_definition_format": "single_virtual_host",
@@ -52,7 +54,20 @@ async def export_vhost(asked: Asked) -> Answer:
         "metadata": metadata,
         "limits": next((each.limits for each in limits if each.vhost == name), {}),
     }
-    return ok({**head, **found})
+    return ok({**head, **await tidied(found)})
+
+
+async def tidied(found: dict[str, Any]) -> dict[str, Any]:
+    """Definitions with the types of queues beside their arguments, as RabbitMQ writes them."""
+    slices = Slices()
+    for queue in found.get("queues", []):
+        queue["type"] = queue["arguments"].get("x-queue-type", "classic")
+        await slices.breathe()
+    for exchange in found.get("exchanges", []):
+        if not exchange["internal"]:
+            del exchange["internal"]
+        await slices.breathe()
+    return found
 
 
 async def load(asked: Asked) -> Answer:
@@ -92,7 +107,7 @@ async def decoded(body: bytes) -> dict[str, Any]:
         found: dict[str, Any] = {}
         slices = Slices()
         for name, value in raw.items():
-            if not bytes(value[:16]).lstrip().startswith(b"["):
+            if not bytes(memoryview(value)[:16]).lstrip().startswith(b"["):
                 found[name] = msgspec.json.decode(value)
                 continue
             items = await asyncio.to_thread(msgspec.json.decode, value, type=list[msgspec.Raw])

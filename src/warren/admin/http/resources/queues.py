@@ -157,6 +157,7 @@ async def put_queue(asked: Asked) -> Answer:
         auto_delete=as_boolean(document, "auto_delete"),
         arguments=as_table(document, "arguments"),
     )
+    await details.led_queue(asked.service, asked.caller, vhost=asked["vhost"], queue=asked["queue"])
     return put(not there)
 
 
