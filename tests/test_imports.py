@@ -127,7 +127,14 @@ SERVICE = BASE | {
 ADMIN_MAY_IMPORT: dict[str, set[str]] = {
     "service": SERVICE,
     "control": SERVICE,
-    "http": BASE | {"metadata.patterns", "admin.http", "admin.service"},
+    "http": BASE
+    | {
+        "metadata.arguments",
+        "metadata.patterns",
+        "queue_types",
+        "admin.http",
+        "admin.service",
+    },
     "dialling": BASE | {"config", "protocols"},
     "cli": BASE
     | {

@@ -125,7 +125,7 @@ def made(message: Envelope, notes_keys: bool) -> bytes:
         notes_keys: Whether records may have notes, for what a BCC header names.
 
     Raises:
-        ProtocolError: It has a value that cannot be kept.
+        BrokerError: It has a value that cannot be kept.
     """
     return made_publish(message, notes_keys)
 

@@ -17,7 +17,7 @@ PART_BYTES = 65_536
 JSON = "application/json"
 
 
-class Answer:
+class HttpAnswer:
     """What a request is answered with.
 
     Attributes:
@@ -34,21 +34,21 @@ class Answer:
         self.headers = dict(headers or {})
 
 
-def ok(body: Any) -> Answer:
+def ok(body: Any) -> HttpAnswer:
     """Answer with what was asked for."""
-    return Answer(200, body)
+    return HttpAnswer(200, body)
 
 
-def created(location: str | None = None) -> Answer:
+def created(location: str | None = None) -> HttpAnswer:
     """Answer that something is there now that was not."""
-    return Answer(201, None, {} if location is None else {"location": location})
+    return HttpAnswer(201, None, {} if location is None else {"location": location})
 
 
-NO_CONTENT = Answer(204)
+NO_CONTENT = HttpAnswer(204)
 """It was done, and there is nothing to say of it."""
 
 
-def put(is_new: bool) -> Answer:
+def put(is_new: bool) -> HttpAnswer:
     """Answer a PUT, of something that was not there before or was."""
     return created() if is_new else NO_CONTENT
 

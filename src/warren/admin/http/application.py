@@ -13,8 +13,8 @@ from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlsplit
 from starlette.routing import Match, Route, Router
 from starlette.types import Message, Receive, Scope, Send
 
-from warren.admin.http.answers import JSON, Answer, gathered, parts_of
-from warren.admin.http.asked import Asked, Resource, decoded
+from warren.admin.http.answers import JSON, HttpAnswer, gathered, parts_of
+from warren.admin.http.asked import HttpRequest, Resource, decoded
 from warren.admin.http.authentication import authenticate
 from warren.admin.http.bodies import Bodies, Body, ClientGone
 from warren.admin.http.errors import NOT_THERE, Problem, bad_request, of_refusal, problem
@@ -63,7 +63,7 @@ class Application:
                 scope.update(found)
                 await route.handle(scope, receive, send)
                 return
-        answer = NOT_THERE if scope["method"] in SAFE_METHODS else Answer(405)
+        answer = NOT_THERE if scope["method"] in SAFE_METHODS else HttpAnswer(405)
         await respond(answer, "HEAD, GET, OPTIONS", scope, send)
 
 
@@ -88,7 +88,7 @@ class ResourceEndpoint:
         """Answer one request."""
         allow = self._resource.allow
         if scope["method"] == "OPTIONS":
-            await respond(Answer(200), allow, scope, send)
+            await respond(HttpAnswer(200), allow, scope, send)
             return
         body = Body(self._bodies, self._resource.body_bytes_max)
         try:
@@ -110,14 +110,14 @@ class ResourceEndpoint:
             body.let_go()
         await respond(answer, allow, scope, send)
 
-    async def _answer(self, scope: Scope, receive: Receive, body: Body) -> Answer:
+    async def _answer(self, scope: Scope, receive: Receive, body: Body) -> HttpAnswer:
         resource = self._resource
         handler = resource.methods.get(scope["method"])
         if handler is None:
-            return Answer(405)
+            return HttpAnswer(405)
         accepted = dict(scope["headers"]).get(b"accept", b"*/*")
         if not any(kind in accepted for kind in (b"*/*", b"application/*", b"application/json")):
-            return Answer(406)
+            return HttpAnswer(406)
         headers = {
             name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
         }
@@ -128,7 +128,7 @@ class ResourceEndpoint:
         variables = {name: decoded(text) for name, text in scope["path_params"].items()}
         query = parsed_query(scope["query_string"])
         content = await body.read(receive, headers.get("content-length", "0"))
-        return await handler(Asked(self._service, caller, variables, query, headers, content))
+        return await handler(HttpRequest(self._service, caller, variables, query, headers, content))
 
 
 def check_same_site(headers: dict[str, str]) -> None:
@@ -161,7 +161,7 @@ def parsed_query(query: bytes) -> dict[str, str]:
         raise bad_request("too many fields in the query") from None
 
 
-async def respond(answer: Answer, allow: str, scope: Scope, send: Send) -> None:
+async def respond(answer: HttpAnswer, allow: str, scope: Scope, send: Send) -> None:
     """Send an answer, no faster than the client takes it.
 
     One that takes nothing for long is given up, by ending its task with an error that uvicorn

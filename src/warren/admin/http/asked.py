@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from warren.admin.http.answers import Answer
+from warren.admin.http.answers import HttpAnswer
 from warren.admin.http.errors import bad_request
 from warren.admin.service.caller import Caller
 from warren.admin.service.service import AdminService
@@ -19,7 +19,7 @@ BODY_BYTES_MAX = 1_048_576
 Value = TypeVar("Value")
 
 
-class Asked:
+class HttpRequest:
     """One request.
 
     Attributes:
@@ -71,7 +71,7 @@ class Asked:
         return self.query.get(name) == "true"
 
 
-Handler = Callable[[Asked], Awaitable[Answer]]
+Handler = Callable[[HttpRequest], Awaitable[HttpAnswer]]
 
 
 class Resource:

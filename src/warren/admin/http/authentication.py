@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 
-from warren.admin.http.answers import Answer
+from warren.admin.http.answers import HttpAnswer
 from warren.admin.http.errors import LACKING, Problem, problem
 from warren.admin.service.caller import ADMINISTRATOR, IMPLIED, MANAGEMENT, Caller
 from warren.admin.service.logins import log_in
@@ -26,10 +26,10 @@ async def authenticate(service: AdminService, header: str | None, host: str) -> 
         Problem: It has none, or wrong ones; or the user has no tag that lets it manage anything.
     """
     if header is None or not header.lower().startswith("basic"):
-        raise Problem(Answer(401, None, CHALLENGE))
+        raise Problem(HttpAnswer(401, None, CHALLENGE))
     credentials = _credentials(header)
     if credentials is None:
-        raise Problem(Answer(400))
+        raise Problem(HttpAnswer(400))
     caller = await log_in(service, *credentials, host)
     if caller is None:
         raise Problem(problem(401, "not_authorized", "Not_Authorized"))

@@ -6,7 +6,7 @@ import asyncio
 
 from starlette.types import Receive
 
-from warren.admin.http.answers import Answer
+from warren.admin.http.answers import HttpAnswer
 from warren.admin.http.errors import Problem, bad_request, problem
 
 BODY_SECONDS = 30.0
@@ -86,7 +86,7 @@ class Body:
                         return b"".join(chunks)
         except TimeoutError:
             raise Problem(
-                Answer(
+                HttpAnswer(
                     408,
                     {"error": "request_timeout", "reason": "the body did not come in time"},
                     {"connection": "close"},

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from warren.admin.http.answers import Answer
+from warren.admin.http.answers import HttpAnswer
 from warren.admin.service.caller import ADMINISTRATOR, MANAGEMENT, MONITORING, NotAuthorised
 from warren.admin.service.visible import NOT_SEEN
 from warren.errors import (
@@ -52,14 +52,14 @@ class Problem(Exception):
         answer: What it is told.
     """
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: HttpAnswer) -> None:
         super().__init__(answer.status, answer.body)
         self.answer = answer
 
 
-def problem(status: int, error: str, reason: object) -> Answer:
+def problem(status: int, error: str, reason: object) -> HttpAnswer:
     """Answer that something is wrong."""
-    return Answer(status, {"error": error, "reason": reason})
+    return HttpAnswer(status, {"error": error, "reason": reason})
 
 
 def bad_request(reason: object) -> Problem:
@@ -97,7 +97,7 @@ def refused_as(refusal: Refusal, kind: str, reason: str) -> Exception:
     return Problem(problem(status, error, reason))
 
 
-def of_refusal(refusal: Refusal, changes: bool) -> Answer:
+def of_refusal(refusal: Refusal, changes: bool) -> HttpAnswer:
     """Answer that the service refused.
 
     Args:

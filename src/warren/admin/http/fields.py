@@ -111,7 +111,7 @@ def listed_queue(details: QueueDetails) -> Fields:
 
 
 def exchange(details: ExchangeDetails) -> Fields:
-    """An exchange."""
+    """An exchange as it was declared, with its policy if one fits."""
     found: Fields = {
         "name": details.name,
         "vhost": details.vhost,
@@ -127,7 +127,7 @@ def exchange(details: ExchangeDetails) -> Fields:
 
 
 def binding(details: BindingDetails) -> Fields:
-    """A binding."""
+    """A binding, and the key by which paths name it."""
     return {
         "source": details.source,
         "vhost": details.vhost,
@@ -161,7 +161,7 @@ def vhost(details: VhostDetails) -> Fields:
 
 
 def user(details: UserDetails) -> Fields:
-    """A user."""
+    """A user, whose hash is in Base64."""
     return {
         "name": details.name,
         "password_hash": b64encode(details.password_hash).decode(),

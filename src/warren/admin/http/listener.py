@@ -30,7 +30,7 @@ BACKLOG = 256
 
 
 class HttpProtocol(H11Protocol):
-    """One connection."""
+    """One connection of a client, which is bounded in time."""
 
     def __init__(self, listener: HttpListener, *args: Any, **arguments: Any) -> None:
         super().__init__(*args, **arguments)

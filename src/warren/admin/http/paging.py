@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeVar
 
-from warren.admin.http.asked import Asked
+from warren.admin.http.asked import HttpRequest
 from warren.admin.http.errors import Problem, bad_request, problem
 from warren.metadata.patterns import Pattern, PatternError
 
@@ -27,7 +27,7 @@ class Page:
         pattern: The same as a regular expression; None if it is none.
     """
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: HttpRequest) -> None:
         """Read what a query says.
 
         Raises:
@@ -112,7 +112,7 @@ class Page:
         }
 
 
-def listed(asked: Asked, rows: list[dict[str, Any]]) -> Any:
+def listed(asked: HttpRequest, rows: list[dict[str, Any]]) -> Any:
     """A list as a request wants it, where all rows are here.
 
     Raises:
@@ -125,7 +125,7 @@ def listed(asked: Asked, rows: list[dict[str, Any]]) -> Any:
     return page.document(columns_of(asked, shown), len(found), len(rows))
 
 
-def ordered(asked: Asked, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def ordered(asked: HttpRequest, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rows in the order that a request asks for; that in which they are if it asks for none."""
     key = asked.query.get("sort", "")
     if not key:
@@ -156,7 +156,7 @@ def value_at(row: Any, path: list[str]) -> Any:
     return row
 
 
-def columns_of(asked: Asked, rows: list[dict[str, Any]]) -> list[Any]:
+def columns_of(asked: HttpRequest, rows: list[dict[str, Any]]) -> list[Any]:
     """Rows with those columns only that a request names; all if it names none."""
     names = asked.query.get("columns")
     if names is None:
@@ -165,7 +165,7 @@ def columns_of(asked: Asked, rows: list[dict[str, Any]]) -> list[Any]:
     return [narrowed(row, paths) for row in rows]
 
 
-def narrowed_one(asked: Asked, row: dict[str, Any]) -> Any:
+def narrowed_one(asked: HttpRequest, row: dict[str, Any]) -> Any:
     """One object with those fields only that a request names; all if it names none."""
     return columns_of(asked, [row])[0]
 

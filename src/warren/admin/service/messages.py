@@ -24,7 +24,7 @@ from warren.errors import (
     NOT_FOUND,
     PRECONDITION_FAILED,
     TIMED_OUT,
-    ProtocolError,
+    BrokerError,
     Refusal,
 )
 from warren.message.envelope import NewMessage
@@ -49,7 +49,7 @@ Fate = Literal["settled", "returned", "failed", "discarded"]
 """What becomes of messages that were looked at; those that failed count as a failed delivery."""
 
 
-class Properties(msgspec.Struct, kw_only=True):
+class GivenProperties(msgspec.Struct, kw_only=True):
     """A message's properties as requests give and answers show them.
 
     Attributes:
@@ -86,7 +86,7 @@ class Taken(msgspec.Struct, kw_only=True):
     exchange: str
     routing_key: str
     redelivered: bool
-    properties: Properties
+    properties: GivenProperties
     body: bytes
     left: int
 
@@ -151,7 +151,7 @@ def _shown(taken: TakenMessage, shows_counts: bool) -> Taken:
         if taken.failed > 0:
             headers["x-delivery-count"] = int(taken.failed)
     timestamp_ms, expiration_ms = found.timestamp_ms, found.expiration_ms
-    properties = Properties(
+    properties = GivenProperties(
         content_type=found.content_type,
         content_encoding=found.content_encoding,
         headers=headers,
@@ -196,7 +196,7 @@ async def publish_message(
     exchange: str,
     routing_key: str,
     body: bytes,
-    properties: Properties = Properties(),  # noqa: B008 - it is read only
+    properties: GivenProperties = GivenProperties(),  # noqa: B008 - it is read only
 ) -> bool:
     """Publish one message as a user, and wait until it is safe; whether it came to any queue.
 
@@ -234,7 +234,7 @@ async def publish_message(
     try:
         message = NewMessage(exchange, routing_key, values, body)
         record = made(message, handle.notes_keys())
-    except ProtocolError as error:
+    except BrokerError as error:
         raise Refusal(PRECONDITION_FAILED, str(error)) from None
     told = asyncio.Event()
     run = PublishRun(Confirmed(told.set), 0, 1, len(route.queues))
@@ -265,7 +265,7 @@ async def publish_message(
     return True
 
 
-def _values(given: Properties) -> MessageProperties:
+def _values(given: GivenProperties) -> MessageProperties:
     """The same by neutral names; the expiration is yet to be checked."""
     return MessageProperties(
         content_type=given.content_type,

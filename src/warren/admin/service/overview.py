@@ -11,6 +11,7 @@ from warren.admin.service.operation import operation
 from warren.admin.service.rows import ExchangeTypeRow, Listener
 from warren.admin.service.service import AdminService
 from warren.admin.service.slices import Slices
+from warren.admin.service.statistics import NO_RATES, NOTHING
 from warren.admin.service.status import cluster_name
 from warren.admin.service.visible import vhosts_of
 from warren.queue_types import DEFAULT
@@ -44,6 +45,8 @@ class Overview(msgspec.Struct, kw_only=True):
         queues, exchanges, connections, channels, consumers: How many there are of those that the
             caller sees; connections, channels and consumers are this node's.
         ready, unacknowledged: Messages of queues that this node can count.
+        counters, rates: Of all queues of these vhosts that this node has or had, as
+            `statistics.COUNTERS` and `Figures.rates` have them.
     """
 
     version: str
@@ -59,6 +62,8 @@ class Overview(msgspec.Struct, kw_only=True):
     consumers: int
     ready: int
     unacknowledged: int
+    counters: tuple[int, ...]
+    rates: tuple[float, ...]
 
 
 @operation(MANAGEMENT)
@@ -71,6 +76,8 @@ async def overview(service: AdminService, caller: Caller) -> Overview:
     clients = list(node.connections.values())
     ready = unacknowledged = consumers = 0
     slices = Slices()
+    statistics = service.statistics.vhosts
+    figures = [statistics[name] for name in names if name in statistics]
     for name in names:
         local = node.queues.vhosts.get(name)
         for queue in [] if local is None else list(local.queues.values()):
@@ -94,6 +101,8 @@ async def overview(service: AdminService, caller: Caller) -> Overview:
         consumers=consumers,
         ready=ready,
         unacknowledged=unacknowledged,
+        counters=tuple(map(sum, zip(NOTHING, *(each.counters for each in figures), strict=True))),
+        rates=tuple(map(sum, zip(NO_RATES, *(each.rates for each in figures), strict=True))),
     )
 
 

@@ -25,7 +25,7 @@ class AdminService:
         node: It.
         host: The process around it.
         rebalancing: Whether leaders are being moved, which is done once at a time.
-        statistics: Rates of messages, as far as somebody has them sampled.
+        statistics: Rates of messages, while a way in has them sampled.
     """
 
     def __init__(self, node: Node, host: OperatorHost) -> None:

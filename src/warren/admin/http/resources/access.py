@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from warren.admin.http import fields
-from warren.admin.http.answers import NO_CONTENT, Answer, ok, put
-from warren.admin.http.asked import Asked, Resource, needed
+from warren.admin.http.answers import NO_CONTENT, HttpAnswer, ok, put
+from warren.admin.http.asked import HttpRequest, Resource, needed
 from warren.admin.http.errors import bad_request, erlang, not_there
 from warren.admin.http.paging import listed, narrowed_one
 from warren.admin.service import details, limits, permissions, users, vhosts
@@ -28,13 +28,13 @@ SHA256 = "rabbit_password_hashing_sha256"
 # --- users --------------------------------------------------------------------------------------
 
 
-async def all_users(asked: Asked) -> Answer:
+async def all_users(asked: HttpRequest) -> HttpAnswer:
     """All users."""
     rows = await details.user_details(asked.service, asked.caller)
     return ok(listed(asked, [fields.user(row) for row in rows]))
 
 
-async def users_without_permissions(asked: Asked) -> Answer:
+async def users_without_permissions(asked: HttpRequest) -> HttpAnswer:
     """Those that may enter no vhost."""
     rows = await details.user_details(asked.service, asked.caller)
     placed: set[str] = set()
@@ -44,13 +44,13 @@ async def users_without_permissions(asked: Asked) -> Answer:
     return ok(listed(asked, [fields.user(row) for row in rows if row.name not in placed]))
 
 
-async def one_user(asked: Asked) -> Answer:
+async def one_user(asked: HttpRequest) -> HttpAnswer:
     """One user."""
     rows = await details.user_details(asked.service, asked.caller, user=asked["user"])
     return ok(narrowed_one(asked, fields.user(rows[0])))
 
 
-async def put_user(asked: Asked) -> Answer:
+async def put_user(asked: HttpRequest) -> HttpAnswer:
     """Create a user, or give it another password and other tags."""
     document = asked.document()
     there = await _user_is_there(asked, asked["user"])
@@ -58,7 +58,9 @@ async def put_user(asked: Asked) -> Answer:
     return put(not there)
 
 
-async def put_one_user(asked: Asked, name: str, document: dict[str, Any], there: bool) -> None:
+async def put_one_user(
+    asked: HttpRequest, name: str, document: dict[str, Any], there: bool
+) -> None:
     """Do it with what a document says."""
     if "tags" not in document:
         raise bad_request("tags_not_present")
@@ -102,13 +104,13 @@ def tags_of(value: object) -> list[str]:
     raise bad_request("tags are a list of texts, or a text with commas")
 
 
-async def delete_user(asked: Asked) -> Answer:
+async def delete_user(asked: HttpRequest) -> HttpAnswer:
     """Delete a user."""
     await users.delete_user(asked.service, asked.caller, name=asked["user"])
     return NO_CONTENT
 
 
-async def delete_users(asked: Asked) -> Answer:
+async def delete_users(asked: HttpRequest) -> HttpAnswer:
     """Delete several users; those that there are not are passed over."""
     (names,) = needed(asked.document(), "users")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
@@ -122,7 +124,7 @@ async def delete_users(asked: Asked) -> Answer:
     return NO_CONTENT
 
 
-async def _user_is_there(asked: Asked, name: str) -> bool:
+async def _user_is_there(asked: HttpRequest, name: str) -> bool:
     rows = await details.user_details(asked.service, asked.caller)
     return any(row.name == name for row in rows)
 
@@ -145,17 +147,17 @@ def own_permission(user: str, row: UserPermissionRow | UserTopicPermissionRow) -
     return {"user": user, **row.cells()}
 
 
-async def _permissions(asked: Asked, vhost: str) -> list[dict[str, Any]]:
+async def _permissions(asked: HttpRequest, vhost: str) -> list[dict[str, Any]]:
     rows = await permissions.list_permissions(asked.service, asked.caller, vhost=vhost)
     return [permission(vhost, row) for row in rows]
 
 
-async def _topic_permissions(asked: Asked, vhost: str) -> list[dict[str, Any]]:
+async def _topic_permissions(asked: HttpRequest, vhost: str) -> list[dict[str, Any]]:
     rows = await permissions.list_topic_permissions(asked.service, asked.caller, vhost=vhost)
     return [topic_permission(vhost, row) for row in rows]
 
 
-async def all_permissions(asked: Asked) -> Answer:
+async def all_permissions(asked: HttpRequest) -> HttpAnswer:
     """Permissions of all users in all vhosts."""
     rows: list[dict[str, Any]] = []
     for vhost in await vhosts.list_vhosts(asked.service, asked.caller):
@@ -164,18 +166,18 @@ async def all_permissions(asked: Asked) -> Answer:
     return ok(listed(asked, rows))
 
 
-async def permissions_of_vhost(asked: Asked) -> Answer:
+async def permissions_of_vhost(asked: HttpRequest) -> HttpAnswer:
     """Those in one vhost."""
     return ok(listed(asked, await _permissions(asked, asked["vhost"])))
 
 
-async def permissions_of_user(asked: Asked) -> Answer:
+async def permissions_of_user(asked: HttpRequest) -> HttpAnswer:
     """Those of one user."""
     rows = await permissions.list_user_permissions(asked.service, asked.caller, user=asked["user"])
     return ok(listed(asked, [own_permission(asked["user"], row) for row in rows]))
 
 
-async def one_permission(asked: Asked) -> Answer:
+async def one_permission(asked: HttpRequest) -> HttpAnswer:
     """Those of one user in one vhost."""
     for row in await _permissions(asked, asked["vhost"]):
         if row["user"] == asked["user"]:
@@ -183,7 +185,7 @@ async def one_permission(asked: Asked) -> Answer:
     raise not_there()
 
 
-async def put_permission(asked: Asked) -> Answer:
+async def put_permission(asked: HttpRequest) -> HttpAnswer:
     """Let a user into a vhost, or change what it may do there."""
     configure, write, read = texts(asked.document(), "configure", "write", "read")
     before = await _before(asked, _permissions)
@@ -202,7 +204,7 @@ async def put_permission(asked: Asked) -> Answer:
     return put(asked["user"] not in before)
 
 
-async def delete_permission(asked: Asked) -> Answer:
+async def delete_permission(asked: HttpRequest) -> HttpAnswer:
     """Let a user into a vhost no more."""
     if asked["user"] not in {row["user"] for row in await _permissions(asked, asked["vhost"])}:
         raise not_there()
@@ -212,7 +214,7 @@ async def delete_permission(asked: Asked) -> Answer:
     return NO_CONTENT
 
 
-async def all_topic_permissions(asked: Asked) -> Answer:
+async def all_topic_permissions(asked: HttpRequest) -> HttpAnswer:
     """Topic permissions of all users in all vhosts."""
     rows: list[dict[str, Any]] = []
     for vhost in await vhosts.list_vhosts(asked.service, asked.caller):
@@ -220,12 +222,12 @@ async def all_topic_permissions(asked: Asked) -> Answer:
     return ok(listed(asked, rows))
 
 
-async def topic_permissions_of_vhost(asked: Asked) -> Answer:
+async def topic_permissions_of_vhost(asked: HttpRequest) -> HttpAnswer:
     """Those in one vhost."""
     return ok(listed(asked, await _topic_permissions(asked, asked["vhost"])))
 
 
-async def topic_permissions_of_user(asked: Asked) -> Answer:
+async def topic_permissions_of_user(asked: HttpRequest) -> HttpAnswer:
     """Those of one user."""
     rows = await permissions.list_user_topic_permissions(
         asked.service, asked.caller, user=asked["user"]
@@ -233,7 +235,7 @@ async def topic_permissions_of_user(asked: Asked) -> Answer:
     return ok(listed(asked, [own_permission(asked["user"], row) for row in rows]))
 
 
-async def some_topic_permissions(asked: Asked) -> Answer:
+async def some_topic_permissions(asked: HttpRequest) -> HttpAnswer:
     """Those of one user in one vhost."""
     rows = await _topic_permissions(asked, asked["vhost"])
     found = [row for row in rows if row["user"] == asked["user"]]
@@ -242,7 +244,7 @@ async def some_topic_permissions(asked: Asked) -> Answer:
     return ok(listed(asked, found))
 
 
-async def put_topic_permission(asked: Asked) -> Answer:
+async def put_topic_permission(asked: HttpRequest) -> HttpAnswer:
     """Bound the routing keys of a user and an exchange."""
     exchange, write, read = texts(asked.document(), "exchange", "write", "read")
     before = await _before(asked, _topic_permissions)
@@ -261,7 +263,7 @@ async def put_topic_permission(asked: Asked) -> Answer:
     return put(asked["user"] not in before)
 
 
-async def delete_topic_permissions(asked: Asked) -> Answer:
+async def delete_topic_permissions(asked: HttpRequest) -> HttpAnswer:
     """Let a user use any routing key again."""
     rows = await _topic_permissions(asked, asked["vhost"])
     if asked["user"] not in {row["user"] for row in rows}:
@@ -272,7 +274,7 @@ async def delete_topic_permissions(asked: Asked) -> Answer:
     return NO_CONTENT
 
 
-async def _before(asked: Asked, rows: Any) -> set[str]:
+async def _before(asked: HttpRequest, rows: Any) -> set[str]:
     """The users that a vhost has such rows of; none if there is no such vhost."""
     try:
         return {row["user"] for row in await rows(asked, asked["vhost"])}
@@ -307,19 +309,19 @@ def texts(document: dict[str, Any], *keys: str) -> list[str]:
 # --- limits -------------------------------------------------------------------------------------
 
 
-async def all_vhost_limits(asked: Asked) -> Answer:
+async def all_vhost_limits(asked: HttpRequest) -> HttpAnswer:
     """Limits of all vhosts that have some."""
     rows = await details.visible_vhost_limits(asked.service, asked.caller)
     return ok([{"vhost": row.vhost, "value": row.limits} for row in rows])
 
 
-async def limits_of_vhost(asked: Asked) -> Answer:
+async def limits_of_vhost(asked: HttpRequest) -> HttpAnswer:
     """Those of one vhost."""
     rows = await details.visible_vhost_limits(asked.service, asked.caller, vhost=asked["vhost"])
     return ok([{"vhost": row.vhost, "value": row.limits} for row in rows])
 
 
-async def put_vhost_limit(asked: Asked) -> Answer:
+async def put_vhost_limit(asked: HttpRequest) -> HttpAnswer:
     """Set one limit of a vhost."""
     value = limit_of(asked)
     found = await limits.list_vhost_limits(asked.service, asked.caller, vhost=asked["vhost"])
@@ -327,7 +329,7 @@ async def put_vhost_limit(asked: Asked) -> Answer:
     return NO_CONTENT
 
 
-async def delete_vhost_limit(asked: Asked) -> Answer:
+async def delete_vhost_limit(asked: HttpRequest) -> HttpAnswer:
     """Take one limit of a vhost away."""
     (row,) = await limits.list_vhost_limits(asked.service, asked.caller, vhost=asked["vhost"])
     if asked["name"] in row.limits:
@@ -336,7 +338,7 @@ async def delete_vhost_limit(asked: Asked) -> Answer:
     return NO_CONTENT
 
 
-async def _set_vhost_limits(asked: Asked, wanted: dict[str, Any]) -> None:
+async def _set_vhost_limits(asked: HttpRequest, wanted: dict[str, Any]) -> None:
     try:
         await limits.set_vhost_limits(
             asked.service,
@@ -351,7 +353,7 @@ async def _set_vhost_limits(asked: Asked, wanted: dict[str, Any]) -> None:
         raise bad_request(text.replace("vhost-limits", "limits") + "\n") from None
 
 
-def limit_of(asked: Asked) -> object:
+def limit_of(asked: HttpRequest) -> object:
     """The value that a request gives a limit.
 
     Raises:
@@ -361,19 +363,19 @@ def limit_of(asked: Asked) -> object:
     return value
 
 
-async def all_user_limits(asked: Asked) -> Answer:
+async def all_user_limits(asked: HttpRequest) -> HttpAnswer:
     """Limits of all users that have some."""
     rows = await limits.list_user_limits(asked.service, asked.caller)
     return ok([{"user": row.user, "value": row.limits} for row in rows])
 
 
-async def limits_of_user(asked: Asked) -> Answer:
+async def limits_of_user(asked: HttpRequest) -> HttpAnswer:
     """Those of one user."""
     rows = await limits.list_user_limits(asked.service, asked.caller, user=asked["user"])
     return ok([{"user": row.user, "value": row.limits} for row in rows if row.limits])
 
 
-async def put_user_limit(asked: Asked) -> Answer:
+async def put_user_limit(asked: HttpRequest) -> HttpAnswer:
     """Set one limit of a user."""
     value = limit_of(asked)
     try:
@@ -393,7 +395,7 @@ async def put_user_limit(asked: Asked) -> Answer:
     return NO_CONTENT
 
 
-async def delete_user_limit(asked: Asked) -> Answer:
+async def delete_user_limit(asked: HttpRequest) -> HttpAnswer:
     """Take one limit of a user away."""
     await limits.clear_user_limits(
         asked.service, asked.caller, user=asked["user"], limit=asked["name"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any, TypeVar
 
-from warren.admin.http.answers import NO_CONTENT, Answer, ok
-from warren.admin.http.asked import Asked, Resource
+from warren.admin.http.answers import NO_CONTENT, HttpAnswer, ok
+from warren.admin.http.asked import HttpRequest, Resource
 from warren.admin.http.errors import lacking, not_there
 from warren.admin.http.paging import listed, narrowed_one
 from warren.admin.service import clients, visible
@@ -40,18 +40,18 @@ def connection(row: ConnectionRow) -> dict[str, Any]:
     return fields
 
 
-async def _connections(asked: Asked) -> list[ConnectionRow]:
+async def _connections(asked: HttpRequest) -> list[ConnectionRow]:
     rows = await whole(clients.list_connections(asked.service, asked.caller))
     return sorted(rows, key=lambda row: row.name)
 
 
-async def all_connections(asked: Asked) -> Answer:
+async def all_connections(asked: HttpRequest) -> HttpAnswer:
     """All connections that the user may see."""
     rows = await _connections(asked)
     return ok(listed(asked, [connection(row) for row in rows if row.vhost]))
 
 
-async def connections_of_vhost(asked: Asked) -> Answer:
+async def connections_of_vhost(asked: HttpRequest) -> HttpAnswer:
     """Those to one vhost."""
     vhost = asked["vhost"]
     await visible.visible_vhost(asked.service, asked.caller, vhost=vhost)
@@ -59,7 +59,7 @@ async def connections_of_vhost(asked: Asked) -> Answer:
     return ok(listed(asked, [connection(row) for row in rows if row.vhost == vhost]))
 
 
-async def connections_of_user(asked: Asked) -> Answer:
+async def connections_of_user(asked: HttpRequest) -> HttpAnswer:
     """Those of one user."""
     user = asked["user"]
     if user != asked.caller.name and not sees_all(asked.caller):
@@ -68,23 +68,23 @@ async def connections_of_user(asked: Asked) -> Answer:
     return ok(listed(asked, [connection(row) for row in rows if row.user == user]))
 
 
-async def _connection(asked: Asked) -> ConnectionRow:
+async def _connection(asked: HttpRequest) -> ConnectionRow:
     for row in await _connections(asked):
         if row.name == asked["connection"]:
             return row
     raise not_there()
 
 
-async def one_connection(asked: Asked) -> Answer:
+async def one_connection(asked: HttpRequest) -> HttpAnswer:
     """One connection."""
     return ok(narrowed_one(asked, connection(await _connection(asked))))
 
 
-def _reason(asked: Asked) -> str:
+def _reason(asked: HttpRequest) -> str:
     return asked.headers.get("x-reason") or CLOSED
 
 
-async def close_connection(asked: Asked) -> Answer:
+async def close_connection(asked: HttpRequest) -> HttpAnswer:
     """Close a connection."""
     row = await _connection(asked)
     await clients.close_connection(
@@ -93,7 +93,7 @@ async def close_connection(asked: Asked) -> Answer:
     return NO_CONTENT
 
 
-async def close_connections_of_user(asked: Asked) -> Answer:
+async def close_connections_of_user(asked: HttpRequest) -> HttpAnswer:
     """Close those of one user."""
     user = asked["user"]
     if user != asked.caller.name and not sees_all(asked.caller):
@@ -129,31 +129,31 @@ def _ends(name: str) -> dict[str, Any]:
     return {"name": name, "peer_host": host, "peer_port": int(port) if port.isdecimal() else 0}
 
 
-async def _channels(asked: Asked, vhost: str = "") -> list[ChannelRow]:
+async def _channels(asked: HttpRequest, vhost: str = "") -> list[ChannelRow]:
     rows = await whole(clients.list_channels(asked.service, asked.caller, vhost=vhost))
     return sorted(rows, key=lambda row: row.name)
 
 
-async def all_channels(asked: Asked) -> Answer:
+async def all_channels(asked: HttpRequest) -> HttpAnswer:
     """All channels that the user may see."""
     return ok(listed(asked, [channel(row) for row in await _channels(asked)]))
 
 
-async def channels_of_vhost(asked: Asked) -> Answer:
+async def channels_of_vhost(asked: HttpRequest) -> HttpAnswer:
     """Those to one vhost."""
     vhost = asked["vhost"]
     await visible.visible_vhost(asked.service, asked.caller, vhost=vhost)
     return ok(listed(asked, [channel(row) for row in await _channels(asked, vhost)]))
 
 
-async def channels_of_connection(asked: Asked) -> Answer:
+async def channels_of_connection(asked: HttpRequest) -> HttpAnswer:
     """Those of one connection."""
     pid = (await _connection(asked)).pid
     rows = [row for row in await _channels(asked) if row.connection == pid]
     return ok(listed(asked, [channel(row) for row in rows]))
 
 
-async def one_channel(asked: Asked) -> Answer:
+async def one_channel(asked: HttpRequest) -> HttpAnswer:
     """One channel, with its consumers."""
     for row in await _channels(asked):
         if row.name == asked["channel"]:
@@ -191,19 +191,19 @@ def consumer(row: ConsumerRow) -> dict[str, Any]:
     }
 
 
-async def consumers_of_queue(asked: Asked, vhost: str, queue: str) -> list[dict[str, Any]]:
+async def consumers_of_queue(asked: HttpRequest, vhost: str, queue: str) -> list[dict[str, Any]]:
     """The consumers of one queue."""
     rows = await whole(clients.list_consumers(asked.service, asked.caller, vhost=vhost))
     return [consumer(row) for row in rows if row.queue_name == queue]
 
 
-async def all_consumers(asked: Asked) -> Answer:
+async def all_consumers(asked: HttpRequest) -> HttpAnswer:
     """The consumers of all vhosts that the user may see."""
     rows = await whole(clients.list_consumers(asked.service, asked.caller))
     return ok(listed(asked, [consumer(row) for row in rows]))
 
 
-async def consumers_of_vhost(asked: Asked) -> Answer:
+async def consumers_of_vhost(asked: HttpRequest) -> HttpAnswer:
     """Those of one vhost."""
     vhost = asked["vhost"]
     await visible.visible_vhost(asked.service, asked.caller, vhost=vhost)

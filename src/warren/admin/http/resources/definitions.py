@@ -7,13 +7,15 @@ from typing import Any
 
 import msgspec
 
-from warren.admin.http.answers import NO_CONTENT, Answer, ok
-from warren.admin.http.asked import Asked, Resource
+from warren.admin.http.answers import NO_CONTENT, HttpAnswer, ok
+from warren.admin.http.asked import HttpRequest, Resource
 from warren.admin.http.compatible import PRODUCT, RABBITMQ_VERSION
 from warren.admin.http.errors import bad_request
 from warren.admin.service import definitions, details
 from warren.admin.service.slices import Slices
 from warren.errors import NOT_FOUND, PRECONDITION_FAILED, Refusal
+from warren.metadata.arguments import QUEUE_TYPE
+from warren.queue_types import DEFAULT
 
 DEFINITIONS_BYTES_MAX = 20_000_000
 """RabbitMQ's `management.http.max_body_size`."""
@@ -21,13 +23,13 @@ DEFINITIONS_BYTES_MAX = 20_000_000
 VERSIONS = {"rabbit_version": RABBITMQ_VERSION, "rabbitmq_version": RABBITMQ_VERSION}
 
 
-async def export(asked: Asked) -> Answer:
+async def export(asked: HttpRequest) -> HttpAnswer:
     """All definitions."""
     found = await definitions.export_definitions(asked.service, asked.caller)
     return ok({**await tidied(found), **VERSIONS})
 
 
-async def export_vhost(asked: Asked) -> Answer:
+async def export_vhost(asked: HttpRequest) -> HttpAnswer:
     """Those of one vhost."""
     name = asked["vhost"]
     try:
@@ -61,7 +63,7 @@ async def tidied(found: dict[str, Any]) -> dict[str, Any]:
     """Definitions with the types of queues beside their arguments, as RabbitMQ writes them."""
     slices = Slices()
     for queue in found.get("queues", []):
-        queue["type"] = queue["arguments"].get("x-queue-type", "classic")
+        queue["type"] = queue["arguments"].get(QUEUE_TYPE, DEFAULT.name)
         await slices.breathe()
     for exchange in found.get("exchanges", []):
         if not exchange["internal"]:
@@ -70,17 +72,17 @@ async def tidied(found: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-async def load(asked: Asked) -> Answer:
+async def load(asked: HttpRequest) -> HttpAnswer:
     """Have all that definitions say."""
     return await _load(asked, "")
 
 
-async def load_vhost(asked: Asked) -> Answer:
+async def load_vhost(asked: HttpRequest) -> HttpAnswer:
     """Have all that definitions of one vhost say."""
     return await _load(asked, asked["vhost"])
 
 
-async def _load(asked: Asked, vhost: str) -> Answer:
+async def _load(asked: HttpRequest, vhost: str) -> HttpAnswer:
     given = await decoded(asked.body)
     try:
         await definitions.import_definitions(

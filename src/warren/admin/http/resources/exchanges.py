@@ -10,14 +10,14 @@ from urllib.parse import quote
 import msgspec
 
 from warren.admin.http import fields
-from warren.admin.http.answers import NO_CONTENT, Answer, created, ok, put
-from warren.admin.http.asked import Asked, Resource, needed
+from warren.admin.http.answers import NO_CONTENT, HttpAnswer, created, ok, put
+from warren.admin.http.asked import HttpRequest, Resource, needed
 from warren.admin.http.errors import bad_request, not_there, refused_as
 from warren.admin.http.paging import listed, narrowed_one
 from warren.admin.http.values import as_boolean, as_table, check_name, check_table
 from warren.admin.service import details, messages, topology
 from warren.admin.service.details import BindingDetails
-from warren.admin.service.messages import Properties
+from warren.admin.service.messages import GivenProperties
 from warren.errors import ACCESS_REFUSED, NOT_FOUND, PRECONDITION_FAILED, Refusal
 
 DEFAULT_ALIAS = "amq.default"
@@ -33,19 +33,19 @@ def exchange_name(segment: str) -> str:
     return "" if segment == DEFAULT_ALIAS else segment
 
 
-async def all_exchanges(asked: Asked) -> Answer:
+async def all_exchanges(asked: HttpRequest) -> HttpAnswer:
     """The exchanges of all vhosts that the user may enter."""
     rows = await details.exchange_details(asked.service, asked.caller)
     return ok(listed(asked, [fields.exchange(row) for row in rows]))
 
 
-async def exchanges_of_vhost(asked: Asked) -> Answer:
+async def exchanges_of_vhost(asked: HttpRequest) -> HttpAnswer:
     """Those of one vhost."""
     rows = await details.exchange_details(asked.service, asked.caller, vhost=asked["vhost"])
     return ok(listed(asked, [fields.exchange(row) for row in rows]))
 
 
-async def one_exchange(asked: Asked) -> Answer:
+async def one_exchange(asked: HttpRequest) -> HttpAnswer:
     """One exchange."""
     (row,) = await details.exchange_details(
         asked.service, asked.caller, vhost=asked["vhost"], name=exchange_name(asked["exchange"])
@@ -53,7 +53,7 @@ async def one_exchange(asked: Asked) -> Answer:
     return ok(narrowed_one(asked, {**fields.exchange(row), "incoming": [], "outgoing": []}))
 
 
-async def put_exchange(asked: Asked) -> Answer:
+async def put_exchange(asked: HttpRequest) -> HttpAnswer:
     """Have an exchange."""
     document = asked.document()
     check_name("exchange", asked["exchange"])
@@ -80,7 +80,7 @@ async def put_exchange(asked: Asked) -> Answer:
     return put(not there)
 
 
-async def is_there(asked: Asked, name: str) -> bool:
+async def is_there(asked: HttpRequest, name: str) -> bool:
     """Whether an exchange is there already."""
     try:
         await details.exchange_details(asked.service, asked.caller, vhost=asked["vhost"], name=name)
@@ -91,7 +91,7 @@ async def is_there(asked: Asked, name: str) -> bool:
     return True
 
 
-async def delete_exchange(asked: Asked) -> Answer:
+async def delete_exchange(asked: HttpRequest) -> HttpAnswer:
     """Delete an exchange."""
     await topology.delete_exchange(
         asked.service,
@@ -106,22 +106,22 @@ async def delete_exchange(asked: Asked) -> Answer:
 # --- bindings -----------------------------------------------------------------------------------
 
 
-def _shown(asked: Asked, rows: list[BindingDetails]) -> Answer:
+def _shown(asked: HttpRequest, rows: list[BindingDetails]) -> HttpAnswer:
     return ok(listed(asked, [fields.binding(row) for row in rows]))
 
 
-async def all_bindings(asked: Asked) -> Answer:
+async def all_bindings(asked: HttpRequest) -> HttpAnswer:
     """The bindings of all vhosts that the user may enter."""
     return _shown(asked, await details.binding_details(asked.service, asked.caller))
 
 
-async def bindings_of_vhost(asked: Asked) -> Answer:
+async def bindings_of_vhost(asked: HttpRequest) -> HttpAnswer:
     """Those of one vhost."""
     rows = await details.binding_details(asked.service, asked.caller, vhost=asked["vhost"])
     return _shown(asked, rows)
 
 
-async def bindings_from(asked: Asked) -> Answer:
+async def bindings_from(asked: HttpRequest) -> HttpAnswer:
     """Those that lead from an exchange."""
     rows = await details.binding_details(
         asked.service,
@@ -132,7 +132,7 @@ async def bindings_from(asked: Asked) -> Answer:
     return _shown(asked, rows)
 
 
-async def bindings_to(asked: Asked) -> Answer:
+async def bindings_to(asked: HttpRequest) -> HttpAnswer:
     """Those that lead to an exchange."""
     rows = await details.binding_details(
         asked.service,
@@ -144,7 +144,7 @@ async def bindings_to(asked: Asked) -> Answer:
     return _shown(asked, rows)
 
 
-def to_exchange(asked: Asked) -> bool:
+def to_exchange(asked: HttpRequest) -> bool:
     """Whether a path is about bindings to an exchange.
 
     Raises:
@@ -156,7 +156,7 @@ def to_exchange(asked: Asked) -> bool:
     return kind == "e"
 
 
-async def _between(asked: Asked) -> list[BindingDetails]:
+async def _between(asked: HttpRequest) -> list[BindingDetails]:
     return await details.binding_details(
         asked.service,
         asked.caller,
@@ -167,12 +167,12 @@ async def _between(asked: Asked) -> list[BindingDetails]:
     )
 
 
-async def bindings_between(asked: Asked) -> Answer:
+async def bindings_between(asked: HttpRequest) -> HttpAnswer:
     """Those between two."""
     return _shown(asked, await _between(asked))
 
 
-async def bind(asked: Asked) -> Answer:
+async def bind(asked: HttpRequest) -> HttpAnswer:
     """Have a binding."""
     document = asked.document()
     key = document.get("routing_key", "")
@@ -193,19 +193,19 @@ async def bind(asked: Asked) -> Answer:
     return created(f"{quote(asked['destination'], safe='', errors='surrogateescape')}/{place}")
 
 
-async def _one(asked: Asked) -> BindingDetails:
+async def _one(asked: HttpRequest) -> BindingDetails:
     for row in await _between(asked):
         if row.key == asked["key"]:
             return row
     raise not_there()
 
 
-async def one_binding(asked: Asked) -> Answer:
+async def one_binding(asked: HttpRequest) -> HttpAnswer:
     """One of those between two."""
     return ok(narrowed_one(asked, fields.binding(await _one(asked))))
 
 
-async def unbind(asked: Asked) -> Answer:
+async def unbind(asked: HttpRequest) -> HttpAnswer:
     """Have such a binding no more."""
     row = await _one(asked)
     await topology.unbind(
@@ -224,7 +224,7 @@ async def unbind(asked: Asked) -> Answer:
 # --- messages -----------------------------------------------------------------------------------
 
 
-async def publish(asked: Asked) -> Answer:
+async def publish(asked: HttpRequest) -> HttpAnswer:
     """Publish a message."""
     document = asked.document()
     key, given, payload, encoding = needed_to_publish(document)
@@ -280,8 +280,8 @@ def decoded_payload(payload: str, encoding: object) -> bytes:
         raise bad_request(["not_base64", payload]) from None
 
 
-def new_properties(given: object) -> Properties:
-    """Properties as the service takes them; names that there are not are passed over.
+def new_properties(given: object) -> GivenProperties:
+    """GivenProperties as the service takes them; names that there are not are passed over.
 
     Raises:
         Problem: A value is not of its type.
@@ -302,7 +302,7 @@ def new_properties(given: object) -> Properties:
     if mode is not None:
         values["persistent"] = mode == PERSISTENT
     try:
-        return msgspec.convert(values, Properties)
+        return msgspec.convert(values, GivenProperties)
     except msgspec.ValidationError as error:
         raise bad_request(f"properties: {error}") from None
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from warren.admin.http.answers import Answer, ok
-from warren.admin.http.asked import Asked, Handler, Resource
+from warren.admin.http.answers import HttpAnswer, ok
+from warren.admin.http.asked import Handler, HttpRequest, Resource
 from warren.admin.http.errors import bad_request
 from warren.admin.service import health
 from warren.admin.service.rows import Health
@@ -15,26 +15,26 @@ UNITS = ("days", "weeks", "months", "years")
 PROTOCOLS = {"amqp091": "amqp", "amqp0.9.1": "amqp", "amqps": "amqp/ssl", "https": "http/ssl"}
 
 
-def shown(found: Health, key: str = "errors") -> Answer:
+def shown(found: Health, key: str = "errors") -> HttpAnswer:
     """What a check found, with its details under a key."""
     if found.ok:
         return ok({"status": "ok"})
     body: dict[str, Any] = {"status": "failed", "reason": found.reason}
     if found.details:
         body[key] = found.details
-    return Answer(503, body)
+    return HttpAnswer(503, body)
 
 
 def checked(check: Callable[..., Awaitable[Health]], key: str = "errors") -> Handler:
     """A resource that makes one check without arguments."""
 
-    async def answered(asked: Asked) -> Answer:
+    async def answered(asked: HttpRequest) -> HttpAnswer:
         return shown(await check(asked.service, asked.caller), key)
 
     return answered
 
 
-async def quorum_critical(asked: Asked) -> Answer:
+async def quorum_critical(asked: HttpRequest) -> HttpAnswer:
     """Whether this node cannot be stopped without loss of a majority."""
     if len(asked.service.machine.nodes) == 1:
         await health.check_running(asked.service, asked.caller)
@@ -43,7 +43,7 @@ async def quorum_critical(asked: Asked) -> Answer:
     return shown(found, "queues")
 
 
-async def port_listener(asked: Asked) -> Answer:
+async def port_listener(asked: HttpRequest) -> HttpAnswer:
     """Whether this node listens on a port."""
     text = asked["port"]
     if not text.isdecimal() or len(text) > 5:
@@ -52,10 +52,10 @@ async def port_listener(asked: Asked) -> Answer:
     found = await health.check_port_listener(asked.service, asked.caller, port=port)
     if found.ok:
         return ok({"status": "ok", "port": port})
-    return Answer(503, {"status": "failed", "reason": "No active listener", **found.details[0]})
+    return HttpAnswer(503, {"status": "failed", "reason": "No active listener", **found.details[0]})
 
 
-async def protocol_listener(asked: Asked) -> Answer:
+async def protocol_listener(asked: HttpRequest) -> HttpAnswer:
     """Whether this node listens for a protocol."""
     name = asked["protocol"].lower()
     found = await health.check_protocol_listener(
@@ -64,7 +64,7 @@ async def protocol_listener(asked: Asked) -> Answer:
     known = sorted({row.protocol for row in asked.service.host.state().addresses})
     if found.ok:
         return ok({"status": "ok", "protocols": known})
-    return Answer(
+    return HttpAnswer(
         503,
         {
             "status": "failed",
@@ -75,14 +75,14 @@ async def protocol_listener(asked: Asked) -> Answer:
     )
 
 
-async def certificate_expiration(asked: Asked) -> Answer:
+async def certificate_expiration(asked: HttpRequest) -> HttpAnswer:
     """Whether no certificate expires soon, of listeners that have one."""
     if asked["unit"] not in UNITS:
         raise bad_request("Time unit not recognised. Supported units: days, weeks, months, years.")
     if not asked["within"].isdecimal():
         raise bad_request("Invalid expiration value.")
     if any(row.protocol.endswith("ssl") for row in asked.service.host.state().addresses):
-        return Answer(
+        return HttpAnswer(
             501,
             {
                 "status": "failed",
@@ -92,7 +92,7 @@ async def certificate_expiration(asked: Asked) -> Answer:
     return shown(await health.check_running(asked.service, asked.caller))
 
 
-async def without_leaders(asked: Asked) -> Answer:
+async def without_leaders(asked: HttpRequest) -> HttpAnswer:
     """Whether all quorum queues have a leader."""
     vhost = asked.variables.get("vhost", "")
     if vhost and vhost not in asked.service.machine.vhosts:

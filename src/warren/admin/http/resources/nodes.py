@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from warren.admin.http.answers import NO_CONTENT, Answer, ok, put
-from warren.admin.http.asked import Asked, Resource, needed
+from warren.admin.http.answers import NO_CONTENT, HttpAnswer, ok, put
+from warren.admin.http.asked import HttpRequest, Resource, needed
 from warren.admin.http.compatible import RABBITMQ_VERSION
 from warren.admin.http.errors import bad_request, not_there
 from warren.admin.http.paging import listed, narrowed_one
@@ -50,13 +50,13 @@ def node(row: NodeStatusRow) -> dict[str, Any]:
     return shown
 
 
-async def all_nodes(asked: Asked) -> Answer:
+async def all_nodes(asked: HttpRequest) -> HttpAnswer:
     """All nodes of the cluster."""
     rows = await nodes.list_nodes(asked.service, asked.caller)
     return ok(listed(asked, [node(row) for row in rows]))
 
 
-async def one_node(asked: Asked) -> Answer:
+async def one_node(asked: HttpRequest) -> HttpAnswer:
     """One node."""
     for row in await nodes.list_nodes(asked.service, asked.caller):
         if row.name == asked["node"]:
@@ -67,13 +67,13 @@ async def one_node(asked: Asked) -> Answer:
 # --- feature flags ------------------------------------------------------------------------------
 
 
-async def feature_flags(asked: Asked) -> Answer:
+async def feature_flags(asked: HttpRequest) -> HttpAnswer:
     """What not every release knows, and whether the whole cluster may use it."""
     rows = await nodes.list_feature_flags(asked.service, asked.caller)
     return ok(listed(asked, [row.cells() for row in rows]))
 
 
-async def enable_feature_flag(asked: Asked) -> Answer:
+async def enable_feature_flag(asked: HttpRequest) -> HttpAnswer:
     """Let the whole cluster use it."""
     try:
         await nodes.enable_feature_flag(asked.service, asked.caller, name=asked["name"])
@@ -92,7 +92,7 @@ def parameter(row: ParameterRow) -> dict[str, Any]:
     return row.cells()
 
 
-async def _parameters(asked: Asked, vhost: str = "") -> list[ParameterRow]:
+async def _parameters(asked: HttpRequest, vhost: str = "") -> list[ParameterRow]:
     return await parameters.list_parameters(
         asked.service,
         asked.caller,
@@ -101,17 +101,17 @@ async def _parameters(asked: Asked, vhost: str = "") -> list[ParameterRow]:
     )
 
 
-async def all_parameters(asked: Asked) -> Answer:
+async def all_parameters(asked: HttpRequest) -> HttpAnswer:
     """Parameters of all vhosts, or those of one component."""
     return ok([parameter(row) for row in await _parameters(asked)])
 
 
-async def parameters_of_vhost(asked: Asked) -> Answer:
+async def parameters_of_vhost(asked: HttpRequest) -> HttpAnswer:
     """Those of one component in one vhost."""
     return ok([parameter(row) for row in await _parameters(asked, asked["vhost"])])
 
 
-async def one_parameter(asked: Asked) -> Answer:
+async def one_parameter(asked: HttpRequest) -> HttpAnswer:
     """One of them."""
     for row in await _parameters(asked, asked["vhost"]):
         if row.name == asked["name"]:
@@ -119,7 +119,7 @@ async def one_parameter(asked: Asked) -> Answer:
     raise not_there()
 
 
-async def put_parameter(asked: Asked) -> Answer:
+async def put_parameter(asked: HttpRequest) -> HttpAnswer:
     """Set one of them."""
     (value,) = needed(asked.document(), "value")
     before = {row.name for row in await _parameters(asked, asked["vhost"])}
@@ -139,7 +139,7 @@ async def put_parameter(asked: Asked) -> Answer:
     return put(asked["name"] not in before)
 
 
-async def delete_parameter(asked: Asked) -> Answer:
+async def delete_parameter(asked: HttpRequest) -> HttpAnswer:
     """Remove one of them."""
     await parameters.clear_parameter(
         asked.service,
@@ -156,13 +156,13 @@ def global_parameter(row: GlobalParameterRow) -> dict[str, Any]:
     return row.cells()
 
 
-async def global_parameters(asked: Asked) -> Answer:
+async def global_parameters(asked: HttpRequest) -> HttpAnswer:
     """Parameters of the whole cluster."""
     rows = await parameters.list_global_parameters(asked.service, asked.caller)
     return ok([global_parameter(row) for row in rows])
 
 
-async def one_global_parameter(asked: Asked) -> Answer:
+async def one_global_parameter(asked: HttpRequest) -> HttpAnswer:
     """One of them."""
     for row in await parameters.list_global_parameters(asked.service, asked.caller):
         if row.name == asked["name"]:
@@ -170,7 +170,7 @@ async def one_global_parameter(asked: Asked) -> Answer:
     raise not_there()
 
 
-async def put_global_parameter(asked: Asked) -> Answer:
+async def put_global_parameter(asked: HttpRequest) -> HttpAnswer:
     """Set one of them."""
     (value,) = needed(asked.document(), "value")
     rows = await parameters.list_global_parameters(asked.service, asked.caller)
@@ -183,7 +183,7 @@ async def put_global_parameter(asked: Asked) -> Answer:
     return put(asked["name"] not in {row.name for row in rows})
 
 
-async def delete_global_parameter(asked: Asked) -> Answer:
+async def delete_global_parameter(asked: HttpRequest) -> HttpAnswer:
     """Remove one of them."""
     await parameters.clear_global_parameter(asked.service, asked.caller, name=asked["name"])
     return NO_CONTENT

@@ -6,17 +6,18 @@ from typing import Any
 
 import msgspec
 
-from warren.admin.http.answers import NO_CONTENT, Answer, ok
-from warren.admin.http.asked import Asked, Resource, needed
+from warren.admin.http.answers import NO_CONTENT, HttpAnswer, ok
+from warren.admin.http.asked import HttpRequest, Resource, needed
 from warren.admin.http.compatible import PRODUCT, RABBITMQ_VERSION
 from warren.admin.http.errors import bad_request
+from warren.admin.http.fields import lengths, message_stats
 from warren.admin.http.paging import narrowed_one
 from warren.admin.service import overview, parameters
 from warren.admin.service.caller import ADMINISTRATOR, MONITORING
 from warren.admin.service.rows import Listener
 
 
-async def show(asked: Asked) -> Answer:
+async def show(asked: HttpRequest) -> HttpAnswer:
     """The overview."""
     found = await overview.overview(asked.service, asked.caller)
     monitors = bool(asked.caller.tags & {ADMINISTRATOR, MONITORING})
@@ -35,7 +36,10 @@ async def show(asked: Asked) -> Answer:
         "default_queue_type": found.default_queue_type,
         "is_op_policy_updating_enabled": True,
         "require_definition_json_extension": False,
-        "queue_totals": totals(found.ready, found.unacknowledged),
+        "queue_totals": lengths(
+            (found.ready, found.unacknowledged, found.ready + found.unacknowledged), found.rates
+        ),
+        "message_stats": message_stats(found.counters, found.rates),
         "object_totals": {
             "channels": found.channels,
             "consumers": found.consumers,
@@ -79,39 +83,30 @@ def address(row: Listener) -> str:
     return row.interface.removeprefix("[").removesuffix("]")
 
 
-def totals(ready: int, unacknowledged: int) -> dict[str, Any]:
-    """Counts of messages, as overview and vhosts have them."""
-    return {
-        "messages": ready + unacknowledged,
-        "messages_ready": ready,
-        "messages_unacknowledged": unacknowledged,
-    }
-
-
-async def whoami(asked: Asked) -> Answer:
+async def whoami(asked: HttpRequest) -> HttpAnswer:
     """The user who asks."""
     user = asked.caller
     shown = {"name": user.name, "tags": sorted(user.tags), "is_internal_user": True}
     return ok(narrowed_one(asked, shown))
 
 
-async def version(asked: Asked) -> Answer:
+async def version(asked: HttpRequest) -> HttpAnswer:
     """Which RabbitMQ this API is like."""
     return ok(RABBITMQ_VERSION)
 
 
-async def extensions(asked: Asked) -> Answer:
+async def extensions(asked: HttpRequest) -> HttpAnswer:
     """Extensions of the pages, of which there are none."""
     return ok([])
 
 
-async def cluster_name(asked: Asked) -> Answer:
+async def cluster_name(asked: HttpRequest) -> HttpAnswer:
     """What the cluster is called."""
     found = await overview.overview(asked.service, asked.caller)
     return ok(narrowed_one(asked, {"name": found.cluster}))
 
 
-async def put_cluster_name(asked: Asked) -> Answer:
+async def put_cluster_name(asked: HttpRequest) -> HttpAnswer:
     """Name the cluster."""
     (name,) = needed(asked.document(), "name")
     if not isinstance(name, str):

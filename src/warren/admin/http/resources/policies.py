@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from warren.admin.http.answers import NO_CONTENT, Answer, ok, put
-from warren.admin.http.asked import Asked, Resource, needed
+from warren.admin.http.answers import NO_CONTENT, HttpAnswer, ok, put
+from warren.admin.http.asked import HttpRequest, Resource, needed
 from warren.admin.http.errors import Problem, bad_request, erlang, not_there
 from warren.admin.http.paging import columns_of, narrowed_one
 from warren.admin.service import policies, visible
@@ -29,24 +29,24 @@ class Policies:
         self._clear = policies.clear_operator_policy if operator else policies.clear_policy
         self._visible = visible.visible_operator_policies if operator else visible.visible_policies
 
-    async def all(self, asked: Asked) -> Answer:
+    async def all(self, asked: HttpRequest) -> HttpAnswer:
         """Those of all vhosts that the user may enter."""
         rows = await self._visible(asked.service, asked.caller)
         return ok(columns_of(asked, [fields(row) for row in rows]))
 
-    async def of_vhost(self, asked: Asked) -> Answer:
+    async def of_vhost(self, asked: HttpRequest) -> HttpAnswer:
         """Those of one vhost."""
         rows = await self._visible(asked.service, asked.caller, vhost=asked["vhost"])
         return ok(columns_of(asked, [fields(row) for row in rows]))
 
-    async def one(self, asked: Asked) -> Answer:
+    async def one(self, asked: HttpRequest) -> HttpAnswer:
         """One of them."""
         for row in await self._visible(asked.service, asked.caller, vhost=asked["vhost"]):
             if row.name == asked["name"]:
                 return ok(narrowed_one(asked, fields(row)))
         raise not_there()
 
-    async def put(self, asked: Asked) -> Answer:
+    async def put(self, asked: HttpRequest) -> HttpAnswer:
         """Create or replace one."""
         document = asked.document()
         pattern, definition = needed(document, "pattern", "definition")
@@ -75,12 +75,12 @@ class Policies:
             raise invalid(refusal.text) from None
         return put(asked["name"] not in before)
 
-    async def delete(self, asked: Asked) -> Answer:
+    async def delete(self, asked: HttpRequest) -> HttpAnswer:
         """Remove one."""
         await self._clear(asked.service, asked.caller, vhost=asked["vhost"], name=asked["name"])
         return NO_CONTENT
 
-    async def _names(self, asked: Asked) -> set[str]:
+    async def _names(self, asked: HttpRequest) -> set[str]:
         """Names of those that there are."""
         rows = await self._list(asked.service, asked.caller, vhost=asked["vhost"])
         return {row.name for row in rows}

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from warren.admin.http import fields
-from warren.admin.http.answers import NO_CONTENT, Answer, ok, put
-from warren.admin.http.asked import Asked, Resource, needed
+from warren.admin.http.answers import NO_CONTENT, HttpAnswer, ok, put
+from warren.admin.http.asked import HttpRequest, Resource, needed
 from warren.admin.http.errors import bad_request, lacking, refused_as
 from warren.admin.http.paging import Page, columns_of, listed, narrowed_one, rank, value_at
 from warren.admin.http.resources.clients import consumers_of_queue
@@ -18,7 +18,7 @@ from warren.admin.http.values import as_boolean, as_integer, as_table, check_nam
 from warren.admin.service import details, messages, topology
 from warren.admin.service.caller import ADMINISTRATOR
 from warren.admin.service.details import QueueDetails
-from warren.admin.service.messages import Fate, Properties, Taken
+from warren.admin.service.messages import Fate, GivenProperties, Taken
 from warren.admin.service.slices import Slices
 from warren.errors import ACCESS_REFUSED, NOT_FOUND, Refusal
 
@@ -30,7 +30,7 @@ ACKMODES: dict[str, Fate] = {
 }
 
 
-def shape_of(asked: Asked) -> Any:
+def shape_of(asked: HttpRequest) -> Any:
     """How a list shows each queue: with all figures, with its length alone, or with none."""
     if asked.truth("disable_stats"):
         if asked.truth("enable_queue_totals"):
@@ -39,17 +39,17 @@ def shape_of(asked: Asked) -> Any:
     return fields.listed_queue
 
 
-async def all_queues(asked: Asked) -> Answer:
+async def all_queues(asked: HttpRequest) -> HttpAnswer:
     """The queues of all vhosts that the user may enter."""
     return await _list(asked, None)
 
 
-async def queues_of_vhost(asked: Asked) -> Answer:
+async def queues_of_vhost(asked: HttpRequest) -> HttpAnswer:
     """Those of one vhost."""
     return await _list(asked, asked["vhost"])
 
 
-async def _list(asked: Asked, vhost: str | None) -> Answer:
+async def _list(asked: HttpRequest, vhost: str | None) -> HttpAnswer:
     page = Page(asked)
     shape = shape_of(asked)
     sort = asked.query.get("sort", "")
@@ -75,12 +75,15 @@ async def _list(asked: Asked, vhost: str | None) -> Answer:
     if not page.number and not sort and not reverse:
         # The first part is waited for here, so that what is wrong is told.
         first = await anext(parts)
-        return Answer(200, _shown(asked, shape, first, parts))
+        return HttpAnswer(200, _shown(asked, shape, first, parts))
     return await _sorted(asked, page, chosen, shape, sort, reverse)
 
 
 async def _shown(
-    asked: Asked, shape: Any, first: list[QueueDetails], parts: AsyncIterator[list[QueueDetails]]
+    asked: HttpRequest,
+    shape: Any,
+    first: list[QueueDetails],
+    parts: AsyncIterator[list[QueueDetails]],
 ) -> AsyncIterator[list[dict[str, Any]]]:
     """A list as it is sent, part by part."""
     yield columns_of(asked, [shape(each) for each in first])
@@ -89,13 +92,13 @@ async def _shown(
 
 
 async def _sorted(
-    asked: Asked,
+    asked: HttpRequest,
     page: Page,
     chosen: dict[str, Any],
     shape: Any,
     sort: str,
     reverse: bool,
-) -> Answer:
+) -> HttpAnswer:
     """A list in the order of any of its columns: of all only what is sorted by is kept."""
     path = sort.split(".") if sort else ["name"]
     keys: list[tuple[Any, str, str]] = []
@@ -128,7 +131,7 @@ async def _sorted(
     return ok(page.document(rows, len(keys), total))
 
 
-async def one_queue(asked: Asked) -> Answer:
+async def one_queue(asked: HttpRequest) -> HttpAnswer:
     """One queue, with its consumers."""
     found = await details.queue_details(
         asked.service, asked.caller, vhost=asked["vhost"], queue=asked["queue"]
@@ -141,7 +144,7 @@ async def one_queue(asked: Asked) -> Answer:
     return ok(narrowed_one(asked, shown))
 
 
-async def put_queue(asked: Asked) -> Answer:
+async def put_queue(asked: HttpRequest) -> HttpAnswer:
     """Have a queue."""
     document = asked.document()
     check_name("queue", asked["queue"])
@@ -161,7 +164,7 @@ async def put_queue(asked: Asked) -> Answer:
     return put(not there)
 
 
-async def is_there(asked: Asked) -> bool:
+async def is_there(asked: HttpRequest) -> bool:
     """Whether a queue is there already."""
     try:
         await details.queue_details(
@@ -174,7 +177,7 @@ async def is_there(asked: Asked) -> bool:
     return True
 
 
-async def delete_queue(asked: Asked) -> Answer:
+async def delete_queue(asked: HttpRequest) -> HttpAnswer:
     """Delete a queue."""
     await topology.delete_queue(
         asked.service,
@@ -187,7 +190,7 @@ async def delete_queue(asked: Asked) -> Answer:
     return NO_CONTENT
 
 
-async def purge(asked: Asked) -> Answer:
+async def purge(asked: HttpRequest) -> HttpAnswer:
     """Drop all messages of a queue that are ready."""
     await topology.purge_queue(
         asked.service, asked.caller, vhost=asked["vhost"], name=asked["queue"]
@@ -195,7 +198,7 @@ async def purge(asked: Asked) -> Answer:
     return NO_CONTENT
 
 
-async def bindings(asked: Asked) -> Answer:
+async def bindings(asked: HttpRequest) -> HttpAnswer:
     """The bindings that lead to a queue."""
     rows = await details.binding_details(
         asked.service,
@@ -207,7 +210,7 @@ async def bindings(asked: Asked) -> Answer:
     return ok(listed(asked, [fields.binding(row) for row in rows]))
 
 
-async def act(asked: Asked) -> Answer:
+async def act(asked: HttpRequest) -> HttpAnswer:
     """Carry out what is neither of the above; there is no such thing any more."""
     (action,) = needed(asked.document(), "action")
     if ADMINISTRATOR not in asked.caller.tags:
@@ -218,7 +221,7 @@ async def act(asked: Asked) -> Answer:
 # --- messages -----------------------------------------------------------------------------------
 
 
-async def get(asked: Asked) -> Answer:
+async def get(asked: HttpRequest) -> HttpAnswer:
     """Take messages out of a queue, and as a rule put them back."""
     document = asked.document()
     mode, count, encoding = needed(document, "ackmode", "count", "encoding")
@@ -273,8 +276,8 @@ def _encoded(body: bytes, as_base64: bool) -> tuple[str, str]:
     return base64.b64encode(body).decode(), "base64"
 
 
-def properties(values: Properties) -> dict[str, Any]:
-    """Properties by their names in AMQP 0-9-1, without those that are not set."""
+def properties(values: GivenProperties) -> dict[str, Any]:
+    """GivenProperties by their names in AMQP 0-9-1, without those that are not set."""
     shown = msgspec.to_builtins(values)
     persistent = shown.pop("persistent")
     if persistent is not None:

@@ -6,8 +6,8 @@ import asyncio
 import logging
 from typing import Any
 
-from warren.admin.http.answers import NO_CONTENT, Answer, ok
-from warren.admin.http.asked import Asked, Resource, needed
+from warren.admin.http.answers import NO_CONTENT, HttpAnswer, ok
+from warren.admin.http.asked import HttpRequest, Resource, needed
 from warren.admin.http.errors import Problem, bad_request, not_there, problem
 from warren.admin.service import details, leaders, members
 from warren.admin.service.members import Strategy
@@ -20,13 +20,15 @@ _under_way: set[asyncio.Task[None]] = set()
 """What goes on behind an answer that says so."""
 
 
-async def status(asked: Asked) -> Answer:
+async def status(asked: HttpRequest) -> HttpAnswer:
     """How far each copy of a queue is."""
     found = await details.queue_details(
         asked.service, asked.caller, vhost=asked["vhost"], queue=asked["queue"]
     )
     if not found.replicated:
-        return Answer(503, {"status": "failed", "reason": f"{found.row.type}_queue_not_supported"})
+        return HttpAnswer(
+            503, {"status": "failed", "reason": f"{found.row.type}_queue_not_supported"}
+        )
     rows = await leaders.quorum_status(
         asked.service, asked.caller, vhost=asked["vhost"], queue=asked["queue"]
     )
@@ -38,7 +40,7 @@ def unavailable(reason: str) -> Problem:
     return Problem(problem(503, "service_unavailable", reason))
 
 
-async def _check(asked: Asked) -> str:
+async def _check(asked: HttpRequest) -> str:
     """The node that a request names, where it is about a quorum queue.
 
     Raises:
@@ -60,7 +62,7 @@ async def _check(asked: Asked) -> str:
     return str(node)
 
 
-async def add(asked: Asked) -> Answer:
+async def add(asked: HttpRequest) -> HttpAnswer:
     """Have a node hold a queue."""
     node = await _check(asked)
     try:
@@ -74,7 +76,7 @@ async def add(asked: Asked) -> Answer:
     return NO_CONTENT
 
 
-async def delete(asked: Asked) -> Answer:
+async def delete(asked: HttpRequest) -> HttpAnswer:
     """Have a node hold a queue no more."""
     node = await _check(asked)
     found = await details.queue_details(
@@ -93,7 +95,7 @@ async def delete(asked: Asked) -> Answer:
     return NO_CONTENT
 
 
-async def grow(asked: Asked) -> Answer:
+async def grow(asked: HttpRequest) -> HttpAnswer:
     """Add members on a node to many queues."""
     strategy, vhosts, queues = needed(
         asked.document(), "strategy", "vhost_pattern", "queue_pattern"
@@ -113,16 +115,16 @@ async def grow(asked: Asked) -> Answer:
     return NO_CONTENT
 
 
-async def shrink(asked: Asked) -> Answer:
+async def shrink(asked: HttpRequest) -> HttpAnswer:
     """Remove all members on a node, behind the answer: it takes as long as there are queues."""
     if asked["node"] not in asked.service.machine.nodes:
         raise not_there()
     done = members.shrink(asked.service, asked.caller, node=asked["node"])
     _go_on(done, "shrink")
-    return Answer(202)
+    return HttpAnswer(202)
 
 
-async def rebalance(asked: Asked) -> Answer:
+async def rebalance(asked: HttpRequest) -> HttpAnswer:
     """Spread leaders over the nodes, behind the answer."""
     done = leaders.rebalance(asked.service, asked.caller)
     _go_on(done, "rebalance")

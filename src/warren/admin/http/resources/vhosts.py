@@ -1,10 +1,10 @@
-"""Vhosts."""
+"""Vhosts: names of queues and exchanges that others do not see."""
 
 from __future__ import annotations
 
 from warren.admin.http import fields
-from warren.admin.http.answers import NO_CONTENT, Answer, ok, put
-from warren.admin.http.asked import Asked, Resource
+from warren.admin.http.answers import NO_CONTENT, HttpAnswer, ok, put
+from warren.admin.http.asked import HttpRequest, Resource
 from warren.admin.http.errors import Problem, bad_request, problem
 from warren.admin.http.paging import listed, narrowed_one
 from warren.admin.http.resources.access import tags_of
@@ -14,19 +14,19 @@ from warren.errors import NOT_FOUND, PRECONDITION_FAILED, Refusal
 EVERYTHING = ".*"
 
 
-async def all_vhosts(asked: Asked) -> Answer:
+async def all_vhosts(asked: HttpRequest) -> HttpAnswer:
     """The vhosts that are shown to the user."""
     rows = await details.vhost_details(asked.service, asked.caller)
     return ok(listed(asked, [fields.vhost(row) for row in rows]))
 
 
-async def one_vhost(asked: Asked) -> Answer:
+async def one_vhost(asked: HttpRequest) -> HttpAnswer:
     """One vhost."""
     row = await details.one_vhost(asked.service, asked.caller, vhost=asked["vhost"])
     return ok(narrowed_one(asked, fields.vhost(row)))
 
 
-async def put_vhost(asked: Asked) -> Answer:
+async def put_vhost(asked: HttpRequest) -> HttpAnswer:
     """Create a vhost, in which the user may do everything then, or change its properties."""
     document = asked.document()
     name = asked["vhost"]
@@ -74,7 +74,7 @@ async def put_vhost(asked: Asked) -> Answer:
     return put(not there)
 
 
-async def delete_vhost(asked: Asked) -> Answer:
+async def delete_vhost(asked: HttpRequest) -> HttpAnswer:
     """Delete a vhost with all that is in it."""
     name = asked["vhost"]
     try:
@@ -92,7 +92,7 @@ async def delete_vhost(asked: Asked) -> Answer:
     return NO_CONTENT
 
 
-async def protect(asked: Asked) -> Answer:
+async def protect(asked: HttpRequest) -> HttpAnswer:
     """Have a vhost that cannot be deleted."""
     await vhosts.update_vhost_metadata(
         asked.service, asked.caller, name=asked["vhost"], protected_from_deletion=True
@@ -100,7 +100,7 @@ async def protect(asked: Asked) -> Answer:
     return NO_CONTENT
 
 
-async def unprotect(asked: Asked) -> Answer:
+async def unprotect(asked: HttpRequest) -> HttpAnswer:
     """Have a vhost that can be deleted again."""
     await vhosts.update_vhost_metadata(
         asked.service, asked.caller, name=asked["vhost"], protected_from_deletion=False
@@ -108,7 +108,7 @@ async def unprotect(asked: Asked) -> Answer:
     return NO_CONTENT
 
 
-async def start(asked: Asked) -> Answer:
+async def start(asked: HttpRequest) -> HttpAnswer:
     """See that a vhost runs on a node, as it does there wherever the node runs."""
     await details.one_vhost(asked.service, asked.caller, vhost=asked["vhost"])
     found = await status.status(asked.service, asked.caller)
@@ -117,7 +117,7 @@ async def start(asked: Asked) -> Answer:
     return NO_CONTENT
 
 
-async def _is_there(asked: Asked, name: str) -> bool:
+async def _is_there(asked: HttpRequest, name: str) -> bool:
     try:
         await details.one_vhost(asked.service, asked.caller, vhost=name)
     except Refusal as refusal:
