@@ -106,6 +106,23 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "bind": {"vhost": "v", **BINDING},
     "list_bindings": {"vhost": "v"},
     "export_definitions": {},
+    "overview": {},
+    "visible_vhost": {"vhost": "v"},
+    "visible_policies": {},
+    "visible_operator_policies": {},
+    "visible_vhost_limits": {},
+    "list_queue_details": {},
+    "queue_page": {},
+    "some_queues": {"names": []},
+    "queue_details": {"vhost": "v", "queue": "q"},
+    "led_queue": {"vhost": "v", "queue": "q"},
+    "exchange_details": {},
+    "binding_details": {},
+    "vhost_details": {},
+    "one_vhost": {"vhost": "v"},
+    "user_details": {},
+    "publish_message": {"vhost": "v", "exchange": "e", "routing_key": "k.1", "body": b"one"},
+    "get_messages": {"vhost": "v", "queue": "q", "fate": "settled"},
     "unbind": {"vhost": "v", **BINDING},
     "purge_queue": {"vhost": "v", "name": "q"},
     "count_queues": {"queues": [("v", "q")]},
@@ -154,18 +171,25 @@ NEED_PERMISSIONS = (
 )
 """What a user needs permissions for in the vhost, an administrator, too."""
 
+VISITS = ("visible_vhost", "queue_details", "led_queue", "publish_message", "get_messages")
+"""What is about a vhost that is not even shown to those who may not enter it."""
+
 
 READS_OF_ANYBODY = {
-    *("list_queues", "list_exchanges", "list_bindings", "list_parameters"),
-    *("list_global_parameters", "list_connections", "list_channels", "list_consumers"),
-    "close_connection",
+    *("list_queues", "list_exchanges", "list_bindings"),
+    *("list_connections", "list_channels", "list_consumers"),
+    *("close_connection", "list_feature_flags", "overview", "visible_policies"),
+    *("visible_operator_policies", "visible_vhost_limits", "list_queue_details", "queue_page"),
+    *("some_queues", "exchange_details", "binding_details", "vhost_details"),
+    *(name for name in ARGUMENTS if name.startswith("check_")),
 }
 """What whoever may administer anything may ask for: they are told of what they may see."""
 
 READS_OF_MONITORS = {
-    *("status", "quorum_status", "count_queues", "list_nodes", "list_feature_flags"),
-    *(name for name in ARGUMENTS if name.startswith("check_")),
+    *("status", "quorum_status", "count_queues", "list_nodes"),
 }
+
+READS_OF_POLICYMAKERS = {"list_parameters", "list_global_parameters"}
 
 AS_IT_IS: dict[str, dict[str, Any]] = {
     name: {} for name in ("list_exchanges", "list_bindings", "list_parameters")
@@ -243,7 +267,7 @@ def test_an_administrator_may_do_everything_without_a_socket(
     authorise = callers.authorise
 
     def counted(machine: Any, caller: Caller, name: str, tag: str, vhost: str | None) -> None:
-        if caller is not LOCAL or name in NEED_PERMISSIONS:
+        if caller is not LOCAL or name in (*NEED_PERMISSIONS, *VISITS):
             # What a node asks another one is authorised there, as an operator's.
             passed.append(name)
         authorise(machine, caller, name, tag, vhost)
@@ -263,7 +287,7 @@ def test_an_administrator_may_do_everything_without_a_socket(
         if name == "forget_node":
             pair.add("c").kill()
             pair.until(lambda: "c" not in service.members.running())
-        caller = LOCAL if name in NEED_PERMISSIONS else ADMIN
+        caller = LOCAL if name in (*NEED_PERMISSIONS, *VISITS) else ADMIN
         given[name] = call(pair, asked, caller, name, arguments)
         seen[name] = (
             sorted(row.node for row in pair.a.record("orders").members if row.voter),
@@ -367,8 +391,13 @@ def test_who_lacks_the_tag_is_refused_and_changes_nothing(
     may = READS_OF_ANYBODY if sees else set()
     if MONITORING in tags:
         may = may | READS_OF_MONITORS
+    if POLICYMAKER in tags:
+        may = may | READS_OF_POLICYMAKERS
     before = service.machine.snapshot()
     for name, arguments in ARGUMENTS.items():
+        if sees and name in VISITS:
+            assert refusal(pair, service, user(*tags), name, arguments).kind == NOT_FOUND
+            continue
         if name in may:
             if name == "close_connection":
                 refused = refusal(

@@ -19,8 +19,8 @@ from warren.admin.http.authentication import authenticate
 from warren.admin.http.bodies import Bodies, Body, ClientGone
 from warren.admin.http.errors import NOT_THERE, Problem, bad_request, of_refusal, problem
 from warren.admin.http.resources.catalogue import RESOURCES
+from warren.admin.service.caller import NO_VHOST
 from warren.admin.service.service import AdminService
-from warren.admin.service.visible import NO_VHOST
 from warren.errors import NOT_FOUND, Refusal
 
 log = logging.getLogger("warren")

@@ -8,8 +8,13 @@ from __future__ import annotations
 from typing import Final
 
 from warren.admin.http.answers import HttpAnswer
-from warren.admin.service.caller import ADMINISTRATOR, MANAGEMENT, MONITORING, NotAuthorised
-from warren.admin.service.visible import NOT_SEEN
+from warren.admin.service.caller import (
+    ADMINISTRATOR,
+    MANAGEMENT,
+    MONITORING,
+    NOT_SEEN,
+    NotAuthorised,
+)
 from warren.errors import (
     ACCESS_REFUSED,
     EXHAUSTED,

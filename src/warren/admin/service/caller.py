@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from warren.errors import ACCESS_REFUSED, Refusal
+from warren.errors import ACCESS_REFUSED, NOT_FOUND, Refusal
 from warren.metadata.access_checks import check_vhost
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.tables import VhostRecord
@@ -107,3 +107,52 @@ def visible(machine: MetadataMachine, caller: Caller, vhost: str = "") -> list[V
 def may_see(caller: Caller, user: str) -> bool:
     """Whether a caller may see what is of a user, such as a connection."""
     return caller.name == user or sees_all(caller)
+
+
+# --- vhosts that users may enter ----------------------------------------------------------------
+# RabbitMQ's lists over HTTP leave out what is in other vhosts, for administrators, too.
+
+NO_VHOST: Final = "vhost_not_found"
+NOT_SEEN: Final = "Not Found"
+"""What is said of vhosts that there are not, and of those that are none of a user's business."""
+
+
+def may_enter(tables: VhostRecord, caller: Caller) -> bool:
+    """Whether a caller has permissions in a vhost; an operator needs none."""
+    return caller is LOCAL or caller.name in tables.permissions
+
+
+def vhosts_of(
+    machine: MetadataMachine, caller: Caller, vhost: str | None = None
+) -> list[VhostRecord]:
+    """The vhosts that a caller may enter, by name; or the one that is named.
+
+    Raises:
+        Refusal: `NOT_FOUND`, there is no such vhost, or none for them.
+    """
+    if vhost is not None:
+        return [check_entrance(machine, caller, vhost)]
+    vhosts = machine.vhosts
+    return [vhosts[name] for name in sorted(vhosts) if may_enter(vhosts[name], caller)]
+
+
+def vhosts_seen(machine: MetadataMachine, caller: Caller) -> list[VhostRecord]:
+    """The vhosts that are shown to a caller: all to those who monitor."""
+    vhosts, everything = machine.vhosts, sees_all(caller)
+    return [
+        vhosts[name] for name in sorted(vhosts) if everything or may_enter(vhosts[name], caller)
+    ]
+
+
+def check_entrance(machine: MetadataMachine, caller: Caller, vhost: str) -> VhostRecord:
+    """A vhost that a caller may enter.
+
+    Raises:
+        Refusal: `NOT_FOUND`, there is none, or none for them.
+    """
+    tables = machine.vhosts.get(vhost)
+    if tables is None:
+        raise Refusal(NOT_FOUND, NO_VHOST)
+    if not may_enter(tables, caller):
+        raise Refusal(NOT_FOUND, NOT_SEEN)
+    return tables

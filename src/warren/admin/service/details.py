@@ -14,7 +14,13 @@ from urllib.parse import quote_plus
 
 import msgspec
 
-from warren.admin.service.caller import MANAGEMENT, Caller
+from warren.admin.service.caller import (
+    MANAGEMENT,
+    Caller,
+    check_entrance,
+    vhosts_of,
+    vhosts_seen,
+)
 from warren.admin.service.operation import operation
 from warren.admin.service.plain import plain
 from warren.admin.service.queues import PART_ROWS, counted, queue_rows
@@ -22,7 +28,6 @@ from warren.admin.service.rows import QueueRow, VhostLimitsRow
 from warren.admin.service.service import AdminService
 from warren.admin.service.slices import Slices
 from warren.admin.service.statistics import NO_RATES, NOTHING, counters_of
-from warren.admin.service.visible import check_entrance, vhosts_of, vhosts_seen
 from warren.admin.service.waiting import until
 from warren.errors import NOT_FOUND, Refusal
 from warren.metadata.patterns import Pattern, PatternError
@@ -145,7 +150,7 @@ async def list_queue_details(
     Raises:
         Refusal: There is no such vhost, or none for this user.
     """
-    found, _ = await _chosen(service, caller, vhost, name, use_regex)
+    found, _ = await _chosen(vhosts_of(service.machine, caller, vhost), name, use_regex)
     part: list[QueueRecord] = []
     async for record in Slices().in_order(found, _place):
         part.append(record)
@@ -175,7 +180,7 @@ async def queue_page(
     Raises:
         Refusal: There is no such vhost, or none for this user.
     """
-    found, total = await _chosen(service, caller, vhost, name, use_regex)
+    found, total = await _chosen(vhosts_of(service.machine, caller, vhost), name, use_regex)
     some: list[QueueRecord] = []
     place = 0
     if begin < len(found):
@@ -197,18 +202,16 @@ async def some_queues(
     Raises:
         Refusal: A vhost is none of this user's.
     """
-    found = [check_entrance(service, caller, vhost).queues.get(name) for vhost, name in names]
+    found = [
+        check_entrance(service.machine, caller, vhost).queues.get(name) for vhost, name in names
+    ]
     return await looked_at(service, [record for record in found if record is not None])
 
 
 async def _chosen(
-    service: AdminService, caller: Caller, vhost: str | None, name: str, use_regex: bool
+    vhosts: list[VhostRecord], name: str, use_regex: bool
 ) -> tuple[list[QueueRecord], int]:
     """The queues that fit, in any order, and how many there are."""
-    if vhost is None:
-        vhosts = vhosts_of(service, caller)
-    else:
-        vhosts = [check_entrance(service, caller, vhost)]
     wanted = name_filter(name, use_regex)
     found: list[QueueRecord] = []
     total = 0
@@ -266,7 +269,7 @@ async def queue_details(
     Raises:
         Refusal: There is none, or its vhost is none of this user's.
     """
-    record = check_entrance(service, caller, vhost).queues.get(queue)
+    record = check_entrance(service.machine, caller, vhost).queues.get(queue)
     found = [] if record is None or record.type.delays else await looked_at(service, [record])
     if not found:
         raise Refusal(NOT_FOUND, f"no queue '{queue}' in vhost '{vhost}'")
@@ -280,7 +283,7 @@ async def led_queue(service: AdminService, caller: Caller, *, vhost: str, queue:
     Raises:
         Refusal: Its vhost is none of this user's.
     """
-    record = check_entrance(service, caller, vhost).queues.get(queue)
+    record = check_entrance(service.machine, caller, vhost).queues.get(queue)
     if record is None or not record.type.replicated:
         return record is not None
     return await until(lambda: service.members.leader(record) != "", LED_SECONDS)
@@ -316,10 +319,7 @@ async def exchange_details(
     Raises:
         Refusal: There is no such vhost or exchange, or none for this user.
     """
-    if vhost is None:
-        tables = vhosts_of(service, caller)
-    else:
-        tables = [check_entrance(service, caller, vhost)]
+    tables = vhosts_of(service.machine, caller, vhost)
     if name is not None:
         record = tables[0].exchanges.get(name)
         if record is None:
@@ -371,10 +371,7 @@ async def binding_details(
     Raises:
         Refusal: There is no such vhost, or none for this user.
     """
-    if vhost is None:
-        tables = vhosts_of(service, caller)
-    else:
-        tables = [check_entrance(service, caller, vhost)]
+    tables = vhosts_of(service.machine, caller, vhost)
     rows: list[BindingDetails] = []
     slices = Slices()
     for each in tables:
@@ -468,7 +465,7 @@ def binding_key(routing_key: str, arguments: dict[str, Any]) -> str:
 @operation(MANAGEMENT)
 async def vhost_details(service: AdminService, caller: Caller) -> list[VhostDetails]:
     """Show all vhosts to those who monitor, and to others those that they may enter."""
-    return [_vhost(service, tables) for tables in vhosts_seen(service, caller)]
+    return [_vhost(service, tables) for tables in vhosts_seen(service.machine, caller)]
 
 
 @operation(MANAGEMENT)
@@ -480,10 +477,7 @@ async def visible_vhost_limits(
     Raises:
         Refusal: There is no such vhost, or none for this user.
     """
-    if vhost is None:
-        tables = vhosts_of(service, caller)
-    else:
-        tables = [check_entrance(service, caller, vhost)]
+    tables = vhosts_of(service.machine, caller, vhost)
     return [
         VhostLimitsRow(vhost=each.name, limits=dict(each.limits)) for each in tables if each.limits
     ]

@@ -12,13 +12,12 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
-from warren.admin.service.caller import LOCAL, MANAGEMENT, Caller
+from warren.admin.service.caller import LOCAL, MANAGEMENT, Caller, check_entrance
 from warren.admin.service.operation import operation
 from warren.admin.service.plain import as_table, plain
 from warren.admin.service.service import AdminService
 from warren.admin.service.slices import Slices
 from warren.admin.service.topology import handle_of
-from warren.admin.service.visible import check_entrance
 from warren.errors import (
     EXHAUSTED,
     NOT_FOUND,
@@ -49,7 +48,7 @@ Fate = Literal["settled", "returned", "failed", "discarded"]
 """What becomes of messages that were looked at; those that failed count as a failed delivery."""
 
 
-class GivenProperties(msgspec.Struct, kw_only=True):
+class GivenProperties(msgspec.Struct, kw_only=True, frozen=True):
     """A message's properties as requests give and answers show them.
 
     Attributes:
@@ -109,7 +108,7 @@ async def get_messages(
     taken: list[Taken] = []
     told = asyncio.Event()
     slices = Slices()
-    check_entrance(service, caller, vhost)
+    check_entrance(service.machine, caller, vhost)
     handle = handle_of(service, caller.name, caller is LOCAL, vhost)
     tables = service.machine.vhosts.get(vhost)
     if tables is None or queue not in tables.queues:
@@ -203,7 +202,7 @@ async def publish_message(
     Raises:
         Refusal: It cannot be, or not by this user.
     """
-    check_entrance(service, caller, vhost)
+    check_entrance(service.machine, caller, vhost)
     handle = handle_of(service, caller.name, caller is LOCAL, vhost)
     tables = service.machine.vhosts.get(vhost)
     if tables is None or exchange not in tables.exchanges:

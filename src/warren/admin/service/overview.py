@@ -6,14 +6,13 @@ from typing import Final
 
 import msgspec
 
-from warren.admin.service.caller import MANAGEMENT, Caller
+from warren.admin.service.caller import MANAGEMENT, Caller, vhosts_of
 from warren.admin.service.operation import operation
 from warren.admin.service.rows import ExchangeTypeRow, Listener
 from warren.admin.service.service import AdminService
 from warren.admin.service.slices import Slices
 from warren.admin.service.statistics import NO_RATES, NOTHING
 from warren.admin.service.status import cluster_name
-from warren.admin.service.visible import vhosts_of
 from warren.queue_types import DEFAULT
 from warren.routing.exchange_types import EXCHANGE_TYPES
 
@@ -71,7 +70,7 @@ async def overview(service: AdminService, caller: Caller) -> Overview:
     """Show what the cluster has; of what is in vhosts, of those that the caller may enter."""
     node = service.node
     process = service.host.state()
-    vhosts = vhosts_of(service, caller)
+    vhosts = vhosts_of(service.machine, caller)
     names = {tables.name for tables in vhosts}
     clients = list(node.connections.values())
     ready = unacknowledged = consumers = 0
