@@ -85,7 +85,7 @@ class Host(OperatorHost):
     def reopen_logs(self) -> None:
         self.reopened += 1
 
-    def set_maintenance(self, drained: bool) -> None:
+    async def set_maintenance(self, drained: bool) -> None:
         self.drained = drained
 
     def configuration(self) -> dict[str, Any]:

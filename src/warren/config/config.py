@@ -291,6 +291,11 @@ def _locator(text: str) -> str:
     return "client-local" if text == "client-local" else "balanced"
 
 
+def parse_size(text: str) -> int:
+    """Bytes, with a unit or without."""
+    return _size(0, _BYTES_MAX)(text)
+
+
 def parse_host(text: str) -> str:
     """A host's name or address."""
     if not re.fullmatch(r"[A-Za-z0-9._:-]+", text):

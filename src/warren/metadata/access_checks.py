@@ -51,11 +51,15 @@ from warren.metadata.passwords import (
     is_argon2,
 )
 from warren.metadata.patterns import Pattern, PatternError
+from warren.metadata.policy_keys import json_term
 from warren.metadata.tables import VhostRecord
 from warren.metadata.vhosts import DEFAULT_QUEUE_TYPE, DESCRIPTION, PROTECTED, TAGS
 from warren.queue_types import TYPES, find
 
 ALL_LIMITS: Final = "all"
+OF_USERS: Final = "user-limits"
+OF_VHOSTS: Final = "limits"
+"""What RabbitMQ calls the limits of users and of vhosts in its texts."""
 USER_LIMITS: Final = (MAX_CONNECTIONS, MAX_CHANNELS)
 VHOST_LIMITS: Final = (MAX_CONNECTIONS, MAX_QUEUES)
 LIMIT_MAX: Final = (1 << 63) - 1
@@ -349,7 +353,7 @@ def check_user_limits(machine: MetadataMachine, user: str, definition: str) -> S
         Refusal: There is no such user, or these are no limits.
     """
     check_user(machine, user)
-    return SetUserLimits(user, parsed_limits("user-limits", USER_LIMITS, definition), [])
+    return SetUserLimits(user, parsed_limits(OF_USERS, USER_LIMITS, definition), [])
 
 
 def check_clear_user_limits(machine: MetadataMachine, user: str, limit: str) -> SetUserLimits:
@@ -379,7 +383,7 @@ def check_vhost_limits(machine: MetadataMachine, vhost: str, definition: str) ->
         Refusal: There is no such vhost, or these are no limits.
     """
     check_vhost(machine, vhost)
-    return SetVhostLimits(vhost, parsed_limits("vhost-limits", VHOST_LIMITS, definition))
+    return SetVhostLimits(vhost, parsed_limits(OF_VHOSTS, VHOST_LIMITS, definition))
 
 
 def parsed_limits(what: str, known: tuple[str, ...], definition: str) -> dict[str, int]:
@@ -409,13 +413,18 @@ def check_limits(what: str, known: tuple[str, ...], limits: dict[str, Any]) -> N
         if name not in known:
             raise Refusal(
                 PRECONDITION_FAILED,
-                f'Validation failed\n\nUnrecognised terms [{{"{name}",{shown}}}] in {what}',
+                f"{_failed(what)}Unrecognised terms [{{{json_term(name)},{shown}}}] in {what}",
             )
         if isinstance(value, bool) or not isinstance(value, int) or abs(value) > LIMIT_MAX:
             raise Refusal(
                 PRECONDITION_FAILED,
-                f"Validation failed\n\n{name} should be a number, actually was {shown}",
+                f"{_failed(what)}{name} should be a number, actually was {shown}",
             )
+
+
+def _failed(what: str) -> str:
+    """What comes before the reason, which RabbitMQ leaves out for users."""
+    return "" if what == OF_USERS else "Validation failed\n\n"
 
 
 # --- words --------------------------------------------------------------------------------------

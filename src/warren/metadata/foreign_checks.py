@@ -13,6 +13,8 @@ from warren.ids import life_of
 from warren.limits import RECENT_COUNT_MAX, SHORTSTR_BYTES_MAX
 from warren.message.flavours import check_of, is_known
 from warren.metadata.access_checks import (
+    OF_USERS,
+    OF_VHOSTS,
     USER_LIMITS,
     VHOST_LIMITS,
     check_limits,
@@ -139,9 +141,9 @@ def _problem_of_access(command: Command) -> str:
             check_pattern(pattern)
         return _problem_of_name(command.user) or _problem_of_name(command.vhost)
     if isinstance(command, SetUserLimits):
-        check_limits("user-limits", USER_LIMITS, command.limits)
+        check_limits(OF_USERS, USER_LIMITS, command.limits)
     elif isinstance(command, SetVhostLimits):
-        check_limits("vhost-limits", VHOST_LIMITS, command.limits)
+        check_limits(OF_VHOSTS, VHOST_LIMITS, command.limits)
     elif isinstance(command, SetVhost):
         check_properties(command.properties)
         return _problem_of_name(command.name)

@@ -159,7 +159,6 @@ class Server(OperatorHost):
         self._listeners: list[asyncio.Server | TlsListener] = []
         self._http: HttpListener | None = None
         self._drained = False
-        self._reviving: asyncio.Task[None] | None = None
         client_tls = client_tls_from(config)
         self._client_tls = None if client_tls is None else client_tls.context()
         descriptors = shares(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
@@ -573,14 +572,15 @@ class Server(OperatorHost):
         network = self.network
         request = [operation, arguments]
         try:
-            kind, content = await asyncio.to_thread(
+            answer = await asyncio.to_thread(
                 dialling.ask, host, port, network.key, network.tls, request, seconds
             )
         except (OSError, BrokerError) as error:
             raise Refusal(TIMED_OUT, f"node '{node}' cannot be asked: {error}") from None
-        if kind != "ok":
-            raise Refusal(PRECONDITION_FAILED, str(content))
-        return content
+        if answer[0] != "ok":
+            kind = answer[2] if len(answer) > 2 else PRECONDITION_FAILED
+            raise Refusal(str(kind), str(answer[1]))
+        return answer[1]
 
     def reopen_logs(self) -> None:
         """Write to the log's files anew."""
@@ -589,20 +589,24 @@ class Server(OperatorHost):
                 # It opens its file again with the next line.
                 handler.close()
 
-    def set_maintenance(self, drained: bool) -> None:
-        """Take no more clients, or take them again; those that are here are not looked at."""
+    async def set_maintenance(self, drained: bool) -> None:
+        """Take no more clients, or take them again."""
         if drained == self._drained:
             return
-        self._drained = drained
         if drained:
+            self._drained = True
             listeners = self._listeners
             self._listeners = []
             for listener in listeners:
                 listener.close()
             log.warning("maintenance: no client is let in any more, as an operator asked")
-        else:
-            log.warning("maintenance is over: clients may come again")
-            self._reviving = self._loop.create_task(self._listen())
+            return
+        try:
+            await self._listen()
+        except ConfigError as error:
+            raise Refusal(PRECONDITION_FAILED, str(error)) from None
+        self._drained = False
+        log.warning("maintenance is over: clients may come again")
 
     def configuration(self) -> dict[str, Any]:
         """All settings that are in force, by their keys."""

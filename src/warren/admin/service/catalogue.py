@@ -139,5 +139,8 @@ OPERATIONS: dict[str, Operation[Any, Any]] = {
         topology.bind,
         topology.unbind,
         queues.count_queues,
+        maintenance.suspend_listeners,
+        maintenance.resume_listeners,
+        nodes.set_log_level,
     )
 }

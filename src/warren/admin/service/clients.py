@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from functools import partial
 
 from warren.admin.service.caller import MANAGEMENT, Caller, may_see, visible
-from warren.admin.service.everywhere import ask_all, others, rows_everywhere
+from warren.admin.service.everywhere import ASK_SECONDS, ask_all, rows_everywhere
 from warren.admin.service.operation import operation
 from warren.admin.service.plain import plain
 from warren.admin.service.rows import ChannelRow, ConnectionRow, ConsumerRow
@@ -36,10 +36,9 @@ async def list_connections(
     async for part in own_connections(service, partial(may_see, caller)):
         yield part
     if not own:
-        rows = await rows_everywhere(
-            service, "list_connections", {"own": True}, list[ConnectionRow]
-        )
-        yield [row for row in rows if may_see(caller, row.user)]
+        asked = {"own": True}
+        async for rows in rows_everywhere(service, "list_connections", asked, ConnectionRow):
+            yield [row for row in rows if may_see(caller, row.user)]
 
 
 @operation(MANAGEMENT)
@@ -67,8 +66,8 @@ async def list_channels(
     yield part
     if not own:
         asked = {"vhost": vhost, "own": True}
-        rows = await rows_everywhere(service, "list_channels", asked, list[ChannelRow])
-        yield [row for row in rows if may_see(caller, row.user)]
+        async for rows in rows_everywhere(service, "list_channels", asked, ChannelRow):
+            yield [row for row in rows if may_see(caller, row.user)]
 
 
 @operation(MANAGEMENT)
@@ -100,8 +99,8 @@ async def list_consumers(
     yield part
     if not own:
         asked = {"vhost": vhost, "own": True}
-        rows = await rows_everywhere(service, "list_consumers", asked, list[ConsumerRow])
-        yield [row for row in rows if row.vhost in seen]
+        async for rows in rows_everywhere(service, "list_consumers", asked, ConsumerRow):
+            yield [row for row in rows if row.vhost in seen]
 
 
 @operation(MANAGEMENT)
@@ -117,19 +116,15 @@ async def close_connection(
         Refusal: There is none, or the caller may not see it.
     """
     seen = partial(may_see, caller)
-    wanted = matching(service, seen, lambda row: connection in (row.pid, row.name))
-    if wanted:
-        await close(service, wanted, reason)
+    found = await named(service, seen, frozenset([connection]))
+    if found:
+        await close(service, found, reason)
         return
-    nodes = others(service)
-    asked = {"own": True}
-    found = await ask_all(service, nodes, "list_connections", asked, list[ConnectionRow])
-    for node, rows in found.by_node.items():
+    async for rows in rows_everywhere(service, "list_connections", {"own": True}, ConnectionRow):
         for row in rows:
             if connection in (row.pid, row.name) and seen(row.user):
-                await service.host.ask(
-                    node, "close_connections", {"pids": [row.pid], "reason": reason}, 5.0
-                )
+                asked = {"pids": [row.pid], "reason": reason}
+                await service.host.ask(row.node, "close_connections", asked, ASK_SECONDS)
                 return
     raise Refusal(NOT_FOUND, f"there is no connection {connection}")
 
@@ -139,8 +134,7 @@ async def close_connections(
     service: AdminService, caller: Caller, *, pids: list[str], reason: str
 ) -> int:
     """Close connections to this node; how many of them were there."""
-    wanted = frozenset(pids)
-    found = matching(service, partial(may_see, caller), lambda row: row.pid in wanted)
+    found = await named(service, partial(may_see, caller), frozenset(pids))
     await close(service, found, reason)
     return len(found)
 
@@ -167,7 +161,9 @@ async def close_all_connections(
     """
     visible(service.machine, caller, vhost)
     rows = [row async for part in own_connections(service, anybody) for row in part]
-    rows += await rows_everywhere(service, "list_connections", {"own": True}, list[ConnectionRow])
+    asked = {"own": True}
+    async for part in rows_everywhere(service, "list_connections", asked, ConnectionRow):
+        rows += part
     wanted = [row for row in rows if vhost in ("", row.vhost) and user in ("", row.user)]
     if limit > 0:
         wanted = wanted[:limit]
@@ -177,19 +173,14 @@ async def close_all_connections(
     closed = 0
     for node, pids in by_node.items():
         if node == service.own_name:
-            chosen = frozenset(pids)
-            found = matching(service, anybody, _among(chosen))
+            found = await named(service, anybody, frozenset(pids))
             await close(service, found, reason, per_connection_delay / 1000)
             closed += len(found)
         else:
-            asked = {"pids": pids, "reason": reason}
-            answers = await ask_all(service, [node], "close_connections", asked, int)
+            told = {"pids": pids, "reason": reason}
+            answers = await ask_all(service, [node], "close_connections", told, int)
             closed += sum(answers.by_node.values())
     return closed
-
-
-def _among(pids: frozenset[str]) -> Callable[[ConnectionRow], bool]:
-    return lambda row: row.pid in pids
 
 
 def anybody(user: str) -> bool:
@@ -223,15 +214,18 @@ def of_users(service: AdminService, seen: Callable[[str], bool]) -> Iterator[Cli
             yield connection
 
 
-def matching(
-    service: AdminService, seen: Callable[[str], bool], wanted: Callable[[ConnectionRow], bool]
+async def named(
+    service: AdminService, seen: Callable[[str], bool], names: frozenset[str]
 ) -> list[ClientConnection]:
-    """The same, of which only some are wanted."""
-    return [
-        connection
-        for connection in of_users(service, seen)
-        if wanted(connection_row(service, connection))
-    ]
+    """Those of the same that have one of some pids or names."""
+    by_name = not all(name.startswith("<") for name in names)
+
+    def wanted(connection: ClientConnection) -> bool:
+        if pid_of(service, connection) in names:
+            return True
+        return by_name and name_of(connection.facts()) in names
+
+    return await Slices().those(of_users(service, seen), wanted)
 
 
 async def close(

@@ -442,7 +442,9 @@ class Importing:
             access_checks.check_new_user(item.name, hashed, scheme)
             tags = words(item.tags)
             access_checks.check_tags("user", tags)
-            access_checks.check_limits("user-limits", access_checks.USER_LIMITS, item.limits)
+            access_checks.check_limits(
+                access_checks.OF_USERS, access_checks.USER_LIMITS, item.limits
+            )
             await self._change(SetUser(item.name, hashed, scheme, tags, False))
             known = service.machine.users.get(item.name)
             cleared = [] if known is None else [n for n in known.limits if n not in item.limits]

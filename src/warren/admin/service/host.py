@@ -55,8 +55,12 @@ class OperatorHost(ABC):
         """Write to files of the log anew, which something else has moved away."""
 
     @abstractmethod
-    def set_maintenance(self, drained: bool) -> None:
-        """Take no more clients, and let those go that are here; or take clients again."""
+    async def set_maintenance(self, drained: bool) -> None:
+        """Take no more clients, or take them again; those that are here are not looked at.
+
+        Raises:
+            Refusal: An address cannot be listened on any more.
+        """
 
     @abstractmethod
     def configuration(self) -> dict[str, Any]:

@@ -17,7 +17,7 @@ DRAINED = "Node was put into maintenance mode"
 @operation()
 async def drain(service: AdminService, caller: Caller) -> None:
     """Take no more clients, close their connections, and give the lead of groups to others."""
-    service.host.set_maintenance(True)
+    await service.host.set_maintenance(True)
     await close(service, list(of_users(service, anybody)), DRAINED)
     await service.host.hand_over()
 
@@ -25,4 +25,16 @@ async def drain(service: AdminService, caller: Caller) -> None:
 @operation()
 async def revive(service: AdminService, caller: Caller) -> None:
     """Take clients again."""
-    service.host.set_maintenance(False)
+    await service.host.set_maintenance(False)
+
+
+@operation()
+async def suspend_listeners(service: AdminService, caller: Caller) -> None:
+    """Take no more clients; those that are here stay."""
+    await service.host.set_maintenance(True)
+
+
+@operation()
+async def resume_listeners(service: AdminService, caller: Caller) -> None:
+    """Take clients again."""
+    await service.host.set_maintenance(False)

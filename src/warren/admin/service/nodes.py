@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import msgspec
@@ -17,6 +18,15 @@ from warren.metadata.commands import RaiseVersion
 from warren.versions import FEATURES, NEWEST
 
 ALL = "all"
+LEVELS = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "notice": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+    "critical": logging.CRITICAL,
+    "none": logging.CRITICAL + 1,
+}
 SHARE_MAX = 1.0
 
 
@@ -132,6 +142,19 @@ async def set_vm_memory_high_watermark(
 async def rotate_logs(service: AdminService, caller: Caller) -> None:
     """Write to the files of this node's log anew, which something else has moved away."""
     service.host.reopen_logs()
+
+
+@operation()
+async def set_log_level(service: AdminService, caller: Caller, *, level: str) -> None:
+    """Log only what is at least of this level from now on, until the node stops.
+
+    Raises:
+        Refusal: There is no such level.
+    """
+    if level not in LEVELS:
+        known = ", ".join(LEVELS)
+        raise Refusal(PRECONDITION_FAILED, f"level '{level}' is not known; it is one of {known}")
+    logging.getLogger().setLevel(LEVELS[level])
 
 
 @operation()

@@ -6,6 +6,7 @@ of the list is in memory: who asks takes the next part when there is room for it
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -83,12 +84,14 @@ async def counted(service: AdminService, rows: list[QueueRow], everywhere: bool)
         if row.messages_ready is None and row.leader:
             lacking.setdefault(row.leader, []).append((row.vhost, row.name))
     told: dict[tuple[str, str], QueueRow] = {}
-    for node, queues in lacking.items():
-        if node != service.own_name:
-            asked = {"queues": queues}
-            answers = await ask_all(service, [node], "count_queues", asked, list[QueueRow])
-            for found in answers.by_node.values():
-                told.update({(row.vhost, row.name): row for row in found})
+
+    async def ask(node: str, queues: list[tuple[str, str]]) -> None:
+        answers = await ask_all(service, [node], "count_queues", {"queues": queues}, list[QueueRow])
+        for found in answers.by_node.values():
+            told.update({(row.vhost, row.name): row for row in found})
+
+    lacking.pop(service.own_name, None)
+    await asyncio.gather(*(ask(node, queues) for node, queues in lacking.items()))
     return [told.get((row.vhost, row.name), row) for row in rows]
 
 

@@ -868,8 +868,8 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
         handle = self.handle
         facts = ConnectionFacts()
         facts.state = SHOWN_STATES[int(self.state)]
-        if self._told_blocked or self._held & HELD_BY_ALARM:
-            facts.state = "blocked" if self._held & HELD_BY_ALARM else facts.state
+        if self._held & HELD_BY_ALARM:
+            facts.state = "blocked"
         elif self._held & HELD_BY_FLOW:
             facts.state = "flow"
         facts.protocol = "AMQP 0-9-1"
