@@ -104,6 +104,29 @@ def test_counters_and_rates(peer: Peer, channel: Any) -> None:
     channel.queue_delete(queue)
 
 
+def test_what_is_published_to_a_vhost_is_counted(peer: Peer, channel: Any) -> None:
+    """Also what went to no queue; and what publishers were told of it."""
+
+    def counted() -> dict[str, int]:
+        stats = shown(peer, "/vhosts/%2F").get("message_stats", {})
+        names = ("publish", "confirm", "drop_unroutable", "return_unroutable")
+        return {name: stats.get(name, 0) for name in names}
+
+    before = counted()
+    channel.basic_publish("", "nowhere", b"dropped")
+    channel.confirm_delivery()
+    channel.basic_publish("amq.fanout", "", b"dropped")
+    with pytest.raises(pika.exceptions.UnroutableError):
+        channel.basic_publish("", "nowhere", b"returned", mandatory=True)
+    channel.queue_declare("counted", durable=True)
+    channel.basic_publish("", "counted", b"kept")
+    wanted = {"publish": 4, "confirm": 3, "drop_unroutable": 2, "return_unroutable": 1}
+    assert until(
+        lambda: {name: count - before[name] for name, count in counted().items()} == wanted
+    ), (before, counted())
+    channel.queue_delete("counted")
+
+
 def test_redeliveries_and_automatic_ones_are_counted(peer: Peer, channel: Any) -> None:
     queue, path = "again", "/queues/%2F/again"
     channel.queue_declare(queue, durable=True)

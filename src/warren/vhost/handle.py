@@ -56,6 +56,7 @@ from warren.vhost.requests import (
 )
 from warren.vhost.routes import REPLY_PREFIX, ReplyTarget, Route
 from warren.vhost.timeouts import overdue, timed_out
+from warren.vhost.traffic import VhostTraffic
 from warren.wire.amqp091.table import Table
 
 NAME_RANDOM_BYTES: Final = 16
@@ -181,6 +182,7 @@ class VhostHandle:
         name: The vhost's.
         identity: By which exclusive queues know the connection; unique in the cluster.
         max_message_bytes: Largest body that may be published.
+        traffic: What is published to the vhost on this node, to be counted.
     """
 
     def __init__(
@@ -205,6 +207,7 @@ class VhostHandle:
         self.name: str = name
         self.identity: i64 = identity
         self.max_message_bytes: i64 = host.max_message_bytes
+        self.traffic: VhostTraffic = host.traffic_of(name)
         self._host: VhostHost = host
         self._tables: MetadataMachine = host.tables
         self._queues: ShardedDict[str, Queue] = queues

@@ -12,15 +12,17 @@ from warren.admin.service.details import (
     UserDetails,
     VhostDetails,
 )
-from warren.admin.service.statistics import COUNTERS, LENGTHS
+from warren.admin.service.statistics import COUNTERS, LENGTHS, VHOST_COUNTERS
 
 Fields = dict[str, Any]
 
 
-def message_stats(counters: tuple[int, ...], rates: tuple[float, ...]) -> Fields:
+def message_stats(
+    counters: tuple[int, ...], rates: tuple[float, ...], names: tuple[str, ...] = COUNTERS
+) -> Fields:
     """Counters with their rates."""
     stats: Fields = {}
-    for place, name in enumerate(COUNTERS):
+    for place, name in enumerate(names):
         stats[name] = counters[place]
         stats[f"{name}_details"] = {"rate": rates[place]}
     return stats
@@ -31,7 +33,7 @@ def lengths(values: tuple[int, ...], rates: tuple[float, ...]) -> Fields:
     found: Fields = {}
     for place, name in enumerate(LENGTHS):
         found[name] = values[place]
-        found[f"{name}_details"] = {"rate": rates[len(COUNTERS) + place]}
+        found[f"{name}_details"] = {"rate": rates[place]}
     return found
 
 
@@ -71,7 +73,7 @@ def queue(details: QueueDetails) -> Fields:
     if row.messages_ready is None or row.messages_unacknowledged is None:
         return found
     ready, held = row.messages_ready, row.messages_unacknowledged
-    found.update(lengths((ready, held, ready + held), details.rates))
+    found.update(lengths((ready, held, ready + held), details.length_rates))
     found["consumers"] = row.consumers
     if row.message_bytes is not None and row.message_bytes_ready is not None:
         found["message_bytes"] = row.message_bytes
@@ -153,10 +155,10 @@ def vhost(details: VhostDetails) -> Fields:
         "protected_from_deletion": details.protected_from_deletion,
         "tracing": False,
         "cluster_state": dict.fromkeys(details.nodes, "running"),
-        **lengths(details.lengths, details.rates),
+        **lengths(details.lengths, details.length_rates),
     }
     if any(details.counters):
-        found["message_stats"] = message_stats(details.counters, details.rates)
+        found["message_stats"] = message_stats(details.counters, details.rates, VHOST_COUNTERS)
     return found
 
 

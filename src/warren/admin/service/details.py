@@ -27,7 +27,14 @@ from warren.admin.service.queues import PART_ROWS, counted, queue_rows
 from warren.admin.service.rows import QueueRow, VhostLimitsRow
 from warren.admin.service.service import AdminService
 from warren.admin.service.slices import Slices
-from warren.admin.service.statistics import NO_RATES, NOTHING, counters_of
+from warren.admin.service.statistics import (
+    NO_LENGTH_RATES,
+    NO_RATES,
+    NOTHING,
+    VHOST_NOTHING,
+    Figures,
+    counters_of,
+)
 from warren.admin.service.waiting import until
 from warren.errors import NOT_FOUND, Refusal
 from warren.metadata.patterns import Pattern, PatternError
@@ -52,7 +59,7 @@ class QueueDetails(msgspec.Struct, kw_only=True):
         delivery_limit: Failed deliveries that its messages survive; None where none counts, and
             negative for any number.
         counters: As `statistics.COUNTERS` has them.
-        rates: As `Figures.rates`.
+        rates, length_rates: As `Figures` has them.
     """
 
     row: QueueRow
@@ -60,6 +67,7 @@ class QueueDetails(msgspec.Struct, kw_only=True):
     delivery_limit: int | None
     counters: tuple[int, ...]
     rates: tuple[float, ...]
+    length_rates: tuple[float, ...]
 
 
 class ExchangeDetails(msgspec.Struct, kw_only=True):
@@ -103,6 +111,7 @@ class VhostDetails(msgspec.Struct, kw_only=True):
     counters: tuple[int, ...]
     lengths: tuple[int, ...]
     rates: tuple[float, ...]
+    length_rates: tuple[float, ...]
 
 
 class UserDetails(msgspec.Struct, kw_only=True):
@@ -304,6 +313,7 @@ def _queue(
         delivery_limit=limit,
         counters=NOTHING if queue is None else counters_of(queue),
         rates=NO_RATES if figures is None else figures.rates,
+        length_rates=NO_LENGTH_RATES if figures is None else figures.length_rates,
     )
 
 
@@ -497,7 +507,7 @@ async def one_vhost(service: AdminService, caller: Caller, *, vhost: str) -> Vho
 
 
 def _vhost(service: AdminService, tables: VhostRecord) -> VhostDetails:
-    figures = service.statistics.vhosts.get(tables.name)
+    figures = service.statistics.vhosts.get(tables.name) or Figures(VHOST_NOTHING)
     settings = service.node.settings
     return VhostDetails(
         name=tables.name,
@@ -506,9 +516,10 @@ def _vhost(service: AdminService, tables: VhostRecord) -> VhostDetails:
         default_queue_type=tables.default_queue_type or settings.default_queue_type or DEFAULT.name,
         protected_from_deletion=tables.protected,
         nodes=list(service.members.running()),
-        counters=NOTHING if figures is None else figures.counters,
-        lengths=(0, 0, 0) if figures is None else figures.lengths,
-        rates=NO_RATES if figures is None else figures.rates,
+        counters=figures.counters,
+        lengths=figures.lengths,
+        rates=figures.rates,
+        length_rates=figures.length_rates,
     )
 
 

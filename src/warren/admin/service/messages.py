@@ -239,6 +239,10 @@ async def publish_message(
     run = PublishRun(Confirmed(told.set), 0, 1, len(route.queues))
 
     def handed_over() -> bool:
+        traffic = handle.traffic
+        traffic.published += 1
+        if route.reply is None and not route.queues:
+            traffic.returned += 1
         if route.keepers:
             handle.keep(route, [record])
         if route.reply is not None:
@@ -261,6 +265,7 @@ async def publish_message(
         ) from None
     if run.refused or run.rejected is not None:
         raise Refusal(PRECONDITION_FAILED, "a queue has no room for the message")
+    handle.traffic.confirmed += 1
     return True
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -11,10 +11,16 @@ from warren.admin.service.operation import operation
 from warren.admin.service.rows import ExchangeTypeRow, Listener
 from warren.admin.service.service import AdminService
 from warren.admin.service.slices import Slices
-from warren.admin.service.statistics import NO_RATES, NOTHING
+from warren.admin.service.statistics import (
+    NO_LENGTH_RATES,
+    VHOST_NO_RATES,
+    VHOST_NOTHING,
+)
 from warren.admin.service.status import cluster_name
 from warren.queue_types import DEFAULT
 from warren.routing.exchange_types import EXCHANGE_TYPES
+
+Number = TypeVar("Number", int, float)
 
 DESCRIPTIONS: Final = {
     "direct": "AMQP direct exchange, as per the AMQP specification",
@@ -44,8 +50,8 @@ class Overview(msgspec.Struct, kw_only=True):
         queues, exchanges, connections, channels, consumers: How many there are of those that the
             caller sees; connections, channels and consumers are this node's.
         ready, unacknowledged: Messages of queues that this node can count.
-        counters, rates: Of all queues of these vhosts that this node has or had, as
-            `statistics.COUNTERS` and `Figures.rates` have them.
+        counters, rates, length_rates: Of all of these vhosts on this node, as
+            `statistics.VHOST_COUNTERS` and `Figures` have them.
     """
 
     version: str
@@ -63,6 +69,7 @@ class Overview(msgspec.Struct, kw_only=True):
     unacknowledged: int
     counters: tuple[int, ...]
     rates: tuple[float, ...]
+    length_rates: tuple[float, ...]
 
 
 @operation(MANAGEMENT)
@@ -100,9 +107,15 @@ async def overview(service: AdminService, caller: Caller) -> Overview:
         consumers=consumers,
         ready=ready,
         unacknowledged=unacknowledged,
-        counters=tuple(map(sum, zip(NOTHING, *(each.counters for each in figures), strict=True))),
-        rates=tuple(map(sum, zip(NO_RATES, *(each.rates for each in figures), strict=True))),
+        counters=summed(VHOST_NOTHING, [each.counters for each in figures]),
+        rates=summed(VHOST_NO_RATES, [each.rates for each in figures]),
+        length_rates=summed(NO_LENGTH_RATES, [each.length_rates for each in figures]),
     )
+
+
+def summed(none: tuple[Number, ...], rows: list[tuple[Number, ...]]) -> tuple[Number, ...]:
+    """The sums of columns, of which there are as many as in `none`."""
+    return tuple(sum(column) for column in zip(none, *rows, strict=True))
 
 
 def exchange_types() -> list[ExchangeTypeRow]:

@@ -14,6 +14,7 @@ from typing import Final
 from warren.admin.service.slices import Slices
 from warren.node.node import Node
 from warren.queues.queue import Counts, Queue
+from warren.vhost.traffic import VhostTraffic
 
 SAMPLE_SECONDS: Final = 5.0
 """RabbitMQ's `collect_statistics_interval`."""
@@ -32,9 +33,18 @@ COUNTERS: Final = (
 """What is counted, in RabbitMQ's words."""
 LENGTHS: Final = ("messages_ready", "messages_unacknowledged", "messages")
 
+PUBLISHED: Final = ("publish", "confirm", "return_unroutable", "drop_unroutable")
+"""What is counted of a vhost in the place of what its queues had published to them."""
+VHOST_COUNTERS: Final = (*PUBLISHED, *COUNTERS[1:])
+
 Values = tuple[int, ...]
+Rates = tuple[float, ...]
 NOTHING: Final[Values] = (0,) * len(COUNTERS)
-NO_RATES: Final[tuple[float, ...]] = (0.0,) * (len(COUNTERS) + len(LENGTHS))
+NO_RATES: Final[Rates] = (0.0,) * len(COUNTERS)
+VHOST_NOTHING: Final[Values] = (0,) * len(VHOST_COUNTERS)
+VHOST_NO_RATES: Final[Rates] = (0.0,) * len(VHOST_COUNTERS)
+NO_LENGTHS: Final[Values] = (0,) * len(LENGTHS)
+NO_LENGTH_RATES: Final[Rates] = (0.0,) * len(LENGTHS)
 
 
 def counters_of(queue: Queue) -> Values:
@@ -58,31 +68,46 @@ def counters_of(queue: Queue) -> Values:
 def lengths_of(counts: Counts | None) -> Values:
     """How long a queue is, in the order of `LENGTHS`."""
     if counts is None:
-        return (0, 0, 0)
+        return NO_LENGTHS
     return int(counts.ready), int(counts.held), int(counts.ready) + int(counts.held)
+
+
+def traffic_of(traffic: VhostTraffic | None) -> Values:
+    """What was published to a vhost, in the order of `PUBLISHED`."""
+    if traffic is None:
+        return (0, 0, 0, 0)
+    return (
+        int(traffic.published),
+        int(traffic.confirmed),
+        int(traffic.returned),
+        int(traffic.dropped),
+    )
+
+
+def rates_of(before: Values, now: Values, seconds: float) -> Rates:
+    """How fast counters grew within so many seconds."""
+    return tuple((new - old) / seconds for old, new in zip(before, now, strict=True))
 
 
 class Figures:
     """What was seen of one thing that has counters, and how fast they grow.
 
     Attributes:
-        counters: In the order of `COUNTERS`.
+        counters: In the order of `COUNTERS`, or of a vhost `VHOST_COUNTERS`.
         lengths: In the order of `LENGTHS`.
-        rates: A second, of both.
+        rates, length_rates: A second, of each.
     """
 
-    def __init__(self) -> None:
-        self.counters: Values = NOTHING
-        self.lengths: Values = (0, 0, 0)
-        self.rates: tuple[float, ...] = NO_RATES
+    def __init__(self, counters: Values = NOTHING) -> None:
+        self.counters: Values = counters
+        self.lengths: Values = NO_LENGTHS
+        self.rates: Rates = (0.0,) * len(counters)
+        self.length_rates: Rates = NO_LENGTH_RATES
 
     def look(self, counters: Values, lengths: Values, seconds: float) -> None:
         """Compare with what was seen so many seconds ago."""
-        before, now = self.counters + self.lengths, counters + lengths
-        if before == now:
-            self.rates = NO_RATES
-            return
-        self.rates = tuple((new - old) / seconds for old, new in zip(before, now, strict=True))
+        self.rates = rates_of(self.counters, counters, seconds)
+        self.length_rates = rates_of(self.lengths, lengths, seconds)
         self.counters, self.lengths = counters, lengths
 
 
@@ -91,7 +116,7 @@ class Statistics:
 
     Attributes:
         queues: Of queues that have any, by the queue itself: one that is declared again is another.
-        vhosts: Of all queues that each vhost has or had, by its name.
+        vhosts: Of all queues that each vhost has or had, by its name, in `VHOST_COUNTERS`.
     """
 
     def __init__(self, node: Node) -> None:
@@ -122,7 +147,7 @@ class Statistics:
                 length = lengths_of(queue.counts())
                 figures = before.get(queue)
                 if figures is None:
-                    if counters == NOTHING and length == (0, 0, 0):
+                    if counters == NOTHING and length == NO_LENGTHS:
                         continue
                     figures = Figures()
                 for place, (new, old) in enumerate(zip(counters, figures.counters, strict=True)):
@@ -131,9 +156,11 @@ class Statistics:
                     lengths[place] += count
                 figures.look(counters, length, seconds)
                 self.queues[queue] = figures
-            of_vhost = self.vhosts.setdefault(name, Figures())
-            total = tuple(old + new for old, new in zip(of_vhost.counters, grown, strict=True))
-            of_vhost.look(total, tuple(lengths), seconds)
+            of_vhost = self.vhosts.setdefault(name, Figures(VHOST_NOTHING))
+            of_queues = of_vhost.counters[len(PUBLISHED) :]
+            total = tuple(old + new for old, new in zip(of_queues, grown[1:], strict=True))
+            published = traffic_of(self._node.vhosts.traffic.get(name))
+            of_vhost.look(published + total, tuple(lengths), seconds)
         for name in list(self.vhosts):
             if name not in self._node.queues.vhosts:
                 del self.vhosts[name]

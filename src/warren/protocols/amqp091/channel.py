@@ -506,6 +506,8 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
         confirms = self.publishing.confirms
         if confirms is not None and not self._ended:
             confirms.settled(run)
+            if not run.refused:
+                self.vhost.traffic.confirmed += run.count - run.rejected_count()
             self.connection.broker.confirm_later(self)
 
     def write_confirms(self) -> None:

@@ -15,6 +15,7 @@ from warren.admin.http.paging import narrowed_one
 from warren.admin.service import overview, parameters
 from warren.admin.service.caller import ADMINISTRATOR, MONITORING
 from warren.admin.service.rows import Listener
+from warren.admin.service.statistics import VHOST_COUNTERS
 
 
 async def show(asked: HttpRequest) -> HttpAnswer:
@@ -37,9 +38,10 @@ async def show(asked: HttpRequest) -> HttpAnswer:
         "is_op_policy_updating_enabled": True,
         "require_definition_json_extension": False,
         "queue_totals": lengths(
-            (found.ready, found.unacknowledged, found.ready + found.unacknowledged), found.rates
+            (found.ready, found.unacknowledged, found.ready + found.unacknowledged),
+            found.length_rates,
         ),
-        "message_stats": message_stats(found.counters, found.rates),
+        "message_stats": message_stats(found.counters, found.rates, VHOST_COUNTERS),
         "object_totals": {
             "channels": found.channels,
             "consumers": found.consumers,
