@@ -10,8 +10,8 @@ SPARK = tests/spark
 
 export PYTHON
 
-.PHONY: oracle-http help run cluster build wheel test test-pure test-compiled test-package test-process \
-	test-spark lint format rules bench long sim demo oracle oracle-random clean
+.PHONY: help run cluster build wheel test test-pure test-compiled test-package test-process \
+	test-spark lint format rules bench long sim demo oracle oracle-random oracle-http clean
 
 help:
 	@echo 'make run     build, then run a broker on port $(PORT) with its data in ./$(DATA)'

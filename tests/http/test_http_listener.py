@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import http.client
 import json
@@ -11,12 +12,16 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
+
+import pytest
 
 from tests.http.talk import Ask, Peer
-from tests.support.broker import Broker
+from tests.support.broker import Broker, free_port
 from tests.support.patience import patient
 from warren.admin.http import listener
 from warren.admin.http.asked import BODY_BYTES_MAX
+from warren.admin.service.service import AdminService
 
 GUEST = "Basic " + base64.b64encode(b"guest:guest").decode()
 
@@ -277,3 +282,34 @@ def test_a_stop_ends_what_is_under_way(make_http: Callable[[], Broker]) -> None:
     with socket.create_connection((broker.host, int(broker.management))) as sock:
         sock.sendall(b"GET /api/whoami HTTP/1.1\r\n")
         assert broker.stop() == 0
+
+
+def test_who_does_not_read_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that takes nothing of a long answer keeps neither the connection nor the answer."""
+
+    async def endless(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        while not ended.is_set():
+            await send({"type": "http.response.body", "body": bytes(65_536), "more_body": True})
+            await asyncio.sleep(0)
+
+    async def run() -> None:
+        served = listener.HttpListener(AdminService(Any, Any), 10)
+        port = free_port()
+        await served.listen("127.0.0.1", port)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1_024)
+        writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert await reader.read(12) == b"HTTP/1.1 200"
+        # It reads no more; what the kernel and the reader take is a few megabytes.
+        reader._transport.pause_reading()
+        async with asyncio.timeout(patient(20.0)):
+            while served.connections:
+                await asyncio.sleep(0.01)
+        ended.set()
+        writer.close()
+        await served.close(1.0)
+
+    ended = asyncio.Event()
+    monkeypatch.setattr(listener, "UNREAD_SECONDS", 0.2)
+    monkeypatch.setattr(listener, "Application", lambda service: endless)
+    asyncio.run(run())

@@ -5,13 +5,12 @@ Paths are matched as they came, segment by segment, so that `%2F` is a vhost and
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlsplit
 
 from starlette.routing import Match, Route, Router
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from warren.admin.http.answers import JSON, HttpAnswer, gathered, parts_of
 from warren.admin.http.asked import HttpRequest, Resource, decoded
@@ -25,8 +24,6 @@ from warren.errors import NOT_FOUND, Refusal
 
 log = logging.getLogger("warren")
 
-UNREAD_SECONDS = 30.0
-"""For a client to take the next part of an answer."""
 QUERY_FIELDS_MAX = 100
 
 HEADERS = (
@@ -162,11 +159,7 @@ def parsed_query(query: bytes) -> dict[str, str]:
 
 
 async def respond(answer: HttpAnswer, allow: str, scope: Scope, send: Send) -> None:
-    """Send an answer, no faster than the client takes it.
-
-    One that takes nothing for long is given up, by ending its task with an error that uvicorn
-    answers with a closed connection.
-    """
+    """Send an answer, no faster than the client takes it."""
     headers = [*HEADERS, (b"allow", allow.encode())]
     headers += [(name.encode(), value.encode("latin-1")) for name, value in answer.headers.items()]
     first = b""
@@ -183,20 +176,13 @@ async def respond(answer: HttpAnswer, allow: str, scope: Scope, send: Send) -> N
             second = None
         if second is None and answer.status != 204:
             headers.append((b"content-length", str(len(first)).encode()))
-        await _send(
-            send, {"type": "http.response.start", "status": answer.status, "headers": headers}
-        )
+        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         more = second is not None
-        await _send(send, {"type": "http.response.body", "body": first, "more_body": more})
+        await send({"type": "http.response.body", "body": first, "more_body": more})
         if parts is None or second is None:
             return
-        await _send(send, {"type": "http.response.body", "body": second, "more_body": True})
+        await send({"type": "http.response.body", "body": second, "more_body": True})
         if scope["method"] != "HEAD":
             async for part in parts:
-                await _send(send, {"type": "http.response.body", "body": part, "more_body": True})
-        await _send(send, {"type": "http.response.body", "body": b"", "more_body": False})
-
-
-async def _send(send: Send, message: Message) -> None:
-    async with asyncio.timeout(UNREAD_SECONDS):
-        await send(message)
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -24,6 +24,8 @@ HEAD_BYTES_MAX = 65_536
 """Of the request line and headers."""
 HEAD_SECONDS = 10.0
 """For these to come, from the connect on, and behind the first byte of a further request."""
+UNREAD_SECONDS = 30.0
+"""For a client to take what it is sent, when it does not keep up."""
 IDLE_SECONDS = 60
 """How long a connection stays that asks nothing."""
 BACKLOG = 256
@@ -36,6 +38,7 @@ class HttpProtocol(H11Protocol):
         super().__init__(*args, **arguments)
         self._listener = listener
         self._head_timer: asyncio.TimerHandle | None = None
+        self._unread_timer: asyncio.TimerHandle | None = None
 
     @property
     def idle(self) -> bool:
@@ -48,9 +51,20 @@ class HttpProtocol(H11Protocol):
         self._await_head()
         self._listener.came(self)
 
+    def pause_writing(self) -> None:
+        """The client does not take what it is sent: it has so long to do so."""
+        super().pause_writing()
+        self._unread_timer = self.loop.call_later(UNREAD_SECONDS, self.shed)
+
+    def resume_writing(self) -> None:
+        """The client takes it again."""
+        self._stop_unread()
+        super().resume_writing()
+
     def connection_lost(self, exc: Exception | None) -> None:
         """The client is gone."""
         self._stop_waiting()
+        self._stop_unread()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -68,6 +82,11 @@ class HttpProtocol(H11Protocol):
 
     def _await_head(self) -> None:
         self._head_timer = self.loop.call_later(HEAD_SECONDS, self.shed)
+
+    def _stop_unread(self) -> None:
+        if self._unread_timer is not None:
+            self._unread_timer.cancel()
+            self._unread_timer = None
 
     def _stop_waiting(self) -> None:
         if self._head_timer is not None:
@@ -108,6 +127,11 @@ class HttpListener:
         # What it would log, clients can cause as often as they like.
         for name in ("uvicorn.error", "uvicorn.access"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
+
+    @property
+    def connections(self) -> int:
+        """How many there are."""
+        return len(self._state.connections)
 
     async def listen(self, host: str, port: int) -> None:
         """Let clients come.
