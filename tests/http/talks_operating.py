@@ -137,6 +137,7 @@ TALKS = [
             Ask("GET", "/channels/none"),
             Ask("GET", "/vhosts/h/channels"),
             Ask("GET", "/feature-flags/none"),
+            Ask("GET", "/deprecated-features/used"),
             Ask("PUT", "/feature-flags/none/enable", {}),
         ],
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import msgspec
@@ -44,6 +45,11 @@ def node(row: NodeStatusRow) -> dict[str, Any]:
         "sockets_total": row.fd_total,
         "db_dir": row.data_dir,
         "enabled_plugins": ["rabbitmq_management"],
+        # Clients insist on these; there are no Erlang processes and no queue of theirs.
+        "proc_used": 0,
+        "proc_total": 0,
+        "run_queue": 0,
+        "processors": os.cpu_count() or 1,
     }
     for name in ("mem_used", "disk_free", "fd_used", "sockets_used"):
         shown[f"{name}_details"] = {"rate": 0.0}
@@ -82,6 +88,12 @@ async def enable_feature_flag(asked: HttpRequest) -> HttpAnswer:
             raise
         raise bad_request("unsupported") from None
     return NO_CONTENT
+
+
+async def deprecated_features(asked: HttpRequest) -> HttpAnswer:
+    """What will be no more in a later release: nothing."""
+    await nodes.list_feature_flags(asked.service, asked.caller)
+    return ok([])
 
 
 # --- parameters ---------------------------------------------------------------------------------
@@ -194,6 +206,8 @@ RESOURCES = [
     Resource("/api/nodes/{node}", get=one_node),
     Resource("/api/feature-flags", get=feature_flags),
     Resource("/api/feature-flags/{name}/enable", put=enable_feature_flag),
+    Resource("/api/deprecated-features", get=deprecated_features),
+    Resource("/api/deprecated-features/used", get=deprecated_features),
     Resource("/api/parameters", get=all_parameters),
     Resource("/api/parameters/{component}", get=all_parameters),
     Resource("/api/parameters/{component}/{vhost}", get=parameters_of_vhost),
