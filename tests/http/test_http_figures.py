@@ -163,6 +163,10 @@ def test_clients_are_shown_and_closed(peer: Peer, channel: Any) -> None:
     (consumer,) = shown(peer, "/queues/%2F/shown")["consumer_details"]
     assert consumer["queue"] == {"name": "shown", "vhost": "/"}
     assert consumer["channel_details"]["connection_name"] == connection["name"]
+    assert (consumer["channel_details"]["user"], consumer["consumer_timeout"]) == (
+        "guest",
+        1_800_000,
+    )
     assert consumer in shown(peer, "/consumers/%2F")
     closing = Ask("DELETE", path, headers={"x-reason": "for the test"})
     assert peer.raw(closing)[0] == 204

@@ -333,5 +333,6 @@ def consumer_row(
         prefetch_count=int(facts.prefetch),
         active=standing in ("up", "single_active"),
         activity_status=standing,
+        user=connection.user,
         arguments=plain(facts.arguments),
     )

@@ -43,7 +43,7 @@ from warren.metadata.policies import (
     exchange_policy_of,
 )
 from warren.metadata.tables import ExchangeRecord, QueueRecord, UserRecord, VhostRecord
-from warren.queue_types import DEFAULT, DELIVERY_LIMIT
+from warren.queue_types import CONSUMER_TIMEOUT, DEFAULT, DELIVERY_LIMIT
 from warren.routing.bindings import Binding
 
 LED_SECONDS = 5.0
@@ -315,6 +315,17 @@ def _queue(
         rates=NO_RATES if figures is None else figures.rates,
         length_rates=NO_LENGTH_RATES if figures is None else figures.length_rates,
     )
+
+
+def consumer_timeout_ms(service: AdminService, vhost: str, queue: str) -> int:
+    """How long consumers of a queue may hold a message where they say nothing themselves."""
+    default = service.node.settings.consumer_timeout_ms
+    tables = service.machine.vhosts.get(vhost)
+    record = None if tables is None else tables.queues.get(queue)
+    if tables is None or record is None:
+        return default
+    said = EffectiveSettings(tables, record.name, record.kind, record.arguments)
+    return int(said.number(CONSUMER_TIMEOUT, default))
 
 
 # --- exchanges and bindings ---------------------------------------------------------------------

@@ -206,6 +206,7 @@ class ConsumerRow(Row):
         str, Meta(description="up, single_active, waiting, suspected_down or timeout")
     ]
     arguments: Annotated[dict[str, Any], Meta(description="as it was begun with")]
+    user: Annotated[str, Meta(description="whose connection it is on")] = ""
 
 
 class PolicyRow(Row, rename={"apply_to": "apply-to"}):

@@ -9,7 +9,7 @@ from warren.admin.http.answers import NO_CONTENT, HttpAnswer, ok
 from warren.admin.http.asked import HttpRequest, Resource
 from warren.admin.http.errors import lacking, not_there
 from warren.admin.http.paging import listed, narrowed_one
-from warren.admin.service import clients, visible
+from warren.admin.service import clients, details, visible
 from warren.admin.service.caller import POLICYMAKER, sees_all
 from warren.admin.service.rows import ChannelRow, ConnectionRow, ConsumerRow
 
@@ -158,7 +158,7 @@ async def one_channel(asked: HttpRequest) -> HttpAnswer:
     for row in await _channels(asked):
         if row.name == asked["channel"]:
             rows = await whole(clients.list_consumers(asked.service, asked.caller, vhost=row.vhost))
-            own = [consumer(each) for each in rows if each.channel_pid == row.pid]
+            own = [consumer(asked, each) for each in rows if each.channel_pid == row.pid]
             shown = {**channel(row), "consumer_details": own, "deliveries": [], "publishes": []}
             return ok(narrowed_one(asked, shown))
     raise not_there()
@@ -167,7 +167,7 @@ async def one_channel(asked: HttpRequest) -> HttpAnswer:
 # --- consumers ----------------------------------------------------------------------------------
 
 
-def consumer(row: ConsumerRow) -> dict[str, Any]:
+def consumer(asked: HttpRequest, row: ConsumerRow) -> dict[str, Any]:
     """A consumer as the API shows it."""
     ends = _ends(row.channel_name)
     number = row.channel_name.rpartition(" (")[2].removesuffix(")")
@@ -183,8 +183,10 @@ def consumer(row: ConsumerRow) -> dict[str, Any]:
             "number": int(number) if number.isdecimal() else 0,
             "peer_host": ends["peer_host"],
             "peer_port": ends["peer_port"],
+            "user": row.user,
         },
         "consumer_tag": row.consumer_tag,
+        "consumer_timeout": details.consumer_timeout_ms(asked.service, row.vhost, row.queue_name),
         "exclusive": row.exclusive,
         "prefetch_count": row.prefetch_count,
         "queue": {"name": row.queue_name, "vhost": row.vhost},
@@ -194,13 +196,13 @@ def consumer(row: ConsumerRow) -> dict[str, Any]:
 async def consumers_of_queue(asked: HttpRequest, vhost: str, queue: str) -> list[dict[str, Any]]:
     """The consumers of one queue."""
     rows = await whole(clients.list_consumers(asked.service, asked.caller, vhost=vhost))
-    return [consumer(row) for row in rows if row.queue_name == queue]
+    return [consumer(asked, row) for row in rows if row.queue_name == queue]
 
 
 async def all_consumers(asked: HttpRequest) -> HttpAnswer:
     """The consumers of all vhosts that the user may see."""
     rows = await whole(clients.list_consumers(asked.service, asked.caller))
-    return ok(listed(asked, [consumer(row) for row in rows]))
+    return ok(listed(asked, [consumer(asked, row) for row in rows]))
 
 
 async def consumers_of_vhost(asked: HttpRequest) -> HttpAnswer:
@@ -208,7 +210,7 @@ async def consumers_of_vhost(asked: HttpRequest) -> HttpAnswer:
     vhost = asked["vhost"]
     await visible.visible_vhost(asked.service, asked.caller, vhost=vhost)
     rows = await whole(clients.list_consumers(asked.service, asked.caller, vhost=vhost))
-    return ok(listed(asked, [consumer(row) for row in rows]))
+    return ok(listed(asked, [consumer(asked, row) for row in rows]))
 
 
 RESOURCES = [
