@@ -173,7 +173,8 @@ def vhost_definition(tables: VhostRecord) -> dict[str, Any]:
         properties["default_queue_type"] = tables.default_queue_type
     if tables.protected:
         properties["protected_from_deletion"] = True
-    return {"name": tables.name, **properties, "metadata": properties}
+    limits = dict(tables.limits)
+    return {"name": tables.name, **properties, "metadata": properties, "limits": limits}
 
 
 def policy_definition(policy: PolicyRecord) -> dict[str, Any]:
@@ -208,6 +209,7 @@ async def _of_vhost(tables: VhostRecord) -> dict[str, Any]:
             queues.append(
                 {
                     "name": queue.name,
+                    "type": queue.kind,
                     "durable": queue.durable,
                     "auto_delete": queue.auto_delete,
                     "arguments": plain(queue.arguments),

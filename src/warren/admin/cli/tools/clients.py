@@ -72,7 +72,7 @@ def _consumers(session: Session, words: Words) -> Output:
 
 
 def _cell(row: Any, column: str) -> Any:
-    value = getattr(row, column, None)
+    value: Any = getattr(row, column, None)
     if column in ("client_properties", "arguments"):
         return AmqpTable(value)
     if column == "protocol":
