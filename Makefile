@@ -11,7 +11,7 @@ SPARK = tests/spark
 export PYTHON
 
 .PHONY: help run cluster build wheel test test-pure test-compiled test-package test-process \
-	test-spark lint format rules bench long sim demo oracle oracle-random clean
+	test-spark lint format rules bench long sim demo oracle oracle-random oracle-http clean
 
 help:
 	@echo 'make run     build, then run a broker on port $(PORT) with its data in ./$(DATA)'
@@ -27,6 +27,7 @@ help:
 	@echo 'make bench   measure Warren beside RabbitMQ (ONLY=regex SECS=10 REPS=3 NODES=3)'
 	@echo 'make demo    real orders through a queue into Spark, none lost or doubled'
 	@echo 'make oracle  what RabbitMQ and Warren say to the scripts of tests/oracle (ONLY= RECORD=1)'
+	@echo 'make oracle-http  where answers of the HTTP API that were recorded are stale (RECORD=1)'
 	@echo 'make oracle-random  what they say to COUNT (1000) random sequences (FIRST= RECORD=1)'
 	@echo 'make clean   remove what was built, the data of `make run` excepted'
 
@@ -119,6 +120,13 @@ oracle:
 	@.venv/bin/python tools/oracle.py $(if $(RECORD),record,stale) 127.0.0.1:5781 $(ONLY); \
 	status=$$?; BASE=5780 bench/peer rabbit stop; exit $$status
 	@.venv/bin/python tools/oracle.py warren $(ONLY)
+
+# RECORD=1 stores what RabbitMQ answers over HTTP; else it is said where the stored answers are stale.
+oracle-http:
+	@tools/prepare process
+	@BASE=5780 bench/peer rabbit start
+	@.venv/bin/python tools/oracle_http.py $(if $(RECORD),record,stale) 127.0.0.1:15781 5781; \
+	status=$$?; BASE=5780 bench/peer rabbit stop; exit $$status
 
 # Sequences number FIRST and on, else others each time; RECORD=1 stores what RabbitMQ answers.
 oracle-random:

@@ -29,6 +29,8 @@ WORDS = {
     list: "list",
     dict: "map",
     type(None): "unknown",
+    Any: "anything",
+    rows.Listener: "map",
 }
 
 

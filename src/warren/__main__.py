@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -19,6 +20,13 @@ def serve(config: ServerConfig) -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status: 0 done, 1 failed, 2 wrong words or settings."""
     return command(serve, arguments)
+
+
+def rabbitmq_server() -> int:
+    """The script `rabbitmq-server`; returns the exit status."""
+    from warren.admin.cli.tools.server import server_words
+
+    return main(server_words(os.environ, sys.argv[1:]))
 
 
 if __name__ == "__main__":

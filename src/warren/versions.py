@@ -69,6 +69,9 @@ DELAYED_MESSAGES: Final = 4
 DISCONNECTED_TIMEOUTS: Final = 4
 """What consumers hold whose node nobody hears returns to a quorum queue after a time only."""
 
+PARAMETERS: Final = 4
+"""There are runtime parameters, of vhosts and of the whole cluster."""
+
 FEATURES: Final = {
     "policy_delivery_limit": POLICY_DELIVERY_LIMIT,
     "node_labels": NODE_LABELS,
@@ -87,6 +90,7 @@ FEATURES: Final = {
     "delayed_retries": DELAYED_RETRIES,
     "delayed_messages": DELAYED_MESSAGES,
     "disconnected_timeouts": DISCONNECTED_TIMEOUTS,
+    "parameters": PARAMETERS,
 }
 """What each version after the oldest brings, by name."""
 

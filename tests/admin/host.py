@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Any, TypeVar
+
+import msgspec
 
 from tests.node.pair import Pair
+from warren.admin.service.caller import LOCAL
+from warren.admin.service.catalogue import OPERATIONS
 from warren.admin.service.host import OperatorHost
 from warren.admin.service.rows import ProcessState
 from warren.admin.service.service import AdminService
+from warren.errors import TIMED_OUT, Refusal
 
 Answer = TypeVar("Answer")
 
@@ -20,11 +25,18 @@ class Host(OperatorHost):
     Attributes:
         over: Whether the node has left its cluster.
         handed_over: How often the lead of groups was given away.
+        stopped: The statuses with which it was to end.
+        drained: Whether it is in maintenance.
+        reopened: How often it was to write to its log's files anew.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, pair: Pair | None = None) -> None:
         self.over = False
         self.handed_over = 0
+        self.stopped: list[int] = []
+        self.drained = False
+        self.reopened = 0
+        self._pair = pair
 
     def guarded(self, step: Callable[[], None]) -> None:
         step()
@@ -46,12 +58,43 @@ class Host(OperatorHost):
             listeners=["127.0.0.1:5672"],
             data_dir="/",
             memory_bytes=3,
+            drained=self.drained,
         )
+
+    async def ask(
+        self, node: str, operation: str, arguments: dict[str, Any], seconds: float
+    ) -> Any:
+        """Another node of the pair answers, as over a socket."""
+        assert self._pair is not None
+        station = self._pair.stations[node]
+        if not station.alive:
+            raise Refusal(TIMED_OUT, f"node '{node}' cannot be asked")
+        service = AdminService(station.node, Host(self._pair))
+        done = OPERATIONS[operation].asked(service, LOCAL, arguments)
+        found: Any = []
+        if isinstance(done, AsyncGenerator):
+            async for part in done:
+                found += part
+        else:
+            found = await done
+        return msgspec.msgpack.decode(msgspec.msgpack.encode(found))
+
+    def stop(self, status: int) -> None:
+        self.stopped.append(status)
+
+    def reopen_logs(self) -> None:
+        self.reopened += 1
+
+    async def set_maintenance(self, drained: bool) -> None:
+        self.drained = drained
+
+    def configuration(self) -> dict[str, Any]:
+        return {"heartbeat": 60}
 
 
 def service_of(pair: Pair, name: str = "a") -> AdminService:
     """The service of one node."""
-    return AdminService(pair.stations[name].node, Host())
+    return AdminService(pair.stations[name].node, Host(pair))
 
 
 def answered(pair: Pair, asked: Callable[[], Awaitable[Answer]]) -> Answer:

@@ -158,7 +158,7 @@ def service(pair: Pair) -> AdminService:
             "set_user_limits",
             {"user": "guest", "definition": '{"max-queues": 5}'},
             PRECONDITION_FAILED,
-            'Unrecognised terms [{"max-queues",5}] in user-limits',
+            'Unrecognised terms [{<<"max-queues">>,5}] in user-limits',
         ),
         (
             "set_user_limits",

@@ -50,6 +50,9 @@ FIVE = '{"target-group-size": 5}'
 
 RIGHTS = {"vhost": "v", "user": "new"}
 
+LIMITS = {"component": "vhost-limits", "name": "limits"}
+BINDING = {"source": "e", "destination": "q", "routing_key": "k.*"}
+
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "status": {},
     "list_queues": {},
@@ -90,12 +93,111 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "set_vhost_limits": {"vhost": "v", "definition": '{"max-queues": 5}'},
     "list_vhost_limits": {},
     "clear_vhost_limits": {"vhost": "v"},
+    "set_parameter": {"vhost": "v", **LIMITS, "value": '{"max-queues": 9}'},
+    "list_parameters": {"vhost": "v"},
+    "clear_parameter": {"vhost": "v", **LIMITS},
+    "set_global_parameter": {"name": "colour", "value": '"blue"'},
+    "list_global_parameters": {},
+    "clear_global_parameter": {"name": "colour"},
+    "set_cluster_name": {"name": "three"},
+    "declare_exchange": {"vhost": "v", "name": "e", "type": "topic"},
+    "list_exchanges": {"vhost": "v"},
+    "declare_queue": {"vhost": "v", "name": "q", "arguments": {"x-max-length": 5}},
+    "bind": {"vhost": "v", **BINDING},
+    "list_bindings": {"vhost": "v"},
+    "export_definitions": {},
+    "overview": {},
+    "visible_vhost": {"vhost": "v"},
+    "visible_policies": {},
+    "visible_operator_policies": {},
+    "visible_vhost_limits": {},
+    "list_queue_details": {},
+    "queue_page": {},
+    "some_queues": {"names": []},
+    "queue_details": {"vhost": "v", "queue": "q"},
+    "led_queue": {"vhost": "v", "queue": "q"},
+    "exchange_details": {},
+    "binding_details": {},
+    "vhost_details": {},
+    "one_vhost": {"vhost": "v"},
+    "user_details": {},
+    "publish_message": {"vhost": "v", "exchange": "e", "routing_key": "k.1", "body": b"one"},
+    "get_messages": {"vhost": "v", "queue": "q", "fate": "settled"},
+    "unbind": {"vhost": "v", **BINDING},
+    "purge_queue": {"vhost": "v", "name": "q"},
+    "count_queues": {"queues": [("v", "q")]},
+    "delete_queue": {"vhost": "v", "name": "q"},
+    "delete_exchange": {"vhost": "v", "name": "e"},
+    "import_definitions": {"definitions": {"vhosts": [{"name": "w"}]}},
+    "list_connections": {},
+    "list_channels": {},
+    "list_consumers": {},
+    "close_connections": {"pids": [], "reason": "over"},
+    "close_all_connections": {"reason": "over", "vhost": "v"},
+    "list_nodes": {},
+    "environment": {},
+    "list_feature_flags": {},
+    "enable_feature_flag": {"name": "all"},
+    "set_disk_free_limit": {"bytes": 1_000},
+    "set_vm_memory_high_watermark": {"absolute": 1_000_000_000_000},
+    "rotate_logs": {},
+    "check_running": {},
+    "check_local_alarms": {},
+    "check_alarms": {},
+    "check_port_connectivity": {},
+    "check_port_listener": {"port": 1},
+    "check_protocol_listener": {"protocol": "amqp"},
+    "check_virtual_hosts": {},
+    "check_if_node_is_quorum_critical": {},
+    "check_for_quorum_queues_without_an_elected_leader": {},
+    "check_if_new_quorum_queue_replicas_have_finished_initial_sync": {},
+    "check_below_node_connection_limit": {},
+    "check_ready_to_serve_clients": {},
+    "close_connection": {"connection": "127.0.0.1:0 -> :0", "reason": "over"},
+    "suspend_listeners": {},
+    "resume_listeners": {},
+    "set_log_level": {"level": "warning"},
+    "drain": {},
+    "revive": {},
     "delete_user": {"name": "new"},
     "delete_vhost": {"name": "v"},
     "forget_node": {"node": "c"},
     "leave": {},
+    "stop": {},
 }
 """A request for each operation, in an order in which all can be done."""
+
+
+NEED_PERMISSIONS = (
+    *("declare_exchange", "delete_exchange", "declare_queue", "delete_queue", "purge_queue"),
+    *("bind", "unbind"),
+)
+"""What a user needs permissions for in the vhost, an administrator, too."""
+
+VISITS = ("visible_vhost", "queue_details", "led_queue", "publish_message", "get_messages")
+"""What is about a vhost that is not even shown to those who may not enter it."""
+
+
+READS_OF_ANYBODY = {
+    *("list_queues", "list_exchanges", "list_bindings"),
+    *("list_connections", "list_channels", "list_consumers"),
+    *("close_connection", "list_feature_flags", "overview", "visible_policies"),
+    *("visible_operator_policies", "visible_vhost_limits", "list_queue_details", "queue_page"),
+    *("some_queues", "exchange_details", "binding_details", "vhost_details"),
+    *(name for name in ARGUMENTS if name.startswith("check_")),
+}
+"""What whoever may administer anything may ask for: they are told of what they may see."""
+
+READS_OF_MONITORS = {
+    *("status", "quorum_status", "count_queues", "list_nodes"),
+}
+
+READS_OF_POLICYMAKERS = {"list_parameters", "list_global_parameters"}
+
+AS_IT_IS: dict[str, dict[str, Any]] = {
+    name: {} for name in ("list_exchanges", "list_bindings", "list_parameters")
+}
+"""Requests for where nothing was made."""
 
 
 def user(*tags: str, name: str = "u") -> Caller:
@@ -168,7 +270,9 @@ def test_an_administrator_may_do_everything_without_a_socket(
     authorise = callers.authorise
 
     def counted(machine: Any, caller: Caller, name: str, tag: str, vhost: str | None) -> None:
-        passed.append(name)
+        if caller is not LOCAL or name in (*NEED_PERMISSIONS, *VISITS):
+            # What a node asks another one is authorised there, as an operator's.
+            passed.append(name)
         authorise(machine, caller, name, tag, vhost)
 
     monkeypatch.setattr(callers, "authorise", counted)
@@ -186,7 +290,8 @@ def test_an_administrator_may_do_everything_without_a_socket(
         if name == "forget_node":
             pair.add("c").kill()
             pair.until(lambda: "c" not in service.members.running())
-        given[name] = call(pair, asked, ADMIN, name, arguments)
+        caller = LOCAL if name in (*NEED_PERMISSIONS, *VISITS) else ADMIN
+        given[name] = call(pair, asked, caller, name, arguments)
         seen[name] = (
             sorted(row.node for row in pair.a.record("orders").members if row.voter),
             service.members.leader(pair.a.record("orders")),
@@ -237,9 +342,47 @@ def test_an_administrator_may_do_everything_without_a_socket(
         ("list_vhost_limits", {"vhost": "v", "limits": {"max-queues": 5}}),
     ):
         assert [found.cells() for found in given[name]] == [row]
-    assert list(service.machine.users) == ["guest"] and list(service.machine.vhosts) == ["/"]
+    check_further(given)
+    assert list(service.machine.users) == ["guest"]
+    assert list(service.machine.vhosts) == ["/", "w"]
     assert list(service.machine.nodes) == ["a"]
     assert pair.a.record("orders").members[0].node == "a"
+
+
+def check_further(given: dict[str, Any]) -> None:
+    """What the operations beside those of users and rights answered."""
+    (limits,) = given["list_parameters"]
+    assert limits.cells() == {"vhost": "v", **LIMITS, "value": {"max-queues": 9}}
+    assert [row.cells() for row in given["list_global_parameters"]] == [
+        {"name": "colour", "value": "blue"}
+    ]
+    assert [row.type for row in given["list_exchanges"] if row.name == "e"] == ["topic"]
+    assert [(row.source_name, row.routing_key) for row in given["list_bindings"]] == [
+        ("", "q"),
+        ("e", "k.*"),
+    ]
+    exported = given["export_definitions"]
+    assert exported["bindings"][0] == {
+        **BINDING,
+        "vhost": "v",
+        "destination_type": "queue",
+        "arguments": {},
+    }
+    assert exported["original_cluster_name"] == "three"
+    assert given["purge_queue"] == 0 and given["delete_queue"] == 0
+    (counted,) = given["count_queues"]
+    assert (counted.messages, counted.arguments["x-max-length"]) == (0, 5)
+    assert [row.user for row in given["list_connections"]] == ["guest"]
+    assert [row.number for row in given["list_channels"]] == [1]
+    assert [(row.name, row.running) for row in given["list_nodes"]] == [
+        ("a", True),
+        ("b", True),
+    ]
+    for name, answer in given.items():
+        if name.startswith("check_"):
+            fails = name in ("check_port_listener", "check_protocol_listener")
+            critical = name == "check_if_node_is_quorum_critical"
+            assert answer.ok == (not fails and not critical), (name, answer)
 
 
 @pytest.mark.parametrize("tags", [(), ("management",), (MONITORING,), (POLICYMAKER,)])
@@ -247,14 +390,28 @@ def test_who_lacks_the_tag_is_refused_and_changes_nothing(
     pair: Pair, service: AdminService, tags: tuple[str, ...]
 ) -> None:
     """Whatever is asked for; and the tag alone opens no vhost."""
-    may = {MONITORING: {"status", "list_queues", "quorum_status"}}.get("".join(tags), set())
+    sees = frozenset(tags) & {"management", MONITORING, POLICYMAKER}
+    may = READS_OF_ANYBODY if sees else set()
+    if MONITORING in tags:
+        may = may | READS_OF_MONITORS
+    if POLICYMAKER in tags:
+        may = may | READS_OF_POLICYMAKERS
     before = service.machine.snapshot()
     for name, arguments in ARGUMENTS.items():
+        if sees and name in VISITS:
+            assert refusal(pair, service, user(*tags), name, arguments).kind == NOT_FOUND
+            continue
         if name in may:
-            assert call(pair, service, user(*tags), name, arguments)
+            if name == "close_connection":
+                refused = refusal(
+                    pair, service, user(*tags), name, {**arguments, "connection": "x"}
+                )
+                assert refused.kind == NOT_FOUND
+            elif "vhost" not in arguments or MONITORING in tags:
+                call(pair, service, user(*tags), name, AS_IT_IS.get(name, arguments))
             continue
         refused = refusal(pair, service, user(*tags), name, arguments)
-        assert refused.kind == ACCESS_REFUSED
+        assert refused.kind == ACCESS_REFUSED, name
         assert f"operation '{name}' refused for user 'u'" in refused.text
     pair.settle()
     assert service.machine.snapshot() == before

@@ -102,6 +102,8 @@ WRITTEN: list[tuple[Command, str]] = [
         "9b0224a176a178c3c2c2c41a0e782d64656c617965642d74797065530000000664697265637409a16e9193a16e"
         "09c3",
     ),
+    (commands.SetParameter("v", "c", "n", b"{}"), "960225a176a163a16ec4027b7d"),
+    (commands.ClearParameter("", "", "n"), "950226a0a0a16e"),
     (commands.KeepRecent("v", "x", [b"ab", b""], 0), "960223a176a17892c4026162c40000"),
 ]
 """Commands, and what the release that was the first one wrote for them, but for later fields."""

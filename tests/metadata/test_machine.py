@@ -113,6 +113,11 @@ COMMANDS: st.SearchStrategy[Command] = st.one_of(
     st.builds(commands.SetUserLimits, NAMES, LIMITS, st.lists(NAMES, max_size=2)),
     st.builds(commands.SetVhost, VHOSTS, BOOLS, PROPERTIES),
     st.builds(commands.SetVhostLimits, VHOSTS, LIMITS),
+    st.builds(
+        commands.SetParameter, VHOSTS, st.sampled_from(["", "c"]), NAMES, KEYS.map(str.encode)
+    ),
+    st.builds(commands.SetParameter, st.just(""), st.just(""), NAMES, KEYS.map(str.encode)),
+    st.builds(commands.ClearParameter, st.just(""), st.just(""), NAMES),
     st.builds(commands.SetTopicPermissions, NAMES, VHOSTS, NAMES, KEYS, KEYS),
     st.builds(commands.ClearTopicPermissions, NAMES, VHOSTS, st.sampled_from(["", "a", "b"])),
     st.builds(commands.BeginCluster, st.binary(max_size=2)),

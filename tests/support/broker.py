@@ -84,6 +84,7 @@ class Broker:
         options: Further words of its command line, used at the next `start`.
         environment: Further environment variables, used at the next `start`.
         prefix: Words before its command line, of a program that becomes it.
+        management: The port of its HTTP API, if it is to have one.
     """
 
     def __init__(
@@ -101,6 +102,7 @@ class Broker:
         self.options = list(options or [])
         self.environment = dict(environment or {})
         self.prefix: list[str] = []
+        self.management = "none"
         self._process: subprocess.Popen[bytes] | None = None
 
     @classmethod
@@ -153,7 +155,7 @@ class Broker:
         command = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
         command += [*self.prefix, sys.executable, "-m", "warren", "server"]
         command += ["--data-dir", str(self.data_dir), "--bind", self.host]
-        command += ["--port", str(self.port), *self.options]
+        command += ["--port", str(self.port), "--management-port", self.management, *self.options]
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
                 command,

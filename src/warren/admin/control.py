@@ -5,7 +5,9 @@ A request is a MessagePack array, and so is its answer:
     [operation, {arguments}]     ["ok", result]    as the operation of this name answers
                                  ["more", rows] ... ["ok", rows]
                                                    where it answers in parts
-                                 ["error", text]   it was refused, or is not known
+                                 ["error", text, kind]
+                                                   it was refused, or is not known; the kind is
+                                                   that of the refusal, see `errors`
 
 Rows are maps by the names of their columns (`service.rows`). The cluster listener answers no one
 without the secret; who has it is an administrator. See docs/formats/peer-link.md.
@@ -62,7 +64,7 @@ class ControlSocket:
                 raise ValueError(f"there is no operation {name}")
             done = OPERATIONS[name].asked(self._service, LOCAL, arguments)
         except Refusal as refusal:
-            say(link, "error", refusal.text)
+            say_refused(link, refusal)
             return
         except ValueError:
             say(link, "error", UNKNOWN_REQUEST)
@@ -73,7 +75,7 @@ class ControlSocket:
             else:
                 say(link, "ok", await done)
         except Refusal as refusal:
-            say(link, "error", refusal.text)
+            say_refused(link, refusal)
         except Exception:
             log.exception("operation %s failed", name)
             say(link, "error", FAILED)
@@ -94,3 +96,8 @@ async def in_parts(link: OperatorLink, parts: AsyncGenerator[Any, None]) -> None
 def say(link: OperatorLink, kind: str, content: Any) -> None:
     """Send an operator an answer, or a part of one."""
     link.answer(msgspec.msgpack.encode([kind, content]))
+
+
+def say_refused(link: OperatorLink, refusal: Refusal) -> None:
+    """Tell an operator why it cannot be, and of which kind that is."""
+    link.answer(msgspec.msgpack.encode(["error", refusal.text, refusal.kind]))

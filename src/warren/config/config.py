@@ -37,6 +37,7 @@ MECHANISMS: Final = ("PLAIN", "AMQPLAIN", "EXTERNAL")
 LOG_LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 PORT_DEFAULT: Final = 5672
 CLUSTER_PORT_DEFAULT: Final = 25_672
+MANAGEMENT_PORT_DEFAULT: Final = 15_672
 SECRET_VARIABLE: Final = "WARREN_CLUSTER_SECRET"
 """Names the environment's variable that holds the cluster's secret."""
 DISK_FREE_LIMIT_BYTES: Final = 50_000_000
@@ -111,6 +112,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
             are in any case, with the node.
         reconciliation_interval, reconciliation_trigger_interval: Milliseconds, from one look to the
             next and from a change of the cluster.
+        management_port: The HTTP API's; 0 for none, -1 for the usual one if it is free.
+        management_host: The address that it listens on; None for that of the other listeners.
     """
 
     node_name: str
@@ -174,6 +177,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     reconciliation_auto_remove: bool = False
     reconciliation_interval: int = 3_600_000
     reconciliation_trigger_interval: int = 10_000
+    management_port: int = -1
+    management_host: str | None = None
 
     def memory_limit_bytes(self, total_bytes: int) -> int:
         """Memory in use above which publishers are blocked, on a machine that has so much."""
@@ -308,6 +313,11 @@ def _locator(text: str) -> str:
     return "client-local" if text == "client-local" else "balanced"
 
 
+def parse_size(text: str) -> int:
+    """Bytes, with a unit or without."""
+    return _size(0, _BYTES_MAX)(text)
+
+
 def parse_host(text: str) -> str:
     """A host's name or address."""
     if not re.fullmatch(r"[A-Za-z0-9._:-]+", text):
@@ -339,6 +349,16 @@ def _cluster_node(text: str) -> tuple[str, str, int]:
 def parse_port(text: str) -> int:
     """A TCP port."""
     return _whole(1, 65_535, "port")(text)
+
+
+def parse_management_port(text: str) -> int:
+    """A TCP port for the HTTP API, or `none`."""
+    if text == "none":
+        return 0
+    try:
+        return parse_port(text)
+    except _Refused as error:
+        raise _Refused(f"{error}, or none") from None
 
 
 def parse_node_name(text: str) -> str:
@@ -407,6 +427,12 @@ SETTINGS: Final = (
     Setting("default_user", "default_user", _word, "user made in an empty data directory"),
     Setting("default_pass", "default_pass", _word, "that user's password"),
     Setting("default_vhost", "default_vhost", _word, "vhost made in an empty data directory"),
+    Setting("management.tcp.port", "management_port", parse_management_port,
+            "port of the HTTP API, instead of 15672; none: no HTTP API"),
+    Setting("management.listener.port", "management_port", parse_management_port, "the same"),
+    Setting("management.tcp.ip", "management_host", parse_host,
+            "address of the HTTP API (default: that of the listeners for clients)"),
+    Setting("management.listener.ip", "management_host", parse_host, "the same"),
     Setting("log.level", "log_level", _level, "least important level that is logged"),
     Setting("log.console.level", "log_level", _level, "the same"),
     Setting("cluster.host", "cluster_host", parse_host, "where other nodes reach this one"),
@@ -570,6 +596,7 @@ def build(
     port: int | None = None,
     cluster_host: str | None = None,
     cluster_port: int | None = None,
+    management_port: int | None = None,
     join: Iterable[tuple[str, int]] = (),
     secret_file: str | None = None,
     salvage: bool = False,
@@ -583,6 +610,7 @@ def build(
         bind: Address to listen on instead of those the entries name.
         port: Port to listen on instead of those the entries name.
         cluster_host, cluster_port: Where other nodes reach this one.
+        management_port: Port of the HTTP API; 0 for none.
         join: Addresses of nodes whose cluster is to be joined.
         secret_file: Path of a file with the cluster's secret.
         salvage: Whether to go on with what is whole of a damaged log.
@@ -644,6 +672,8 @@ def build(
         fields["cluster_host"] = cluster_host
     if cluster_port is not None:
         fields["cluster_port"] = cluster_port
+    if management_port is not None:
+        fields["management_port"] = management_port
     values: dict[str, object] = {
         **fields,
         "join": tuple(join),

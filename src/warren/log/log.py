@@ -175,6 +175,11 @@ class Log:
         """Whether nothing is gathered and no write is under way."""
         return self._writer().idle
 
+    def set_disk_free_limit(self, limit_bytes: int) -> None:
+        """Count the disk as full from now on when less than this is free."""
+        self._store.config.disk_free_limit_bytes = limit_bytes
+        self._writer().free_limit = limit_bytes
+
     def flush(self) -> None:
         """Start writing what was appended, unless a write is under way, which does so itself."""
         self._writer().flush()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import final
 
 from mypy_extensions import i64, mypyc_attr
 
@@ -40,3 +41,44 @@ class Envelope:
     @abstractmethod
     def size(self) -> i64:
         """How many bytes the whole record has."""
+
+    def failures(self) -> i64:
+        """How often deliveries of it failed in all queues that it was in before this one."""
+        return 0
+
+
+@final
+class NewMessage(Envelope):
+    """A message that the node was asked to publish, by its values."""
+
+    def __init__(
+        self, exchange: str, routing_key: str, properties: MessageProperties, body: bytes
+    ) -> None:
+        self._exchange: str = exchange
+        self._routing_key: str = routing_key
+        self._properties: MessageProperties = properties
+        self._body: bytes = body
+
+    def exchange(self) -> str:
+        """The exchange that it is published to."""
+        return self._exchange
+
+    def routing_key(self) -> str:
+        """The routing key that it is published with."""
+        return self._routing_key
+
+    def properties(self) -> MessageProperties:
+        """The properties that it was given."""
+        return self._properties
+
+    def body_size(self) -> i64:
+        """How many bytes its body has."""
+        return len(self._body)
+
+    def body(self) -> list[memoryview]:
+        """Its body, which is whole."""
+        return [memoryview(self._body)] if self._body else []
+
+    def size(self) -> i64:
+        """How many bytes its body has; it is no record yet."""
+        return len(self._body)

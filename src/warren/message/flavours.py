@@ -17,7 +17,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from warren.errors import UnknownFlavour
 from warren.message.amqp091 import record as amqp091_record
-from warren.message.amqp091.converted import publish_of
+from warren.message.amqp091.converted import made_publish, publish_of
 from warren.message.amqp091.dead_letters import PublishDeadLetters
 from warren.message.amqp091.delayed import PublishDelayed
 from warren.message.amqp091.envelope import PublishEnvelope
@@ -120,6 +120,18 @@ def as_amqp091(flavour: i64, data: bytes, at: i64, end: i64) -> bytes:
     if flavour == AMQP091:
         return data[at:end]
     return publish_of(envelope_of(flavour, data, at, end))
+
+
+def made(message: Envelope, notes_keys: bool) -> bytes:
+    """The record, of flavour `AMQP091`, of a message that the node itself was asked to publish.
+
+    Args:
+        notes_keys: Whether records may have notes, for what a BCC header names.
+
+    Raises:
+        BrokerError: It has a value that cannot be kept.
+    """
+    return made_publish(message, notes_keys)
 
 
 def delay_in(flavour: i64, data: bytes) -> i64:

@@ -51,11 +51,15 @@ from warren.metadata.passwords import (
     is_argon2,
 )
 from warren.metadata.patterns import PatternError, new_pattern
+from warren.metadata.policy_keys import json_term
 from warren.metadata.tables import VhostRecord
 from warren.metadata.vhosts import DEFAULT_QUEUE_TYPE, DESCRIPTION, PROTECTED, TAGS
 from warren.queue_types import TYPES, find
 
 ALL_LIMITS: Final = "all"
+OF_USERS: Final = "user-limits"
+OF_VHOSTS: Final = "limits"
+"""What RabbitMQ calls the limits of users and of vhosts in its texts."""
 USER_LIMITS: Final = (MAX_CONNECTIONS, MAX_CHANNELS)
 VHOST_LIMITS: Final = (MAX_CONNECTIONS, MAX_QUEUES)
 LIMIT_MAX: Final = (1 << 63) - 1
@@ -84,11 +88,20 @@ def check_add_user(
     Raises:
         Refusal: It cannot be called so, or there is one already.
     """
-    _check_name("user", name)
-    _check_hash(password_hash, scheme)
+    check_new_user(name, password_hash, scheme)
     if name in machine.users:
         raise Refusal(PRECONDITION_FAILED, f'User "{name}" already exists')
     return SetUser(name, password_hash, scheme, [], False)
+
+
+def check_new_user(name: str, password_hash: bytes, scheme: str) -> None:
+    """Refuse a user that no cluster could have.
+
+    Raises:
+        Refusal: It cannot be called so, or the hash is none.
+    """
+    _check_name("user", name)
+    _check_hash(password_hash, scheme)
 
 
 def check_delete_user(machine: MetadataMachine, name: str) -> DeleteUser:
@@ -120,7 +133,7 @@ def check_user_tags(machine: MetadataMachine, name: str, tags: list[str]) -> Set
     Raises:
         Refusal: There is no such user, or these are no tags.
     """
-    _check_tags("user", tags)
+    check_tags("user", tags)
     check_user(machine, name)
     return SetUserTags(name, list(dict.fromkeys(tags)))
 
@@ -222,7 +235,7 @@ def check_properties(properties: dict[str, Any]) -> None:
         elif key == TAGS:
             fine = isinstance(value, list) and all(isinstance(tag, str) for tag in value)
             if fine:
-                _check_tags("vhost", value)
+                check_tags("vhost", value)
         elif key == DEFAULT_QUEUE_TYPE:
             fine = isinstance(value, str)
             if fine:
@@ -340,7 +353,7 @@ def check_user_limits(machine: MetadataMachine, user: str, definition: str) -> S
         Refusal: There is no such user, or these are no limits.
     """
     check_user(machine, user)
-    return SetUserLimits(user, parsed_limits("user-limits", USER_LIMITS, definition), [])
+    return SetUserLimits(user, parsed_limits(OF_USERS, USER_LIMITS, definition), [])
 
 
 def check_clear_user_limits(machine: MetadataMachine, user: str, limit: str) -> SetUserLimits:
@@ -370,7 +383,7 @@ def check_vhost_limits(machine: MetadataMachine, vhost: str, definition: str) ->
         Refusal: There is no such vhost, or these are no limits.
     """
     check_vhost(machine, vhost)
-    return SetVhostLimits(vhost, parsed_limits("vhost-limits", VHOST_LIMITS, definition))
+    return SetVhostLimits(vhost, parsed_limits(OF_VHOSTS, VHOST_LIMITS, definition))
 
 
 def parsed_limits(what: str, known: tuple[str, ...], definition: str) -> dict[str, int]:
@@ -400,13 +413,18 @@ def check_limits(what: str, known: tuple[str, ...], limits: dict[str, Any]) -> N
         if name not in known:
             raise Refusal(
                 PRECONDITION_FAILED,
-                f'Validation failed\n\nUnrecognised terms [{{"{name}",{shown}}}] in {what}',
+                f"{_failed(what)}Unrecognised terms [{{{json_term(name)},{shown}}}] in {what}",
             )
         if isinstance(value, bool) or not isinstance(value, int) or abs(value) > LIMIT_MAX:
             raise Refusal(
                 PRECONDITION_FAILED,
-                f"Validation failed\n\n{name} should be a number, actually was {shown}",
+                f"{_failed(what)}{name} should be a number, actually was {shown}",
             )
+
+
+def _failed(what: str) -> str:
+    """What comes before the reason, which RabbitMQ leaves out for users."""
+    return "" if what == OF_USERS else "Validation failed\n\n"
 
 
 # --- words --------------------------------------------------------------------------------------
@@ -421,7 +439,12 @@ def _check_name(what: str, name: str) -> None:
         )
 
 
-def _check_tags(what: str, tags: list[str]) -> None:
+def check_tags(what: str, tags: list[str]) -> None:
+    """Refuse what are no tags.
+
+    Raises:
+        Refusal: `PRECONDITION_FAILED`.
+    """
     if len(tags) > TAGS_MAX:
         raise Refusal(
             PRECONDITION_FAILED,

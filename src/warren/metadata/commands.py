@@ -49,6 +49,7 @@ from warren.versions import (
     LENGTH_LIMITS,
     NODE_LABELS,
     OLDEST,
+    PARAMETERS,
     PASSWORD_HASHES,
     POLICY_DELIVERY_LIMIT,
     POLICY_KEYS,
@@ -700,6 +701,42 @@ class ClearPolicy(Command):
 
 
 @final
+class SetParameter(Command):
+    """Create a runtime parameter, or replace it.
+
+    Attributes:
+        vhost, component: Whose it is and of what; both empty for one of the whole cluster.
+        value: JSON.
+    """
+
+    def __init__(self, vhost: str, component: str, name: str, value: bytes) -> None:
+        super().__init__(True)
+        self.vhost: str = vhost
+        self.component: str = component
+        self.name: str = name
+        self.value: bytes = value
+
+    def cluster_version(self) -> int:
+        """The first one whose nodes read it."""
+        return PARAMETERS
+
+
+@final
+class ClearParameter(Command):
+    """Remove a runtime parameter. See `SetParameter`."""
+
+    def __init__(self, vhost: str, component: str, name: str) -> None:
+        super().__init__(True)
+        self.vhost: str = vhost
+        self.component: str = component
+        self.name: str = name
+
+    def cluster_version(self) -> int:
+        """The first one whose nodes read it."""
+        return PARAMETERS
+
+
+@final
 class RaiseVersion(Command):
     """The cluster moves up to a version that every node of it knows.
 
@@ -877,6 +914,8 @@ FORMS: Final = [
         [str, str, bool, bool, bool, TABLE, I64, str, MEMBERS],
     ),
     Form(35, KeepRecent, "vhost name records flavour", [str, str, list[bytes], I64]),
+    Form(37, SetParameter, "vhost component name value", [str, str, str, bytes]),
+    Form(38, ClearParameter, "vhost component name", [str, str, str]),
 ]
 """Every command, once. Tag 13 is free."""
 

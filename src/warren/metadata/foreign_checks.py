@@ -13,6 +13,8 @@ from warren.ids import life_of
 from warren.limits import RECENT_COUNT_MAX, SHORTSTR_BYTES_MAX
 from warren.message.flavours import check_of
 from warren.metadata.access_checks import (
+    OF_USERS,
+    OF_VHOSTS,
     USER_LIMITS,
     VHOST_LIMITS,
     check_limits,
@@ -34,6 +36,7 @@ from warren.metadata.commands import (
     NodeMoved,
     ReplaceNode,
     SetMembers,
+    SetParameter,
     SetPermissions,
     SetPolicy,
     SetTopicPermissions,
@@ -44,6 +47,7 @@ from warren.metadata.commands import (
     decode,
 )
 from warren.metadata.exchange_checks import check_exchange_arguments
+from warren.metadata.parameters import check_parameter
 from warren.metadata.patterns import Pattern, PatternError
 from warren.metadata.policies import APPLY_TO
 from warren.metadata.policy_checks import check_settings
@@ -137,12 +141,14 @@ def _problem_of_access(command: Command) -> str:
             check_pattern(pattern)
         return _problem_of_name(command.user) or _problem_of_name(command.vhost)
     if isinstance(command, SetUserLimits):
-        check_limits("user-limits", USER_LIMITS, command.limits)
+        check_limits(OF_USERS, USER_LIMITS, command.limits)
     elif isinstance(command, SetVhostLimits):
-        check_limits("vhost-limits", VHOST_LIMITS, command.limits)
+        check_limits(OF_VHOSTS, VHOST_LIMITS, command.limits)
     elif isinstance(command, SetVhost):
         check_properties(command.properties)
         return _problem_of_name(command.name)
+    elif isinstance(command, SetParameter):
+        check_parameter(command)
     elif isinstance(command, (SetUser, DeclareVhost)):
         return _problem_of_name(command.name)
     return ""

@@ -36,6 +36,7 @@ from warren.metadata.commands import (
     Barrier,
     BeginCluster,
     Bind,
+    ClearParameter,
     ClearPolicy,
     Command,
     DeclareDelayed,
@@ -55,6 +56,7 @@ from warren.metadata.commands import (
     RemoveNode,
     ReplaceNode,
     SetMembers,
+    SetParameter,
     SetPolicy,
     SetVhost,
     Unbind,
@@ -76,6 +78,12 @@ from warren.metadata.membership import (
     replace_node,
 )
 from warren.metadata.outcome import Outcome as Outcome
+from warren.metadata.parameters import (
+    Parameters,
+    apply_parameter,
+    drop_of_vhost,
+    parameter_rows,
+)
 from warren.metadata.parts import CommandParts
 from warren.metadata.places import TablePlaces
 from warren.metadata.policies import PolicyAlternates, clear_policy, set_policy
@@ -114,6 +122,7 @@ class MetadataMachine:
         cluster_id: What the first command named the cluster, empty before.
         version: The cluster version in force; see `warren.versions`.
         nodes: In the order in which they joined.
+        parameters: Runtime parameters, of vhosts and of the whole cluster.
         applied_index: Log index of the last command.
         node: On which node the tables are; empty where that does not matter.
         bindings_at_once: How many go in one part of a command that takes bindings out.
@@ -126,6 +135,7 @@ class MetadataMachine:
         self.nodes: dict[str, NodeRecord] = {}
         self.vhosts: dict[str, VhostRecord] = {}
         self.users: dict[str, UserRecord] = {}
+        self.parameters: Parameters = {}
         self.applied_index: i64 = 0
         self.bindings_at_once: i64 = BINDINGS_AT_ONCE_MAX
         self._round: CommandParts | None = None
@@ -266,11 +276,15 @@ class MetadataMachine:
         elif isinstance(command, DeleteVhost):
             tables = self.vhosts.get(command.name)
             if tables is not None:
+                drop_of_vhost(self.parameters, command.name)
                 self._round = VhostRemoval(self.vhosts, tables, outcome)
         elif isinstance(command, SetPolicy):
             set_policy(self.vhosts, command, outcome)
         elif isinstance(command, ClearPolicy):
             clear_policy(self.vhosts, command, outcome)
+        elif isinstance(command, (SetParameter, ClearParameter)):
+            if not command.vhost or command.vhost in self.vhosts:
+                apply_parameter(self.parameters, command, outcome)
         else:
             known = apply_access(self.users, self.vhosts, command, outcome)
             assert known, command
@@ -462,11 +476,14 @@ class MetadataMachine:
             [node_row(node) for node in self.nodes.values()],
             [user_row(user) for user in self.users.values()],
         ]
-        parts = [array_head(len(values) + 1)]
+        # Only where there are some: older releases know none.
+        further = [parameter_rows(self.parameters)] if self.parameters else []
+        parts = [array_head(len(values) + 1 + len(further))]
         parts.extend(msgspec.msgpack.encode(value) for value in values)
         parts.append(array_head(len(self.vhosts)))
         for tables in self.vhosts.values():
             add_vhost_row(parts, tables)
+        parts.extend(msgspec.msgpack.encode(value) for value in further)
         return b"".join(parts)
 
     def restore(self, data: bytes) -> None:
@@ -493,6 +510,7 @@ class MetadataMachine:
         self.nodes = reading.nodes
         self.users = reading.users
         self.vhosts = reading.vhosts
+        self.parameters = reading.parameters
         for tables in self.vhosts.values():
             known = before.get(tables.name)
             if known is not None:

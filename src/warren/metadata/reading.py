@@ -13,6 +13,7 @@ import msgspec
 from mypy_extensions import i64
 
 from warren.errors import StorageError
+from warren.metadata.parameters import Parameters, read_parameters
 from warren.metadata.snapshots import (
     EXCHANGES_AT,
     REST_AT,
@@ -44,7 +45,8 @@ class Reading(Work):
     Attributes:
         data: The snapshot.
         over: Whether all of it was read.
-        cluster_id, version, nodes, vhosts, users, applied_index: As `MetadataMachine` has them.
+        cluster_id, version, nodes, vhosts, users, parameters, applied_index: As `MetadataMachine`
+            has them.
     """
 
     def __init__(self, data: bytes, rows_at_once: i64 = ROWS_AT_ONCE) -> None:
@@ -67,6 +69,9 @@ class Reading(Work):
         self.nodes: dict[str, NodeRecord] = {}
         self.users: dict[str, UserRecord] = {}
         self.vhosts: dict[str, VhostRecord] = {}
+        self.parameters: Parameters = {}
+        if len(state) > 7:
+            self.parameters = read_parameters(msgspec.msgpack.decode(state[7]))
         for row in msgspec.msgpack.decode(state[4]):
             node = read_node(row)
             self.nodes[node.name] = node

@@ -54,6 +54,18 @@ class Verification(Job):
 
 
 @final
+class LoginCallback(LoginListener):
+    """Calls a function when a password was checked, for code that is not compiled."""
+
+    def __init__(self, told: Callable[[], None]) -> None:
+        self._told: Callable[[], None] = told
+
+    def verified(self) -> None:
+        """What comes of the password is known."""
+        self._told()
+
+
+@final
 class Logins:
     """Of one node.
 

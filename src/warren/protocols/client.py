@@ -6,6 +6,7 @@ from abc import abstractmethod
 
 from mypy_extensions import i64, trait
 
+from warren.protocols.facts import ChannelFacts, ConnectionFacts
 from warren.vhost.pending import Resumable
 
 
@@ -50,6 +51,14 @@ class ClientConnection:
     @abstractmethod
     def shed_assembly(self, limit: i64) -> None:
         """Refuse the largest message of which a part is here; all have more than `limit` bytes."""
+
+    @abstractmethod
+    def facts(self) -> ConnectionFacts:
+        """What operators are told of it."""
+
+    @abstractmethod
+    def channel_facts(self) -> list[ChannelFacts]:
+        """What they are told of its channels, and of the consumers there."""
 
 
 @trait

@@ -70,7 +70,7 @@ class Output:
         buffer: Frames gathered in this turn.
         writable: False while the transport asks to wait.
         frame_max: Largest frame this client takes, in bytes with its 8 bytes of framing.
-        sent_bytes: Handed to the transport so far.
+        sent_bytes, sent_count: Handed to the transport so far, and in how many parts.
         delivered: Messages written so far.
     """
 
@@ -79,6 +79,7 @@ class Output:
         self.writable: bool = True
         self.frame_max: i64 = 4096
         self.sent_bytes: i64 = 0
+        self.sent_count: i64 = 0
         self.delivered: i64 = 0
         self.closed: bool = False
         self._owner: OutputOwner = owner
@@ -126,6 +127,7 @@ class Output:
         size: i64 = len(data)
         if not self.closed:
             self.sent_bytes += size
+            self.sent_count += 1
             self._turn_bytes += size
             self._write(data)
             if not self.writable:

@@ -17,7 +17,7 @@ from warren.message.flavours import AMQP091
 from warren.pending import PendingReply, PendingRequest
 from warren.queue_types import QueueType
 from warren.queues.dead_letters import REJECTED_BYTES_MAX, DeadLettering
-from warren.queues.fifo.consumers import Limiter
+from warren.queues.fifo.consumers import TIMED_OUT, WAITING, Limiter
 from warren.queues.fifo.dead_letters import AT_MOST_ONCE, FORGOTTEN, Dead
 from warren.queues.fifo.effects import Delivery, Effects, Reply
 from warren.queues.fifo.machine import Fifo
@@ -288,8 +288,27 @@ class FifoQueue(GatheringQueue):
             delayed += dead
             dead = 0
         return Counts(
-            self.ready_count(), self.fifo.held_count(), self.consumer_count(), dead, delayed
+            self.ready_count(),
+            self.fifo.held_count(),
+            self.consumer_count(),
+            dead,
+            delayed,
+            self.fifo.sizes.bytes,
+            self.fifo.ready.bytes,
         )
+
+    def standing(self, consumer_id: i64) -> str:
+        """How a consumer stands, in RabbitMQ's words for its activity."""
+        consumer = self.fifo.consumers.get(consumer_id)
+        if consumer is None:
+            return "up"
+        if consumer.suspected:
+            return "suspected_down"
+        if consumer.standing == TIMED_OUT:
+            return "timeout"
+        if self.fifo.single is None:
+            return "up"
+        return "waiting" if consumer.standing == WAITING else "single_active"
 
     def pause(self, consumer_id: i64) -> None:
         """Hand a consumer nothing more until `resume`."""
@@ -326,6 +345,8 @@ class FifoQueue(GatheringQueue):
             self.deliveries = []
             for delivery in deliveries:
                 self.delivered += delivery.count
+                if delivery.acquired > 0:
+                    self.redelivered += delivery.count
                 link = self.links.get(delivery.consumer.id)
                 if link is not None:
                     link.delivered(delivery)

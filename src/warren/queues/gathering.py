@@ -188,6 +188,7 @@ class GatheringQueue(Queue):
 
     def settle(self, consumer_id: i64, first: i64, last: i64) -> None:
         """Message ids of a consumer are done with."""
+        self.settled += last - first + 1
         out = self._commands
         if (
             len(out) == self._run_end

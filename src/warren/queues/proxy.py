@@ -487,6 +487,8 @@ class ProxyQueue(GatheringQueue):
             inbox.current = piece
             delivery = piece.delivery
             self.delivered += delivery.count
+            if delivery.acquired > 0:
+                self.redelivered += delivery.count
             self._at_hand = piece.batch
             inbox.link.delivered(delivery)
             self._at_hand = None

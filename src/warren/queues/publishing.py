@@ -48,6 +48,18 @@ class PublishRun:
         else:
             rejected.append((int(at), int(count)))
 
+    def rejected_count(self) -> i64:
+        """How many of its messages there was no room for somewhere, each counted once."""
+        if self.rejected is None:
+            return 0
+        count: i64 = 0
+        begin: i64 = 0
+        for end, nacked in self.parts():
+            if nacked:
+                count += end - begin
+            begin = end
+        return count
+
     def parts(self) -> list[tuple[int, bool]]:
         """The run cut where the answer changes: where each part ends, and whether it is nacked."""
         rejected = self.rejected

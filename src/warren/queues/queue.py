@@ -147,16 +147,27 @@ class Counts:
         dead: Messages that died and stay until they are elsewhere.
         delayed: Messages that wait before they are ready again, or until they may go on.
         consumers: How many there are, as far as the queue counts them.
+        bytes: What all of these take.
+        ready_bytes: What those take that are ready.
     """
 
     def __init__(
-        self, ready: i64, held: i64, consumers: i64, dead: i64 = 0, delayed: i64 = 0
+        self,
+        ready: i64,
+        held: i64,
+        consumers: i64,
+        dead: i64 = 0,
+        delayed: i64 = 0,
+        bytes: i64 = 0,
+        ready_bytes: i64 = 0,
     ) -> None:
         self.ready: i64 = ready
         self.held: i64 = held
         self.dead: i64 = dead
         self.delayed: i64 = delayed
         self.consumers: i64 = consumers
+        self.bytes: i64 = bytes
+        self.ready_bytes: i64 = ready_bytes
 
 
 class Queue:
@@ -172,7 +183,13 @@ class Queue:
         group_id: Its incarnation: a queue deleted and declared again has another one.
         halted: Whether it is known that its node cannot start it, so that it can only be deleted.
         dirty: Whether the node is going to call `seal` and `dispatch`.
-        published, delivered: Messages so far, for metrics.
+        published, delivered: Messages so far, for metrics; those that were asked for one by one are
+            among the delivered.
+        redelivered: Those of the delivered that had come back.
+        automatic: Those of the delivered that were settled as they were sent.
+        polled, polled_automatic, polled_empty: Messages that were asked for one by one, to be
+            settled or not, and how often there was none.
+        settled: Messages that consumers were done with, by themselves or as they were sent.
         held_back: Publishers that wait until this queue is congested no more.
         deferring: Whether the node is going to call `flush`.
         expires_ms: For how long it may be unused before it goes; negative for ever.
@@ -190,6 +207,12 @@ class Queue:
         self.dirty: bool = False
         self.published: i64 = 0
         self.delivered: i64 = 0
+        self.redelivered: i64 = 0
+        self.automatic: i64 = 0
+        self.polled: i64 = 0
+        self.polled_automatic: i64 = 0
+        self.polled_empty: i64 = 0
+        self.settled: i64 = 0
         self.held_back: list[FlowControlled] = []
         self.deferring: bool = False
         self.expires_ms: i64 = -1
@@ -370,6 +393,10 @@ class Queue:
     @abstractmethod
     def counts(self) -> Counts | None:
         """What it holds, for operators; None where only another node knows."""
+
+    def standing(self, consumer_id: i64) -> str:
+        """How a consumer of this node stands, in RabbitMQ's words for its activity."""
+        return "up"
 
     def as_table(self) -> TableQueue | None:
         """The queue as class `table` reads it; None if it cannot be read so on this node."""

@@ -268,6 +268,8 @@ class SessionQueue(TableQueue):
             delivery.first += known
             delivery.count -= known
         self.delivered += delivery.count
+        if delivery.acquired > 0:
+            self.redelivered += delivery.count
         handed.behind = last + 1
         link = self.links.get(consumer_id)
         if link is not None:

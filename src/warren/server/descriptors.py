@@ -20,6 +20,11 @@ LOG_FILES_MIN: Final = 8
 OTHERS: Final = 64
 """For the event loop, listeners, operators, and two links to each of a dozen nodes."""
 
+HTTP_SHARE: Final = 16
+HTTP_MIN: Final = 4
+HTTP_MAX: Final = 256
+"""Connections of the HTTP API may be this part of all, within these bounds."""
+
 CONNECTIONS_MIN: Final = 8
 """Clients that are let in even where the limit is too low for everything else."""
 
@@ -30,13 +35,17 @@ class DescriptorShares(NamedTuple):
     Attributes:
         log_files: For files of the log.
         connections: For clients.
+        http: For the HTTP API.
     """
 
     log_files: int
     connections: int
+    http: int
 
 
 def shares(limit: int) -> DescriptorShares:
     """Share out what the process may have."""
     log_files = min(DESCRIPTORS_MAX, max(LOG_FILES_MIN, limit // LOG_SHARE))
-    return DescriptorShares(log_files, max(CONNECTIONS_MIN, limit - log_files - RESERVE - OTHERS))
+    http = min(HTTP_MAX, max(HTTP_MIN, limit // HTTP_SHARE))
+    connections = limit - log_files - RESERVE - OTHERS - http
+    return DescriptorShares(log_files, max(CONNECTIONS_MIN, connections), http)

@@ -18,18 +18,29 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING, Any
 
 import uvloop
 
 from warren import __version__
+from warren.admin import dialling
 from warren.admin.control import ControlSocket
 from warren.admin.service.host import OperatorHost
-from warren.admin.service.rows import ProcessState
+from warren.admin.service.rows import Listener, ProcessState
 from warren.admin.service.service import AdminService
-from warren.config.config import CLUSTER_PORT_DEFAULT, ServerConfig
+from warren.config.config import CLUSTER_PORT_DEFAULT, SETTINGS, ServerConfig
 from warren.config.identity import begin_life, find_secret
-from warren.errors import BrokerError, ClusterError, ConfigError, CorruptRecord, StorageError
+from warren.errors import (
+    NOT_FOUND,
+    PRECONDITION_FAILED,
+    TIMED_OUT,
+    BrokerError,
+    ClusterError,
+    ConfigError,
+    CorruptRecord,
+    Refusal,
+    StorageError,
+)
 from warren.limits import STOP_STALL_SECONDS_MAX
 from warren.log.manifest import DIRECTORY, MANIFEST_PATH
 from warren.node.node import Node
@@ -46,12 +57,27 @@ from warren.server.memory import FreedMemory
 from warren.server.node_links import NodeLinks
 from warren.server.peers import PeerNetwork
 from warren.server.pulse import Pulse
-from warren.server.settings import bind_host, client_tls_from, settings_from, tls_from
+from warren.server.settings import (
+    bind_host,
+    client_tls_from,
+    management_address,
+    settings_from,
+    tls_from,
+)
 from warren.server.stopping import Signals, StopWatch
-from warren.server.system import SystemClock, SystemRandom, resident_bytes
+from warren.server.system import (
+    SystemClock,
+    SystemRandom,
+    open_descriptors,
+    resident_bytes,
+    total_memory_bytes,
+)
 from warren.server.tls_listener import TlsListener
 from warren.server.turns import NodeTurns
 from warren.server.waiting import waits_for
+
+if TYPE_CHECKING:
+    from warren.admin.http.listener import HttpListener
 
 log = logging.getLogger("warren")
 
@@ -70,8 +96,12 @@ FORGOTTEN_SECONDS = 3.0
 """So long all nodes that answer have to say that the cluster has this one no more."""
 START_AGAIN = -1
 """In place of an exit status: the process goes on with another server on the same directory."""
+HTTP_CLOSE_SECONDS = 1.0
+"""How long requests over HTTP get to end at an orderly stop."""
 DRAIN_SECONDS = 0.05
 """What clients' sockets get to take the last frames at an orderly stop."""
+ANY_INTERFACE = "[::]"
+AMQP_PURPOSE = "AMQP 0-9-1"
 SWITCH_INTERVAL_SECONDS = 0.0002
 """How long the event loop may keep a worker thread waiting for the interpreter."""
 
@@ -128,9 +158,12 @@ class Server(OperatorHost):
             lambda: self._executor.ended, STOP_STALL_SECONDS_MAX, self._stop_hung
         )
         self._listeners: list[asyncio.Server | TlsListener] = []
+        self._http: HttpListener | None = None
+        self._drained = False
         client_tls = client_tls_from(config)
         self._client_tls = None if client_tls is None else client_tls.context()
         descriptors = shares(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+        self._http_connections_max = descriptors.http
         settings = settings_from(config)
         needs_secret = bool(config.join or config.cluster_nodes)
         secret = find_secret(
@@ -207,6 +240,8 @@ class Server(OperatorHost):
         if self._identity.former_uid and not self._stopping.done():
             await self._be_known()
         if not self._stopping.done():
+            # First, since to load what it takes holds up the loop for a moment.
+            await self._listen_for_http()
             await self._listen()
             self._garbage.begin()
             self._announce(time.perf_counter() - started)
@@ -248,7 +283,8 @@ class Server(OperatorHost):
         self.network.hand_to(NodeLinks(self.node.cluster, self, self._turns))
         # The node asks for a turn whenever it sends, and its turns end with a flush.
         self.network.flushed_by_turns = True
-        self.network.operators = ControlSocket(AdminService(node, self))
+        self._service = AdminService(node, self)
+        self.network.operators = ControlSocket(self._service)
 
     def _dial_others(self) -> None:
         """Dial the nodes that this one's log, or the lack of it, does not name."""
@@ -371,6 +407,29 @@ class Server(OperatorHost):
                     f"cannot listen on {host or '*'}:{port}: {why_not_listening(error)}"
                 ) from error
             self._listeners.append(encrypted)
+
+    async def _listen_for_http(self) -> None:
+        """Let operators and applications ask over HTTP, unless that is switched off."""
+        port = self.config.management_port
+        if port == 0:
+            return
+        # Only here: a node without it has none of this in memory.
+        from warren.admin.http.listener import HttpListener
+
+        host, port = management_address(self.config)
+        listener = HttpListener(self._service, self._http_connections_max)
+        try:
+            await listener.listen(host, port)
+        except OSError as error:
+            text = f"cannot listen for HTTP on {host or '*'}:{port}: {why_not_listening(error)}"
+            if self.config.management_port > 0:
+                raise ConfigError(text.replace("--port", "--management-port")) from error
+            log.warning(
+                "%s; until --management-port names a free port, there is no HTTP API",
+                text.partition(";")[0],
+            )
+            return
+        self._http = listener
 
     def after_event(self) -> None:
         """Plan the node's turn behind the events of this round."""
@@ -499,7 +558,104 @@ class Server(OperatorHost):
             listeners=self._addresses(),
             data_dir=self.config.data_dir,
             memory_bytes=resident_bytes(),
+            memory_total_bytes=total_memory_bytes(),
+            descriptors=open_descriptors(),
+            descriptors_max=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+            addresses=self._all_addresses(),
+            drained=self._drained,
         )
+
+    async def ask(
+        self, node: str, operation: str, arguments: dict[str, Any], seconds: float
+    ) -> Any:
+        """What another node of the cluster answers, decoded."""
+        row = self.node.metadata.nodes.get(node)
+        if row is None:
+            raise Refusal(NOT_FOUND, f"node '{node}' is not in the cluster")
+        host, port = row.host, row.port
+        network = self.network
+        request = [operation, arguments]
+        try:
+            answer = await asyncio.to_thread(
+                dialling.ask, host, port, network.key, network.tls, request, seconds
+            )
+        except (OSError, BrokerError) as error:
+            raise Refusal(TIMED_OUT, f"node '{node}' cannot be asked: {error}") from None
+        if answer[0] != "ok":
+            kind = answer[2] if len(answer) > 2 else PRECONDITION_FAILED
+            raise Refusal(str(kind), str(answer[1]))
+        return answer[1]
+
+    def reopen_logs(self) -> None:
+        """Write to the log's files anew."""
+        for handler in logging.getLogger().handlers:
+            if isinstance(handler, logging.FileHandler):
+                # It opens its file again with the next line.
+                handler.close()
+
+    async def set_maintenance(self, drained: bool) -> None:
+        """Take no more clients, or take them again."""
+        if drained == self._drained:
+            return
+        if drained:
+            self._drained = True
+            listeners = self._listeners
+            self._listeners = []
+            for listener in listeners:
+                listener.close()
+            log.warning("maintenance: no client is let in any more, as an operator asked")
+            return
+        try:
+            await self._listen()
+        except ConfigError as error:
+            raise Refusal(PRECONDITION_FAILED, str(error)) from None
+        self._drained = False
+        log.warning("maintenance is over: clients may come again")
+
+    def configuration(self) -> dict[str, Any]:
+        """All settings that are in force, by their keys."""
+        return {
+            setting.key: getattr(self.config, setting.field)
+            for setting in SETTINGS
+            if not setting.field.endswith(("secret", "password", "pass"))
+        }
+
+    def _all_addresses(self) -> list[Listener]:
+        own = self.network.own
+        found = [
+            Listener(
+                protocol="clustering",
+                interface=bind_host(self.config) or ANY_INTERFACE,
+                port=own.port,
+                purpose="inter-node and CLI tool communication",
+            )
+        ]
+        if self._drained:
+            return found
+        for protocol, purpose, listeners in (
+            ("amqp", AMQP_PURPOSE, self.config.listeners),
+            ("amqp/ssl", f"{AMQP_PURPOSE} over TLS", self.config.tls_listeners),
+        ):
+            for host, port in listeners:
+                found.append(
+                    Listener(
+                        protocol=protocol,
+                        interface=host or ANY_INTERFACE,
+                        port=port,
+                        purpose=purpose,
+                    )
+                )
+        if self._http is not None:
+            host, port = management_address(self.config)
+            found.append(
+                Listener(
+                    protocol="http",
+                    interface=host or ANY_INTERFACE,
+                    port=port,
+                    purpose="HTTP API",
+                )
+            )
+        return found
 
     def _addresses(self) -> list[str]:
         plain = [f"{host or '0.0.0.0'}:{port}" for host, port in self.config.listeners]
@@ -515,6 +671,8 @@ class Server(OperatorHost):
             self.config.data_dir,
             seconds,
         )
+        if self._http is not None:
+            log.info("the HTTP API answers on %s:%d", *management_address(self.config))
         if sys.stderr.isatty():
             scheme = "amqp" if self.config.listeners else "amqps"
             host, port = (*self.config.listeners, *self.config.tls_listeners)[0]
@@ -538,6 +696,8 @@ class Server(OperatorHost):
         log.info("stopping")
         for listener in self._listeners:
             listener.close()
+        if self._http is not None:
+            await self._http.close(HTTP_CLOSE_SECONDS)
         await self.hand_over()
         self.node.shut_down()
         self.node.turn()

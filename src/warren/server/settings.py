@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from warren.config.client_tls import ClientTls
-from warren.config.config import CLUSTER_PORT_DEFAULT, ServerConfig
+from warren.config.config import (
+    CLUSTER_PORT_DEFAULT,
+    MANAGEMENT_PORT_DEFAULT,
+    ServerConfig,
+)
 from warren.config.peer_tls import PeerTls, peer_tls
 from warren.log.config import LogConfig
 from warren.protocols.broker import Settings
@@ -25,6 +29,12 @@ def bind_host(config: ServerConfig) -> str:
     hosts = {host for host, _ in (*config.listeners, *config.tls_listeners)}
     host = hosts.pop() if len(hosts) == 1 else ""
     return "" if host in ("0.0.0.0", "::") else host
+
+
+def management_address(config: ServerConfig) -> tuple[str, int]:
+    """Where the HTTP API listens; unless it is told otherwise, beside the listeners for clients."""
+    host = bind_host(config) if config.management_host is None else config.management_host
+    return host, config.management_port if config.management_port > 0 else MANAGEMENT_PORT_DEFAULT
 
 
 def tls_from(config: ServerConfig) -> PeerTls | None:

@@ -14,6 +14,7 @@ from warren.pending import PendingResult
 from warren.queues.queue import Queue
 from warren.vhost.pending import Resumable
 from warren.vhost.routes import ReplyTarget
+from warren.vhost.traffic import VhostTraffic
 
 
 class VhostHost:
@@ -30,6 +31,7 @@ class VhostHost:
         relaxed_declares: Whether a quorum queue may be declared like a classic one.
         disk_full: Whether nothing more may go to the disk of this node.
         replies: What takes direct replies on this node, by vhost and address.
+        traffic: What clients of this node published, by vhost.
     """
 
     def __init__(
@@ -48,6 +50,14 @@ class VhostHost:
         self.relaxed_declares: bool = False
         self.disk_full: bool = False
         self.replies: dict[tuple[str, str], ReplyTarget] = {}
+        self.traffic: dict[str, VhostTraffic] = {}
+
+    def traffic_of(self, vhost: str) -> VhostTraffic:
+        """What clients of this node published to a vhost."""
+        found = self.traffic.get(vhost)
+        if found is None:
+            found = self.traffic[vhost] = VhostTraffic()
+        return found
 
     @abstractmethod
     def random_bytes(self, count: int) -> bytes:

@@ -1,14 +1,10 @@
-"""Asks a running node over its cluster listener, as an operator who has the cluster's secret.
-
-A long answer comes in parts: `["more", rows]` as often as it takes, and the last rows with "ok".
-"""
+"""Asks a running node over its cluster listener, as an operator who has the cluster's secret."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
-import socket
 import ssl
 import sys
 from functools import lru_cache
@@ -17,18 +13,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from warren import __version__
+from warren.admin import dialling
 from warren.config import config
 from warren.config.identity import SECRET_FILE, read_identity, read_secret
 from warren.config.peer_tls import PeerTls, peer_tls, why
 from warren.errors import BrokerError, ConfigError
-from warren.ports import PeerHello
-from warren.protocols.peer.framing import MessageReader, MessageWriter
-from warren.protocols.peer.handshake import DONE, REFUSED, Handshake, derive_key
-from warren.protocols.peer.hello import ANYONE, NO_CLUSTER
+from warren.protocols.peer.handshake import derive_key
 
 WAIT_SECONDS = 15.0
-READ_BYTES = 65_536
 
 
 class Contact(NamedTuple):
@@ -163,43 +155,10 @@ def ask(
         OSError: The node cannot be reached, or ends the connection.
         ConfigError: It refuses the connection.
     """
-    own = PeerHello(ANYONE, os.urandom(16), NO_CLUSTER, 0, __version__, 0)
-    handshake = Handshake(own, key_of(secret), os.urandom(32), ANYONE)
-    with socket.create_connection((host, port), seconds) as plain:
-        stream: socket.socket = plain
-        if tls is not None:
-            stream = tls.dialling.wrap_socket(plain, server_hostname=host)
-        stream.sendall(handshake.take_output())
-        while handshake.state != DONE:
-            handshake.receive(receive(stream))
-            stream.sendall(handshake.take_output())
-            if handshake.state == REFUSED:
-                assert handshake.refusal is not None
-                raise ConfigError(f"node at {host}:{port}: {handshake.refusal.text}")
-        writer = MessageWriter()
-        writer.add([msgspec.msgpack.encode(words)])
-        stream.sendall(b"".join(writer.take()))
-        reader = MessageReader()
-        parts: list[Any] = []
-        while True:
-            for message in reader.receive(receive(stream)):
-                answer: list[Any] = msgspec.msgpack.decode(message)
-                if answer[0] == "ok" and parts:
-                    return ["ok", parts + answer[1]]
-                if answer[0] != "more":
-                    return answer
-                parts += answer[1]
+    return dialling.ask(host, port, key_of(secret), tls, words, seconds)
 
 
 @lru_cache(maxsize=4)
 def key_of(secret: bytes) -> bytes:
     """The key of a cluster's secret, derived once: a command asks several times."""
     return derive_key(secret)
-
-
-def receive(stream: socket.socket) -> bytes:
-    """The next bytes. Raises `OSError` at the end of the stream."""
-    data = stream.recv(READ_BYTES)
-    if not data:
-        raise ConnectionResetError("the node ended the connection without an answer")
-    return data

@@ -181,6 +181,12 @@ def _server_command(commands: Any) -> None:
         type=checked(config.parse_host),
         help="where other nodes reach this one (default: --bind, or the host in the node's name)",
     )
+    server.add_argument(
+        "--management-port",
+        metavar="PORT",
+        type=checked(config.parse_management_port),
+        help=f"port of the HTTP API, or none (default: {config.MANAGEMENT_PORT_DEFAULT}, if free)",
+    )
     server.add_argument("--secret-file", metavar="FILE", help=SECRET_HELP)
     server.add_argument(
         "--salvage",
@@ -259,6 +265,7 @@ def server_config(words: argparse.Namespace) -> config.ServerConfig:
         port=words.port,
         cluster_host=words.cluster_host,
         cluster_port=words.cluster_port,
+        management_port=words.management_port,
         join=words.join,
         secret_file=words.secret_file,
         salvage=words.salvage,

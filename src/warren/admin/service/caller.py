@@ -8,12 +8,27 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from warren.errors import ACCESS_REFUSED, Refusal
+from warren.errors import ACCESS_REFUSED, NOT_FOUND, Refusal
+from warren.metadata.access_checks import check_vhost
 from warren.metadata.machine import MetadataMachine
+from warren.metadata.tables import VhostRecord
 
 ADMINISTRATOR: Final = "administrator"
+MANAGEMENT: Final = "management"
 MONITORING: Final = "monitoring"
 POLICYMAKER: Final = "policymaker"
+
+
+class NotAuthorised(Refusal):
+    """A caller lacks a tag, or permissions in a vhost.
+
+    Attributes:
+        tag: The tag that the operation asks for; empty if the permissions are what is missing.
+    """
+
+    def __init__(self, text: str, tag: str = "") -> None:
+        super().__init__(ACCESS_REFUSED, text)
+        self.tag = tag
 
 
 class Caller(NamedTuple):
@@ -27,6 +42,11 @@ class Caller(NamedTuple):
     name: str
     tags: frozenset[str]
 
+
+IMPLIED: Final = {
+    MANAGEMENT: (MANAGEMENT, POLICYMAKER, MONITORING),
+}
+"""Tags that stand for another one, too, as RabbitMQ's do."""
 
 LOCAL: Final = Caller("operator", frozenset({ADMINISTRATOR}))
 """An operator who has the cluster's secret."""
@@ -44,20 +64,95 @@ def authorise(
             None where the operation is not about one.
 
     Raises:
-        Refusal: `ACCESS_REFUSED`.
+        NotAuthorised: They may not.
     """
     if ADMINISTRATOR in caller.tags:
         return
-    if tag not in caller.tags:
-        raise Refusal(
-            ACCESS_REFUSED,
-            f"operation '{operation}' refused for user '{caller.name}', who has no tag '{tag}'",
+    if caller.tags.isdisjoint(IMPLIED.get(tag, (tag,))):
+        raise NotAuthorised(
+            f"operation '{operation}' refused for user '{caller.name}', who has no tag '{tag}'", tag
         )
     if vhost is None:
         return
     tables = machine.vhosts.get(vhost)
     if tables is None or caller.name not in tables.permissions:
-        raise Refusal(
-            ACCESS_REFUSED,
-            f"operation '{operation}' refused for user '{caller.name}' in vhost '{vhost}'",
+        raise NotAuthorised(
+            f"operation '{operation}' refused for user '{caller.name}' in vhost '{vhost}'"
         )
+
+
+def sees_all(caller: Caller) -> bool:
+    """Whether a caller may see what is of any vhost and any user."""
+    return not caller.tags.isdisjoint((ADMINISTRATOR, MONITORING))
+
+
+def visible(machine: MetadataMachine, caller: Caller, vhost: str = "") -> list[VhostRecord]:
+    """The vhosts that a caller may look into: the one that is named, or all.
+
+    Raises:
+        Refusal: There is no such vhost, or the caller may not see it.
+    """
+    everything = sees_all(caller)
+    if vhost:
+        tables = check_vhost(machine, vhost)
+        if not everything and caller.name not in tables.permissions:
+            raise Refusal(
+                ACCESS_REFUSED, f"access to vhost '{vhost}' refused for user '{caller.name}'"
+            )
+        return [tables]
+    found = list(machine.vhosts.values())
+    return [tables for tables in found if everything or caller.name in tables.permissions]
+
+
+def may_see(caller: Caller, user: str) -> bool:
+    """Whether a caller may see what is of a user, such as a connection."""
+    return caller.name == user or sees_all(caller)
+
+
+# --- vhosts that users may enter ----------------------------------------------------------------
+# RabbitMQ's lists over HTTP leave out what is in other vhosts, for administrators, too.
+
+NO_VHOST: Final = "vhost_not_found"
+NOT_SEEN: Final = "Not Found"
+"""What is said of vhosts that there are not, and of those that are none of a user's business."""
+
+
+def may_enter(tables: VhostRecord, caller: Caller) -> bool:
+    """Whether a caller has permissions in a vhost; an operator needs none."""
+    return caller is LOCAL or caller.name in tables.permissions
+
+
+def vhosts_of(
+    machine: MetadataMachine, caller: Caller, vhost: str | None = None
+) -> list[VhostRecord]:
+    """The vhosts that a caller may enter, by name; or the one that is named.
+
+    Raises:
+        Refusal: `NOT_FOUND`, there is no such vhost, or none for them.
+    """
+    if vhost is not None:
+        return [check_entrance(machine, caller, vhost)]
+    vhosts = machine.vhosts
+    return [vhosts[name] for name in sorted(vhosts) if may_enter(vhosts[name], caller)]
+
+
+def vhosts_seen(machine: MetadataMachine, caller: Caller) -> list[VhostRecord]:
+    """The vhosts that are shown to a caller: all to those who monitor."""
+    vhosts, everything = machine.vhosts, sees_all(caller)
+    return [
+        vhosts[name] for name in sorted(vhosts) if everything or may_enter(vhosts[name], caller)
+    ]
+
+
+def check_entrance(machine: MetadataMachine, caller: Caller, vhost: str) -> VhostRecord:
+    """A vhost that a caller may enter.
+
+    Raises:
+        Refusal: `NOT_FOUND`, there is none, or none for them.
+    """
+    tables = machine.vhosts.get(vhost)
+    if tables is None:
+        raise Refusal(NOT_FOUND, NO_VHOST)
+    if not may_enter(tables, caller):
+        raise Refusal(NOT_FOUND, NOT_SEEN)
+    return tables

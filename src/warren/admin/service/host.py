@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from warren.admin.service.rows import ProcessState
 
@@ -32,6 +32,39 @@ class OperatorHost(ABC):
     @abstractmethod
     def state(self) -> ProcessState:
         """What a status shows of the process."""
+
+    @abstractmethod
+    async def ask(
+        self, node: str, operation: str, arguments: dict[str, Any], seconds: float
+    ) -> Any:
+        """What another node of the cluster answers, decoded.
+
+        Args:
+            seconds: How long each step may take.
+
+        Raises:
+            Refusal: It refuses that; or `TIMED_OUT`, it cannot be asked.
+        """
+
+    @abstractmethod
+    def stop(self, status: int) -> None:
+        """End the process, in good order for status 0."""
+
+    @abstractmethod
+    def reopen_logs(self) -> None:
+        """Write to files of the log anew, which something else has moved away."""
+
+    @abstractmethod
+    async def set_maintenance(self, drained: bool) -> None:
+        """Take no more clients, or take them again; those that are here are not looked at.
+
+        Raises:
+            Refusal: An address cannot be listened on any more.
+        """
+
+    @abstractmethod
+    def configuration(self) -> dict[str, Any]:
+        """All settings that are in force, by their keys, without secrets."""
 
 
 class OperatorLink(Protocol):

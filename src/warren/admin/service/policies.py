@@ -11,6 +11,7 @@ from warren.admin.service.rows import PolicyRow
 from warren.admin.service.service import AdminService
 from warren.errors import NOT_FOUND, Refusal
 from warren.metadata.policy_checks import check_clear_policy, check_set_policy
+from warren.metadata.tables import VhostRecord
 
 
 @operation(POLICYMAKER, of_vhost=True)
@@ -127,10 +128,15 @@ def _listed(service: AdminService, operator: bool, vhost: str) -> list[PolicyRow
     tables = service.machine.vhosts.get(vhost)
     if tables is None:
         raise Refusal(NOT_FOUND, f"vhost '{vhost}' does not exist")
+    return policy_rows(tables, operator)
+
+
+def policy_rows(tables: VhostRecord, operator: bool) -> list[PolicyRow]:
+    """The policies of a vhost, those of low priority first."""
     policies = tables.policies_of(operator).values()
     return [
         PolicyRow(
-            vhost=vhost,
+            vhost=tables.name,
             name=row.name,
             pattern=row.pattern,
             apply_to=row.apply_to,

@@ -83,6 +83,131 @@ class QueueRow(Row):
         Meta(description="messages that wait before they come or go on, counted on this node"),
     ] = None
 
+    durable: Annotated[bool, Meta(description="whether it survives a restart")] = True
+    auto_delete: Annotated[bool, Meta(description="whether it goes with its last consumer")] = False
+    exclusive: Annotated[bool, Meta(description="whether it is for one connection")] = False
+    arguments: Annotated[dict[str, Any], Meta(description="as it was declared with")] = {}
+    effective_policy_definition: Annotated[
+        dict[str, Any], Meta(description="what its policies say together")
+    ] = {}
+    state: Annotated[
+        str, Meta(description="running, minority (no leader that is heard), or down")
+    ] = "running"
+    message_bytes: Annotated[
+        int | None, Meta(description="what its messages take, counted on this node")
+    ] = None
+    message_bytes_ready: Annotated[
+        int | None, Meta(description="what those take that wait for a consumer")
+    ] = None
+
+    @property
+    def messages(self) -> int | None:
+        """All messages: ready, and held by consumers."""
+        if self.messages_ready is None or self.messages_unacknowledged is None:
+            return None
+        return self.messages_ready + self.messages_unacknowledged
+
+
+class ExchangeRow(Row):
+    """One exchange, as `list_exchanges` lists it."""
+
+    vhost: Vhost
+    name: Annotated[str, Meta(description="the exchange's name; empty for the default one")]
+    type: Annotated[str, Meta(description="the exchange's type")]
+    durable: Annotated[bool, Meta(description="whether it survives a restart")]
+    auto_delete: Annotated[bool, Meta(description="whether it goes with its last binding")]
+    internal: Annotated[bool, Meta(description="whether clients may not publish to it")]
+    arguments: Annotated[dict[str, Any], Meta(description="as it was declared with")]
+    policy: Annotated[str, Meta(description="the policy in force for it; empty for none")]
+
+
+class BindingRow(Row):
+    """One binding, as `list_bindings` lists it."""
+
+    vhost: Vhost
+    source_name: Annotated[str, Meta(description="the exchange that it leads from")]
+    source_kind: Annotated[str, Meta(description="`exchange`")]
+    destination_name: Annotated[str, Meta(description="the queue or exchange that it leads to")]
+    destination_kind: Annotated[str, Meta(description="`queue` or `exchange`")]
+    routing_key: Annotated[str, Meta(description="the binding's key")]
+    arguments: Annotated[dict[str, Any], Meta(description="as it was bound with")]
+
+
+Pid = Annotated[str, Meta(description="what names it in the cluster while it is there")]
+NodeName = Annotated[str, Meta(description="the node that it is on")]
+ConnectionUser = Annotated[str, Meta(description="who logged in; empty before")]
+ConnectionVhost = Annotated[str, Meta(description="the vhost that it was opened for")]
+
+
+class ConnectionRow(Row):
+    """One connection of a client, as `list_connections` lists it."""
+
+    pid: Pid
+    name: Annotated[str, Meta(description="both ends: `host:port -> host:port`")]
+    node: NodeName
+    user: ConnectionUser
+    vhost: ConnectionVhost
+    host: Annotated[str, Meta(description="where the client reached the node")]
+    port: Annotated[int, Meta(description="the same")]
+    peer_host: Annotated[str, Meta(description="where the client is")]
+    peer_port: Annotated[int, Meta(description="the same")]
+    ssl: Annotated[bool, Meta(description="whether it speaks TLS")]
+    protocol: Annotated[str, Meta(description="the protocol, and its version")]
+    auth_mechanism: Annotated[str, Meta(description="how the client logged in")]
+    state: Annotated[str, Meta(description="running, blocked, flow, closing, or before that")]
+    channels: Annotated[int, Meta(description="how many it has")]
+    timeout: Annotated[int, Meta(description="its heartbeat time-out, in seconds")]
+    frame_max: Annotated[int, Meta(description="the largest frame, in bytes")]
+    channel_max: Annotated[int, Meta(description="most channels that it may have")]
+    client_properties: Annotated[dict[str, Any], Meta(description="what the client says of itself")]
+    recv_oct: Annotated[int, Meta(description="bytes that came")]
+    recv_cnt: Annotated[int, Meta(description="reads that they came in")]
+    send_oct: Annotated[int, Meta(description="bytes that were sent")]
+    send_cnt: Annotated[int, Meta(description="writes that they went out in")]
+    send_pend: Annotated[int, Meta(description="bytes that are to be sent")]
+    connected_at: Annotated[int, Meta(description="milliseconds since the epoch")]
+
+
+class ChannelRow(Row):
+    """One channel, as `list_channels` lists it."""
+
+    pid: Pid
+    connection: Annotated[str, Meta(description="its connection's pid")]
+    name: Annotated[str, Meta(description="its connection's name, and its number")]
+    node: NodeName
+    number: Annotated[int, Meta(description="its number on the connection")]
+    user: ConnectionUser
+    vhost: ConnectionVhost
+    transactional: Annotated[bool, Meta(description="whether publishes wait for a commit")]
+    confirm: Annotated[bool, Meta(description="whether publishes are confirmed")]
+    consumer_count: Annotated[int, Meta(description="consumers that it has")]
+    messages_unacknowledged: Annotated[int, Meta(description="messages that it holds")]
+    messages_uncommitted: Annotated[int, Meta(description="publishes that wait for a commit")]
+    acks_uncommitted: Annotated[int, Meta(description="settles that wait for a commit")]
+    messages_unconfirmed: Annotated[int, Meta(description="publishes that wait for a confirm")]
+    prefetch_count: Annotated[int, Meta(description="what new consumers may hold; 0 for any")]
+    global_prefetch_count: Annotated[int, Meta(description="the same of all its consumers")]
+
+
+class ConsumerRow(Row):
+    """One consumer, as `list_consumers` lists it."""
+
+    vhost: Vhost
+    queue_name: QueueName
+    channel_pid: Annotated[str, Meta(description="its channel's pid")]
+    channel_name: Annotated[str, Meta(description="its channel's name")]
+    node: NodeName
+    consumer_tag: Annotated[str, Meta(description="its tag")]
+    ack_required: Annotated[bool, Meta(description="whether its messages have to be settled")]
+    exclusive: Annotated[bool, Meta(description="whether it is the only one of its queue")]
+    prefetch_count: Annotated[int, Meta(description="what it may hold; 0 for any number")]
+    active: Annotated[bool, Meta(description="whether it is served")]
+    activity_status: Annotated[
+        str, Meta(description="up, single_active, waiting, suspected_down or timeout")
+    ]
+    arguments: Annotated[dict[str, Any], Meta(description="as it was begun with")]
+    user: Annotated[str, Meta(description="whose connection it is on")] = ""
+
 
 class PolicyRow(Row, rename={"apply_to": "apply-to"}):
     """One policy, of users or of operators, as `list_policies` lists it."""
@@ -156,6 +281,22 @@ class LeaderCount(Row):
     queues: Annotated[int, Meta(description="those it leads, as far as this node knows")]
 
 
+class Listener(msgspec.Struct, kw_only=True):
+    """An address that a node listens on.
+
+    Attributes:
+        protocol: As RabbitMQ names it, such as `amqp`, `amqp/ssl` or `clustering`.
+        interface: The address; `[::]` for every one.
+        port: The port.
+        purpose: What it is for, in words.
+    """
+
+    protocol: str
+    interface: str
+    port: int
+    purpose: str
+
+
 class NodeRow(Row):
     """One node of the cluster."""
 
@@ -165,6 +306,63 @@ class NodeRow(Row):
     cluster_version: Annotated[int, Meta(description="the newest that it knew at its last start")]
     host: Annotated[str, Meta(description="its label `host`, by the metadata; empty for none")]
     zone: Annotated[str, Meta(description="its label `zone`, by the metadata; empty for none")]
+
+
+class ExchangeTypeRow(Row):
+    """One type that exchanges can be declared with."""
+
+    name: Annotated[str, Meta(description="the type's name")]
+    description: Annotated[str, Meta(description="what it is")]
+    enabled: Annotated[bool, Meta(description="whether exchanges can be declared with it")]
+
+
+class NodeStatusRow(Row):
+    """What one node of the cluster is doing, as `list_nodes` lists it; None where it is silent."""
+
+    name: Annotated[str, Meta(description="the node's name, by the metadata")]
+    running: Annotated[bool, Meta(description="whether it is up, and answers")]
+    being_drained: Annotated[bool, Meta(description="whether it is in maintenance")]
+    version: Annotated[str | None, Meta(description="of Warren")]
+    os_pid: Annotated[int | None, Meta(description="its process")]
+    uptime: Annotated[int | None, Meta(description="seconds")]
+    mem_used: Annotated[int | None, Meta(description="bytes")]
+    mem_limit: Annotated[int | None, Meta(description="bytes above which publishers wait")]
+    mem_total: Annotated[int | None, Meta(description="bytes that the machine has")]
+    disk_free: Annotated[int | None, Meta(description="bytes")]
+    disk_free_limit: Annotated[int | None, Meta(description="bytes below which publishers wait")]
+    fd_used: Annotated[int | None, Meta(description="descriptors that are open")]
+    fd_total: Annotated[int | None, Meta(description="descriptors that there may be")]
+    connections: Annotated[int | None, Meta(description="of clients")]
+    alarms: Annotated[list[str], Meta(description="what it is short of, `memory` or `disk`")]
+    listeners: Annotated[list[Listener], Meta(description="where it listens")]
+    data_dir: Annotated[str | None, Meta(description="where it keeps everything")]
+
+
+class FeatureRow(Row):
+    """Something that not every release knows, as `list_feature_flags` lists it."""
+
+    name: Annotated[str, Meta(description="the name")]
+    state: Annotated[str, Meta(description="enabled or disabled, for the whole cluster")]
+    stability: Annotated[str, Meta(description="`stable`")]
+    provided_by: Annotated[str, Meta(description="`warren`")]
+    desc: Annotated[str, Meta(description="from which cluster version on")]
+    doc_url: Annotated[str, Meta(description="empty")]
+
+
+class ParameterRow(Row):
+    """A runtime parameter of a vhost, as `list_parameters` lists it."""
+
+    vhost: Vhost
+    component: Annotated[str, Meta(description="what it is of")]
+    name: Annotated[str, Meta(description="its name")]
+    value: Annotated[Any, Meta(description="as in JSON")]
+
+
+class GlobalParameterRow(Row):
+    """A runtime parameter of the whole cluster, as `list_global_parameters` lists it."""
+
+    name: Annotated[str, Meta(description="its name")]
+    value: Annotated[Any, Meta(description="as in JSON")]
 
 
 UserName = Annotated[str, Meta(description="the user's name")]
@@ -245,6 +443,32 @@ class VhostLimitsRow(Row):
     limits: Limits
 
 
+class Health(msgspec.Struct, kw_only=True):
+    """What a check found.
+
+    Attributes:
+        ok: Whether all is well.
+        reason: Why not, in a sentence; empty if it is.
+        details: Rows that say more, by column.
+    """
+
+    ok: bool
+    reason: str = ""
+    details: list[dict[str, Any]] = []
+
+
+class Imported(msgspec.Struct, kw_only=True):
+    """How much definitions had.
+
+    Attributes:
+        counts: By their kinds, such as `queues`.
+        skipped: What was left out, and why, in sentences.
+    """
+
+    counts: dict[str, int]
+    skipped: list[str]
+
+
 class MemberState(msgspec.Struct, kw_only=True):
     """What one queue has on one node after its member there was to change.
 
@@ -268,6 +492,10 @@ class ProcessState(msgspec.Struct, kw_only=True):
         listeners: host:port of each listener for clients.
         data_dir: Where it keeps everything.
         memory_bytes: What it has in memory.
+        memory_total_bytes: What the machine has.
+        descriptors, descriptors_max: Those that are open, and that there may be.
+        addresses: All that it listens on, other nodes included.
+        drained: Whether it is in maintenance, and takes no clients.
     """
 
     version: str
@@ -276,6 +504,11 @@ class ProcessState(msgspec.Struct, kw_only=True):
     listeners: list[str]
     data_dir: str
     memory_bytes: int
+    memory_total_bytes: int = 0
+    descriptors: int = 0
+    descriptors_max: int = 0
+    addresses: list[Listener] = []
+    drained: bool = False
 
 
 class Status(msgspec.Struct, kw_only=True):
@@ -293,6 +526,7 @@ class Status(msgspec.Struct, kw_only=True):
         memory_limit_bytes: Above it publishers are blocked.
         disk_free_limit_bytes: Below it publishers are blocked.
         disk_free_bytes: -1 if that cannot be told.
+        cluster_name: What operators call the cluster.
     """
 
     cluster: str
@@ -313,3 +547,9 @@ class Status(msgspec.Struct, kw_only=True):
     data_dir: str
     memory_bytes: int
     disk_free_bytes: int
+    memory_total_bytes: int = 0
+    descriptors: int = 0
+    descriptors_max: int = 0
+    addresses: list[Listener] = []
+    drained: bool = False
+    cluster_name: str = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from warren.admin.service.host import OperatorHost
+from warren.admin.service.statistics import Statistics
 from warren.admin.service.waiting import Awaited
 from warren.errors import NO_MAJORITY, PRECONDITION_FAILED, TIMED_OUT, Refusal
 from warren.metadata.commands import Barrier, Command
@@ -24,12 +25,14 @@ class AdminService:
         node: It.
         host: The process around it.
         rebalancing: Whether leaders are being moved, which is done once at a time.
+        statistics: Rates of messages, while a way in has them sampled.
     """
 
     def __init__(self, node: Node, host: OperatorHost) -> None:
         self.node = node
         self.host = host
         self.rebalancing = False
+        self.statistics = Statistics(node)
 
     @property
     def machine(self) -> MetadataMachine:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import heapq
 import time
-from collections.abc import Callable, Iterable
-from typing import TypeVar
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 SLICE_SECONDS = 0.002
 """How long work goes on before the node looks after its clients again."""
 STEPS_AT_ONCE = 16
 """Steps of work between two looks at the clock."""
+SORTED_AT_ONCE = 2_048
+"""Things that are sorted in one go: less than a millisecond."""
 
 Thing = TypeVar("Thing")
 
@@ -28,6 +31,24 @@ class Slices:
         if self._steps % STEPS_AT_ONCE == 0 and time.perf_counter() > self._until:
             await asyncio.sleep(0)
             self._until = time.perf_counter() + SLICE_SECONDS
+
+    async def next_part(self) -> None:
+        """The same after a step that is long in itself: the clock is looked at each time."""
+        if time.perf_counter() > self._until:
+            await asyncio.sleep(0)
+            self._until = time.perf_counter() + SLICE_SECONDS
+
+    async def in_order(
+        self, things: Sequence[Thing], key: Callable[[Thing], Any], reverse: bool = False
+    ) -> AsyncIterator[Thing]:
+        """Things in the order of their keys; who stops early saves most of the work."""
+        parts: list[list[Thing]] = []
+        for at in range(0, len(things), SORTED_AT_ONCE):
+            parts.append(sorted(things[at : at + SORTED_AT_ONCE], key=key, reverse=reverse))
+            await self.next_part()
+        for thing in heapq.merge(*parts, key=key, reverse=reverse):
+            yield thing
+            await self.breathe()
 
     async def those(
         self, things: Iterable[Thing], wanted: Callable[[Thing], object]

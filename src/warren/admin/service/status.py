@@ -11,6 +11,7 @@ from warren.admin.service.caller import MONITORING, Caller
 from warren.admin.service.operation import operation
 from warren.admin.service.rows import NodeRow, Status
 from warren.admin.service.service import AdminService, what_it_waits_for
+from warren.metadata.parameters import CLUSTER_NAME
 from warren.protocols.broker import ALARM_DISK, ALARM_MEMORY
 
 ALARMS = ((ALARM_MEMORY, "memory"), (ALARM_DISK, "disk"))
@@ -19,6 +20,11 @@ ALARMS = ((ALARM_MEMORY, "memory"), (ALARM_DISK, "disk"))
 @operation(MONITORING)
 async def status(service: AdminService, caller: Caller) -> Status:
     """Show the cluster as this node sees it, and what this node is doing."""
+    return await status_of(service)
+
+
+async def status_of(service: AdminService) -> Status:
+    """What this node knows."""
     node, machine, members = service.node, service.machine, service.members
     process = service.host.state()
     # A disk may take its time, which clients do not wait for.
@@ -50,7 +56,18 @@ async def status(service: AdminService, caller: Caller) -> Status:
         disk_free_limit_bytes=int(node.settings.log.disk_free_limit_bytes),
         **msgspec.structs.asdict(process),
         disk_free_bytes=free,
+        cluster_name=cluster_name(service),
     )
+
+
+def cluster_name(service: AdminService) -> str:
+    """What operators call the cluster; the first node's name where they said nothing."""
+    value = service.machine.parameters.get(("", "", CLUSTER_NAME))
+    if value is not None:
+        name = msgspec.json.decode(value)
+        if isinstance(name, str):
+            return name
+    return next(iter(service.machine.nodes), service.own_name)
 
 
 def free_bytes(folder: str) -> int:

@@ -9,6 +9,7 @@ from mypy_extensions import i64
 
 from warren.limits import FRAME_OVERHEAD_BYTES
 from warren.message.amqp091.conversion import neutral_properties
+from warren.message.amqp091.note import note_of
 from warren.message.amqp091.record import (
     BODY_SIZE_AT,
     FRAME_HEAD_BYTES,
@@ -68,3 +69,7 @@ class PublishEnvelope(Envelope):
     def size(self) -> i64:
         """How many bytes its frames have together."""
         return self._end - self._at
+
+    def failures(self) -> i64:
+        """What the broker has noted, for a message that died before."""
+        return note_of(self._data, self._at).failed

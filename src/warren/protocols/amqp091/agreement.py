@@ -70,6 +70,7 @@ class Agreement:
 
     Attributes:
         client_properties: What the client says of itself.
+        mechanism: How it logs in; empty before.
         login: As whom it logged in; None before.
         frame_max: Largest frame that it may send, in bytes.
         channel_max: Most channels that it may have; 0 for no limit.
@@ -83,6 +84,7 @@ class Agreement:
             certified: The user whom the client's certificate names; empty for none.
         """
         self.client_properties: Table = {}
+        self.mechanism: str = ""
         self.login: Login | None = None
         self.frame_max: i64 = INITIAL_FRAME_BYTES_MAX
         self.channel_max: i64 = broker.settings.channel_max
@@ -117,6 +119,7 @@ class Agreement:
             ConnectionException: 403, to a client that says that it understands that.
         """
         self.client_properties = method.client_properties
+        self.mechanism = method.mechanism
         if method.mechanism not in self.mechanisms():
             self._broker.log_warning(
                 f"{peer}: unknown authentication mechanism '{method.mechanism}'"

@@ -34,6 +34,7 @@ from warren.protocols.amqp091.replies import DirectReplies
 from warren.protocols.amqp091.transactions import ChannelRecovery, Transaction
 from warren.protocols.amqp091.unsettled import TagRun, Unsettled, runs_of
 from warren.protocols.client import EndOfTurn
+from warren.protocols.facts import ChannelFacts, ConsumerFacts
 from warren.queues.fifo.consumers import Limiter
 from warren.queues.fifo.effects import Reply
 from warren.queues.fifo.pieces import SPENT_LISTS, LettingGo, Piece
@@ -196,6 +197,36 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
         self._taking_up: bool = False
         self._repeat_at: i64 = -1
         """Where in `_kept` a method lies that was taken up and has to wait once more; else -1."""
+
+    def facts(self) -> ChannelFacts:
+        """What operators are told of it, and of its consumers."""
+        facts = ChannelFacts(self.number)
+        confirms = self.publishing.confirms
+        if confirms is not None:
+            facts.confirm = True
+            facts.unconfirmed = confirms.owed_count()
+        transaction = self.transaction
+        if transaction is not None:
+            facts.transactional = True
+            facts.uncommitted = transaction.published_count()
+            facts.acks_uncommitted = transaction.answered_count()
+        facts.unacknowledged = self.unsettled.count()
+        facts.prefetch = self.prefetch
+        limiter = self.limiter
+        facts.global_prefetch = 0 if limiter is None else limiter.limit
+        for link in self.consumers.values():
+            facts.consumers.append(
+                ConsumerFacts(
+                    link.queue.name,
+                    link.tag,
+                    not link.no_ack,
+                    link.exclusive,
+                    link.prefetch,
+                    link.arguments,
+                    link.consumer_id,
+                )
+            )
+        return facts
 
     # Input.
 
@@ -475,6 +506,8 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
         confirms = self.publishing.confirms
         if confirms is not None and not self._ended:
             confirms.settled(run)
+            if not run.refused:
+                self.vhost.traffic.confirmed += run.count - run.rejected_count()
             self.connection.broker.confirm_later(self)
 
     def write_confirms(self) -> None:

@@ -40,6 +40,13 @@ class Confirms:
         """Owe an answer for a run; runs are added in sequence order."""
         self._owed.append(run)
 
+    def owed_count(self) -> i64:
+        """Messages that the publisher has no answer for."""
+        count: i64 = 0
+        for at in range(self._owed.size()):
+            count += self._owed.at(at).count
+        return count
+
     def settled(self, run: PublishRun) -> None:
         """A run was answered; `write` says so to the publisher."""
         if self._owed.at(0) is not run:

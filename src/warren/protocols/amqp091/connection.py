@@ -44,6 +44,7 @@ from warren.protocols.broker import (
     LoginListener,
 )
 from warren.protocols.client import ClientConnection
+from warren.protocols.facts import NOWHERE, ChannelFacts, ConnectionFacts, Place
 from warren.protocols.output import Output, OutputOwner
 from warren.queues.queue import FlowControlled
 from warren.vhost.handle import VhostHandle
@@ -78,6 +79,17 @@ CLOSING: Final = 6
 CLOSED: Final = 7
 
 STATE_NAMES: Final = {AWAIT_TUNE_OK: "tuning", AWAIT_OPEN: "opening", OPEN: "running"}
+SHOWN_STATES: Final = {
+    AWAIT_HEADER: "pre_init",
+    AWAIT_START_OK: "starting",
+    VERIFYING: "securing",
+    AWAIT_TUNE_OK: "tuning",
+    AWAIT_OPEN: "opening",
+    OPEN: "running",
+    CLOSING: "closing",
+    CLOSED: "closed",
+}
+"""What operators see, in RabbitMQ's words."""
 
 CLOSE_GRACE_MS: Final = 30_000
 """How long a client may take to answer `connection.close`, or its heartbeat time-out if shorter."""
@@ -109,17 +121,25 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
         peer: The client's address as `host:port`.
         channels: Open and closing channels by number.
         agreement: What was agreed with the client.
+        place: Where the client reached this node.
         handle: The way to its vhost, once it is open.
         assembled_bytes: What is here of messages that are not whole.
     """
 
     def __init__(
-        self, broker: Broker, transport: Transport, host: str, port: int, certified: str = ""
+        self,
+        broker: Broker,
+        transport: Transport,
+        host: str,
+        port: int,
+        certified: str = "",
+        place: Place = NOWHERE,
     ) -> None:
         """Begin to wait for the client's header.
 
         Args:
             certified: The user whom its certificate names, which was verified; empty for none.
+            place: Where the client reached this node.
         """
         self.broker: Broker = broker
         self.output: Output = Output(self, broker, transport)
@@ -131,6 +151,10 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
         self.agreement: Agreement = Agreement(broker, certified)
         self.state: i64 = AWAIT_HEADER
         self.assembled_bytes: i64 = 0
+        self.place: Place = place
+        self._came_ms: i64 = broker.now_ms()
+        self._received_bytes: i64 = 0
+        self._received_count: i64 = 0
         self._transport: Transport = transport
         self._host: str = host
         self._tail: bytes = b""
@@ -172,6 +196,8 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
     def receive(self, data: bytes) -> None:
         """Take bytes from the client; never raises for what a client can do."""
         self._heartbeats.heard = True
+        self._received_bytes += len(data)
+        self._received_count += 1
         # Who hands over more all the same has it handled: it must not pile up here.
         bounded = self._held & HELD_BY_TURN == 0
         at: i64 = 0
@@ -833,6 +859,43 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
                 self._transport.resume_reading()
                 if self._tail:
                     self.receive(b"")
+
+    # For operators.
+
+    def facts(self) -> ConnectionFacts:
+        """What operators are told of it."""
+        agreement = self.agreement
+        handle = self.handle
+        facts = ConnectionFacts()
+        facts.state = SHOWN_STATES[int(self.state)]
+        if self._held & HELD_BY_ALARM:
+            facts.state = "blocked"
+        elif self._held & HELD_BY_FLOW:
+            facts.state = "flow"
+        facts.protocol = "AMQP 0-9-1"
+        facts.mechanism = agreement.mechanism
+        facts.peer_host = self._host
+        facts.peer_port = int(self.peer.rpartition(":")[2])
+        facts.host = self.place.host
+        facts.port = self.place.port
+        facts.encrypted = self.place.encrypted
+        facts.channel_max = agreement.channel_max
+        facts.frame_max = agreement.frame_max
+        facts.heartbeat_s = agreement.heartbeat_ms // 1000
+        facts.client_properties = agreement.client_properties
+        facts.received_bytes = self._received_bytes
+        facts.received_count = self._received_count
+        facts.sent_bytes = self.output.sent_bytes
+        facts.sent_count = self.output.sent_count
+        facts.pending_bytes = len(self.output.buffer)
+        facts.connected_ms = self._came_ms
+        facts.identity = 0 if handle is None else handle.identity
+        facts.channels = len(self.channels)
+        return facts
+
+    def channel_facts(self) -> list[ChannelFacts]:
+        """What they are told of its channels."""
+        return [channel.facts() for channel in self.channels.values()]
 
     def __str__(self) -> str:
         return f"connection {self.peer}"

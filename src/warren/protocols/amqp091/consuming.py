@@ -50,6 +50,8 @@ PASSED_ON_BYTES: Final = 65_536
 PAUSE_MESSAGES: Final = 4_096
 """A consumer with this much waiting for its socket is handed nothing more, where its queue can."""
 
+NO_ARGUMENTS: Final[Table] = {}
+
 
 @final
 class MessageFrames:
@@ -186,6 +188,7 @@ class ConsumerLink(Link):
         tag: Its consumer tag.
         no_ack: Whether messages are settled as they are written.
         waiting: Messages handed out and not written yet.
+        prefetch, exclusive, arguments: As it was begun with.
     """
 
     def __init__(
@@ -199,6 +202,9 @@ class ConsumerLink(Link):
         self.queue: Queue = queue
         self.tag: str = tag
         self.no_ack: bool = no_ack
+        self.prefetch: i64 = 0
+        self.exclusive: bool = False
+        self.arguments: Table = NO_ARGUMENTS
         self.consumer_id: i64 = 0
         self.closed: bool = False
         self.waiting: i64 = 0
@@ -306,6 +312,7 @@ class ConsumerLink(Link):
             delivery.mid += count
             delivery.count -= count
             if self.no_ack:
+                self.queue.automatic += count
                 self.queue.settle(self.consumer_id, mid, mid + count - 1)
             else:
                 self._unsettled.add(count, self.queue, self.consumer_id, mid)

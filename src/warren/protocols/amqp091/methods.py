@@ -284,6 +284,10 @@ def _consume(channel: Channel, method: spec.BasicConsume) -> None:
             limiter = channel.limiter
         else:
             credit = channel.prefetch_said
+        link.prefetch = credit
+    link.exclusive = method.exclusive
+    if method.arguments:
+        link.arguments = method.arguments
     given = method.arguments.get(X_CONSUMER_TIMEOUT, -1)
     assert isinstance(given, int)
     timeout_ms = channel.vhost.consumer_timeout(queue, given)
@@ -418,6 +422,7 @@ def answer(channel: Channel, pending: Pending, reply: Reply) -> None:
         assert queue is not None
         delivery = reply.delivery if isinstance(reply, PollReply) else None
         if delivery is None:
+            queue.polled_empty += 1
             channel.send(spec.BasicGetEmpty())
         else:
             pending.polls = True

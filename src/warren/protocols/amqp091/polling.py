@@ -85,10 +85,14 @@ class PollLink(Fetching):
             channel.frames.write_content(record, content, end)
         output.touch()
         queue.delivered += 1
+        if again:
+            queue.redelivered += 1
         consumer_id = delivery.consumer.id
         if self._no_ack:
+            queue.polled_automatic += 1
             queue.settle(consumer_id, delivery.mid, delivery.mid)
         else:
+            queue.polled += 1
             unsettled.add(1, queue, consumer_id, delivery.mid)
         channel.go_on()
 

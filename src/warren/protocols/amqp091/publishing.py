@@ -623,6 +623,13 @@ class PublishPath:
     ) -> None:
         """Put messages into the queues of a route, or return them."""
         queues = route.queues
+        traffic = self._vhost.traffic
+        traffic.published += count
+        if not queues and route.reply is None:
+            if route.mandatory:
+                traffic.returned += count
+            else:
+                traffic.dropped += count
         if route.keepers:
             self._vhost.keep(route, split_records(records, lengths))
         if route.reply is not None:

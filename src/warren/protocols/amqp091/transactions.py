@@ -122,6 +122,21 @@ class Transaction(Publisher):
         self._note_owners(runs)
         self._answers.append(Answer(taken, runs, False, requeue, failed))
 
+    def published_count(self) -> i64:
+        """Messages that wait for the commit."""
+        count: i64 = 0
+        for run in self.published:
+            count += run.count
+        return count
+
+    def answered_count(self) -> i64:
+        """Deliveries whose answers wait for it."""
+        count: i64 = 0
+        for answer in self._answers:
+            for run in answer.runs:
+                count += run.count
+        return count
+
     def is_empty(self) -> bool:
         """Whether no deliveries were answered since the last commit or rollback."""
         return not self._answers

@@ -1,0 +1,272 @@
+"""`rabbitmq-plugins`: which of RabbitMQ's plugins are built in.
+
+Nothing can be switched on or off: `enable` of what is there changes nothing, so that scripts pass,
+and `enable` of what is not says so.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from warren import __version__
+from warren.admin.cli.tools.command import (
+    MONITORING,
+    PLUGIN_MANAGEMENT,
+    PLUGINS,
+    TRUTH,
+    UNAVAILABLE,
+    USAGE,
+    Answer,
+    Command,
+    Failure,
+    Output,
+    Words,
+    WrongWords,
+    add,
+    says,
+)
+from warren.admin.cli.tools.session import Session
+from warren.admin.service.rows import Status
+
+BUILT_IN: Final = (
+    "rabbitmq_auth_mechanism_ssl",
+    "rabbitmq_consistent_hash_exchange",
+    "rabbitmq_random_exchange",
+    "rabbitmq_recent_history_exchange",
+)
+"""Plugins of RabbitMQ whose features every node has."""
+BY_LISTENER: Final = {
+    "rabbitmq_management": "http",
+    "rabbitmq_management_agent": "http",
+    "rabbitmq_web_dispatch": "http",
+    "rabbitmq_prometheus": "http/prometheus",
+    "rabbitmq_mqtt": "mqtt",
+    "rabbitmq_stomp": "stomp",
+    "rabbitmq_stream": "stream",
+    "rabbitmq_web_mqtt": "http/web-mqtt",
+    "rabbitmq_web_stomp": "http/web-stomp",
+}
+"""Those that a node has if it listens for a protocol."""
+OTHERS: Final = (
+    "rabbitmq_amqp1_0",
+    "rabbitmq_auth_backend_cache",
+    "rabbitmq_auth_backend_http",
+    "rabbitmq_auth_backend_ldap",
+    "rabbitmq_auth_backend_oauth2",
+    "rabbitmq_event_exchange",
+    "rabbitmq_federation",
+    "rabbitmq_federation_management",
+    "rabbitmq_jms_topic_exchange",
+    "rabbitmq_sharding",
+    "rabbitmq_shovel",
+    "rabbitmq_shovel_management",
+    "rabbitmq_stream_management",
+    "rabbitmq_top",
+    "rabbitmq_tracing",
+    "rabbitmq_trust_store",
+)
+"""Those whose features this version does not have, or has elsewhere."""
+
+
+def built_in(session: Session) -> list[str]:
+    """The plugins whose features the node has, by name."""
+    status = session.ask("status", {}, Status)
+    protocols = {listener.protocol for listener in status.addresses}
+    found = [name for name, protocol in BY_LISTENER.items() if protocol in protocols]
+    return sorted([*BUILT_IN, *found])
+
+
+def _list(session: Session, words: Words) -> Output:
+    pattern = words.arguments[0] if words.arguments else ".*"
+    try:
+        wanted = re.compile(pattern)
+    except re.error as error:
+        raise Failure(USAGE, f"'{pattern}' is no regular expression: {error}") from None
+    here = built_in(session)
+    enabled_only = any(words.options.get(name) for name in ("enabled", "implicitly_enabled"))
+    names = [
+        name
+        for name in sorted({*here, *(() if enabled_only else (*BY_LISTENER, *OTHERS))})
+        if wanted.search(name)
+    ]
+    if words.options.get("minimal"):
+        return Answer("\n".join(names), names)
+    width = max((len(name) for name in names), default=0)
+    lines = [
+        " Configured: E = explicitly enabled; e = implicitly enabled",
+        f" | Status: * = running on {session.node}",
+        " |/",
+    ]
+    for name in names:
+        mark = "E*" if name in here else "  "
+        lines.append(f"[{mark}] {name.ljust(width)} {__version__}")
+    value: dict[str, Any] = {
+        "status": "running",
+        "format": "normal",
+        "plugins": [
+            {
+                "name": name,
+                "enabled": "enabled" if name in here else "not_enabled",
+                "running": name in here,
+                "version": __version__,
+                "running_version": __version__ if name in here else "",
+            }
+            for name in names
+        ],
+    }
+    return Answer("\n".join(lines), value)
+
+
+def _of_listing(session: Session, words: Words) -> str:
+    pattern = words.arguments[0] if words.arguments else ".*"
+    return f'Listing plugins with pattern "{pattern}" ...'
+
+
+def _is_enabled(session: Session, words: Words) -> Output:
+    here = built_in(session)
+    missing = [name for name in words.arguments if name not in here]
+    if not missing:
+        names = ", ".join(words.arguments)
+        what = f"Plugin {names} is" if len(words.arguments) == 1 else f"Plugins {names} are"
+        return Answer(f"{what} enabled on node {session.node}")
+    names = ", ".join(missing)
+    what = f"Plugin {names} is" if len(missing) == 1 else f"Plugins {names} are"
+    known = ", ".join(here)
+    raise Failure(
+        UNAVAILABLE,
+        f"{what} not enabled on node {session.node}. Enabled plugins and dependencies: {known}",
+    )
+
+
+def _of_asking(session: Session, words: Words) -> str:
+    names = ", ".join(words.arguments)
+    what = "plugin" if len(words.arguments) == 1 else "plugins"
+    verb = "is" if len(words.arguments) == 1 else "are"
+    return f"Asking node {session.node} if {what} {names} {verb} enabled..."
+
+
+def _configured(session: Session, here: list[str]) -> str:
+    lines = ["The following plugins have been configured:", *(f"  {name}" for name in here)]
+    lines += [
+        f"Applying plugin configuration to {session.node}...",
+        "Plugin configuration unchanged.",
+    ]
+    return "\n".join(lines)
+
+
+def _enable(session: Session, words: Words) -> Output:
+    here = built_in(session)
+    if words.options.get("all"):
+        return Answer(_configured(session, here))
+    missing = [name for name in words.arguments if name not in here]
+    if missing:
+        names = ", ".join(missing)
+        raise Failure(UNAVAILABLE, f"{names} is not built into this version of Warren")
+    return Answer(_configured(session, here))
+
+
+def _disable(session: Session, words: Words) -> Output:
+    here = built_in(session)
+    found = [name for name in words.arguments if name in here]
+    if found or words.options.get("all"):
+        names = ", ".join(found or here)
+        raise Failure(UNAVAILABLE, f"{names} is built in, and cannot be disabled")
+    return Answer(_configured(session, here))
+
+
+def _check(words: Words) -> None:
+    if not words.arguments and not words.options.get("all"):
+        raise WrongWords("Error (argument validation): not enough arguments.")
+
+
+def _says(what: str) -> Any:
+    def banner(session: Session, words: Words) -> str:
+        if words.options.get("all"):
+            return f"{what} ALL plugins on node {session.node}"
+        return "\n".join([f"{what} plugins on node {session.node}:", *words.arguments])
+
+    return banner
+
+
+def _directories(session: Session, words: Words) -> Output:
+    return Answer("All plugins are built in; no file is read for them.")
+
+
+CHANGING: Final = {"offline": TRUTH, "online": TRUTH, "all": TRUTH}
+
+add(
+    Command(
+        "list",
+        (PLUGINS,),
+        "[--minimal] [--verbose] [--enabled] [--implicitly-enabled] [<pattern>]",
+        PLUGIN_MANAGEMENT,
+        "Lists RabbitMQ's plugins, and which of them are built in",
+        _list,
+        0,
+        1,
+        {"minimal": TRUTH, "verbose": TRUTH, "enabled": TRUTH, "implicitly_enabled": TRUTH},
+        _of_listing,
+        aliases={"m": "minimal", "v": "verbose", "E": "enabled", "e": "implicitly_enabled"},
+    ),
+    Command(
+        "is_enabled",
+        (PLUGINS,),
+        "<plugin1> [ <plugin2>] [--offline] [--online]",
+        MONITORING,
+        "Sees whether plugins are built in",
+        _is_enabled,
+        1,
+        -1,
+        CHANGING,
+        _of_asking,
+    ),
+    Command(
+        "enable",
+        (PLUGINS,),
+        "<plugin1> [ <plugin2>] | --all [--offline] [--online]",
+        PLUGIN_MANAGEMENT,
+        "Sees that plugins are built in: they are enabled then",
+        _enable,
+        0,
+        -1,
+        CHANGING,
+        _says("Enabling"),
+        _check,
+    ),
+    Command(
+        "disable",
+        (PLUGINS,),
+        "<plugin1> [ <plugin2>] | --all [--offline] [--online]",
+        PLUGIN_MANAGEMENT,
+        "Changes nothing: what is built in cannot be disabled",
+        _disable,
+        0,
+        -1,
+        CHANGING,
+        _says("Disabling"),
+        _check,
+    ),
+    Command(
+        "set",
+        (PLUGINS,),
+        "[<plugin1> [ <plugin2>]] [--offline] [--online]",
+        PLUGIN_MANAGEMENT,
+        "Sees that plugins are built in: they are enabled then",
+        _enable,
+        0,
+        -1,
+        CHANGING,
+        _says("Enabling"),
+    ),
+    Command(
+        "directories",
+        (PLUGINS,),
+        "[--offline] [--online]",
+        MONITORING,
+        "Shows that no directories have plugins",
+        _directories,
+        banner=says("Listing plugin directories used by node {node}"),
+        switches=CHANGING,
+    ),
+)

@@ -1,0 +1,127 @@
+"""One request, as resources see it: who asks, what the path and the query say, and the body."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+from urllib.parse import unquote
+
+import msgspec
+
+from warren.admin.http.answers import HttpAnswer
+from warren.admin.http.errors import bad_request
+from warren.admin.service.caller import Caller
+from warren.admin.service.service import AdminService
+
+BODY_BYTES_MAX = 1_048_576
+"""Of a body, where the resource does not say more: to decode it takes some milliseconds."""
+
+Value = TypeVar("Value")
+
+
+class HttpRequest:
+    """One request.
+
+    Attributes:
+        service: The service of the node that was asked.
+        caller: Who asks, by their password.
+        variables: What stands in the place of the path's variables, decoded.
+        query: What stands behind the question mark; of a name that is given twice, the last.
+        headers: By names in small letters.
+        body: The body, which was read before; empty if there is none.
+    """
+
+    def __init__(
+        self,
+        service: AdminService,
+        caller: Caller,
+        variables: dict[str, str],
+        query: dict[str, str],
+        headers: dict[str, str],
+        body: bytes,
+    ) -> None:
+        self.service = service
+        self.caller = caller
+        self.variables = variables
+        self.query = query
+        self.headers = headers
+        self.body = body
+
+    def __getitem__(self, variable: str) -> str:
+        return self.variables[variable]
+
+    def document(self) -> dict[str, Any]:
+        """The body, a JSON object; one that is left out is an empty one.
+
+        Raises:
+            Problem: It is no JSON, or no object.
+        """
+        if not self.body:
+            return {}
+        try:
+            value = msgspec.json.decode(self.body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise bad_request("not_json") from None
+        if not isinstance(value, dict):
+            raise bad_request("not_json")
+        return value
+
+    def truth(self, name: str) -> bool:
+        """Whether the query says `true` of something."""
+        return self.query.get(name) == "true"
+
+
+Handler = Callable[[HttpRequest], Awaitable[HttpAnswer]]
+
+
+class Resource:
+    """What one path is, and what can be done with it.
+
+    Attributes:
+        path: With variables in braces.
+        methods: What does it, by the method of HTTP.
+        body_bytes_max: The largest body that it takes.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        get: Handler | None = None,
+        put: Handler | None = None,
+        post: Handler | None = None,
+        delete: Handler | None = None,
+        body_bytes_max: int = BODY_BYTES_MAX,
+    ) -> None:
+        self.path = path
+        self.body_bytes_max = body_bytes_max
+        handlers = {"HEAD": get, "GET": get, "PUT": put, "POST": post, "DELETE": delete}
+        self.methods = {name: done for name, done in handlers.items() if done is not None}
+        self.allow = ", ".join([*self.methods, "OPTIONS"])
+
+
+def needed(document: dict[str, Any], *keys: str, between: str = ",") -> list[Any]:
+    """Values of a body that have to be there.
+
+    Args:
+        between: What stands between the names of those that are missing.
+
+    Raises:
+        Problem: Some are not; RabbitMQ's words name all of them.
+    """
+    missing = [f"{{key_missing,{key}}}" for key in keys if key not in document]
+    if missing:
+        raise bad_request(f"[{between.join(missing)}]")
+    return [document[key] for key in keys]
+
+
+def decoded(segment: str) -> str:
+    """A part of a path as the name that it means.
+
+    Raises:
+        Problem: It is no UTF-8, and nothing is called so.
+    """
+    try:
+        return unquote(segment, errors="strict")
+    except UnicodeDecodeError:
+        raise bad_request("names in paths are UTF-8") from None

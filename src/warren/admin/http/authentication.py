@@ -1,0 +1,49 @@
+"""Who asks: the one place that looks at credentials. Basic authentication, as RabbitMQ's."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+
+from warren.admin.http.answers import HttpAnswer
+from warren.admin.http.errors import LACKING, Problem, problem
+from warren.admin.service.caller import ADMINISTRATOR, IMPLIED, MANAGEMENT, Caller
+from warren.admin.service.logins import log_in
+from warren.admin.service.service import AdminService
+
+CHALLENGE = {"www-authenticate": 'Basic realm="RabbitMQ Management"'}
+MAY_MANAGE = frozenset({*IMPLIED[MANAGEMENT], ADMINISTRATOR})
+
+
+async def authenticate(service: AdminService, header: str | None, host: str) -> Caller:
+    """The user whose name and password a request has.
+
+    Args:
+        header: Its `Authorization`; None if it has none.
+        host: The address that it comes from.
+
+    Raises:
+        Problem: It has none, or wrong ones; or the user has no tag that lets it manage anything.
+    """
+    if header is None or not header.lower().startswith("basic"):
+        raise Problem(HttpAnswer(401, None, CHALLENGE))
+    credentials = _credentials(header)
+    if credentials is None:
+        raise Problem(HttpAnswer(400))
+    caller = await log_in(service, *credentials, host)
+    if caller is None:
+        raise Problem(problem(401, "not_authorized", "Not_Authorized"))
+    if not caller.tags & MAY_MANAGE:
+        raise Problem(problem(401, "not_authorised", LACKING[MANAGEMENT]))
+    return caller
+
+
+def _credentials(header: str) -> tuple[str, str] | None:
+    """Name and password that a header has; None if it is broken."""
+    _, _, encoded = header.partition(" ")
+    try:
+        text = base64.b64decode(encoded.strip(), validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    name, colon, password = text.decode("utf-8", "surrogateescape").partition(":")
+    return (name, password) if colon else None

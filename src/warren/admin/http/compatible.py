@@ -1,0 +1,9 @@
+"""What clients of the HTTP API look at before they go on: which RabbitMQ it is like."""
+
+from __future__ import annotations
+
+from typing import Final
+
+RABBITMQ_VERSION: Final = "4.3.6"
+"""The release whose API this one is; tools choose paths and fields by it."""
+PRODUCT: Final = "Warren"

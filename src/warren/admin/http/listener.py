@@ -1,0 +1,186 @@
+"""The sockets of the HTTP API, on the node's own event loop: how many, how slow, how large.
+
+Only uvicorn's protocol is used, which turns bytes into requests of ASGI; its server would take
+signals, end the process where a port is taken, and wake up ten times a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from email.utils import formatdate
+from typing import Any, cast
+
+from uvicorn.config import Config
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
+
+from warren.admin.http.application import Application
+from warren.admin.service.service import AdminService
+
+log = logging.getLogger("warren")
+
+HEAD_BYTES_MAX = 65_536
+"""Of the request line and headers."""
+HEAD_SECONDS = 10.0
+"""For these to come, from the connect on, and behind the first byte of a further request."""
+UNREAD_SECONDS = 30.0
+"""For a client to take what it is sent, when it does not keep up."""
+IDLE_SECONDS = 60
+"""How long a connection stays that asks nothing."""
+BACKLOG = 256
+
+
+class HttpProtocol(H11Protocol):
+    """One connection of a client, which is bounded in time."""
+
+    def __init__(self, listener: HttpListener, *args: Any, **arguments: Any) -> None:
+        super().__init__(*args, **arguments)
+        self._listener = listener
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._unread_timer: asyncio.TimerHandle | None = None
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is being answered."""
+        return self.cycle is None or bool(self.cycle.response_complete)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take a client in, if there is room, or can be made by closing one that asks nothing."""
+        super().connection_made(cast(asyncio.Transport, transport))
+        self._await_head()
+        self._listener.came(self)
+
+    def pause_writing(self) -> None:
+        """The client does not take what it is sent: it has so long to do so."""
+        super().pause_writing()
+        self._unread_timer = self.loop.call_later(UNREAD_SECONDS, self.shed)
+
+    def resume_writing(self) -> None:
+        """The client takes it again."""
+        self._stop_unread()
+        super().resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client is gone."""
+        self._stop_waiting()
+        self._stop_unread()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes came; a request has to be whole in time."""
+        before = self.cycle
+        if self._head_timer is None and self.idle:
+            self._await_head()
+        super().data_received(data)
+        if self.cycle is not before:
+            self._stop_waiting()
+
+    def shed(self) -> None:
+        """Close the connection, whatever it is doing."""
+        self.transport.abort()
+
+    def _await_head(self) -> None:
+        self._head_timer = self.loop.call_later(HEAD_SECONDS, self.shed)
+
+    def _stop_unread(self) -> None:
+        if self._unread_timer is not None:
+            self._unread_timer.cancel()
+            self._unread_timer = None
+
+    def _stop_waiting(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+
+class HttpListener:
+    """Listens for HTTP on behalf of one node."""
+
+    def __init__(self, service: AdminService, connections_max: int) -> None:
+        """Prepare to listen.
+
+        Args:
+            connections_max: Connections at a time.
+        """
+        self._service = service
+        self._connections_max = connections_max
+        self._sampling: asyncio.Task[None] | None = None
+        self._config = Config(
+            Application(service),
+            loop="none",
+            http="h11",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            date_header=False,
+            timeout_keep_alive=IDLE_SECONDS,
+            h11_max_incomplete_event_size=HEAD_BYTES_MAX,
+        )
+        self._config.load()
+        self._state = ServerState()
+        self._servers: list[asyncio.Server] = []
+        self._ticker: asyncio.TimerHandle | None = None
+        # What it would log, clients can cause as often as they like.
+        for name in ("uvicorn.error", "uvicorn.access"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+
+    @property
+    def connections(self) -> int:
+        """How many there are."""
+        return len(self._state.connections)
+
+    async def listen(self, host: str, port: int) -> None:
+        """Let clients come.
+
+        Raises:
+            OSError: The address cannot be listened on.
+        """
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(
+            lambda: HttpProtocol(self, self._config, self._state, {}, loop),
+            host or None,
+            port,
+            backlog=BACKLOG,
+            reuse_address=True,
+        )
+        self._servers.append(server)
+        self._tick()
+        if self._sampling is None:
+            self._sampling = loop.create_task(self._service.statistics.run())
+
+    async def close(self, seconds: float) -> None:
+        """Let no client come any more, and give requests under way so long to end."""
+        if self._ticker is not None:
+            self._ticker.cancel()
+        if self._sampling is not None:
+            self._sampling.cancel()
+        for server in self._servers:
+            server.close()
+        for connection in list(self._state.connections):
+            connection.shutdown()
+        if self._state.tasks:
+            await asyncio.wait(self._state.tasks, timeout=seconds)
+        for connection in list(self._state.connections):
+            if isinstance(connection, HttpProtocol):
+                connection.shed()
+
+    def came(self, newcomer: HttpProtocol) -> None:
+        """Make room for a connection; where there is none it goes again."""
+        connections = self._state.connections
+        if len(connections) <= self._connections_max:
+            return
+        for connection in connections:
+            if isinstance(connection, HttpProtocol) and connection.idle:
+                if connection is not newcomer:
+                    connection.shed()
+                    return
+        newcomer.shed()
+
+    def _tick(self) -> None:
+        """Have answers say what time it is."""
+        self._state.default_headers = [(b"date", formatdate(usegmt=True).encode())]
+        self._ticker = asyncio.get_running_loop().call_later(1.0, self._tick)

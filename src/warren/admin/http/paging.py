@@ -1,0 +1,199 @@
+"""Lists as clients want them: filtered by name, sorted, cut into pages, with fewer columns.
+
+Source: `rabbit_mgmt_util` of RabbitMQ 4.3; management API guide, pagination.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeVar
+
+from warren.admin.http.asked import HttpRequest
+from warren.admin.http.errors import Problem, bad_request, problem
+from warren.metadata.patterns import Pattern, PatternError
+
+Row = TypeVar("Row")
+
+PAGE_SIZE: Final = 100
+PAGE_SIZE_MAX: Final = 500
+
+
+class Page:
+    """Which part of a list is wanted.
+
+    Attributes:
+        number: The page's, from 1 on; 0 for all of the list.
+        size: Rows of a page.
+        name: What names have to have in them.
+        pattern: The same as a regular expression; None if it is none.
+    """
+
+    def __init__(self, asked: HttpRequest) -> None:
+        """Read what a query says.
+
+        Raises:
+            Problem: It cannot be.
+        """
+        query = asked.query
+        self.number = _number(query, "page", 0)
+        self.size = _number(query, "page_size", PAGE_SIZE)
+        said = self.size if "page_size" in query else "undefined"
+        if "page" not in query:
+            self.number = 0
+        elif not (self.number >= 1 and 1 <= self.size <= PAGE_SIZE_MAX):
+            raise Problem(
+                problem(
+                    400,
+                    "invalid_pagination_parameters",
+                    f"Invalid pagination parameters: page number {self.number}, page size {said}",
+                )
+            )
+        self.name = query.get("name", "") if self.number else ""
+        self.pattern: Pattern | None = None
+        self.impossible = False
+        if self.name and asked.truth("use_regex"):
+            try:
+                self.pattern = Pattern(self.name)
+            except PatternError:
+                # RabbitMQ finds nothing by such a one.
+                self.impossible = True
+
+    def wants(self, name: str) -> bool:
+        """Whether a row of this name is to be in the list."""
+        if self.impossible:
+            return False
+        if self.pattern is not None:
+            return self.pattern.found_in(name)
+        return not self.name or self.name.lower() in name.lower()
+
+    @property
+    def begin(self) -> int:
+        """The first row on the page."""
+        return (self.number - 1) * self.size if self.number else 0
+
+    def cut(self, rows: list[Row], total: int) -> list[Row]:
+        """Those of all rows that are on the page.
+
+        Args:
+            total: How many there were before some were left out.
+
+        Raises:
+            Problem: There is no such page.
+        """
+        self.check(total)
+        return rows[self.begin : self.begin + self.size] if self.number else rows
+
+    def check(self, total: int) -> None:
+        """Refuse a page that there is not.
+
+        Raises:
+            Problem: There is no such page.
+        """
+        if self.number > 1 and self.begin >= total:
+            raise Problem(
+                problem(
+                    400,
+                    "page_out_of_range",
+                    f"Page out of range, page: {self.number} page size: {self.size}, len: {total}",
+                )
+            )
+
+    def document(self, items: list[Any], filtered: int, total: int) -> Any:
+        """The page with its numbers, or only the rows where no page was asked for."""
+        if not self.number:
+            return items
+        return {
+            "filtered_count": filtered,
+            "item_count": len(items),
+            "items": items,
+            "page": self.number,
+            "page_count": -(-filtered // self.size),
+            "page_size": self.size,
+            "total_count": total,
+        }
+
+
+def listed(asked: HttpRequest, rows: list[dict[str, Any]]) -> Any:
+    """A list as a request wants it, where all rows are here.
+
+    Raises:
+        Problem: It wants what cannot be.
+    """
+    page = Page(asked)
+    found = [row for row in rows if page.wants(str(row.get("name", "")))] if page.name else rows
+    found = ordered(asked, found)
+    shown = page.cut(found, len(rows))
+    return page.document(columns_of(asked, shown), len(found), len(rows))
+
+
+def ordered(asked: HttpRequest, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows in the order that a request asks for; that in which they are if it asks for none."""
+    key = asked.query.get("sort", "")
+    if not key:
+        return rows[::-1] if asked.truth("sort_reverse") else rows
+    path = key.split(".")
+    return sorted(
+        rows, key=lambda row: rank(value_at(row, path)), reverse=asked.truth("sort_reverse")
+    )
+
+
+def rank(value: Any) -> tuple[int, Any]:
+    """What rows are sorted by: numbers before truths before texts, as Erlang's terms are."""
+    if isinstance(value, bool):
+        return (1, str(value))
+    if isinstance(value, (int, float)):
+        return (0, value)
+    if value is None:
+        return (2, "")
+    return (3, value if isinstance(value, str) else str(value))
+
+
+def value_at(row: Any, path: list[str]) -> Any:
+    """The value that a path of keys leads to; None if there is none."""
+    for key in path:
+        if not isinstance(row, dict) or key not in row:
+            return None
+        row = row[key]
+    return row
+
+
+def columns_of(asked: HttpRequest, rows: list[dict[str, Any]]) -> list[Any]:
+    """Rows with those columns only that a request names; all if it names none."""
+    names = asked.query.get("columns")
+    if names is None:
+        return list(rows)
+    paths = [name.split(".") for name in names.split(",")]
+    return [narrowed(row, paths) for row in rows]
+
+
+def narrowed_one(asked: HttpRequest, row: dict[str, Any]) -> Any:
+    """One object with those fields only that a request names; all if it names none."""
+    return columns_of(asked, [row])[0]
+
+
+def narrowed(row: dict[str, Any], paths: list[list[str]]) -> Any:
+    """A row with those values only that paths lead to; RabbitMQ's empty object is a list."""
+    result: dict[str, Any] = {}
+    for path in paths:
+        head, rest = path[0], path[1:]
+        if head not in row:
+            continue
+        value = row[head]
+        if rest and isinstance(value, dict):
+            inner = narrowed(value, [rest])
+            before = result.get(head)
+            if isinstance(before, dict) and isinstance(inner, dict):
+                before.update(inner)
+            elif not isinstance(before, dict):
+                result[head] = inner
+        elif not rest:
+            result[head] = value
+    return result or []
+
+
+def _number(query: dict[str, str], name: str, default: int) -> int:
+    text = query.get(name)
+    if text is None:
+        return default
+    if not text.removeprefix("-").isdecimal() or len(text) > 9:
+        raise bad_request("Pagination parameters are invalid")
+    return int(text)

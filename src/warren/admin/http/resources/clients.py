@@ -1,0 +1,231 @@
+"""Connections, channels and consumers of clients."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, TypeVar
+
+from warren.admin.http.answers import NO_CONTENT, HttpAnswer, ok
+from warren.admin.http.asked import HttpRequest, Resource
+from warren.admin.http.errors import lacking, not_there
+from warren.admin.http.paging import listed, narrowed_one
+from warren.admin.service import clients, details, visible
+from warren.admin.service.caller import POLICYMAKER, sees_all
+from warren.admin.service.rows import ChannelRow, ConnectionRow, ConsumerRow
+
+CLOSED = "Closed via management plugin"
+"""What clients are told where the request gives no reason, in RabbitMQ's words."""
+
+Row = TypeVar("Row")
+
+
+async def whole(parts: AsyncIterator[list[Row]]) -> list[Row]:
+    """All rows of an answer in parts."""
+    return [row async for part in parts for row in part]
+
+
+# --- connections --------------------------------------------------------------------------------
+
+
+def connection(row: ConnectionRow) -> dict[str, Any]:
+    """A connection as the API shows it."""
+    fields = {name: value for name, value in row.cells().items() if name != "pid"}
+    fields["type"] = "network"
+    fields["user_who_performed_action"] = row.user
+    for name in ("recv_oct", "send_oct"):
+        fields[f"{name}_details"] = {"rate": 0.0}
+    given = row.client_properties.get("connection_name")
+    if isinstance(given, str):
+        fields["user_provided_name"] = given
+    return fields
+
+
+async def _connections(asked: HttpRequest) -> list[ConnectionRow]:
+    rows = await whole(clients.list_connections(asked.service, asked.caller))
+    return sorted(rows, key=lambda row: row.name)
+
+
+async def all_connections(asked: HttpRequest) -> HttpAnswer:
+    """All connections that the user may see."""
+    rows = await _connections(asked)
+    return ok(listed(asked, [connection(row) for row in rows if row.vhost]))
+
+
+async def connections_of_vhost(asked: HttpRequest) -> HttpAnswer:
+    """Those to one vhost."""
+    vhost = asked["vhost"]
+    await visible.visible_vhost(asked.service, asked.caller, vhost=vhost)
+    rows = await _connections(asked)
+    return ok(listed(asked, [connection(row) for row in rows if row.vhost == vhost]))
+
+
+async def connections_of_user(asked: HttpRequest) -> HttpAnswer:
+    """Those of one user."""
+    user = asked["user"]
+    if user != asked.caller.name and not sees_all(asked.caller):
+        raise lacking(POLICYMAKER)
+    rows = await _connections(asked)
+    return ok(listed(asked, [connection(row) for row in rows if row.user == user]))
+
+
+async def _connection(asked: HttpRequest) -> ConnectionRow:
+    for row in await _connections(asked):
+        if row.name == asked["connection"]:
+            return row
+    raise not_there()
+
+
+async def one_connection(asked: HttpRequest) -> HttpAnswer:
+    """One connection."""
+    return ok(narrowed_one(asked, connection(await _connection(asked))))
+
+
+def _reason(asked: HttpRequest) -> str:
+    return asked.headers.get("x-reason") or CLOSED
+
+
+async def close_connection(asked: HttpRequest) -> HttpAnswer:
+    """Close a connection."""
+    row = await _connection(asked)
+    await clients.close_connection(
+        asked.service, asked.caller, connection=row.pid, reason=_reason(asked)
+    )
+    return NO_CONTENT
+
+
+async def close_connections_of_user(asked: HttpRequest) -> HttpAnswer:
+    """Close those of one user."""
+    user = asked["user"]
+    if user != asked.caller.name and not sees_all(asked.caller):
+        raise lacking(POLICYMAKER)
+    for row in await _connections(asked):
+        if row.user == user:
+            await clients.close_connection(
+                asked.service, asked.caller, connection=row.pid, reason=_reason(asked)
+            )
+    return NO_CONTENT
+
+
+# --- channels -----------------------------------------------------------------------------------
+
+
+def channel(row: ChannelRow) -> dict[str, Any]:
+    """A channel as the API shows it."""
+    fields = {
+        name: value
+        for name, value in row.cells().items()
+        if name not in ("pid", "connection", "global_prefetch_count")
+    }
+    fields["state"] = "running"
+    fields["user_who_performed_action"] = row.user
+    fields["connection_details"] = _ends(row.name)
+    return fields
+
+
+def _ends(name: str) -> dict[str, Any]:
+    """A connection by the name of one of its channels."""
+    name = name.rpartition(" (")[0]
+    host, _, port = name.partition(" -> ")[0].rpartition(":")
+    return {"name": name, "peer_host": host, "peer_port": int(port) if port.isdecimal() else 0}
+
+
+async def _channels(asked: HttpRequest, vhost: str = "") -> list[ChannelRow]:
+    rows = await whole(clients.list_channels(asked.service, asked.caller, vhost=vhost))
+    return sorted(rows, key=lambda row: row.name)
+
+
+async def all_channels(asked: HttpRequest) -> HttpAnswer:
+    """All channels that the user may see."""
+    return ok(listed(asked, [channel(row) for row in await _channels(asked)]))
+
+
+async def channels_of_vhost(asked: HttpRequest) -> HttpAnswer:
+    """Those to one vhost."""
+    vhost = asked["vhost"]
+    await visible.visible_vhost(asked.service, asked.caller, vhost=vhost)
+    return ok(listed(asked, [channel(row) for row in await _channels(asked, vhost)]))
+
+
+async def channels_of_connection(asked: HttpRequest) -> HttpAnswer:
+    """Those of one connection."""
+    pid = (await _connection(asked)).pid
+    rows = [row for row in await _channels(asked) if row.connection == pid]
+    return ok(listed(asked, [channel(row) for row in rows]))
+
+
+async def one_channel(asked: HttpRequest) -> HttpAnswer:
+    """One channel, with its consumers."""
+    for row in await _channels(asked):
+        if row.name == asked["channel"]:
+            rows = await whole(clients.list_consumers(asked.service, asked.caller, vhost=row.vhost))
+            own = [consumer(asked, each) for each in rows if each.channel_pid == row.pid]
+            shown = {**channel(row), "consumer_details": own, "deliveries": [], "publishes": []}
+            return ok(narrowed_one(asked, shown))
+    raise not_there()
+
+
+# --- consumers ----------------------------------------------------------------------------------
+
+
+def consumer(asked: HttpRequest, row: ConsumerRow) -> dict[str, Any]:
+    """A consumer as the API shows it."""
+    ends = _ends(row.channel_name)
+    number = row.channel_name.rpartition(" (")[2].removesuffix(")")
+    return {
+        "arguments": row.arguments,
+        "ack_required": row.ack_required,
+        "active": row.active,
+        "activity_status": row.activity_status,
+        "channel_details": {
+            "connection_name": ends["name"],
+            "name": row.channel_name,
+            "node": row.node,
+            "number": int(number) if number.isdecimal() else 0,
+            "peer_host": ends["peer_host"],
+            "peer_port": ends["peer_port"],
+            "user": row.user,
+        },
+        "consumer_tag": row.consumer_tag,
+        "consumer_timeout": details.consumer_timeout_ms(asked.service, row.vhost, row.queue_name),
+        "exclusive": row.exclusive,
+        "prefetch_count": row.prefetch_count,
+        "queue": {"name": row.queue_name, "vhost": row.vhost},
+    }
+
+
+async def consumers_of_queue(asked: HttpRequest, vhost: str, queue: str) -> list[dict[str, Any]]:
+    """The consumers of one queue."""
+    rows = await whole(clients.list_consumers(asked.service, asked.caller, vhost=vhost))
+    return [consumer(asked, row) for row in rows if row.queue_name == queue]
+
+
+async def all_consumers(asked: HttpRequest) -> HttpAnswer:
+    """The consumers of all vhosts that the user may see."""
+    rows = await whole(clients.list_consumers(asked.service, asked.caller))
+    return ok(listed(asked, [consumer(asked, row) for row in rows]))
+
+
+async def consumers_of_vhost(asked: HttpRequest) -> HttpAnswer:
+    """Those of one vhost."""
+    vhost = asked["vhost"]
+    await visible.visible_vhost(asked.service, asked.caller, vhost=vhost)
+    rows = await whole(clients.list_consumers(asked.service, asked.caller, vhost=vhost))
+    return ok(listed(asked, [consumer(asked, row) for row in rows]))
+
+
+RESOURCES = [
+    Resource("/api/connections", get=all_connections),
+    Resource(
+        "/api/connections/username/{user}",
+        get=connections_of_user,
+        delete=close_connections_of_user,
+    ),
+    Resource("/api/connections/{connection}", get=one_connection, delete=close_connection),
+    Resource("/api/connections/{connection}/channels", get=channels_of_connection),
+    Resource("/api/vhosts/{vhost}/connections", get=connections_of_vhost),
+    Resource("/api/channels", get=all_channels),
+    Resource("/api/channels/{channel}", get=one_channel),
+    Resource("/api/vhosts/{vhost}/channels", get=channels_of_vhost),
+    Resource("/api/consumers", get=all_consumers),
+    Resource("/api/consumers/{vhost}", get=consumers_of_vhost),
+]

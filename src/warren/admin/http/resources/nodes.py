@@ -1,0 +1,227 @@
+"""Nodes, what the whole cluster may use, and its parameters."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import msgspec
+
+from warren.admin.http.answers import NO_CONTENT, HttpAnswer, ok, put
+from warren.admin.http.asked import HttpRequest, Resource, needed
+from warren.admin.http.compatible import RABBITMQ_VERSION
+from warren.admin.http.errors import bad_request, not_there
+from warren.admin.http.paging import listed, narrowed_one
+from warren.admin.service import nodes, parameters
+from warren.admin.service.rows import GlobalParameterRow, NodeStatusRow, ParameterRow
+from warren.errors import PRECONDITION_FAILED, Refusal
+
+# --- nodes --------------------------------------------------------------------------------------
+
+
+def node(row: NodeStatusRow) -> dict[str, Any]:
+    """A node as the API shows it; of one that is down only its name is known."""
+    if not row.running:
+        return {"name": row.name, "type": "disc", "running": False}
+    shown = {
+        "name": row.name,
+        "type": "disc",
+        "running": True,
+        "being_drained": row.being_drained,
+        "partitions": [],
+        "rates_mode": "basic",
+        "rabbitmq_version": RABBITMQ_VERSION,
+        "os_pid": str(row.os_pid),
+        "uptime": (row.uptime or 0) * 1_000,
+        "mem_used": row.mem_used,
+        "mem_limit": row.mem_limit,
+        "mem_alarm": "memory" in row.alarms,
+        "disk_free": row.disk_free,
+        "disk_free_limit": row.disk_free_limit,
+        "disk_free_alarm": "disk" in row.alarms,
+        "fd_used": row.fd_used,
+        "fd_total": row.fd_total,
+        "sockets_used": row.connections,
+        "sockets_total": row.fd_total,
+        "db_dir": row.data_dir,
+        "enabled_plugins": ["rabbitmq_management"],
+        # Clients insist on these; there are no Erlang processes and no queue of theirs.
+        "proc_used": 0,
+        "proc_total": 0,
+        "run_queue": 0,
+        "processors": os.cpu_count() or 1,
+    }
+    for name in ("mem_used", "disk_free", "fd_used", "sockets_used"):
+        shown[f"{name}_details"] = {"rate": 0.0}
+    return shown
+
+
+async def all_nodes(asked: HttpRequest) -> HttpAnswer:
+    """All nodes of the cluster."""
+    rows = await nodes.list_nodes(asked.service, asked.caller)
+    return ok(listed(asked, [node(row) for row in rows]))
+
+
+async def one_node(asked: HttpRequest) -> HttpAnswer:
+    """One node."""
+    for row in await nodes.list_nodes(asked.service, asked.caller):
+        if row.name == asked["node"]:
+            return ok(narrowed_one(asked, node(row)))
+    raise not_there()
+
+
+# --- feature flags ------------------------------------------------------------------------------
+
+
+async def feature_flags(asked: HttpRequest) -> HttpAnswer:
+    """What not every release knows, and whether the whole cluster may use it."""
+    rows = await nodes.list_feature_flags(asked.service, asked.caller)
+    return ok(listed(asked, [row.cells() for row in rows]))
+
+
+async def enable_feature_flag(asked: HttpRequest) -> HttpAnswer:
+    """Let the whole cluster use it."""
+    try:
+        await nodes.enable_feature_flag(asked.service, asked.caller, name=asked["name"])
+    except Refusal as refusal:
+        if refusal.kind != "NOT_FOUND":
+            raise
+        raise bad_request("unsupported") from None
+    return NO_CONTENT
+
+
+async def deprecated_features(asked: HttpRequest) -> HttpAnswer:
+    """What will be no more in a later release: nothing."""
+    await nodes.list_feature_flags(asked.service, asked.caller)
+    return ok([])
+
+
+# --- parameters ---------------------------------------------------------------------------------
+
+
+def parameter(row: ParameterRow) -> dict[str, Any]:
+    """A parameter as the API shows it."""
+    return row.cells()
+
+
+async def _parameters(asked: HttpRequest, vhost: str = "") -> list[ParameterRow]:
+    return await parameters.list_parameters(
+        asked.service,
+        asked.caller,
+        vhost=vhost,
+        component=asked.variables.get("component", ""),
+    )
+
+
+async def all_parameters(asked: HttpRequest) -> HttpAnswer:
+    """Parameters of all vhosts, or those of one component."""
+    return ok([parameter(row) for row in await _parameters(asked)])
+
+
+async def parameters_of_vhost(asked: HttpRequest) -> HttpAnswer:
+    """Those of one component in one vhost."""
+    return ok([parameter(row) for row in await _parameters(asked, asked["vhost"])])
+
+
+async def one_parameter(asked: HttpRequest) -> HttpAnswer:
+    """One of them."""
+    for row in await _parameters(asked, asked["vhost"]):
+        if row.name == asked["name"]:
+            return ok(parameter(row))
+    raise not_there()
+
+
+async def put_parameter(asked: HttpRequest) -> HttpAnswer:
+    """Set one of them."""
+    (value,) = needed(asked.document(), "value")
+    before = {row.name for row in await _parameters(asked, asked["vhost"])}
+    try:
+        await parameters.set_parameter(
+            asked.service,
+            asked.caller,
+            vhost=asked["vhost"],
+            component=asked["component"],
+            name=asked["name"],
+            value=msgspec.json.encode(value).decode(),
+        )
+    except Refusal as refusal:
+        if refusal.kind != PRECONDITION_FAILED:
+            raise
+        raise bad_request(refusal.text) from None
+    return put(asked["name"] not in before)
+
+
+async def delete_parameter(asked: HttpRequest) -> HttpAnswer:
+    """Remove one of them."""
+    await parameters.clear_parameter(
+        asked.service,
+        asked.caller,
+        vhost=asked["vhost"],
+        component=asked["component"],
+        name=asked["name"],
+    )
+    return NO_CONTENT
+
+
+def global_parameter(row: GlobalParameterRow) -> dict[str, Any]:
+    """A parameter of the whole cluster as the API shows it."""
+    return row.cells()
+
+
+async def global_parameters(asked: HttpRequest) -> HttpAnswer:
+    """Parameters of the whole cluster."""
+    rows = await parameters.list_global_parameters(asked.service, asked.caller)
+    return ok([global_parameter(row) for row in rows])
+
+
+async def one_global_parameter(asked: HttpRequest) -> HttpAnswer:
+    """One of them."""
+    for row in await parameters.list_global_parameters(asked.service, asked.caller):
+        if row.name == asked["name"]:
+            return ok(global_parameter(row))
+    raise not_there()
+
+
+async def put_global_parameter(asked: HttpRequest) -> HttpAnswer:
+    """Set one of them."""
+    (value,) = needed(asked.document(), "value")
+    rows = await parameters.list_global_parameters(asked.service, asked.caller)
+    await parameters.set_global_parameter(
+        asked.service,
+        asked.caller,
+        name=asked["name"],
+        value=msgspec.json.encode(value).decode(),
+    )
+    return put(asked["name"] not in {row.name for row in rows})
+
+
+async def delete_global_parameter(asked: HttpRequest) -> HttpAnswer:
+    """Remove one of them."""
+    await parameters.clear_global_parameter(asked.service, asked.caller, name=asked["name"])
+    return NO_CONTENT
+
+
+RESOURCES = [
+    Resource("/api/nodes", get=all_nodes),
+    Resource("/api/nodes/{node}", get=one_node),
+    Resource("/api/feature-flags", get=feature_flags),
+    Resource("/api/feature-flags/{name}/enable", put=enable_feature_flag),
+    Resource("/api/deprecated-features", get=deprecated_features),
+    Resource("/api/deprecated-features/used", get=deprecated_features),
+    Resource("/api/parameters", get=all_parameters),
+    Resource("/api/parameters/{component}", get=all_parameters),
+    Resource("/api/parameters/{component}/{vhost}", get=parameters_of_vhost),
+    Resource(
+        "/api/parameters/{component}/{vhost}/{name}",
+        get=one_parameter,
+        put=put_parameter,
+        delete=delete_parameter,
+    ),
+    Resource("/api/global-parameters", get=global_parameters),
+    Resource(
+        "/api/global-parameters/{name}",
+        get=one_global_parameter,
+        put=put_global_parameter,
+        delete=delete_global_parameter,
+    ),
+]

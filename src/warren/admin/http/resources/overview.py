@@ -1,0 +1,126 @@
+"""What the cluster has, who asks, and which broker this is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from warren.admin.http.answers import NO_CONTENT, HttpAnswer, ok
+from warren.admin.http.asked import HttpRequest, Resource, needed
+from warren.admin.http.compatible import PRODUCT, RABBITMQ_VERSION
+from warren.admin.http.errors import bad_request
+from warren.admin.http.fields import lengths, message_stats
+from warren.admin.http.paging import narrowed_one
+from warren.admin.service import overview, parameters
+from warren.admin.service.caller import ADMINISTRATOR, MONITORING
+from warren.admin.service.rows import Listener
+from warren.admin.service.statistics import VHOST_COUNTERS
+
+
+async def show(asked: HttpRequest) -> HttpAnswer:
+    """The overview."""
+    found = await overview.overview(asked.service, asked.caller)
+    monitors = bool(asked.caller.tags & {ADMINISTRATOR, MONITORING})
+    shown: dict[str, Any] = {
+        "management_version": RABBITMQ_VERSION,
+        "rates_mode": "basic",
+        "exchange_types": msgspec.to_builtins(found.exchange_types),
+        "product_name": PRODUCT,
+        "product_version": found.version,
+        "rabbitmq_version": RABBITMQ_VERSION,
+        "cluster_name": found.cluster,
+        "cluster_tags": {},
+        "node_tags": {},
+        "disable_stats": False,
+        "enable_queue_totals": False,
+        "default_queue_type": found.default_queue_type,
+        "is_op_policy_updating_enabled": True,
+        "require_definition_json_extension": False,
+        "queue_totals": lengths(
+            (found.ready, found.unacknowledged, found.ready + found.unacknowledged),
+            found.length_rates,
+        ),
+        "message_stats": message_stats(found.counters, found.rates, VHOST_COUNTERS),
+        "object_totals": {
+            "channels": found.channels,
+            "consumers": found.consumers,
+            "connections": found.connections,
+            "exchanges": found.exchanges,
+            "queues": found.queues,
+        },
+    }
+    if monitors:
+        shown |= {
+            "node": found.node,
+            "listeners": [listener(found.node, row) for row in found.listeners],
+            "contexts": [
+                {
+                    "node": found.node,
+                    "description": "Warren's HTTP API",
+                    "path": "/",
+                    "ip": address(row),
+                    "port": str(row.port),
+                }
+                for row in found.listeners
+                if row.protocol == "http"
+            ],
+        }
+    return ok(narrowed_one(asked, shown))
+
+
+def listener(node: str, row: Listener) -> dict[str, Any]:
+    """One address at which a node listens."""
+    return {
+        "node": node,
+        "protocol": row.protocol,
+        "ip_address": address(row),
+        "port": row.port,
+        "tls": row.protocol.endswith("ssl"),
+    }
+
+
+def address(row: Listener) -> str:
+    """The address itself; in the place of none that of every interface."""
+    return row.interface.removeprefix("[").removesuffix("]")
+
+
+async def whoami(asked: HttpRequest) -> HttpAnswer:
+    """The user who asks."""
+    user = asked.caller
+    shown = {"name": user.name, "tags": sorted(user.tags), "is_internal_user": True}
+    return ok(narrowed_one(asked, shown))
+
+
+async def version(asked: HttpRequest) -> HttpAnswer:
+    """Which RabbitMQ this API is like."""
+    return ok(RABBITMQ_VERSION)
+
+
+async def extensions(asked: HttpRequest) -> HttpAnswer:
+    """Extensions of the pages, of which there are none."""
+    return ok([])
+
+
+async def cluster_name(asked: HttpRequest) -> HttpAnswer:
+    """What the cluster is called."""
+    found = await overview.overview(asked.service, asked.caller)
+    return ok(narrowed_one(asked, {"name": found.cluster}))
+
+
+async def put_cluster_name(asked: HttpRequest) -> HttpAnswer:
+    """Name the cluster."""
+    (name,) = needed(asked.document(), "name")
+    if not isinstance(name, str):
+        raise bad_request("name should be a text")
+    await parameters.set_cluster_name(asked.service, asked.caller, name=name)
+    return NO_CONTENT
+
+
+RESOURCES = [
+    Resource("/api/cluster-name", get=cluster_name, put=put_cluster_name),
+    Resource("/api/overview", get=show),
+    Resource("/api/whoami", get=whoami),
+    Resource("/api/version", get=version),
+    Resource("/api/extensions", get=extensions),
+]

@@ -1,0 +1,297 @@
+"""Queues: their lists, in pages and sorted, what becomes of one, and the messages in it."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+
+from warren.admin.http import fields
+from warren.admin.http.answers import NO_CONTENT, HttpAnswer, ok, put
+from warren.admin.http.asked import HttpRequest, Resource, needed
+from warren.admin.http.errors import bad_request, lacking, refused_as
+from warren.admin.http.paging import Page, columns_of, listed, narrowed_one, rank, value_at
+from warren.admin.http.resources.clients import consumers_of_queue
+from warren.admin.http.values import as_boolean, as_integer, as_table, check_name
+from warren.admin.service import details, messages, topology
+from warren.admin.service.caller import ADMINISTRATOR
+from warren.admin.service.details import QueueDetails
+from warren.admin.service.messages import Fate, GivenProperties, Taken
+from warren.admin.service.slices import Slices
+from warren.errors import ACCESS_REFUSED, NOT_FOUND, Refusal
+
+ACKMODES: dict[str, Fate] = {
+    "ack_requeue_true": "returned",
+    "ack_requeue_false": "settled",
+    "reject_requeue_true": "failed",
+    "reject_requeue_false": "discarded",
+}
+
+
+def shape_of(asked: HttpRequest) -> Any:
+    """How a list shows each queue: with all figures, with its length alone, or with none."""
+    if asked.truth("disable_stats"):
+        if asked.truth("enable_queue_totals"):
+            return fields.queue_with_totals
+        return fields.bare_queue
+    return fields.listed_queue
+
+
+async def all_queues(asked: HttpRequest) -> HttpAnswer:
+    """The queues of all vhosts that the user may enter."""
+    return await _list(asked, None)
+
+
+async def queues_of_vhost(asked: HttpRequest) -> HttpAnswer:
+    """Those of one vhost."""
+    return await _list(asked, asked["vhost"])
+
+
+async def _list(asked: HttpRequest, vhost: str | None) -> HttpAnswer:
+    page = Page(asked)
+    shape = shape_of(asked)
+    sort = asked.query.get("sort", "")
+    chosen: dict[str, Any] = {
+        "vhost": vhost,
+        "name": page.name,
+        "use_regex": asked.truth("use_regex"),
+    }
+    reverse = asked.truth("sort_reverse")
+    if page.number and sort in ("", "name"):
+        found = await details.queue_page(
+            asked.service,
+            asked.caller,
+            **chosen,
+            begin=page.begin,
+            count=page.size,
+            reverse=reverse,
+        )
+        page.check(found.total)
+        rows = columns_of(asked, [shape(each) for each in found.items])
+        return ok(page.document(rows, found.filtered, found.total))
+    parts = details.list_queue_details(asked.service, asked.caller, **chosen)
+    if not page.number and not sort and not reverse:
+        # The first part is waited for here, so that what is wrong is told.
+        first = await anext(parts)
+        return HttpAnswer(200, _shown(asked, shape, first, parts))
+    return await _sorted(asked, page, chosen, shape, sort, reverse)
+
+
+async def _shown(
+    asked: HttpRequest,
+    shape: Any,
+    first: list[QueueDetails],
+    parts: AsyncIterator[list[QueueDetails]],
+) -> AsyncIterator[list[dict[str, Any]]]:
+    """A list as it is sent, part by part."""
+    yield columns_of(asked, [shape(each) for each in first])
+    async for part in parts:
+        yield columns_of(asked, [shape(each) for each in part])
+
+
+async def _sorted(
+    asked: HttpRequest,
+    page: Page,
+    chosen: dict[str, Any],
+    shape: Any,
+    sort: str,
+    reverse: bool,
+) -> HttpAnswer:
+    """A list in the order of any of its columns: of all only what is sorted by is kept."""
+    path = sort.split(".") if sort else ["name"]
+    keys: list[tuple[Any, str, str]] = []
+    parts = details.list_queue_details(asked.service, asked.caller, **chosen)
+    slices = Slices()
+    async for part in parts:
+        for each in part:
+            await slices.breathe()
+            key = rank(value_at(shape(each), path)) if sort else (0, 0)
+            keys.append((key, each.row.vhost, each.row.name))
+    total = len(keys)
+    if page.name:
+        everything = await details.queue_page(
+            asked.service, asked.caller, vhost=chosen["vhost"], count=0
+        )
+        total = everything.total
+    page.check(total)
+    names: list[tuple[str, str]] = []
+    if sort:
+        end = page.begin + page.size if page.number else len(keys)
+        async for _, vhost, name in Slices().in_order(keys, lambda item: item[0], reverse):
+            names.append((vhost, name))
+            if len(names) == end:
+                break
+    else:
+        names = [(vhost, name) for _, vhost, name in reversed(keys)]
+    names = page.cut(names, total)
+    found = await details.some_queues(asked.service, asked.caller, names=names)
+    rows = columns_of(asked, [shape(each) for each in found])
+    return ok(page.document(rows, len(keys), total))
+
+
+async def one_queue(asked: HttpRequest) -> HttpAnswer:
+    """One queue, with its consumers."""
+    found = await details.queue_details(
+        asked.service, asked.caller, vhost=asked["vhost"], queue=asked["queue"]
+    )
+    if asked.truth("disable_stats"):
+        return ok(narrowed_one(asked, fields.bare_queue(found)))
+    shown = fields.queue(found)
+    consumers = await consumers_of_queue(asked, asked["vhost"], asked["queue"])
+    shown.update(consumer_details=consumers, incoming=[], deliveries=[])
+    return ok(narrowed_one(asked, shown))
+
+
+async def put_queue(asked: HttpRequest) -> HttpAnswer:
+    """Have a queue."""
+    document = asked.document()
+    check_name("queue", asked["queue"])
+    if as_boolean(document, "exclusive"):
+        raise bad_request("an exclusive queue goes with its connection, which there is none of")
+    there = await is_there(asked)
+    await topology.declare_queue(
+        asked.service,
+        asked.caller,
+        vhost=asked["vhost"],
+        name=asked["queue"],
+        durable=as_boolean(document, "durable"),
+        auto_delete=as_boolean(document, "auto_delete"),
+        arguments=as_table(document, "arguments"),
+    )
+    await details.led_queue(asked.service, asked.caller, vhost=asked["vhost"], queue=asked["queue"])
+    return put(not there)
+
+
+async def is_there(asked: HttpRequest) -> bool:
+    """Whether a queue is there already."""
+    try:
+        await details.queue_details(
+            asked.service, asked.caller, vhost=asked["vhost"], queue=asked["queue"]
+        )
+    except Refusal as refusal:
+        if refusal.kind != NOT_FOUND:
+            raise
+        return False
+    return True
+
+
+async def delete_queue(asked: HttpRequest) -> HttpAnswer:
+    """Delete a queue."""
+    await topology.delete_queue(
+        asked.service,
+        asked.caller,
+        vhost=asked["vhost"],
+        name=asked["queue"],
+        if_unused=asked.truth("if-unused"),
+        if_empty=asked.truth("if-empty"),
+    )
+    return NO_CONTENT
+
+
+async def purge(asked: HttpRequest) -> HttpAnswer:
+    """Drop all messages of a queue that are ready."""
+    await topology.purge_queue(
+        asked.service, asked.caller, vhost=asked["vhost"], name=asked["queue"]
+    )
+    return NO_CONTENT
+
+
+async def bindings(asked: HttpRequest) -> HttpAnswer:
+    """The bindings that lead to a queue."""
+    rows = await details.binding_details(
+        asked.service,
+        asked.caller,
+        vhost=asked["vhost"],
+        destination=asked["queue"],
+        to_exchange=False,
+    )
+    return ok(listed(asked, [fields.binding(row) for row in rows]))
+
+
+async def act(asked: HttpRequest) -> HttpAnswer:
+    """Carry out what is neither of the above; there is no such thing any more."""
+    (action,) = needed(asked.document(), "action")
+    if ADMINISTRATOR not in asked.caller.tags:
+        raise lacking(ADMINISTRATOR)
+    raise bad_request(["unknown", action])
+
+
+# --- messages -----------------------------------------------------------------------------------
+
+
+async def get(asked: HttpRequest) -> HttpAnswer:
+    """Take messages out of a queue, and as a rule put them back."""
+    document = asked.document()
+    mode, count, encoding = needed(document, "ackmode", "count", "encoding")
+    count = as_integer(count)
+    if mode not in ACKMODES:
+        raise bad_request(f"Invalid ackmode value: {mode}. Valid values are: {', '.join(ACKMODES)}")
+    if encoding not in ("auto", "base64"):
+        raise bad_request("Unsupported encoding. Please use auto or base64.")
+    truncate = document.get("truncate")
+    most = None if truncate is None else as_integer(truncate)
+    try:
+        taken = await messages.get_messages(
+            asked.service,
+            asked.caller,
+            vhost=asked["vhost"],
+            queue=asked["queue"],
+            count=messages.GET_COUNT_MAX if count < 0 else count,
+            fate=ACKMODES[mode],
+        )
+    except Refusal as refusal:
+        raise refused_as(refusal, ACCESS_REFUSED, f"{refusal}") from None
+    slices = Slices()
+    rows = []
+    for each in taken:
+        rows.append(_message(each, encoding == "base64", most))
+        await slices.next_part()
+    return ok(rows)
+
+
+def _message(taken: Taken, as_base64: bool, most: int | None) -> dict[str, Any]:
+    payload, encoding = _encoded(taken.body if most is None else taken.body[:most], as_base64)
+    return {
+        "payload_bytes": len(taken.body),
+        "redelivered": taken.redelivered,
+        "exchange": taken.exchange,
+        "routing_key": taken.routing_key,
+        "message_count": taken.left,
+        # RabbitMQ's empty object.
+        "properties": properties(taken.properties) or [],
+        "payload": payload,
+        "payload_encoding": encoding,
+    }
+
+
+def _encoded(body: bytes, as_base64: bool) -> tuple[str, str]:
+    """A body as text, in Base64 where it is none."""
+    if not as_base64:
+        try:
+            return body.decode("utf-8"), "string"
+        except UnicodeDecodeError:
+            pass
+    return base64.b64encode(body).decode(), "base64"
+
+
+def properties(values: GivenProperties) -> dict[str, Any]:
+    """GivenProperties by their names in AMQP 0-9-1, without those that are not set."""
+    shown = msgspec.to_builtins(values)
+    persistent = shown.pop("persistent")
+    if persistent is not None:
+        shown["delivery_mode"] = 2 if persistent else 1
+    return {name: value for name, value in shown.items() if value is not None}
+
+
+RESOURCES = [
+    Resource("/api/queues", get=all_queues),
+    Resource("/api/queues/detailed", get=all_queues),
+    Resource("/api/queues/{vhost}", get=queues_of_vhost),
+    Resource("/api/queues/{vhost}/{queue}", get=one_queue, put=put_queue, delete=delete_queue),
+    Resource("/api/queues/{vhost}/{queue}/bindings", get=bindings),
+    Resource("/api/queues/{vhost}/{queue}/contents", delete=purge),
+    Resource("/api/queues/{vhost}/{queue}/get", post=get),
+    Resource("/api/queues/{vhost}/{queue}/actions", post=act),
+]

@@ -1,0 +1,561 @@
+"""What there is, in full, as users see it over HTTP: queues, exchanges, bindings, vhosts, users.
+
+Lists are of the vhosts that the caller may enter. Of many queues first the records are found that
+are wanted, then only those are looked at in full.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from collections.abc import AsyncGenerator, Callable
+from hashlib import blake2b
+from typing import Any
+from urllib.parse import quote_plus
+
+import msgspec
+
+from warren.admin.service.caller import (
+    MANAGEMENT,
+    Caller,
+    check_entrance,
+    vhosts_of,
+    vhosts_seen,
+)
+from warren.admin.service.operation import operation
+from warren.admin.service.plain import plain
+from warren.admin.service.queues import PART_ROWS, counted, queue_rows
+from warren.admin.service.rows import QueueRow, VhostLimitsRow
+from warren.admin.service.service import AdminService
+from warren.admin.service.slices import Slices
+from warren.admin.service.statistics import (
+    NO_LENGTH_RATES,
+    NO_RATES,
+    NOTHING,
+    VHOST_NOTHING,
+    Figures,
+    counters_of,
+)
+from warren.admin.service.waiting import until
+from warren.errors import NOT_FOUND, Refusal
+from warren.metadata.patterns import Pattern, PatternError
+from warren.metadata.policies import (
+    EffectiveSettings,
+    exchange_policy_of,
+)
+from warren.metadata.tables import ExchangeRecord, QueueRecord, UserRecord, VhostRecord
+from warren.queue_types import CONSUMER_TIMEOUT, DEFAULT, DELIVERY_LIMIT
+from warren.routing.bindings import Binding
+
+LED_SECONDS = 5.0
+"""For a new queue to have a leader."""
+
+
+class QueueDetails(msgspec.Struct, kw_only=True):
+    """One queue.
+
+    Attributes:
+        row: What lists of queues have of it.
+        replicated: Whether it has members.
+        delivery_limit: Failed deliveries that its messages survive; None where none counts, and
+            negative for any number.
+        counters: As `statistics.COUNTERS` has them.
+        rates, length_rates: As `Figures` has them.
+    """
+
+    row: QueueRow
+    replicated: bool
+    delivery_limit: int | None
+    counters: tuple[int, ...]
+    rates: tuple[float, ...]
+    length_rates: tuple[float, ...]
+
+
+class ExchangeDetails(msgspec.Struct, kw_only=True):
+    """One exchange, as declared, with the name of its policy."""
+
+    vhost: str
+    name: str
+    type: str
+    durable: bool
+    auto_delete: bool
+    internal: bool
+    arguments: dict[str, Any]
+    policy: str
+
+
+class BindingDetails(msgspec.Struct, kw_only=True):
+    """One binding.
+
+    Attributes:
+        key: What tells it from others between the same two, in RabbitMQ's form.
+    """
+
+    source: str
+    vhost: str
+    destination: str
+    destination_type: str
+    routing_key: str
+    arguments: dict[str, Any]
+    key: str
+
+
+class VhostDetails(msgspec.Struct, kw_only=True):
+    """One vhost, with its figures as far as this node has them."""
+
+    name: str
+    description: str
+    tags: list[str]
+    default_queue_type: str
+    protected_from_deletion: bool
+    nodes: list[str]
+    counters: tuple[int, ...]
+    lengths: tuple[int, ...]
+    rates: tuple[float, ...]
+    length_rates: tuple[float, ...]
+
+
+class UserDetails(msgspec.Struct, kw_only=True):
+    """One user; the hash is as export and import have it."""
+
+    name: str
+    password_hash: bytes
+    hashing_algorithm: str
+    tags: list[str]
+    limits: dict[str, int]
+
+
+# --- queues -------------------------------------------------------------------------------------
+
+
+class QueuePage(msgspec.Struct, kw_only=True):
+    """A part of a list of queues.
+
+    Attributes:
+        items: The queues of the part, in full.
+        filtered: How many fit what was asked for.
+        total: How many there are.
+    """
+
+    items: list[QueueDetails]
+    filtered: int
+    total: int
+
+
+@operation(MANAGEMENT)
+async def list_queue_details(
+    service: AdminService,
+    caller: Caller,
+    *,
+    vhost: str | None = None,
+    name: str = "",
+    use_regex: bool = False,
+) -> AsyncGenerator[list[QueueDetails], None]:
+    """Show the queues of a vhost, or of all that the caller may enter, in parts and by name.
+
+    Args:
+        name: Only those whose names have this in them.
+        use_regex: Whether that is a regular expression.
+
+    Raises:
+        Refusal: There is no such vhost, or none for this user.
+    """
+    found, _ = await _chosen(vhosts_of(service.machine, caller, vhost), name, use_regex)
+    part: list[QueueRecord] = []
+    async for record in Slices().in_order(found, _place):
+        part.append(record)
+        if len(part) >= PART_ROWS:
+            yield await looked_at(service, part)
+            part = []
+    yield await looked_at(service, part)
+
+
+@operation(MANAGEMENT)
+async def queue_page(
+    service: AdminService,
+    caller: Caller,
+    *,
+    vhost: str | None = None,
+    name: str = "",
+    use_regex: bool = False,
+    begin: int = 0,
+    count: int = 100,
+    reverse: bool = False,
+) -> QueuePage:
+    """Show some queues of that list, from one of them on.
+
+    Args:
+        reverse: Whether the last come first.
+
+    Raises:
+        Refusal: There is no such vhost, or none for this user.
+    """
+    found, total = await _chosen(vhosts_of(service.machine, caller, vhost), name, use_regex)
+    some: list[QueueRecord] = []
+    place = 0
+    if begin < len(found):
+        async for record in Slices().in_order(found, _place, reverse):
+            if place >= begin:
+                some.append(record)
+            place += 1
+            if len(some) == count:
+                break
+    return QueuePage(items=await looked_at(service, some), filtered=len(found), total=total)
+
+
+@operation(MANAGEMENT)
+async def some_queues(
+    service: AdminService, caller: Caller, *, names: list[tuple[str, str]]
+) -> list[QueueDetails]:
+    """Show the queues of these vhosts and names, without those that are gone by now.
+
+    Raises:
+        Refusal: A vhost is none of this user's.
+    """
+    found = [
+        check_entrance(service.machine, caller, vhost).queues.get(name) for vhost, name in names
+    ]
+    return await looked_at(service, [record for record in found if record is not None])
+
+
+async def _chosen(
+    vhosts: list[VhostRecord], name: str, use_regex: bool
+) -> tuple[list[QueueRecord], int]:
+    """The queues that fit, in any order, and how many there are."""
+    wanted = name_filter(name, use_regex)
+    found: list[QueueRecord] = []
+    total = 0
+    slices = Slices()
+    for tables in vhosts:
+        for record in tables.queues_in_order():
+            await slices.breathe()
+            if not record.type.delays:
+                total += 1
+                if wanted is None or wanted(record.name):
+                    found.append(record)
+    return found, total
+
+
+def name_filter(name: str, use_regex: bool) -> Callable[[str], bool] | None:
+    """What says whether a name is wanted; None if all are.
+
+    What is no regular expression fits nothing, as with RabbitMQ.
+    """
+    if not name:
+        return None
+    if use_regex:
+        try:
+            return Pattern(name).found_in
+        except PatternError:
+            return lambda _: False
+    small = name.lower()
+    return lambda other: small in other.lower()
+
+
+def _place(record: QueueRecord) -> tuple[str, str]:
+    return record.vhost, record.name
+
+
+async def looked_at(service: AdminService, records: list[QueueRecord]) -> list[QueueDetails]:
+    """Queues in full, without those that are gone by now; other nodes are asked for their part."""
+    rows = await counted(service, await queue_rows(service, records, False), True)
+    slices = Slices()
+    found: list[QueueDetails] = []
+    for row in rows:
+        await slices.breathe()
+        tables = service.machine.vhosts.get(row.vhost)
+        record = None if tables is None else tables.queues.get(row.name)
+        if tables is not None and record is not None:
+            found.append(_queue(service, tables, record, row))
+    return found
+
+
+@operation(MANAGEMENT)
+async def queue_details(
+    service: AdminService, caller: Caller, *, vhost: str, queue: str
+) -> QueueDetails:
+    """Show one queue in full.
+
+    Raises:
+        Refusal: There is none, or its vhost is none of this user's.
+    """
+    record = check_entrance(service.machine, caller, vhost).queues.get(queue)
+    found = [] if record is None or record.type.delays else await looked_at(service, [record])
+    if not found:
+        raise Refusal(NOT_FOUND, f"no queue '{queue}' in vhost '{vhost}'")
+    return found[0]
+
+
+@operation(MANAGEMENT)
+async def led_queue(service: AdminService, caller: Caller, *, vhost: str, queue: str) -> bool:
+    """Wait until a queue that was declared has a leader, but not for ever; whether it has.
+
+    Raises:
+        Refusal: Its vhost is none of this user's.
+    """
+    record = check_entrance(service.machine, caller, vhost).queues.get(queue)
+    if record is None or not record.type.replicated:
+        return record is not None
+    return await until(lambda: service.members.leader(record) != "", LED_SECONDS)
+
+
+def _queue(
+    service: AdminService, tables: VhostRecord, record: QueueRecord, row: QueueRow
+) -> QueueDetails:
+    queue = service.node.queues.find(record.vhost, record.name)
+    figures = None if queue is None else service.statistics.queues.get(queue)
+    limit = None
+    if record.type.replicated:
+        said = EffectiveSettings(tables, record.name, record.kind, record.arguments)
+        limit = int(said.number(DELIVERY_LIMIT, service.node.settings.delivery_limit))
+    return QueueDetails(
+        row=row,
+        replicated=record.type.replicated,
+        delivery_limit=limit,
+        counters=NOTHING if queue is None else counters_of(queue),
+        rates=NO_RATES if figures is None else figures.rates,
+        length_rates=NO_LENGTH_RATES if figures is None else figures.length_rates,
+    )
+
+
+def consumer_timeout_ms(service: AdminService, vhost: str, queue: str) -> int:
+    """How long consumers of a queue may hold a message where they say nothing themselves."""
+    default = service.node.settings.consumer_timeout_ms
+    tables = service.machine.vhosts.get(vhost)
+    record = None if tables is None else tables.queues.get(queue)
+    if tables is None or record is None:
+        return default
+    said = EffectiveSettings(tables, record.name, record.kind, record.arguments)
+    return int(said.number(CONSUMER_TIMEOUT, default))
+
+
+# --- exchanges and bindings ---------------------------------------------------------------------
+
+
+@operation(MANAGEMENT)
+async def exchange_details(
+    service: AdminService, caller: Caller, *, vhost: str | None = None, name: str | None = None
+) -> list[ExchangeDetails]:
+    """Show the exchanges of a vhost, or of all that the caller may enter; or one of a vhost.
+
+    Raises:
+        Refusal: There is no such vhost or exchange, or none for this user.
+    """
+    tables = vhosts_of(service.machine, caller, vhost)
+    if name is not None:
+        record = tables[0].exchanges.get(name)
+        if record is None:
+            raise Refusal(NOT_FOUND, f"no exchange '{name}' in vhost '{vhost}'")
+        return [_exchange(tables[0], record)]
+    rows: list[ExchangeDetails] = []
+    slices = Slices()
+    for each in tables:
+        for exchange in sorted(each.exchanges):
+            await slices.breathe()
+            found = each.exchanges.get(exchange)
+            if found is not None:
+                rows.append(_exchange(each, found))
+    return rows
+
+
+def _exchange(tables: VhostRecord, record: ExchangeRecord) -> ExchangeDetails:
+    policy = exchange_policy_of(tables, record.name)
+    return ExchangeDetails(
+        vhost=record.vhost,
+        name=record.name,
+        type=record.kind,
+        durable=record.durable,
+        auto_delete=record.auto_delete,
+        internal=record.internal,
+        arguments=plain(record.arguments),
+        policy="" if policy is None else policy.name,
+    )
+
+
+@operation(MANAGEMENT)
+async def binding_details(
+    service: AdminService,
+    caller: Caller,
+    *,
+    vhost: str | None = None,
+    source: str | None = None,
+    destination: str | None = None,
+    to_exchange: bool | None = None,
+) -> list[BindingDetails]:
+    """Show bindings: those that the default exchange has to each queue are among them.
+
+    Args:
+        vhost: Of this one; None for all that the caller may enter.
+        source: Only those that lead from this exchange.
+        destination: Only those that lead to what is called so.
+        to_exchange: Only those that lead to exchanges, or only those that lead to queues.
+
+    Raises:
+        Refusal: There is no such vhost, or none for this user.
+    """
+    tables = vhosts_of(service.machine, caller, vhost)
+    rows: list[BindingDetails] = []
+    slices = Slices()
+    for each in tables:
+        if source in (None, "") and to_exchange is not True:
+            records = each.queues_in_order()
+            if destination is not None:
+                only = each.queues.get(destination)
+                records = [] if only is None else [only]
+            for queue in records:
+                await slices.breathe()
+                if not queue.type.delays:
+                    rows.append(_implied(each.name, queue.name))
+        for binding in _candidates(each, source, destination):
+            await slices.breathe()
+            if (
+                (source is None or binding.source == source)
+                and (destination is None or binding.destination == destination)
+                and (to_exchange is None or binding.to_exchange == to_exchange)
+            ):
+                rows.append(_binding(each.name, binding))
+    rows.sort(key=_binding_place)
+    return rows
+
+
+def _binding_place(row: BindingDetails) -> tuple[Any, ...]:
+    return (
+        row.vhost,
+        row.source,
+        row.destination_type,
+        row.destination,
+        row.routing_key,
+        bool(row.arguments),
+        row.key,
+    )
+
+
+def _candidates(tables: VhostRecord, source: str | None, destination: str | None) -> list[Binding]:
+    """Bindings among which those are that are looked for."""
+    if source is not None:
+        exchange = tables.exchanges.get(source)
+        return [] if exchange is None else list(exchange.bound.values())
+    if destination is not None:
+        queue = tables.queues.get(destination)
+        exchange = tables.exchanges.get(destination)
+        found = [] if queue is None else list(queue.incoming)
+        return found + ([] if exchange is None else list(exchange.incoming))
+    return [
+        binding for record in list(tables.exchanges.values()) for binding in record.bound.values()
+    ]
+
+
+def _implied(vhost: str, queue: str) -> BindingDetails:
+    """The binding that the default exchange has to a queue."""
+    return BindingDetails(
+        source="",
+        vhost=vhost,
+        destination=queue,
+        destination_type="queue",
+        routing_key=queue,
+        arguments={},
+        key=binding_key(queue, {}),
+    )
+
+
+def _binding(vhost: str, binding: Binding) -> BindingDetails:
+    return BindingDetails(
+        source=binding.source,
+        vhost=vhost,
+        destination=binding.destination,
+        destination_type="exchange" if binding.to_exchange else "queue",
+        routing_key=binding.routing_key,
+        arguments=plain(binding.arguments),
+        key=binding_key(binding.routing_key, plain(binding.arguments)),
+    )
+
+
+def binding_key(routing_key: str, arguments: dict[str, Any]) -> str:
+    """What tells a binding from others between the same two: the routing key, and with arguments
+    a digest of them."""
+    key = quote_plus(routing_key, errors="surrogateescape").replace("~", "%7E")
+    if not arguments:
+        return key or "~"
+    encoded = repr(sorted(arguments.items(), key=lambda item: item[0])).encode("utf-8", "replace")
+    digest = urlsafe_b64encode(blake2b(encoded, digest_size=4).digest()).decode()
+    return f"{key}~{digest.rstrip('=')}"
+
+
+# --- vhosts and users ---------------------------------------------------------------------------
+
+
+@operation(MANAGEMENT)
+async def vhost_details(service: AdminService, caller: Caller) -> list[VhostDetails]:
+    """Show all vhosts to those who monitor, and to others those that they may enter."""
+    return [_vhost(service, tables) for tables in vhosts_seen(service.machine, caller)]
+
+
+@operation(MANAGEMENT)
+async def visible_vhost_limits(
+    service: AdminService, caller: Caller, *, vhost: str | None = None
+) -> list[VhostLimitsRow]:
+    """List the limits of a vhost, or of all that the caller may enter, if they have some.
+
+    Raises:
+        Refusal: There is no such vhost, or none for this user.
+    """
+    tables = vhosts_of(service.machine, caller, vhost)
+    return [
+        VhostLimitsRow(vhost=each.name, limits=dict(each.limits)) for each in tables if each.limits
+    ]
+
+
+@operation()
+async def one_vhost(service: AdminService, caller: Caller, *, vhost: str) -> VhostDetails:
+    """Show one vhost.
+
+    Raises:
+        Refusal: There is none of that name.
+    """
+    tables = service.machine.vhosts.get(vhost)
+    if tables is None:
+        raise Refusal(NOT_FOUND, f"Virtual host '{vhost}' does not exist")
+    return _vhost(service, tables)
+
+
+def _vhost(service: AdminService, tables: VhostRecord) -> VhostDetails:
+    figures = service.statistics.vhosts.get(tables.name) or Figures(VHOST_NOTHING)
+    settings = service.node.settings
+    return VhostDetails(
+        name=tables.name,
+        description=tables.description,
+        tags=list(tables.tags),
+        default_queue_type=tables.default_queue_type or settings.default_queue_type or DEFAULT.name,
+        protected_from_deletion=tables.protected,
+        nodes=list(service.members.running()),
+        counters=figures.counters,
+        lengths=figures.lengths,
+        rates=figures.rates,
+        length_rates=figures.length_rates,
+    )
+
+
+@operation()
+async def user_details(
+    service: AdminService, caller: Caller, *, user: str | None = None
+) -> list[UserDetails]:
+    """Show all users, or one.
+
+    Raises:
+        Refusal: There is none of that name.
+    """
+    users = service.machine.users
+    if user is not None:
+        if user not in users:
+            raise Refusal(NOT_FOUND, f'User "{user}" does not exist')
+        return [_user(users[user])]
+    return [_user(users[name]) for name in sorted(users)]
+
+
+def _user(record: UserRecord) -> UserDetails:
+    return UserDetails(
+        name=record.name,
+        password_hash=record.password_hash,
+        hashing_algorithm=record.hash_scheme,
+        tags=list(record.tags),
+        limits=dict(record.limits),
+    )

@@ -1,0 +1,131 @@
+"""RabbitMQ's tools without a broker: words, formatters, and how a node is found."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.ctl.play import in_process
+from warren.admin.cli.tools.command import AmqpTable, Answer, Atoms, Rows, Terms
+from warren.admin.cli.tools.main import of_tool
+from warren.admin.cli.tools.server import server_words
+from warren.admin.cli.tools.session import FOLDER_VARIABLE, NODE_VARIABLE
+from warren.admin.cli.tools.showing import FORMATTERS, shown
+
+TOOLS = (
+    "rabbitmqctl",
+    "rabbitmq-queues",
+    "rabbitmq-diagnostics",
+    "rabbitmq-upgrade",
+    "rabbitmq-plugins",
+    "rabbitmq-streams",
+)
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_every_command_has_help(tool: str) -> None:
+    code, out, _ = in_process([tool, "help"], "")
+    assert code == 0
+    for name, command in of_tool(tool).items():
+        assert f"   {name} " in out
+        assert in_process([tool, "help", name], "")[0] == 0
+        assert in_process([tool, name, "--help"], "")[0] == 0
+        assert command.text[0].isupper() and not command.text.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("rabbitmqctl list_queues --nonesuch", "--nonesuch : "),
+        ("rabbitmqctl list_queues -t", "-t : "),
+        ("rabbitmqctl list_queues -t -5", "-t : -5"),
+        ("rabbitmqctl set_policy a b c --priority x", "--priority : x"),
+        ("rabbitmqctl list_queues nonesuch", "Info key(s) nonesuch are not supported"),
+        ("rabbitmqctl list_queue", "Did you mean 'list_queues'?"),
+        ("rabbitmq-queues list_queues", "Command 'list_queues' not found"),
+        ("rabbitmqctl list_users --formatter nonesuch", "it is one of table"),
+    ],
+)
+def test_wrong_words_are_refused(words: str, text: str) -> None:
+    code, out, err = in_process(words.split(), "")
+    assert (code, out) == (64, "") and text in err
+
+
+def test_options_stand_anywhere() -> None:
+    for words in (
+        "rabbitmqctl --formatter json -n no@where list_queues -p v --timeout=1",
+        "rabbitmqctl list_queues --vhost=v -n no@where -t 1 --no-table-headers",
+        "rabbitmqctl -q list_queues -- name",
+    ):
+        assert in_process(words.split(), "")[0] == 69
+
+
+def test_a_node_that_is_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(FOLDER_VARIABLE, raising=False)
+    monkeypatch.delenv(NODE_VARIABLE, raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    code, out, err = in_process(["rabbitmqctl", "list_users"], "")
+    assert (code, out) == (69, "")
+    assert "is not the data directory of a node: name one with --data-dir" in err
+    code, out, err = in_process(["rabbitmqctl", "--contact", "127.0.0.1:1", "list_users"], "")
+    assert code == 69
+
+
+ROWS = Rows(
+    ("name", "tags", "arguments", "definition", "count", "lacks"),
+    [
+        ["a\tb", Atoms(["x", "y"]), AmqpTable({"k": [1, {"z": True}]}), Terms({"m": 1}), 5, None],
+        ["ü", Atoms(), AmqpTable(), Terms(), 0, None],
+    ],
+)
+
+
+def test_each_formatter_shows_each_kind_of_value() -> None:
+    table = shown(ROWS, "table", "n", True).splitlines()
+    assert table[0] == "name\ttags\targuments\tdefinition\tcount\tlacks"
+    assert table[1] == 'a\\tb\t[x, y]\t[{"k",[1,[{"z",true}]]}]\t[{<<"m">>, 1}]\t5\t'
+    assert table[2] == "ü\t[]\t[]\t#{}\t0\t"
+    assert shown(ROWS, "table", "n", False).splitlines() == table[1:]
+    assert shown(ROWS, "csv", "n", True).splitlines()[2] == '"ü","[]","[]","#{}","0",""'
+    found: list[dict[str, Any]] = json.loads(shown(ROWS, "json", "n", True))
+    assert found[0] == {
+        "name": "a\tb",
+        "tags": ["x", "y"],
+        "arguments": [["k", "array", [["long", 1], ["table", [["z", "bool", True]]]]]],
+        "definition": {"m": 1},
+        "count": 5,
+        "lacks": "",
+    }
+    lines = shown(ROWS, "json_stream", "n", True).splitlines()
+    assert [json.loads(line) for line in lines] == found
+    assert "{tags,[x,y]}" in shown(ROWS, "erlang", "n", True)
+    assert '<<"ü"/utf8>>' in shown(ROWS, "erlang", "n", True)
+    frames = shown(ROWS, "pretty_table", "n", True).splitlines()
+    assert len({len(line) for line in frames[0::2]}) == 1
+
+
+@pytest.mark.parametrize("formatter", FORMATTERS)
+def test_nothing_is_shown_as_nothing(formatter: str) -> None:
+    empty = Rows(("name",), [], "", True)
+    assert shown(empty, formatter, "n", True).strip() in ("", "[\n]", "[]")
+    assert isinstance(shown(Answer("done"), formatter, "n", True), str)
+
+
+def test_a_server_is_started_as_the_environment_says(tmp_path: Path) -> None:
+    file = tmp_path / "rabbitmq.conf"
+    file.write_text("heartbeat = 10\n")
+    environment = {
+        "RABBITMQ_NODENAME": "rabbit@host",
+        "RABBITMQ_NODE_PORT": "5673",
+        "RABBITMQ_CONFIG_FILE": str(tmp_path / "rabbitmq"),
+        "WARREN_DATA_DIR": "/data",
+        "HOME": "/",
+    }
+    assert server_words(environment, ["--log-level", "debug"]) == [
+        *("server", "--node-name", "rabbit@host", "--port", "5673", "--data-dir", "/data"),
+        *("--config", str(file), "--log-level", "debug"),
+    ]
+    assert server_words({}, []) == ["server"]

@@ -1,0 +1,150 @@
+"""Where Warren's tools say something else than RabbitMQ's on purpose, by step, with the reason.
+
+What they say there is in `answers/warren.json`, and compared as strictly.
+"""
+
+from __future__ import annotations
+
+IN_WORDS = "RabbitMQ shows a term of Erlang; here it is said in words"
+FAILS = "RabbitMQ's tool fails with an exception of its own"
+ABSENT = "there is no such command, and it says so with the code for unavailable"
+NO_MIRRORS = "there are no mirrored queues, and it says so with the code for unavailable"
+DONE = "an import is done when it returns, and what is wrong in it is named"
+JOINED = "RabbitMQ writes the words of a list without anything between them"
+EMPTY_COLUMNS = "the columns of mirrored queues are in the guides: they are there, and empty"
+OWN_FACTS = "what a node says of itself is Warren's, under RabbitMQ's names where they fit"
+LISTENERS = "RabbitMQ listens for HTTP as well there"
+FLAGS = "feature flags are those of Warren's cluster versions"
+PLUGINS = "nothing is switched on or off: a feature is built in or not"
+
+_BY_REASON: dict[str, str] = {
+    IN_WORDS: """
+rabbitmqctl clear_password none
+rabbitmqctl set_user_limits new 'x'
+rabbitmqctl set_user_limits none '{"max-connections": 5}'
+rabbitmqctl list_user_limits --user none
+rabbitmqctl set_permissions -p v new '*' '.*' '.*'
+rabbitmqctl list_user_permissions none
+rabbitmqctl set_policy p '^q' '{'
+rabbitmqctl set_policy p '*' '{"max-length": 10}'
+rabbitmqctl set_global_parameter colour 'blue'
+rabbitmqctl close_connection '<none>' over
+rabbitmq-queues shrink none@localhost
+rabbitmq-diagnostics discover_peers
+rabbitmq-upgrade post_upgrade
+""",
+    FAILS: """
+rabbitmqctl list_users --formatter=csv
+rabbitmqctl list_queues -p orders name arguments policy effective_policy_definition --formatter csv
+rabbitmqctl list_queues --formatter none
+rabbitmqctl await_online_nodes 0
+""",
+    JOINED: """
+rabbitmqctl list_users --formatter pretty_table
+"""
+    "rabbitmqctl list_queues -p orders name arguments policy effective_policy_definition "
+    "--formatter pretty_table",
+    EMPTY_COLUMNS: """
+rabbitmqctl list_queues name policy pid slave_pids
+rabbitmqctl list_queues name slave_pids synchronised_slave_pids
+""",
+    DONE: """
+rabbitmqctl import_definitions {definitions}
+rabbitmqctl import_definitions {out}
+rabbitmqctl import_definitions --skip-if-unchanged {definitions}
+rabbitmqctl import_definitions
+""",
+    OWN_FACTS: """
+rabbitmqctl status
+rabbitmqctl status --formatter json
+rabbitmqctl cluster_status
+rabbitmqctl cluster_status --formatter json
+rabbitmqctl environment --formatter json
+rabbitmqctl version
+rabbitmqctl export_definitions -
+rabbitmq-diagnostics server_version
+rabbitmq-diagnostics log_location
+rabbitmq-diagnostics status --formatter json
+rabbitmq-diagnostics cluster_status -q
+""",
+    LISTENERS: """
+rabbitmq-diagnostics check_port_connectivity
+rabbitmq-diagnostics check_port_listener 1
+rabbitmq-diagnostics check_protocol_listener mqtt
+rabbitmq-diagnostics listeners
+rabbitmq-diagnostics listeners --formatter json
+""",
+    FLAGS: """
+rabbitmqctl list_feature_flags
+rabbitmqctl list_feature_flags name state
+""",
+    PLUGINS: """
+rabbitmq-plugins list
+rabbitmq-plugins list -m
+rabbitmq-plugins list -e
+rabbitmq-plugins list -E
+rabbitmq-plugins list management
+rabbitmq-plugins list --formatter json
+rabbitmq-plugins is_enabled rabbitmq_management
+rabbitmq-plugins is_enabled rabbitmq_mqtt
+rabbitmq-plugins enable rabbitmq_management
+rabbitmq-plugins enable none
+rabbitmq-plugins enable rabbitmq_prometheus
+rabbitmq-plugins disable rabbitmq_prometheus
+rabbitmq-plugins directories
+""",
+    NO_MIRRORS: """
+rabbitmqctl sync_queue q
+rabbitmqctl cancel_sync_queue q
+rabbitmq-queues check_if_cluster_has_classic_queue_mirroring_policy
+rabbitmq-queues list_policies_with_classic_queue_mirroring
+""",
+    ABSENT: """
+rabbitmqctl trace_on -p v
+rabbitmqctl trace_off -p v
+rabbitmqctl list_deprecated_features
+rabbitmqctl reset_stats_db
+rabbitmqctl list_node_auth_attempt_stats
+rabbitmqctl eval '1 + 1.'
+rabbitmqctl list_hashes
+rabbitmqctl rename_cluster_node a b
+rabbitmq-queues peek q1 1 -p orders
+rabbitmq-queues force_checkpoint
+rabbitmq-queues stream_status q1
+rabbitmq-diagnostics check_certificate_expiration
+rabbitmq-diagnostics erlang_version
+rabbitmq-diagnostics memory_breakdown
+rabbitmq-diagnostics memory_breakdown --unit MB --formatter json
+rabbitmq-diagnostics metadata_store_status
+rabbitmq-diagnostics tls_versions
+rabbitmq-diagnostics os_env
+rabbitmq-diagnostics command_line_arguments
+rabbitmq-diagnostics certificates
+""",
+    "no vhost is described by itself": """
+rabbitmqctl list_vhosts name tags default_queue_type description
+""",
+    "there is no exchange for the log": """
+rabbitmqctl list_exchanges
+""",
+    "the log's files are written anew, where RabbitMQ does nothing any more": """
+rabbitmqctl rotate_logs
+""",
+    "there are no streams, which are among the types that RabbitMQ names": """
+rabbitmq-queues rebalance classic
+rabbitmq-queues rebalance none
+""",
+    "alarms are looked at, where RabbitMQ does nothing any more": """
+rabbitmq-diagnostics check_local_alarms
+""",
+    "RabbitMQ names a page of its own": """
+rabbitmqctl node_health_check
+""",
+}
+
+DEVIATIONS: dict[str, str] = {
+    step: reason
+    for reason, steps in _BY_REASON.items()
+    for step in filter(None, steps.splitlines())
+}
+"""The reason for each step that differs."""

@@ -1,0 +1,144 @@
+"""The commands that RabbitMQ's guides show, as they are written there, on a real broker."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+import pika
+import pytest
+
+from tests.clients.support import eventually
+from tests.ctl.play import in_process
+from tests.support.broker import HOST, Broker, free_port
+from tests.support.patience import patient
+from warren.admin.cli.tools.session import FOLDER_VARIABLE, NODE_VARIABLE
+
+pytestmark = pytest.mark.process
+WAIT_S = patient(20.0)
+NODE = "rabbit@localhost"
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker that all tests here ask."""
+    options = ["--cluster-port", str(free_port()), "--node-name", NODE]
+    broker = Broker(free_port(), tmp_path_factory.mktemp("guides") / "broker", options=options)
+    broker.start()
+    yield broker
+    broker.stop()
+
+
+@pytest.fixture
+def broker(running: Broker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
+    """The same, which the tools ask because the environment names its data directory."""
+    monkeypatch.setenv(FOLDER_VARIABLE, str(running.data_dir))
+    monkeypatch.setenv(NODE_VARIABLE, NODE)
+    yield running
+    channel = channel_of(running)
+    for row in rows("rabbitmqctl list_queues name"):
+        channel.queue_delete(row["name"])
+    for row in rows("rabbitmqctl list_policies"):
+        said(f"rabbitmqctl clear_policy {row['name']}")
+    channel.connection.close()
+
+
+def said(words: str, code: int = 0) -> str:
+    """What a command writes, which has to end with this code."""
+    done = in_process(shlex.split(words), "")
+    assert done[0] == code, done
+    return done[1] if code == 0 else done[2]
+
+
+def rows(words: str) -> list[dict[str, Any]]:
+    """What it lists."""
+    found: list[dict[str, Any]] = json.loads(said(f"{words} --formatter json"))
+    return found
+
+
+def channel_of(broker: Broker) -> Any:
+    return pika.BlockingConnection(pika.ConnectionParameters(HOST, broker.port)).channel()
+
+
+@pytest.mark.rule("MET-02")
+@pytest.mark.rule("MET-06")
+def test_queues_are_listed_with_their_figures(broker: Broker) -> None:
+    """Ready messages and those that a consumer holds, of both types of queues."""
+    channel = channel_of(broker)
+    for name in ("classic", "quorum"):
+        arguments = {"x-queue-type": name}
+        channel.queue_declare(name, durable=True, arguments=arguments)
+        for _ in range(5):
+            channel.basic_publish("", name, b"four")
+        channel.basic_qos(prefetch_count=2)
+        channel.basic_consume(name, lambda *_: None)
+    channel.connection.process_data_events(0)
+    columns = "messages_ready messages_unacknowledged messages consumers message_bytes"
+    wanted = {"messages_ready": 3, "messages_unacknowledged": 2, "messages": 5, "consumers": 1}
+
+    def figures() -> list[dict[str, Any]]:
+        found = rows(f"rabbitmqctl list_queues {columns}")
+        assert all(row.pop("message_bytes") >= 20 for row in found)
+        return found
+
+    eventually(lambda: figures() == [wanted, wanted], WAIT_S)
+    lines = said("rabbitmqctl list_queues name messages").splitlines()
+    assert lines[:2] == ["Timeout: 60.0 seconds ...", "Listing queues for vhost / ..."]
+    assert lines[2:] == ["name\tmessages", "classic\t5", "quorum\t5"]
+    assert said("rabbitmqctl purge_queue quorum --quiet") == ""
+    eventually(lambda: figures()[1]["messages_ready"] == 0, WAIT_S)
+
+
+@pytest.mark.rule("ARG-11")
+@pytest.mark.rule("CT-06")
+def test_policies_of_the_guides(broker: Broker) -> None:
+    """Each policy that the guides set is in force for the queues that they name."""
+    channel = channel_of(broker)
+    for name in ("qq.one", "two.replicas", "ha.log"):
+        channel.queue_declare(name, durable=True, arguments={"x-queue-type": "quorum"})
+    said(
+        "rabbitmqctl set_policy qq-overrides '^qq\\.' '{\"delivery-limit\": 50}' --priority 123 "
+        "--apply-to quorum_queues"
+    )
+    said(
+        'rabbitmqctl set_policy consumer-timeout-policy ".*" \'{"consumer-timeout": 60000}\' '
+        "--apply-to quorum_queues"
+    )
+    found = {row["name"]: row for row in rows("rabbitmqctl list_queues name policy")}
+    assert found["qq.one"]["policy"] == "qq-overrides"
+    assert found["ha.log"]["policy"] == "consumer-timeout-policy"
+    # There are no mirrored queues any more, as with RabbitMQ 4.
+    refused = said(
+        "rabbitmqctl set_policy ha-two '^two\\.' "
+        '\'{"ha-mode":"exactly","ha-params":2,"ha-sync-mode":"automatic"}\'',
+        69,
+    )
+    assert "are not recognised policy settings" in refused
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("rabbitmq-queues add_member [-p /] orders {node}", ""),
+        ("rabbitmq-queues grow {node} all --vhost-pattern 'a-vhost' --queue-pattern 'q.*'", ""),
+        ("rabbitmq-queues grow {node} even", ""),
+        ("rabbitmq-queues rebalance quorum", "Number of quorum queues"),
+        ("rabbitmq-queues rebalance quorum --queue-pattern 'orders.*'", "Number of quorum"),
+        ("rabbitmq-queues rebalance quorum --vhost-pattern 'production.*'", "Number of quorum"),
+        ("rabbitmq-queues quorum_status orders", "Raft State"),
+        ("rabbitmqctl cluster_status", "Running Nodes"),
+        ("rabbitmqctl list_queues name policy pid slave_pids", "orders"),
+        ("rabbitmqctl list_queues name slave_pids synchronised_slave_pids", "orders"),
+    ],
+)
+def test_other_commands_of_the_guides(broker: Broker, words: str, text: str) -> None:
+    channel_of(broker).queue_declare("orders", durable=True, arguments={"x-queue-type": "quorum"})
+    plain = words.replace("[", "").replace("]", "").replace("{node}", NODE)
+    assert text in said(plain)
+
+
+@pytest.mark.parametrize("words", ["rabbitmqctl sync_queue q", "rabbitmqctl cancel_sync_queue q"])
+def test_what_is_not_built_says_so(broker: Broker, words: str) -> None:
+    assert "is not available with Warren: there are no mirrored queues" in said(words, 69)

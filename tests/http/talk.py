@@ -1,0 +1,230 @@
+"""A talk with a broker over HTTP: requests in order, and what of each answer is compared.
+
+    Talk("policies", [
+        Ask("PUT", "/policies/h/p", {"pattern": "^a", "definition": {"max-length": 5}}),
+        Ask("GET", "/policies/h/p"),
+    ])
+
+Paths stand below `/api`. Each talk has a fresh vhost `h`, and the users of `ROLES`, whose passwords
+are their names; all of them but `h.out` have all permissions there. `{node}` and `{port}` in a path
+stand for the node's name and its port for AMQP.
+
+Of an answer the status, some headers and the body are compared; `allow` where it matters. Values of
+a body are compared as they are, but for those of keys in `MEASURED`, of which only the type is:
+they differ from run to run.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import re
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from tests.support.patience import patient
+
+ROLES = {
+    "h.none": "",
+    "h.management": "management",
+    "h.policymaker": "policymaker",
+    "h.monitoring": "monitoring",
+    "h.administrator": "administrator",
+    "h.out": "management",
+}
+VHOST = "h"
+HEADERS = ("content-type", "www-authenticate", "location")
+HASH = re.compile(r"~[\w-]{6}$")
+"""What a binding's arguments come to in its key."""
+WAIT_SECONDS_MAX = patient(15.0)
+POLL_SECONDS = 0.2
+
+MEASURED = {
+    *(
+        "cluster_name",
+        "password_hash",
+        "hashing_algorithm",
+        "rate",
+        "port",
+        "ports",
+        "uptime",
+        "os_pid",
+        "mem_used",
+    ),
+    *("mem_limit", "disk_free", "fd_used", "fd_total", "sockets_used", "sockets_total", "db_dir"),
+    *("proc_used", "proc_total", "run_queue", "processors", "log_files", "config_files"),
+    *("original_cluster_name", "explanation", "memory", "disk_free_limit", "disk_reads"),
+    *("disk_writes", "Last Log Index", "Last Written", "Last Applied", "Commit Index"),
+    *("Snapshot Index", "Term", "Machine Version", "connection_created", "connection_closed"),
+    *("channel_created", "channel_closed", "queue_declared", "queue_created", "queue_deleted"),
+    *("connected_at", "peer_port", "recv_oct", "send_oct", "recv_cnt", "send_cnt", "idle_since"),
+    *("timestamp", "product_version", "product_name", "consumer_utilisation", "consumer_capacity"),
+    *("message_bytes", "message_bytes_ready", "message_bytes_unacknowledged", "properties_key"),
+    *("messages_details", "auth_attempts", "auth_attempts_failed", "auth_attempts_succeeded"),
+}
+"""Keys whose values are told by their types."""
+
+
+class Ask(NamedTuple):
+    """One request.
+
+    Attributes:
+        method: Of HTTP.
+        path: Below `/api`; what begins with `!` stands for itself.
+        body: Sent as JSON; a text is sent as it is, None is no body.
+        user: Who asks, whose password is the same; None sends no credentials.
+        until: Ask again until the answer has this key everywhere, since figures come late.
+        headers: Beside those that all requests have.
+    """
+
+    method: str
+    path: str
+    body: Any = None
+    user: str | None = "guest"
+    until: str = ""
+    headers: dict[str, str] = {}
+
+    @property
+    def title(self) -> str:
+        """The request in few words."""
+        return f"{self.method} {self.path} as {self.user}"
+
+
+class Do(NamedTuple):
+    """Something else that happens between two requests, given the broker's AMQP address."""
+
+    done: Callable[[str, int], object]
+
+
+class Talk(NamedTuple):
+    """Requests in their order; `given` and `after` are not compared."""
+
+    name: str
+    asks: list[Ask | Do]
+    given: tuple[Ask | Do, ...] = ()
+    after: tuple[Ask, ...] = ()
+
+
+class Peer:
+    """A broker that is talked to.
+
+    Attributes:
+        node: The name of its node.
+    """
+
+    def __init__(self, host: str, port: int, amqp_port: int) -> None:
+        self.host = host
+        self.port = port
+        self.amqp_port = amqp_port
+        self._connection = http.client.HTTPConnection(host, port, timeout=patient(30.0))
+        overview = json.loads(self.raw(Ask("GET", "/overview"))[2])
+        self.node = str(overview["node"])
+        for user, tags in ROLES.items():
+            self.raw(Ask("PUT", f"/users/{user}", {"password": user, "tags": tags}))
+
+    def raw(self, ask: Ask) -> tuple[int, dict[str, str], bytes]:
+        """Status, headers and body of the answer to one request."""
+        headers = {"content-type": "application/json", **ask.headers}
+        if ask.user is not None:
+            name, _, password = ask.user.partition(":")
+            text = f"{name}:{password or name}".encode("utf-8", "surrogateescape")
+            headers["authorization"] = f"Basic {base64.b64encode(text).decode()}"
+        body = ask.body
+        if body is not None and not isinstance(body, (str, bytes)):
+            body = json.dumps(body)
+        path = ask.path[1:] if ask.path.startswith("!") else f"/api{ask.path}"
+        if "{" in path:
+            path = path.format(node=quote(self.node), port=self.amqp_port)
+        if isinstance(body, str) and "{node}" in body:
+            body = body.replace("{node}", self.node)
+        try:
+            self._connection.request(ask.method, path, body, headers)
+            response = self._connection.getresponse()
+        except (ConnectionError, http.client.RemoteDisconnected):
+            # Brokers may close a connection whose last request they refused unread.
+            self._connection.close()
+            self._connection.request(ask.method, path, body, headers)
+            response = self._connection.getresponse()
+        found = {name.lower(): value for name, value in response.getheaders()}
+        return response.status, found, response.read()
+
+    def asked(self, ask: Ask) -> dict[str, Any]:
+        """What of the answer to a request is compared."""
+        over = time.monotonic() + WAIT_SECONDS_MAX
+        while True:
+            status, headers, content = self.raw(ask)
+            try:
+                body = json.loads(content) if content else None
+            except ValueError:
+                body = content.decode("utf-8", "replace")
+            if not ask.until or has(body, ask.until) or time.monotonic() > over:
+                break
+            time.sleep(POLL_SECONDS)
+        compared = {name: headers[name] for name in HEADERS if name in headers}
+        if status == 405 or ask.method == "OPTIONS":
+            compared["allow"] = ", ".join(sorted(headers["allow"].split(", ")))
+        if "location" in compared:
+            compared["location"] = HASH.sub("~<hash>", compared["location"])
+        answer: dict[str, Any] = {"ask": ask.title, "status": status, "headers": compared}
+        if body is not None:
+            answer["body"] = self.normal(body)
+        return answer
+
+    def normal(self, value: Any, key: str = "") -> Any:
+        """A body as it is compared."""
+        if isinstance(value, dict):
+            return {str(self.normal(name)): self.normal(item, name) for name, item in value.items()}
+        if isinstance(value, list):
+            return [self.normal(item, key) for item in value]
+        if key in MEASURED and not isinstance(value, bool) and value is not None:
+            return "<number>" if isinstance(value, (int, float)) else "<text>"
+        if isinstance(value, str):
+            value = value.replace(self.node, "<node>").replace(str(self.amqp_port), "<port>")
+        return value
+
+    def talk(self, talk: Talk) -> list[dict[str, Any]]:
+        """Have a talk; returns what of each answer is compared."""
+        self._fresh_vhost()
+        try:
+            for given in talk.given:
+                self._given(given)
+            said = []
+            for ask in talk.asks:
+                if isinstance(ask, Do):
+                    ask.done(self.host, self.amqp_port)
+                else:
+                    said.append(self.asked(ask))
+            return said
+        finally:
+            for ask in talk.after:
+                self.raw(ask)
+            self.raw(Ask("DELETE", f"/vhosts/{VHOST}"))
+
+    def _given(self, given: Ask | Do) -> None:
+        if isinstance(given, Do):
+            given.done(self.host, self.amqp_port)
+            return
+        status, _, content = self.raw(given)
+        assert status < 300, f"{given.title}: {status} {content!r}"
+
+    def _fresh_vhost(self) -> None:
+        self.raw(Ask("DELETE", f"/vhosts/{VHOST}"))
+        everything = {"configure": ".*", "write": ".*", "read": ".*"}
+        self._given(Ask("PUT", f"/vhosts/{VHOST}", {}))
+        for user in ["guest", *ROLES]:
+            if user != "h.out":
+                self._given(Ask("PUT", f"/permissions/{VHOST}/{user}", everything))
+
+
+def has(body: Any, key: str) -> bool:
+    """Whether a body, or each item of a list of some, has a key; a path is cut by dots."""
+    if isinstance(body, list):
+        return bool(body) and all(has(item, key) for item in body)
+    for name in key.split("."):
+        if not isinstance(body, dict) or name not in body:
+            return False
+        body = body[name]
+    return True

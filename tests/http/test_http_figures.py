@@ -1,0 +1,177 @@
+"""How long queues are, and how fast messages come and go, as the HTTP API tells it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import quote
+
+import pika
+import pytest
+
+from tests.http.talk import Ask, Peer
+from tests.support.patience import patient
+
+
+def until(done: Callable[[], Any], seconds: float = 15.0) -> Any:
+    """What something comes to, once it is true."""
+    over = time.monotonic() + patient(seconds)
+    while not (found := done()) and time.monotonic() < over:
+        time.sleep(0.05)
+    return found
+
+
+def shown(peer: Peer, path: str) -> Any:
+    status, _, body = peer.raw(Ask("GET", path))
+    assert status == 200, body
+    return json.loads(body)
+
+
+@pytest.fixture
+def channel(peer: Peer) -> Iterator[Any]:
+    connection = pika.BlockingConnection(
+        pika.ConnectionParameters(
+            peer.host, peer.amqp_port, client_properties={"connection_name": "figures"}
+        )
+    )
+    yield connection.channel()
+    if connection.is_open:
+        connection.close()
+
+
+@pytest.mark.rule("MET-05")
+@pytest.mark.parametrize("kind", ["classic", "quorum"])
+def test_lengths_are_told_over_http(kind: str, peer: Peer, channel: Any) -> None:
+    """As by `queue.declare-ok`: what is ready, and apart from it what consumers hold."""
+    queue, path = f"length.{kind}", f"/queues/%2F/length.{kind}"
+    arguments = {"x-queue-type": kind}
+    channel.queue_declare(queue, durable=True, arguments=arguments)
+    channel.confirm_delivery()
+    for _ in range(5):
+        channel.basic_publish("", queue, b"abc")
+    held = [channel.basic_get(queue)[0].delivery_tag for _ in range(2)]
+    found = until(lambda: shown(peer, path)["messages_unacknowledged"] == 2 and shown(peer, path))
+    declared = channel.queue_declare(queue, passive=True)
+    assert found["messages_ready"] == declared.method.message_count == 3
+    assert (found["messages"], found["messages_unacknowledged"]) == (5, 2)
+    (listed,) = (row for row in shown(peer, "/queues") if row["name"] == queue)
+    assert (listed["messages_ready"], listed["messages"]) == (3, 5)
+    totals = shown(peer, "/overview")["queue_totals"]
+    assert totals["messages_ready"] >= 3 and totals["messages_unacknowledged"] >= 2
+    channel.basic_ack(held[-1], multiple=True)
+    assert until(lambda: shown(peer, path)["messages"] == 3)
+    channel.queue_delete(queue)
+
+
+def test_counters_and_rates(peer: Peer, channel: Any) -> None:
+    """Each message is counted where it belongs; the rates come from looks some seconds apart."""
+    queue, path = "rates", "/queues/%2F/rates"
+    channel.queue_declare(queue, durable=True)
+    assert "message_stats" not in shown(peer, path)
+    channel.confirm_delivery()
+    for _ in range(10):
+        channel.basic_publish("", queue, b"abc")
+    got: list[int] = []
+    channel.basic_qos(prefetch_count=4)
+    channel.basic_consume(queue, lambda ch, method, *_: got.append(method.delivery_tag))
+    until(lambda: channel.connection.process_data_events(0.05) or len(got) == 4)
+    channel.basic_ack(got[1], multiple=True)
+    until(lambda: channel.connection.process_data_events(0.05) or len(got) == 6)
+    channel.cancel()
+    channel.basic_get(queue, auto_ack=True)
+    channel.basic_get(queue)
+
+    def counted() -> dict[str, int]:
+        stats = shown(peer, path).get("message_stats", {})
+        return {key: value for key, value in stats.items() if isinstance(value, int)}
+
+    expected = {"publish": 10, "ack": 2, "get": 1, "get_no_ack": 1, "get_empty": 0, "deliver": 6}
+    assert until(lambda: expected.items() <= counted().items()), counted()
+    assert counted()["deliver_get"] == 8
+    rates = until(
+        lambda: (
+            shown(peer, path)["message_stats"]["publish_details"]["rate"] > 0
+            and shown(peer, path)["message_stats"]
+        )
+    )
+    assert 0 < rates["publish_details"]["rate"] <= 10
+    assert until(lambda: shown(peer, path)["message_stats"]["publish_details"]["rate"] == 0)
+    vhost = shown(peer, "/vhosts/%2F")
+    assert vhost["message_stats"]["publish"] >= 10 and vhost["messages"] >= 7
+    assert shown(peer, "/overview")["message_stats"]["publish"] >= 10
+    channel.queue_delete(queue)
+
+
+def test_what_is_published_to_a_vhost_is_counted(peer: Peer, channel: Any) -> None:
+    """Also what went to no queue; and what publishers were told of it."""
+
+    def counted() -> dict[str, int]:
+        stats = shown(peer, "/vhosts/%2F").get("message_stats", {})
+        names = ("publish", "confirm", "drop_unroutable", "return_unroutable")
+        return {name: stats.get(name, 0) for name in names}
+
+    before = counted()
+    channel.basic_publish("", "nowhere", b"dropped")
+    channel.confirm_delivery()
+    channel.basic_publish("amq.fanout", "", b"dropped")
+    with pytest.raises(pika.exceptions.UnroutableError):
+        channel.basic_publish("", "nowhere", b"returned", mandatory=True)
+    channel.queue_declare("counted", durable=True)
+    channel.basic_publish("", "counted", b"kept")
+    wanted = {"publish": 4, "confirm": 3, "drop_unroutable": 2, "return_unroutable": 1}
+    assert until(
+        lambda: {name: count - before[name] for name, count in counted().items()} == wanted
+    ), (before, counted())
+    channel.queue_delete("counted")
+
+
+def test_redeliveries_and_automatic_ones_are_counted(peer: Peer, channel: Any) -> None:
+    queue, path = "again", "/queues/%2F/again"
+    channel.queue_declare(queue, durable=True)
+    channel.confirm_delivery()
+    channel.basic_publish("", queue, b"abc")
+    channel.basic_nack(channel.basic_get(queue)[0].delivery_tag, requeue=True)
+    got: list[bytes] = []
+    channel.basic_consume(queue, lambda *given: got.append(given[3]), auto_ack=True)
+    until(lambda: channel.connection.process_data_events(0.05) or len(got) == 1)
+    wanted = {"redeliver": 1, "deliver_no_ack": 1, "get": 1, "ack": 0, "deliver": 0}
+    assert until(lambda: wanted.items() <= shown(peer, path)["message_stats"].items())
+    channel.queue_delete(queue)
+
+
+def test_clients_are_shown_and_closed(peer: Peer, channel: Any) -> None:
+    """A connection with its channel and its consumer, by the names that lists give them."""
+    channel.queue_declare("shown", durable=True)
+    channel.basic_qos(prefetch_count=7)
+    channel.basic_consume("shown", lambda *_: None, consumer_tag="the-tag")
+    (connection,) = (
+        row for row in shown(peer, "/connections") if row.get("user_provided_name") == "figures"
+    )
+    assert (connection["user"], connection["state"], connection["channels"]) == (
+        "guest",
+        "running",
+        1,
+    )
+    path = f"/connections/{quote(connection['name'], safe='')}"
+    assert shown(peer, path)["protocol"] == "AMQP 0-9-1"
+    (own,) = shown(peer, f"{path}/channels")
+    assert (own["number"], own["consumer_count"], own["prefetch_count"]) == (1, 1, 7)
+    details = shown(peer, f"/channels/{quote(own['name'], safe='')}")["consumer_details"]
+    assert [row["consumer_tag"] for row in details] == ["the-tag"]
+    (consumer,) = shown(peer, "/queues/%2F/shown")["consumer_details"]
+    assert consumer["queue"] == {"name": "shown", "vhost": "/"}
+    assert consumer["channel_details"]["connection_name"] == connection["name"]
+    assert (consumer["channel_details"]["user"], consumer["consumer_timeout"]) == (
+        "guest",
+        1_800_000,
+    )
+    assert consumer in shown(peer, "/consumers/%2F")
+    closing = Ask("DELETE", path, headers={"x-reason": "for the test"})
+    assert peer.raw(closing)[0] == 204
+    with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as closed:
+        until(lambda: channel.connection.process_data_events(0.05))
+    assert closed.value.reply_code == 320 and "for the test" in closed.value.reply_text
+    assert until(lambda: peer.raw(Ask("GET", path))[0] == 404)
+    assert peer.raw(Ask("DELETE", "/queues/%2F/shown"))[0] == 204

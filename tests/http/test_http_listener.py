@@ -1,0 +1,315 @@
+"""The HTTP listener: bounds on what a client can make of it, and what goes on meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import http.client
+import json
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.http.talk import Ask, Peer
+from tests.support.broker import Broker, free_port
+from tests.support.patience import patient
+from warren.admin.http import listener
+from warren.admin.http.asked import BODY_BYTES_MAX
+from warren.admin.service.service import AdminService
+
+GUEST = "Basic " + base64.b64encode(b"guest:guest").decode()
+
+
+def until(done: Callable[[], bool], seconds: float = 10.0) -> bool:
+    over = time.monotonic() + patient(seconds)
+    while not done() and time.monotonic() < over:
+        time.sleep(0.02)
+    return done()
+
+
+def dial(peer: Peer) -> socket.socket:
+    return socket.create_connection((peer.host, peer.port), timeout=patient(40.0))
+
+
+def spoken(sock: socket.socket, request: bytes) -> bytes:
+    """All that is answered to a request after which the connection is closed."""
+    sock.sendall(request)
+    parts = []
+    while part := sock.recv(65_536):
+        parts.append(part)
+    return b"".join(parts)
+
+
+def test_a_body_that_is_too_large_is_not_waited_for(peer: Peer) -> None:
+    with dial(peer) as sock:
+        answer = spoken(
+            sock,
+            f"PUT /api/queues/%2F/large HTTP/1.1\r\nhost: x\r\nauthorization: {GUEST}\r\n"
+            f"content-length: {BODY_BYTES_MAX + 1}\r\n\r\n".encode(),
+        )
+    assert answer.startswith(b"HTTP/1.1 400") and b"body size limit" in answer
+
+
+def test_a_body_that_grows_too_large_is_refused(peer: Peer) -> None:
+    """In chunks nobody says beforehand how large it is."""
+    with dial(peer) as sock:
+        sock.sendall(
+            f"PUT /api/queues/%2F/large HTTP/1.1\r\nhost: x\r\nauthorization: {GUEST}\r\n"
+            "transfer-encoding: chunked\r\n\r\n".encode()
+        )
+        chunk = b"40000\r\n" + b"a" * 0x40000 + b"\r\n"
+        try:
+            for _ in range(BODY_BYTES_MAX // 0x40000 + 2):
+                sock.sendall(chunk)
+        except ConnectionError:
+            pass
+        assert sock.recv(20).startswith(b"HTTP/1.1 400")
+
+
+def test_headers_are_bounded(peer: Peer) -> None:
+    with dial(peer) as sock:
+        try:
+            sock.sendall(b"GET /api/whoami HTTP/1.1\r\nhost: x\r\nlong: ")
+            sock.sendall(b"a" * (2 * listener.HEAD_BYTES_MAX))
+            answer = sock.recv(100)
+        except ConnectionError:
+            answer = b""
+    assert answer == b"" or answer.startswith(b"HTTP/1.1 400")
+    assert peer.raw(Ask("GET", "/whoami"))[0] == 200
+
+
+def test_what_is_no_http_is_refused(peer: Peer) -> None:
+    with dial(peer) as sock:
+        assert spoken(sock, b"AMQP\0\0\x09\x01\r\n\r\n").startswith(b"HTTP/1.1 400")
+
+
+def test_who_says_nothing_is_let_go(peer: Peer) -> None:
+    """A request has to be whole in time; its first bytes do not keep the connection."""
+    began = time.monotonic()
+    with dial(peer) as silent, dial(peer) as slow:
+        slow.sendall(b"GET /api/who")
+        for sock in (silent, slow):
+            try:
+                assert sock.recv(100) == b""
+            except ConnectionResetError:
+                pass
+    assert time.monotonic() - began >= listener.HEAD_SECONDS - 1
+
+
+def test_connections_are_bounded(make_http: Callable[[], Broker]) -> None:
+    """When one comes too many, one that asks nothing goes; who asks is answered all the same."""
+    broker = make_http().start()
+    port = int(broker.management)
+    idle = [
+        socket.create_connection((broker.host, port), timeout=patient(10.0)) for _ in range(400)
+    ]
+    peer = Peer(broker.host, port, broker.port)
+    assert peer.raw(Ask("GET", "/whoami"))[0] == 200
+
+    def let_go() -> int:
+        count = 0
+        for sock in idle:
+            sock.setblocking(False)
+            try:
+                count += sock.recv(1) == b""
+            except BlockingIOError:
+                pass
+            except ConnectionError:
+                count += 1
+        return count
+
+    assert until(lambda: let_go() >= 100)
+    for sock in idle:
+        sock.close()
+    broker.check_alive()
+
+
+def test_another_sites_page_changes_nothing(peer: Peer) -> None:
+    for headers in (
+        {"origin": "http://elsewhere.example"},
+        {"origin": "null"},
+        {"sec-fetch-site": "cross-site"},
+    ):
+        status, _, body = peer.raw(Ask("PUT", "/vhosts/crossed", {}, headers=headers))
+        assert status == 403, body
+        assert peer.raw(Ask("GET", "/whoami", headers=headers))[0] == 200
+    own = {"origin": f"http://{peer.host}:{peer.port}", "sec-fetch-site": "same-origin"}
+    assert peer.raw(Ask("GET", "/vhosts/crossed"))[0] == 404
+    assert peer.raw(Ask("PUT", "/vhosts/crossed", {}, headers=own))[0] == 201
+    assert peer.raw(Ask("DELETE", "/vhosts/crossed", headers=own))[0] == 204
+
+
+def test_names_are_kept_whatever_they_are(peer: Peer) -> None:
+    for name in (
+        "<script>alert(1)</script>",
+        "a\"b'c",
+        "é" * 127,
+        "a/b?c#d&e%2F",
+        " ",
+        "..",
+        "\x7f",
+    ):
+        path = "/queues/%2F/" + "".join(f"%{byte:02X}" for byte in name.encode())
+        assert peer.raw(Ask("PUT", path, {"durable": True}))[0] == 201, name
+        status, _, body = peer.raw(Ask("GET", path))
+        assert status == 200 and json.loads(body)["name"] == name
+        assert peer.raw(Ask("DELETE", path))[0] == 204
+
+
+def test_what_is_no_utf8_is_refused(peer: Peer) -> None:
+    """In a path, and as JSON's half of a character in a body; the metadata could not hold it."""
+    for path in ("/queues/%2F/%FF%FE", "/queues/%FF/q", "/exchanges/%2F/%FF", "/users/%FF"):
+        for method in ("PUT", "GET", "DELETE"):
+            asked = Ask(method, path, {"tags": "", "password": "x"} if method == "PUT" else None)
+            assert peer.raw(asked)[0] == 400, (method, path)
+    for path, body in (
+        ("/users/halved", '{"tags": "\\ud800", "password": "\\ud800"}'),
+        ("/queues/%2F/halved", '{"arguments": {"\\ud800": "\\udfff"}}'),
+        ("/exchanges/%2F/halved", '{"type": "\\ud800"}'),
+        ("/policies/%2F/halved", '{"pattern": "\\ud800", "definition": {"max-length": 5}}'),
+        ("/global-parameters/halved", '{"value": "\\ud800"}'),
+    ):
+        assert peer.raw(Ask("PUT", path, body))[0] == 400, path
+    assert peer.raw(Ask("GET", "/whoami", user="\udcff:x"))[0] == 401
+    assert peer.raw(Ask("GET", "/queues?page=1&name=%FF&use_regex=true"))[0] == 200
+
+
+def test_many_queues_are_answered_in_parts(peer: Peer) -> None:
+    """A long list has no length in its head, and is whole; a page of it is what was asked for."""
+    vhost = "/vhosts/many"
+    assert peer.raw(Ask("PUT", vhost, {}))[0] == 201
+    try:
+        for number in range(300):
+            path = f"/queues/many/q{number:03}"
+            assert peer.raw(Ask("PUT", path, {"durable": True}))[0] == 201
+        status, headers, body = peer.raw(Ask("GET", "/queues/many"))
+        names = [row["name"] for row in json.loads(body)]
+        assert status == 200 and names == [f"q{number:03}" for number in range(300)]
+        assert "content-length" not in headers
+        page = "?page=3&page_size=100&sort=messages&sort_reverse=true&columns=name"
+        found = json.loads(peer.raw(Ask("GET", f"/queues/many{page}"))[2])
+        assert (found["item_count"], found["total_count"], found["page_count"]) == (100, 300, 3)
+        found = json.loads(peer.raw(Ask("GET", "/queues/many?page=1&name=q29&columns=name"))[2])
+        assert [row["name"] for row in found["items"]] == [f"q29{last}" for last in range(10)]
+        assert (found["filtered_count"], found["total_count"]) == (10, 300)
+    finally:
+        assert peer.raw(Ask("DELETE", vhost))[0] == 204
+
+
+def test_large_messages_come_back_whole(peer: Peer) -> None:
+    payload = base64.b64encode(bytes(range(256)) * 8_192).decode()
+    assert peer.raw(Ask("PUT", "/queues/%2F/large", {"durable": True}))[0] == 201
+    body = {
+        "properties": {},
+        "routing_key": "large",
+        "payload": payload,
+        "payload_encoding": "base64",
+    }
+    assert peer.raw(Ask("POST", "/exchanges/%2F/amq.default/publish", body))[0] == 200
+    asked = {"count": 1, "ackmode": "ack_requeue_false", "encoding": "base64"}
+    (message,) = json.loads(peer.raw(Ask("POST", "/queues/%2F/large/get", asked))[2])
+    assert message["payload"] == payload and message["payload_bytes"] == 256 * 8_192
+    assert peer.raw(Ask("DELETE", "/queues/%2F/large"))[0] == 204
+
+
+def test_requests_beside_each_other(peer: Peer) -> None:
+    """Each gets its own answer, also over one connection, one behind the other."""
+    wrong: list[object] = []
+
+    def ask(number: int) -> None:
+        client = http.client.HTTPConnection(peer.host, peer.port, timeout=patient(30.0))
+        for _ in range(10):
+            path = f"/api/queues/%2F/beside{number}"
+            headers = {"authorization": GUEST}
+            for method, expected in (("PUT", 201), ("GET", 200), ("DELETE", 204)):
+                client.request(method, path, b"{}" if method == "PUT" else None, headers)
+                response = client.getresponse()
+                response.read()
+                if response.status != expected:
+                    wrong.append((method, response.status))
+        client.close()
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_a_port_that_is_taken(make_http: Callable[[], Broker]) -> None:
+    """A node that was told which port does not start without it, and says which option to use."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        broker = make_http()
+        broker.management = str(taken.getsockname()[1])
+        process = broker.launch()
+        assert process.wait(patient(30.0)) == 2
+        assert "--management-port" in broker.log_text()
+
+
+def test_a_node_that_is_told_so_has_no_api(make_broker: Callable[..., Broker]) -> None:
+    broker = make_broker().start()
+    assert "HTTP API answers" not in broker.log_text()
+
+
+def test_nothing_of_it_is_loaded_before_it_listens() -> None:
+    """A node without the API has neither its code in memory nor that of its libraries."""
+    told = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys, warren.server.main\n"
+            "print([name for name in sys.modules if name.split('.')[0] in ('starlette', 'uvicorn')"
+            " or name.startswith('warren.admin.http')])",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert told.stdout.strip() == "[]"
+
+
+def test_a_stop_ends_what_is_under_way(make_http: Callable[[], Broker]) -> None:
+    broker = make_http().start()
+    with socket.create_connection((broker.host, int(broker.management))) as sock:
+        sock.sendall(b"GET /api/whoami HTTP/1.1\r\n")
+        assert broker.stop() == 0
+
+
+def test_who_does_not_read_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that takes nothing of a long answer keeps neither the connection nor the answer."""
+
+    async def endless(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        while not ended.is_set():
+            await send({"type": "http.response.body", "body": bytes(65_536), "more_body": True})
+            await asyncio.sleep(0)
+
+    async def run() -> None:
+        served = listener.HttpListener(AdminService(Any, Any), 10)
+        port = free_port()
+        await served.listen("127.0.0.1", port)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1_024)
+        writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert await reader.read(12) == b"HTTP/1.1 200"
+        # It reads no more; what the kernel and the reader take is a few megabytes.
+        reader._transport.pause_reading()
+        async with asyncio.timeout(patient(20.0)):
+            while served.connections:
+                await asyncio.sleep(0.01)
+        ended.set()
+        writer.close()
+        await served.close(1.0)
+
+    ended = asyncio.Event()
+    monkeypatch.setattr(listener, "UNREAD_SECONDS", 0.2)
+    monkeypatch.setattr(listener, "Application", lambda service: endless)
+    asyncio.run(run())
