@@ -43,7 +43,12 @@ UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX)\b")
 MACHINE_PATH = re.compile(r"(?<![\w.}])/(work|home|root)/")
 LOOSE_RULE = re.compile(r"\b(rules?|goals?) \d+\b|\bacceptance [\dA-Z]", re.IGNORECASE)
 
-ENTRIES = {"warren", "warren.__main__", "warren.server.main"}
+ENTRIES = {
+    "warren",
+    "warren.__main__",
+    "warren.server.main",
+    "warren.admin.cli.tools.main",
+}
 """Modules that nothing has to import: commands, and what a command imports late."""
 
 

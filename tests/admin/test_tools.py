@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.ctl.play import in_process
-from warren.admin.cli.tools.command import AmqpTable, Answer, Atoms, Rows, Terms
+from warren.admin.cli.tools.command import AmqpTable, Atoms, Terms, ToolAnswer, ToolRows
 from warren.admin.cli.tools.main import of_tool
 from warren.admin.cli.tools.server import server_words
 from warren.admin.cli.tools.session import FOLDER_VARIABLE, NODE_VARIABLE
@@ -45,7 +45,7 @@ def test_every_command_has_help(tool: str) -> None:
         ("rabbitmqctl set_policy a b c --priority x", "--priority : x"),
         ("rabbitmqctl list_queues nonesuch", "Info key(s) nonesuch are not supported"),
         ("rabbitmqctl list_queue", "Did you mean 'list_queues'?"),
-        ("rabbitmq-queues list_queues", "Command 'list_queues' not found"),
+        ("rabbitmq-queues list_queues", "ToolCommand 'list_queues' not found"),
         ("rabbitmqctl list_users --formatter nonesuch", "it is one of table"),
     ],
 )
@@ -74,7 +74,7 @@ def test_a_node_that_is_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert code == 69
 
 
-ROWS = Rows(
+ROWS = ToolRows(
     ("name", "tags", "arguments", "definition", "count", "lacks"),
     [
         ["a\tb", Atoms(["x", "y"]), AmqpTable({"k": [1, {"z": True}]}), Terms({"m": 1}), 5, None],
@@ -109,9 +109,9 @@ def test_each_formatter_shows_each_kind_of_value() -> None:
 
 @pytest.mark.parametrize("formatter", FORMATTERS)
 def test_nothing_is_shown_as_nothing(formatter: str) -> None:
-    empty = Rows(("name",), [], "", True)
+    empty = ToolRows(("name",), [], "", True)
     assert shown(empty, formatter, "n", True).strip() in ("", "[\n]", "[]")
-    assert isinstance(shown(Answer("done"), formatter, "n", True), str)
+    assert isinstance(shown(ToolAnswer("done"), formatter, "n", True), str)
 
 
 def test_a_server_is_started_as_the_environment_says(tmp_path: Path) -> None:

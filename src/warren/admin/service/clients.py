@@ -13,11 +13,11 @@ from functools import partial
 from warren.admin.service.caller import MANAGEMENT, Caller, may_see, visible
 from warren.admin.service.everywhere import ASK_SECONDS, ask_all, rows_everywhere
 from warren.admin.service.operation import operation
-from warren.admin.service.plain import plain
 from warren.admin.service.rows import ChannelRow, ConnectionRow, ConsumerRow
 from warren.admin.service.service import AdminService
 from warren.admin.service.slices import Slices
 from warren.errors import NOT_FOUND, Refusal
+from warren.metadata.plain_tables import plain
 from warren.protocols.client import ClientConnection
 from warren.protocols.facts import ChannelFacts, ConnectionFacts, ConsumerFacts
 

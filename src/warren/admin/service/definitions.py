@@ -18,7 +18,6 @@ from warren import __version__
 from warren.admin.service.caller import Caller
 from warren.admin.service.operation import operation
 from warren.admin.service.parameters import LIMITS_NAME, VHOST_LIMITS
-from warren.admin.service.plain import as_table, plain
 from warren.admin.service.rows import Imported
 from warren.admin.service.service import AdminService
 from warren.admin.service.slices import Slices
@@ -33,11 +32,12 @@ from warren.metadata.commands import (
     SetVhost,
     SetVhostLimits,
 )
+from warren.metadata.exchange_checks import check_exchange_type
 from warren.metadata.parameters import check_set_global
 from warren.metadata.passwords import SALT_BYTES, SHA256, hash_password
+from warren.metadata.plain_tables import as_table, plain
 from warren.metadata.policy_checks import check_set_policy
 from warren.metadata.tables import PolicyRecord, VhostRecord
-from warren.routing.exchange_types import EXCHANGE_TYPES
 from warren.vhost.requests import BindRequest, DeclareExchangeRequest, DeclareQueueRequest
 
 OPERATOR_POLICY = "operator_policy"
@@ -256,7 +256,7 @@ async def _of_vhost(tables: VhostRecord) -> dict[str, Any]:
 
 
 def is_declared(exchange: str) -> bool:
-    """Whether an exchange is there because somebody declared it."""
+    """Tell exchanges that were declared from those of every vhost."""
     return bool(exchange) and not exchange.startswith(PREDECLARED)
 
 
@@ -308,7 +308,7 @@ class ParameterItem(_Item, kw_only=True):
 
 
 class PolicyItem(_Item, kw_only=True, rename={"apply_to": "apply-to"}):
-    """A policy."""
+    """One policy of the definitions."""
 
     pattern: str
     definition: dict[str, Any]
@@ -317,7 +317,7 @@ class PolicyItem(_Item, kw_only=True, rename={"apply_to": "apply-to"}):
 
 
 class QueueItem(_Item, kw_only=True):
-    """A queue."""
+    """One queue of the definitions."""
 
     durable: bool = True
     auto_delete: bool = False
@@ -326,7 +326,7 @@ class QueueItem(_Item, kw_only=True):
 
 
 class ExchangeItem(_Item, kw_only=True):
-    """An exchange."""
+    """One exchange of the definitions."""
 
     type: str = "direct"
     durable: bool = True
@@ -336,7 +336,7 @@ class ExchangeItem(_Item, kw_only=True):
 
 
 class BindingItem(_Item, kw_only=True):
-    """A binding."""
+    """One binding of the definitions."""
 
     source: str
     destination: str
@@ -547,8 +547,7 @@ class Importing:
         async def exchange(item: ExchangeItem) -> None:
             if not is_declared(item.name):
                 return
-            if item.type not in EXCHANGE_TYPES:
-                raise Refusal(PRECONDITION_FAILED, f"unknown exchange type '{item.type}'")
+            check_exchange_type(item.type)
             request = DeclareExchangeRequest(
                 item.name,
                 item.type,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable
+from types import GenericAlias
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -79,10 +80,11 @@ async def rows_everywhere(
         row: The type of the rows.
     """
     answers = await ask_all(service, others(service), operation, arguments, list[Any])
+    shape: Any = GenericAlias(list, (row,))
     for plain_rows in answers.by_node.values():
         for at in range(0, len(plain_rows), PART_ROWS):
             try:
-                yield msgspec.convert(plain_rows[at : at + PART_ROWS], list[row])  # type: ignore[valid-type]
+                yield msgspec.convert(plain_rows[at : at + PART_ROWS], shape)
             except msgspec.ValidationError:
                 # It is of another version.
                 break

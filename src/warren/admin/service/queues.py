@@ -14,11 +14,11 @@ from warren.admin.service.caller import MANAGEMENT, MONITORING, Caller, visible
 from warren.admin.service.everywhere import ask_all
 from warren.admin.service.inquiries import leaders_of
 from warren.admin.service.operation import operation
-from warren.admin.service.plain import plain
 from warren.admin.service.rows import QueueRow
 from warren.admin.service.service import AdminService
 from warren.admin.service.slices import Slices
 from warren.errors import NOT_FOUND, Refusal
+from warren.metadata.plain_tables import plain
 from warren.metadata.policies import (
     EffectiveSettings,
     names_of,

@@ -11,13 +11,13 @@ from typing import Any
 
 from warren.admin.service.caller import LOCAL, MANAGEMENT, Caller, visible
 from warren.admin.service.operation import operation
-from warren.admin.service.plain import as_table, plain
 from warren.admin.service.rows import BindingRow, ExchangeRow
 from warren.admin.service.service import CHANGE_SECONDS, AdminService
 from warren.admin.service.slices import Slices
 from warren.admin.service.waiting import Awaited
 from warren.errors import NOT_FOUND, Refusal
 from warren.metadata.access_checks import check_vhost
+from warren.metadata.plain_tables import as_table, plain
 from warren.metadata.policies import exchange_policy_of
 from warren.metadata.tables import ExchangeRecord, QueueRecord, VhostRecord
 from warren.pending import Result

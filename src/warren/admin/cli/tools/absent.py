@@ -11,13 +11,13 @@ from warren.admin.cli.tools.command import (
     QUEUES,
     STREAMS,
     UNAVAILABLE,
-    Command,
     Failure,
     Output,
+    ToolCommand,
     Words,
     add,
 )
-from warren.admin.cli.tools.session import Session
+from warren.admin.cli.tools.session import ToolSession
 
 NO_ERLANG: Final = "Warren runs on no Erlang"
 NO_MIRRORS: Final = "there are no mirrored queues; quorum queues are replicated"
@@ -97,11 +97,11 @@ ABSENT: Final[dict[str, tuple[tuple[str, ...], str]]] = {
 """By name, the tools that have it with RabbitMQ, and why Warren has not."""
 
 
-def _unavailable(name: str, why: str) -> Command:
-    def run(session: Session, words: Words) -> Output:
+def _unavailable(name: str, why: str) -> ToolCommand:
+    def run(session: ToolSession, words: Words) -> Output:
         raise Failure(UNAVAILABLE, f"'{name}' is not available with Warren: {why}")
 
-    return Command(name, ABSENT[name][0], "", NOT_BUILT, f"Not available: {why}", run, 0, -1)
+    return ToolCommand(name, ABSENT[name][0], "", NOT_BUILT, f"Not available: {why}", run, 0, -1)
 
 
 add(*(_unavailable(name, why) for name, (_, why) in ABSENT.items()))

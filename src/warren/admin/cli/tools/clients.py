@@ -11,16 +11,16 @@ from warren.admin.cli.tools.command import (
     TRUTH,
     WHOLE,
     AmqpTable,
-    Answer,
-    Command,
     Failure,
     Output,
-    Rows,
+    ToolAnswer,
+    ToolCommand,
+    ToolRows,
     Words,
     add,
     says,
 )
-from warren.admin.cli.tools.session import Session
+from warren.admin.cli.tools.session import ToolSession
 from warren.admin.cli.tools.users import LISTING
 from warren.admin.cli.tools.vhosts import check_columns, chosen
 from warren.admin.service.rows import ChannelRow, ConnectionRow, ConsumerRow
@@ -46,19 +46,19 @@ PROTOCOLS: Final = {"AMQP 0-9-1": "{0,9,1}", "AMQP 1.0": "{1,0}"}
 """How RabbitMQ's tools write versions."""
 
 
-def _connections(session: Session, words: Words) -> Output:
+def _connections(session: ToolSession, words: Words) -> Output:
     columns = chosen(words) or ["user", "peer_host", "peer_port", "state"]
     rows = session.ask("list_connections", {}, list[ConnectionRow])
-    return Rows(columns, [[_cell(row, name) for name in columns] for row in rows], "", True)
+    return ToolRows(columns, [[_cell(row, name) for name in columns] for row in rows], "", True)
 
 
-def _channels(session: Session, words: Words) -> Output:
+def _channels(session: ToolSession, words: Words) -> Output:
     columns = chosen(words) or ["pid", "user", "consumer_count", "messages_unacknowledged"]
     rows = session.ask("list_channels", {}, list[ChannelRow])
-    return Rows(columns, [[_cell(row, name) for name in columns] for row in rows], "", True)
+    return ToolRows(columns, [[_cell(row, name) for name in columns] for row in rows], "", True)
 
 
-def _consumers(session: Session, words: Words) -> Output:
+def _consumers(session: ToolSession, words: Words) -> Output:
     known = [name for name in CONSUMER_COLUMNS if name != "activity_status"]
     columns = chosen(words) or known
     try:
@@ -68,7 +68,7 @@ def _consumers(session: Session, words: Words) -> Output:
             raise
         rows = []
     rows.sort(key=lambda row: (row.queue_name, row.channel_pid, row.consumer_tag))
-    return Rows(columns, [[_cell(row, name) for name in columns] for row in rows], "", True)
+    return ToolRows(columns, [[_cell(row, name) for name in columns] for row in rows], "", True)
 
 
 def _cell(row: Any, column: str) -> Any:
@@ -84,13 +84,13 @@ def _check(known: tuple[str, ...]) -> Any:
     return lambda words: check_columns(known, chosen(words))
 
 
-def _close(session: Session, words: Words) -> Output:
+def _close(session: ToolSession, words: Words) -> Output:
     connection, reason = words.arguments
     session.ask("close_connection", {"connection": connection, "reason": reason}, None)
-    return Answer("")
+    return ToolAnswer("")
 
 
-def _close_all(session: Session, words: Words) -> Output:
+def _close_all(session: ToolSession, words: Words) -> Output:
     everywhere = bool(words.options.get("global"))
     asked = {
         "reason": words.arguments[0],
@@ -98,16 +98,16 @@ def _close_all(session: Session, words: Words) -> Output:
         "limit": words.options.get("limit", 0),
         "per_connection_delay": words.options.get("per_connection_delay", 0),
     }
-    return Answer(f"Closed {session.ask('close_all_connections', asked, int)} connections")
+    return ToolAnswer(f"Closed {session.ask('close_all_connections', asked, int)} connections")
 
 
-def _close_all_of_user(session: Session, words: Words) -> Output:
+def _close_all_of_user(session: ToolSession, words: Words) -> Output:
     user, reason = words.arguments
     session.ask("close_all_connections", {"reason": reason, "user": user}, int)
     return None
 
 
-def _of_closing(session: Session, words: Words) -> str:
+def _of_closing(session: ToolSession, words: Words) -> str:
     reason = words.arguments[0]
     if words.options.get("global"):
         what = f"to node {session.node} (across all vhosts)"
@@ -116,7 +116,7 @@ def _of_closing(session: Session, words: Words) -> str:
 
 
 add(
-    Command(
+    ToolCommand(
         "list_connections",
         LISTING,
         "[--no-table-headers] [<column> ...] [--timeout <timeout>]",
@@ -128,7 +128,7 @@ add(
         banner=says("Listing connections ..."),
         check=_check(CONNECTION_COLUMNS),
     ),
-    Command(
+    ToolCommand(
         "list_channels",
         LISTING,
         "[--no-table-headers] [<column> ...]",
@@ -140,7 +140,7 @@ add(
         banner=says("Listing channels ..."),
         check=_check(CHANNEL_COLUMNS),
     ),
-    Command(
+    ToolCommand(
         "list_consumers",
         LISTING,
         "[--vhost <vhost>] [--no-table-headers] [<column> ...] [--timeout <timeout>]",
@@ -152,7 +152,7 @@ add(
         banner=says("Listing consumers in vhost {vhost} ..."),
         check=_check(CONSUMER_COLUMNS),
     ),
-    Command(
+    ToolCommand(
         "close_connection",
         (CTL,),
         "<connection pid> <explanation>",
@@ -163,7 +163,7 @@ add(
         2,
         banner=says("Closing connection {0}, reason: {1}..."),
     ),
-    Command(
+    ToolCommand(
         "close_all_connections",
         (CTL,),
         "[--vhost <vhost> --limit <limit>] [-n <node> --global] "
@@ -176,7 +176,7 @@ add(
         {"global": TRUTH, "limit": WHOLE, "per_connection_delay": WHOLE},
         _of_closing,
     ),
-    Command(
+    ToolCommand(
         "close_all_user_connections",
         (CTL,),
         "<username> <explanation>",

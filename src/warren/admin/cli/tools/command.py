@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from warren.admin.cli.tools.session import Session
+    from warren.admin.cli.tools.session import ToolSession
 
 DONE: Final = 0
 USAGE: Final = 64
@@ -81,7 +81,7 @@ class Atom(str):
     """A word that Erlang has as an atom."""
 
 
-class Rows(NamedTuple):
+class ToolRows(NamedTuple):
     """A list of things of one kind.
 
     Attributes:
@@ -99,7 +99,7 @@ class Rows(NamedTuple):
     headed: bool = True
 
 
-class Answer(NamedTuple):
+class ToolAnswer(NamedTuple):
     """What a command found out or did.
 
     Attributes:
@@ -115,7 +115,7 @@ class Answer(NamedTuple):
     wrong: bool = False
 
 
-Output = Rows | Answer | None
+Output = ToolRows | ToolAnswer | None
 
 
 class Words(NamedTuple):
@@ -141,7 +141,7 @@ class Words(NamedTuple):
         return float(self.options.get("timeout", default))
 
 
-class Command(NamedTuple):
+class ToolCommand(NamedTuple):
     """One command.
 
     Attributes:
@@ -164,17 +164,17 @@ class Command(NamedTuple):
     usage: str
     section: str
     text: str
-    run: Callable[[Session, Words], Output]
+    run: Callable[[ToolSession, Words], Output]
     least: int = 0
     most: int = 0
     switches: dict[str, str] = {}
-    banner: Callable[[Session, Words], str] | None = None
+    banner: Callable[[ToolSession, Words], str] | None = None
     check: Callable[[Words], None] | None = None
     at_once: bool = False
     aliases: dict[str, str] = {}
 
 
-COMMANDS: Final[dict[str, Command]] = {}
+COMMANDS: Final[dict[str, ToolCommand]] = {}
 """All commands by name; the modules of the groups fill it as they are imported."""
 
 NODES: Final = "Nodes"
@@ -204,17 +204,17 @@ SECTIONS: Final = (
 """The sections of the list of commands, in order."""
 
 
-def add(*commands: Command) -> None:
+def add(*commands: ToolCommand) -> None:
     """Enter commands in the table."""
     for command in commands:
         assert command.name not in COMMANDS, f"{command.name} is there already"
         COMMANDS[command.name] = command
 
 
-def says(text: str) -> Callable[[Session, Words], str]:
+def says(text: str) -> Callable[[ToolSession, Words], str]:
     """A banner; `{0}` is the first argument, `{vhost}` the vhost, `{node}` the node."""
 
-    def banner(session: Session, words: Words) -> str:
+    def banner(session: ToolSession, words: Words) -> str:
         return text.format(*words.arguments, vhost=words.vhost, node=session.node)
 
     return banner

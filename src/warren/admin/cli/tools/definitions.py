@@ -15,15 +15,15 @@ from warren.admin.cli.tools.command import (
     TEXT,
     TRUTH,
     UNAVAILABLE,
-    Answer,
-    Command,
     Failure,
     Output,
+    ToolAnswer,
+    ToolCommand,
     Words,
     add,
 )
 from warren.admin.cli.tools.reading import bad
-from warren.admin.cli.tools.session import Session
+from warren.admin.cli.tools.session import ToolSession
 from warren.admin.service.rows import Imported
 from warren.errors import NOT_FOUND, PRECONDITION_FAILED
 
@@ -51,11 +51,11 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _export(session: Session, words: Words) -> Output:
+def _export(session: ToolSession, words: Words) -> Output:
     found = session.ask("export_definitions", {}, dict[str, Any], seconds=SECONDS)
     path = words.arguments[0]
     if path == STANDARD:
-        return Answer(msgspec.json.encode(found).decode(), found)
+        return ToolAnswer(msgspec.json.encode(found).decode(), found)
     text = msgspec.json.format(msgspec.json.encode(found), indent=2)
     try:
         # It has the hashes of passwords.
@@ -66,7 +66,7 @@ def _export(session: Session, words: Words) -> Output:
     return None
 
 
-def _import(session: Session, words: Words) -> Output:
+def _import(session: ToolSession, words: Words) -> Output:
     path = words.arguments[0] if words.arguments else STANDARD
     try:
         if path == STANDARD:
@@ -85,22 +85,22 @@ def _import(session: Session, words: Words) -> Output:
     done = session.ask("import_definitions", asked, Imported, codes, SECONDS)
     for text in done.skipped:
         print(f"left out: {text}", file=sys.stderr)
-    return Answer("Successfully imported the definitions.")
+    return ToolAnswer("Successfully imported the definitions.")
 
 
-def _of_export(session: Session, words: Words) -> str:
+def _of_export(session: ToolSession, words: Words) -> str:
     path = words.arguments[0]
     return "" if path == STANDARD else f'Exporting definitions in JSON to a file at "{path}" ...'
 
 
-def _of_import(session: Session, words: Words) -> str:
+def _of_import(session: ToolSession, words: Words) -> str:
     if not words.arguments or words.arguments[0] == STANDARD:
         return "Importing definitions in JSON from standard input ..."
     return f'Importing definitions in JSON from a file at "{words.arguments[0]}" ...'
 
 
 add(
-    Command(
+    ToolCommand(
         "export_definitions",
         (CTL,),
         '<file_path | "-"> [--format <json | erlang>]',
@@ -113,7 +113,7 @@ add(
         _of_export,
         _check_format,
     ),
-    Command(
+    ToolCommand(
         "import_definitions",
         (CTL,),
         "<file_path> [--format <json | erlang>] [--skip-if-unchanged] [--timeout <timeout>]",

@@ -15,33 +15,33 @@ from warren.admin.cli.tools.command import (
     TEXT,
     TRUTH,
     UNAVAILABLE,
-    Answer,
-    Command,
     Failure,
     Output,
+    ToolAnswer,
+    ToolCommand,
     Words,
     add,
     says,
 )
 from warren.admin.cli.tools.nodes import listener_line, listener_value
 from warren.admin.cli.tools.reading import bad
-from warren.admin.cli.tools.session import Session
+from warren.admin.cli.tools.session import ToolSession
 from warren.admin.service.rows import Health, Status
 
 NO_OP: Final = "This command is DEPRECATED and is a no-op. It will be removed in a future version."
 
 
-def _alone(session: Session) -> bool:
+def _alone(session: ToolSession) -> bool:
     """Whether the node is the only one of its cluster."""
     return len(session.ask("status", {}, Status).nodes) == 1
 
 
-def _health(session: Session, operation: str, asked: dict[str, Any] | None = None) -> Health:
+def _health(session: ToolSession, operation: str, asked: dict[str, Any] | None = None) -> Health:
     found: Health = session.ask(operation, asked or {}, Health)
     return found
 
 
-def _failed(session: Session, text: str, health: Health, bare: bool = False) -> Output:
+def _failed(session: ToolSession, text: str, health: Health, bare: bool = False) -> Output:
     """A check that something did not pass."""
     value = {
         "node": session.node,
@@ -50,14 +50,14 @@ def _failed(session: Session, text: str, health: Health, bare: bool = False) -> 
         "details": health.details,
     }
     shown = text if bare else f"Error:\n{text}"
-    return Answer(shown, value, UNAVAILABLE, wrong=True)
+    return ToolAnswer(shown, value, UNAVAILABLE, wrong=True)
 
 
-def _passed(session: Session, text: str) -> Output:
-    return Answer(text, {"node": session.node, "result": "ok", "message": text})
+def _passed(session: ToolSession, text: str) -> Output:
+    return ToolAnswer(text, {"node": session.node, "result": "ok", "message": text})
 
 
-def _running(session: Session, words: Words) -> Output:
+def _running(session: ToolSession, words: Words) -> Output:
     health = _health(session, "check_running")
     if health.ok:
         text = f"RabbitMQ on node {session.node} is fully booted and running"
@@ -66,22 +66,22 @@ def _running(session: Session, words: Words) -> Output:
     return _failed(session, text, health)
 
 
-def _booting(session: Session, words: Words) -> Output:
+def _booting(session: ToolSession, words: Words) -> Output:
     if _health(session, "check_running").ok:
         state = "is fully booted (check with is_running), stopped or has not started booting yet"
     else:
         state = "is booting"
-    return Answer(f"RabbitMQ on node {session.node} {state}")
+    return ToolAnswer(f"RabbitMQ on node {session.node} {state}")
 
 
-def _local_alarms(session: Session, words: Words) -> Output:
+def _local_alarms(session: ToolSession, words: Words) -> Output:
     health = _health(session, "check_local_alarms")
     if health.ok:
         return _passed(session, f"Node {session.node} reported no local alarms")
     return _failed(session, f"Node {session.node} reported local alarms:{_alarms(health)}", health)
 
 
-def _all_alarms(session: Session, words: Words) -> Output:
+def _all_alarms(session: ToolSession, words: Words) -> Output:
     health = _health(session, "check_alarms")
     if health.ok:
         return _passed(session, f"Node {session.node} reported no alarms, local or clusterwide")
@@ -92,15 +92,15 @@ def _alarms(health: Health) -> str:
     return "".join(f"\n{row['resource']} alarm on node {row['node']}" for row in health.details)
 
 
-def _list_alarms(session: Session, words: Words) -> Output:
+def _list_alarms(session: ToolSession, words: Words) -> Output:
     health = _health(session, "check_alarms")
     value = {"node": session.node, "result": "ok", "alarms": health.details}
     if health.ok:
-        return Answer(f"Node {session.node} reported no alarms, local or clusterwide", value)
-    return Answer(f"Node {session.node} reported alarms:{_alarms(health)}", value)
+        return ToolAnswer(f"Node {session.node} reported no alarms, local or clusterwide", value)
+    return ToolAnswer(f"Node {session.node} reported alarms:{_alarms(health)}", value)
 
 
-def _connectivity(session: Session, words: Words) -> Output:
+def _connectivity(session: ToolSession, words: Words) -> Output:
     address = str(words.options.get("address", ""))
     health = _health(session, "check_port_connectivity", {"address": address})
     status = session.ask("status", {}, Status)
@@ -127,7 +127,7 @@ def _check_port(words: Words) -> None:
         raise bad(": Argument must be a positive integer", DATA)
 
 
-def _port(session: Session, words: Words) -> Output:
+def _port(session: ToolSession, words: Words) -> Output:
     port = int(words.arguments[0])
     health = _health(session, "check_port_listener", {"port": port})
     if health.ok:
@@ -140,7 +140,7 @@ def _port(session: Session, words: Words) -> Output:
     return _failed(session, text, health, bare=True)
 
 
-def _protocol(session: Session, words: Words) -> Output:
+def _protocol(session: ToolSession, words: Words) -> Output:
     protocol = words.arguments[0]
     health = _health(session, "check_protocol_listener", {"protocol": protocol})
     if health.ok:
@@ -154,7 +154,7 @@ def _protocol(session: Session, words: Words) -> Output:
     return _failed(session, text, health)
 
 
-def _vhosts(session: Session, words: Words) -> Output:
+def _vhosts(session: ToolSession, words: Words) -> Output:
     health = _health(session, "check_virtual_hosts")
     if health.ok:
         return _passed(session, f"Node {session.node} reported all vhosts as running")
@@ -163,7 +163,7 @@ def _vhosts(session: Session, words: Words) -> Output:
     return _failed(session, text, health)
 
 
-def _critical(session: Session, words: Words) -> Output:
+def _critical(session: ToolSession, words: Words) -> Output:
     if _alone(session):
         return _passed(
             session,
@@ -182,7 +182,7 @@ def _critical(session: Session, words: Words) -> Output:
     return _failed(session, text, health)
 
 
-def _leaderless(session: Session, words: Words) -> Output:
+def _leaderless(session: ToolSession, words: Words) -> Output:
     everywhere = bool(words.options.get("across_all_vhosts"))
     asked = {
         "vhost": "" if everywhere else words.vhost,
@@ -199,7 +199,7 @@ def _leaderless(session: Session, words: Words) -> Output:
     return _failed(session, text, health)
 
 
-def _of_leaderless(session: Session, words: Words) -> str:
+def _of_leaderless(session: ToolSession, words: Words) -> str:
     if words.options.get("across_all_vhosts"):
         where = "across all vhosts"
     else:
@@ -208,7 +208,7 @@ def _of_leaderless(session: Session, words: Words) -> str:
     return f"Checking leader replicas of quorum queues matching '{pattern}' {where} ..."
 
 
-def _syncing(session: Session, words: Words) -> Output:
+def _syncing(session: ToolSession, words: Words) -> Output:
     operation = "check_if_new_quorum_queue_replicas_have_finished_initial_sync"
     health = _health(session, operation)
     if health.ok:
@@ -218,7 +218,7 @@ def _syncing(session: Session, words: Words) -> Output:
     return _failed(session, text, health)
 
 
-def _metadata(session: Session, words: Words) -> Output:
+def _metadata(session: ToolSession, words: Words) -> Output:
     status = session.ask("status", {}, Status)
     if status.leader:
         text = f"Metadata store on node {session.node} has completed its initialization"
@@ -227,7 +227,7 @@ def _metadata(session: Session, words: Words) -> Output:
     return _failed(session, text, Health(ok=False, reason=status.problem))
 
 
-def _listeners(session: Session, words: Words) -> Output:
+def _listeners(session: ToolSession, words: Words) -> Output:
     status = session.ask("status", {}, Status)
     addresses = sorted(status.addresses, key=lambda each: each.protocol)
     value = {
@@ -235,50 +235,52 @@ def _listeners(session: Session, words: Words) -> Output:
         "result": "ok",
         "listeners": [listener_value(session.node, each) for each in addresses],
     }
-    return Answer("\n".join(listener_line(each) for each in addresses), value)
+    return ToolAnswer("\n".join(listener_line(each) for each in addresses), value)
 
 
-def _version(session: Session, words: Words) -> Output:
+def _version(session: ToolSession, words: Words) -> Output:
     version = session.ask("status", {}, Status).version
-    return Answer(version, {"node": session.node, "result": "ok", "value": version})
+    return ToolAnswer(version, {"node": session.node, "result": "ok", "value": version})
 
 
-def _log(session: Session, words: Words) -> Output:
+def _log(session: ToolSession, words: Words) -> Output:
     session.ask("status", {}, Status)
-    return Answer("<stderr>", {"node": session.node, "result": "ok", "paths": ["<stderr>"]})
+    return ToolAnswer("<stderr>", {"node": session.node, "result": "ok", "paths": ["<stderr>"]})
 
 
-def _peers(session: Session, words: Words) -> Output:
+def _peers(session: ToolSession, words: Words) -> Output:
     status = session.ask("status", {}, Status)
     names = [row.name for row in status.nodes]
-    return Answer("\n".join(names), {"node": session.node, "result": "ok", "peers": names})
+    return ToolAnswer("\n".join(names), {"node": session.node, "result": "ok", "peers": names})
 
 
-def _resolve(session: Session, words: Words) -> Output:
+def _resolve(session: ToolSession, words: Words) -> Output:
     name = words.arguments[0]
     family = socket.AF_INET6 if words.options.get("address_family") == "IPv6" else socket.AF_INET
     try:
         found = socket.getaddrinfo(name, None, family, socket.SOCK_STREAM)
     except OSError as error:
         raise Failure(UNAVAILABLE, f"{name} cannot be resolved: {error.strerror}") from None
-    return Answer("\n".join(dict.fromkeys(str(row[4][0]) for row in found)))
+    return ToolAnswer("\n".join(dict.fromkeys(str(row[4][0]) for row in found)))
 
 
-def _no_op(session: Session, words: Words) -> Output:
-    return Answer(NO_OP)
+def _no_op(session: ToolSession, words: Words) -> Output:
+    return ToolAnswer(NO_OP)
 
 
-def _no_mirrors(session: Session, words: Words) -> Output:
-    return Answer(f"{NO_OP}\nok")
+def _no_mirrors(session: ToolSession, words: Words) -> Output:
+    return ToolAnswer(f"{NO_OP}\nok")
 
 
 WITH_TIMEOUT: Final = "[--timeout <timeout>]"
 
 
-def _check(name: str, text: str, run: Any, banner: str, **options: Any) -> Command:
+def _check(name: str, text: str, run: Any, banner: str, **options: Any) -> ToolCommand:
     """A health check without arguments."""
     tools = options.pop("tools", (DIAGNOSTICS,))
-    return Command(name, tools, WITH_TIMEOUT, MONITORING, text, run, banner=says(banner), **options)
+    return ToolCommand(
+        name, tools, WITH_TIMEOUT, MONITORING, text, run, banner=says(banner), **options
+    )
 
 
 add(
@@ -327,7 +329,7 @@ add(
         "using hostname resolution ...",
         switches={"address": TEXT},
     ),
-    Command(
+    ToolCommand(
         "check_port_listener",
         (DIAGNOSTICS,),
         "<port> [--timeout <timeout>]",
@@ -339,7 +341,7 @@ add(
         banner=says("Asking node {node} if there's an active listener on port {0} ..."),
         check=_check_port,
     ),
-    Command(
+    ToolCommand(
         "check_protocol_listener",
         (DIAGNOSTICS,),
         "<protocol> [--timeout <timeout>]",
@@ -363,7 +365,7 @@ add(
         "Checking if node {node} is critical for quorum of any queues/streams ...",
         tools=(QUEUES, DIAGNOSTICS),
     ),
-    Command(
+    ToolCommand(
         "check_for_quorum_queues_without_an_elected_leader",
         (DIAGNOSTICS,),
         "[--vhost <vhost>] [--across-all-vhosts] <pattern>",
@@ -418,7 +420,7 @@ add(
         _peers,
         "Discovering peers nodes ...",
     ),
-    Command(
+    ToolCommand(
         "resolve_hostname",
         (DIAGNOSTICS,),
         "<hostname> [--address-family <ipv4 | ipv6>]",
@@ -430,7 +432,7 @@ add(
         {"address_family": TEXT, "offline": TRUTH},
         says("Asking node {node} to resolve hostname {0} to IPv4 addresses..."),
     ),
-    Command(
+    ToolCommand(
         "check_if_node_is_mirror_sync_critical",
         (QUEUES, DIAGNOSTICS),
         "",
@@ -438,7 +440,7 @@ add(
         "Does nothing",
         _no_mirrors,
     ),
-    Command(
+    ToolCommand(
         "node_health_check",
         ("rabbitmqctl", DIAGNOSTICS),
         "",

@@ -12,18 +12,18 @@ from warren.admin.cli.tools.command import (
     TRUTH,
     USAGE,
     AmqpTable,
-    Answer,
     Atoms,
-    Command,
     Failure,
     Output,
-    Rows,
     Terms,
+    ToolAnswer,
+    ToolCommand,
+    ToolRows,
     Words,
     add,
     says,
 )
-from warren.admin.cli.tools.session import Session
+from warren.admin.cli.tools.session import ToolSession
 from warren.admin.cli.tools.users import LISTING
 from warren.admin.cli.tools.vhosts import check_columns, chosen
 from warren.admin.service.rows import BindingRow, ExchangeRow, QueueRow
@@ -57,7 +57,7 @@ def _columns(known: tuple[str, ...]) -> Any:
     return check
 
 
-def _queues(session: Session, words: Words) -> Output:
+def _queues(session: ToolSession, words: Words) -> Output:
     columns = chosen(words) or ["name", "messages"]
     rows = queues_of(session, words.vhost)
     if words.options.get("online"):
@@ -66,10 +66,12 @@ def _queues(session: Session, words: Words) -> Output:
         rows = [row for row in rows if not row.leader]
     if words.options.get("local"):
         rows = [row for row in rows if row.leader == session.node]
-    return Rows(columns, [[queue_cell(row, name) for name in columns] for row in rows], "", True)
+    return ToolRows(
+        columns, [[queue_cell(row, name) for name in columns] for row in rows], "", True
+    )
 
 
-def queues_of(session: Session, vhost: str) -> list[QueueRow]:
+def queues_of(session: ToolSession, vhost: str) -> list[QueueRow]:
     """The queues of a vhost, by name; none where there is no such vhost."""
     try:
         asked = {"vhost": vhost, "everywhere": True}
@@ -107,21 +109,21 @@ def queue_cell(row: QueueRow, column: str) -> Any:
     return getattr(row, column, None)
 
 
-def _exchanges(session: Session, words: Words) -> Output:
+def _exchanges(session: ToolSession, words: Words) -> Output:
     columns = chosen(words) or ["name", "type"]
     rows = _of_vhost(session, "list_exchanges", words.vhost, list[ExchangeRow])
     rows.sort(key=lambda row: row.name)
-    return Rows(columns, [[_cell(row, name) for name in columns] for row in rows], "", True)
+    return ToolRows(columns, [[_cell(row, name) for name in columns] for row in rows], "", True)
 
 
-def _bindings(session: Session, words: Words) -> Output:
+def _bindings(session: ToolSession, words: Words) -> Output:
     columns = chosen(words) or list(BINDING_COLUMNS)
     rows = _of_vhost(session, "list_bindings", words.vhost, list[BindingRow])
     rows.sort(key=lambda row: (row.source_name, row.destination_name, row.routing_key))
-    return Rows(columns, [[_cell(row, name) for name in columns] for row in rows], "", True)
+    return ToolRows(columns, [[_cell(row, name) for name in columns] for row in rows], "", True)
 
 
-def _of_vhost(session: Session, operation: str, vhost: str, shape: Any) -> list[Any]:
+def _of_vhost(session: ToolSession, operation: str, vhost: str, shape: Any) -> list[Any]:
     try:
         rows: list[Any] = session.ask(operation, {"vhost": vhost}, shape)
     except Failure as failure:
@@ -136,13 +138,15 @@ def _cell(row: Any, column: str) -> Any:
     return AmqpTable(sorted(value.items())) if column == "arguments" else value
 
 
-def _unresponsive(session: Session, words: Words) -> Output:
+def _unresponsive(session: ToolSession, words: Words) -> Output:
     columns = chosen(words) or ["name"]
     rows = [row for row in queues_of(session, words.vhost) if not row.leader]
-    return Rows(columns, [[queue_cell(row, name) for name in columns] for row in rows], "", True)
+    return ToolRows(
+        columns, [[queue_cell(row, name) for name in columns] for row in rows], "", True
+    )
 
 
-def _purge(session: Session, words: Words) -> Output:
+def _purge(session: ToolSession, words: Words) -> Output:
     try:
         asked = {"vhost": words.vhost, "name": words.arguments[0]}
         session.ask("purge_queue", asked, int, {NOT_FOUND: DATA})
@@ -153,7 +157,7 @@ def _purge(session: Session, words: Words) -> Output:
     return None
 
 
-def _delete(session: Session, words: Words) -> Output:
+def _delete(session: ToolSession, words: Words) -> Output:
     asked = {
         "vhost": words.vhost,
         "name": words.arguments[0],
@@ -167,10 +171,10 @@ def _delete(session: Session, words: Words) -> Output:
         if failure.code == USAGE or failure.bare:
             raise Failure(USAGE, "No such queue was found") from None
         raise
-    return Answer(f"Queue was successfully deleted with {count} ready messages")
+    return ToolAnswer(f"Queue was successfully deleted with {count} ready messages")
 
 
-def _of_deleting(session: Session, words: Words) -> str:
+def _of_deleting(session: ToolSession, words: Words) -> str:
     conditions = []
     if words.options.get("if_empty"):
         conditions.append("if queue is empty")
@@ -181,14 +185,14 @@ def _of_deleting(session: Session, words: Words) -> str:
     return f"Deleting queue {where} {condition + ' ' if condition else ''}..."
 
 
-def _of_queues(session: Session, words: Words) -> str:
+def _of_queues(session: ToolSession, words: Words) -> str:
     seconds = words.timeout(60.0)
     limit = f"{float(seconds)} seconds" if seconds else "infinity"
     return f"Timeout: {limit} ...\nListing queues for vhost {words.vhost} ..."
 
 
 add(
-    Command(
+    ToolCommand(
         "list_queues",
         LISTING,
         "[--vhost <vhost>] [--online] [--offline] [--local] [--no-table-headers] [<column>, ...] "
@@ -202,7 +206,7 @@ add(
         _of_queues,
         _columns(QUEUE_COLUMNS),
     ),
-    Command(
+    ToolCommand(
         "list_exchanges",
         LISTING,
         "[--vhost <vhost>] [--no-table-headers] [<column> ...] [--timeout <timeout>]",
@@ -214,7 +218,7 @@ add(
         banner=says("Listing exchanges for vhost {vhost} ..."),
         check=_columns(EXCHANGE_COLUMNS),
     ),
-    Command(
+    ToolCommand(
         "list_bindings",
         LISTING,
         "[--vhost <vhost>] [--no-table-headers] [<column> ...] [--timeout <timeout>]",
@@ -226,7 +230,7 @@ add(
         banner=says("Listing bindings for vhost {vhost}..."),
         check=_columns(BINDING_COLUMNS),
     ),
-    Command(
+    ToolCommand(
         "list_unresponsive_queues",
         LISTING,
         "[--vhost <vhost>] [--local] [--queue-timeout <timeout>] [<column> ...]",
@@ -239,7 +243,7 @@ add(
         says("Listing unresponsive queues for vhost {vhost} ..."),
         _columns(QUEUE_COLUMNS),
     ),
-    Command(
+    ToolCommand(
         "purge_queue",
         (CTL,),
         "<queue> [--timeout <timeout>]",
@@ -250,7 +254,7 @@ add(
         1,
         banner=says("Purging queue '{0}' in vhost '{vhost}' ..."),
     ),
-    Command(
+    ToolCommand(
         "delete_queue",
         (CTL,),
         "[--vhost <vhost>] <queue_name> [--if-empty|-e] [--if-unused|-u] [--force|-f]",

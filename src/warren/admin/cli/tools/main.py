@@ -37,16 +37,16 @@ from warren.admin.cli.tools.command import (
     UNAVAILABLE,
     UPGRADE,
     USAGE,
-    Answer,
-    Command,
     Failure,
     NodeDown,
     Output,
+    ToolAnswer,
+    ToolCommand,
     Words,
     WrongWords,
 )
-from warren.admin.cli.tools.reading import Read, check, read
-from warren.admin.cli.tools.session import Session
+from warren.admin.cli.tools.reading import ReadWords, check, read
+from warren.admin.cli.tools.session import ToolSession
 from warren.admin.cli.tools.showing import FORMATTERS, QUIET_FORMATTERS, shown
 
 GROUPS: Final = (
@@ -115,7 +115,7 @@ def main(tool: str, argv: Sequence[str]) -> int:
         return DONE
 
 
-def _run(tool: str, found: Read) -> int:
+def _run(tool: str, found: ReadWords) -> int:
     name, words = found.name, found.words
     if name in HELP or words.options.get("help") or not name:
         return _help(tool, name, words)
@@ -130,7 +130,7 @@ def _run(tool: str, found: Read) -> int:
                 f"Error (argument validation): formatter {formatter} is not known; it is one of "
                 f"{', '.join(FORMATTERS)}"
             )
-        session = Session(tool, words)
+        session = ToolSession(tool, words)
         return _do(tool, session, command, words, formatter)
     except Failure as failure:
         _complain(f"Error:\n{failure.text}")
@@ -141,7 +141,7 @@ def _run(tool: str, found: Read) -> int:
         return wrong.code
 
 
-def _do(tool: str, session: Session, command: Command, words: Words, formatter: str) -> int:
+def _do(tool: str, session: ToolSession, command: ToolCommand, words: Words, formatter: str) -> int:
     options = words.options
     silent = bool(options.get("silent"))
     quiet = silent or bool(options.get("quiet")) or formatter in QUIET_FORMATTERS
@@ -165,20 +165,20 @@ def _do(tool: str, session: Session, command: Command, words: Words, formatter: 
     return _show(session, output, formatter, headed)
 
 
-def _show(session: Session, output: Output, formatter: str, headed: bool) -> int:
+def _show(session: ToolSession, output: Output, formatter: str, headed: bool) -> int:
     """Write what came of a command; returns the exit code."""
     if output is None:
         if formatter in ("json", "json_stream"):
-            sys.stdout.write(shown(Answer(), formatter, session.node, headed))
+            sys.stdout.write(shown(ToolAnswer(), formatter, session.node, headed))
         sys.stdout.flush()
         return DONE
-    if isinstance(output, Answer) and output.wrong and not formatter:
+    if isinstance(output, ToolAnswer) and output.wrong and not formatter:
         sys.stdout.flush()
         _complain(output.text)
         return output.code
     sys.stdout.write(shown(output, formatter, session.node, headed))
     sys.stdout.flush()
-    return output.code if isinstance(output, Answer) else DONE
+    return output.code if isinstance(output, ToolAnswer) else DONE
 
 
 def _complain(text: str) -> None:
@@ -224,12 +224,12 @@ def _unknown(tool: str, name: str) -> int:
     return USAGE
 
 
-def of_tool(tool: str) -> dict[str, Command]:
+def of_tool(tool: str) -> dict[str, ToolCommand]:
     """The commands of a tool, by name."""
     return {name: command for name, command in sorted(COMMANDS.items()) if tool in command.tools}
 
 
-def usage(tool: str, command: Command) -> str:
+def usage(tool: str, command: ToolCommand) -> str:
     """How a command is written."""
     words = f" {command.usage}" if command.usage else ""
     return f"{tool} [--node <node>] [--longnames] [--quiet] {command.name}{words}"

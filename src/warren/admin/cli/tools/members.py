@@ -14,21 +14,22 @@ from warren.admin.cli.tools.command import (
     TEXT,
     TRUTH,
     UNAVAILABLE,
-    Command,
     Failure,
     Output,
-    Rows,
+    ToolCommand,
+    ToolRows,
     Words,
     WrongWords,
     add,
     says,
 )
-from warren.admin.cli.tools.session import Session
+from warren.admin.cli.tools.session import ToolSession
 from warren.admin.service.rows import LeaderCount, MemberChange, MemberState, MemberStatus, Status
 from warren.errors import NOT_FOUND, NOT_IMPLEMENTED
+from warren.queue_types import QUORUM
 
 MEMBERSHIPS: Final = ("promotable", "voter", "non_voter")
-TYPES: Final = ("all", "quorum")
+TYPES: Final = ("all", QUORUM.name)
 STRATEGIES: Final = ("all", "even")
 MANY_SECONDS: Final = 600.0
 PATTERNS: Final = {"vhost_pattern": TEXT, "queue_pattern": TEXT}
@@ -61,7 +62,7 @@ def _check_count(words: Words) -> None:
         raise WrongWords("Error (argument validation): node count must be a positive integer.")
 
 
-def _check_node(session: Session, node: str) -> None:
+def _check_node(session: ToolSession, node: str) -> None:
     """Refuse a node that the cluster does not have.
 
     Raises:
@@ -73,7 +74,7 @@ def _check_node(session: Session, node: str) -> None:
 
 
 def _of_queue(
-    session: Session, operation: str, asked: dict[str, Any], shape: Any, words: Words
+    session: ToolSession, operation: str, asked: dict[str, Any], shape: Any, words: Words
 ) -> Any:
     """Ask for something of one queue, which has to be there.
 
@@ -94,7 +95,7 @@ def _of_queue(
         raise
 
 
-def _add(session: Session, words: Words) -> Output:
+def _add(session: ToolSession, words: Words) -> Output:
     node = words.arguments[1]
     _check_node(session, node)
     asked = {"node": node, "membership": words.options.get("membership", "promotable")}
@@ -102,7 +103,7 @@ def _add(session: Session, words: Words) -> Output:
     return None
 
 
-def _delete(session: Session, words: Words) -> Output:
+def _delete(session: ToolSession, words: Words) -> Output:
     node = words.arguments[1]
     status = session.ask("status", {}, Status)
     if node not in [row.name for row in status.nodes]:
@@ -119,21 +120,21 @@ def _delete(session: Session, words: Words) -> Output:
     return None
 
 
-def _changes(session: Session, operation: str, asked: dict[str, Any], words: Words) -> Output:
+def _changes(session: ToolSession, operation: str, asked: dict[str, Any], words: Words) -> Output:
     rows = session.ask(operation, asked, list[MemberChange], seconds=MANY_SECONDS)
     if words.options.get("errors_only"):
         rows = [row for row in rows if not row.ok]
     results = [
         (row.vhost, row.name, row.size, "ok" if row.ok else f"error: {row.problem}") for row in rows
     ]
-    return Rows(("vhost", "name", "size", "result"), results)
+    return ToolRows(("vhost", "name", "size", "result"), results)
 
 
 def _patterns(words: Words) -> dict[str, Any]:
     return {name: words.options[name] for name in PATTERNS if name in words.options}
 
 
-def _grow(session: Session, words: Words) -> Output:
+def _grow(session: ToolSession, words: Words) -> Output:
     node, strategy = words.arguments
     _check_node(session, node)
     asked = {
@@ -145,7 +146,7 @@ def _grow(session: Session, words: Words) -> Output:
     return _changes(session, "grow", asked, words)
 
 
-def _grow_to_count(session: Session, words: Words) -> Output:
+def _grow_to_count(session: ToolSession, words: Words) -> Output:
     count, strategy = words.arguments
     asked = {
         "count": int(count),
@@ -156,7 +157,7 @@ def _grow_to_count(session: Session, words: Words) -> Output:
     return _changes(session, "grow_to_count", asked, words)
 
 
-def _shrink(session: Session, words: Words) -> Output:
+def _shrink(session: ToolSession, words: Words) -> Output:
     asked = {"node": words.arguments[0], "force": bool(words.options.get("force"))}
     return _changes(session, "shrink", asked, words)
 
@@ -168,32 +169,32 @@ def _check_types(words: Words) -> None:
         raise Failure(UNAVAILABLE, f"type {kind} is not supported. Try one of {known}.")
 
 
-def _rebalance(session: Session, words: Words) -> Output:
+def _rebalance(session: ToolSession, words: Words) -> Output:
     asked = {"type": words.arguments[0], **_patterns(words)}
     rows = session.ask("rebalance", asked, list[LeaderCount], seconds=MANY_SECONDS)
     counts = [(row.node, row.queues) for row in rows]
-    return Rows(("Node name", "Number of quorum queues"), counts, "pretty_table")
+    return ToolRows(("Node name", "Number of quorum queues"), counts, "pretty_table")
 
 
-def _transfer(session: Session, words: Words) -> Output:
+def _transfer(session: ToolSession, words: Words) -> Output:
     _of_queue(session, "transfer_leadership", {"node": words.arguments[1]}, None, words)
     return None
 
 
-def _status(session: Session, words: Words) -> Output:
+def _status(session: ToolSession, words: Words) -> Output:
     rows = _of_queue(session, "quorum_status", {}, list[MemberStatus], words)
     columns = list(rows[0].cells())
-    return Rows(columns, [list(row.cells().values()) for row in rows], "pretty_table")
+    return ToolRows(columns, [list(row.cells().values()) for row in rows], "pretty_table")
 
 
-def _reclaim(session: Session, words: Words) -> Output:
+def _reclaim(session: ToolSession, words: Words) -> Output:
     # Nothing waits to be collected; but the queue has to be there.
     _of_queue(session, "quorum_status", {}, list[MemberStatus], words)
     return None
 
 
 add(
-    Command(
+    ToolCommand(
         "add_member",
         (QUEUES,),
         f"[--vhost <vhost>] <queue> <node> [--membership <promotable|voter>] {LIMIT}",
@@ -206,7 +207,7 @@ add(
         says("Adding a member for queue {0} on node {1}..."),
         _check_membership,
     ),
-    Command(
+    ToolCommand(
         "delete_member",
         (QUEUES,),
         f"[--vhost <vhost>] <queue> <node> [--force] {LIMIT}",
@@ -218,7 +219,7 @@ add(
         {"force": TRUTH},
         says("Removing a replica of queue {0} on node {1}..."),
     ),
-    Command(
+    ToolCommand(
         "grow",
         (QUEUES,),
         "<node> <all | even> [--vhost-pattern <pattern>] [--queue-pattern <pattern>] "
@@ -232,7 +233,7 @@ add(
         says("Growing {1} queues on {0}..."),
         _check_grow,
     ),
-    Command(
+    ToolCommand(
         "grow_to_count",
         (QUEUES,),
         "<node_count> <all | even> [--vhost-pattern <pattern>] [--queue-pattern <pattern>] "
@@ -246,7 +247,7 @@ add(
         says("Growing {1} quorum queues on {0} nodes..."),
         _check_count,
     ),
-    Command(
+    ToolCommand(
         "shrink",
         (QUEUES,),
         "<node> [--errors-only] [--force]",
@@ -258,7 +259,7 @@ add(
         {**ERRORS, "force": TRUTH},
         says("Shrinking queues on {0}..."),
     ),
-    Command(
+    ToolCommand(
         "rebalance",
         (QUEUES,),
         "< all | quorum | stream > [--vhost-pattern <pattern>] [--queue-pattern <pattern>]",
@@ -271,7 +272,7 @@ add(
         says("Re-balancing leaders of {0} queues..."),
         _check_types,
     ),
-    Command(
+    ToolCommand(
         "transfer_leadership",
         (QUEUES,),
         "[--vhost <vhost>] <queue> <node>",
@@ -282,7 +283,7 @@ add(
         2,
         banner=says("Transferring leadership of quorum queue {0} to node {1}..."),
     ),
-    Command(
+    ToolCommand(
         "quorum_status",
         (QUEUES, DIAGNOSTICS),
         "[--vhost <vhost>] <queue>",
@@ -293,7 +294,7 @@ add(
         1,
         banner=says("Status of queue {0} on node {node} ..."),
     ),
-    Command(
+    ToolCommand(
         "reclaim_quorum_memory",
         (QUEUES, DIAGNOSTICS),
         "[--vhost <vhost>] <queue>",

@@ -23,18 +23,18 @@ from warren.admin.cli.tools.command import (
     UPGRADE,
     UPGRADES,
     USAGE,
-    Answer,
-    Command,
     Failure,
     NodeDown,
     Output,
-    Rows,
+    ToolAnswer,
+    ToolCommand,
+    ToolRows,
     Words,
     add,
     says,
 )
 from warren.admin.cli.tools.reading import bad
-from warren.admin.cli.tools.session import Session
+from warren.admin.cli.tools.session import ToolSession
 from warren.admin.cli.tools.users import LISTING
 from warren.admin.cli.tools.vhosts import check_columns, chosen
 from warren.admin.service.rows import FeatureRow, Health, Listener, NodeStatusRow, Status, VhostRow
@@ -87,7 +87,7 @@ def alarm_lines(status: Status) -> list[str]:
     return [f"{words[alarm]} on node {status.node}" for alarm in status.alarms]
 
 
-def _status(session: Session, words: Words) -> Output:
+def _status(session: ToolSession, words: Words) -> Output:
     status = session.ask("status", {}, Status)
     vhosts = session.ask("list_vhosts", {}, list[VhostRow])
     addresses = sorted(status.addresses, key=lambda listener: listener.protocol)
@@ -166,10 +166,10 @@ def _status(session: Session, words: Words) -> Output:
         },
         "listeners": [listener_value(status.node, each) for each in addresses],
     }
-    return Answer(text, value)
+    return ToolAnswer(text, value)
 
 
-def _cluster_status(session: Session, words: Words) -> Output:
+def _cluster_status(session: ToolSession, words: Words) -> Output:
     status = session.ask("status", {}, Status)
     rows = session.ask("list_nodes", {}, list[NodeStatusRow])
     flags = session.ask("list_feature_flags", {}, list[FeatureRow])
@@ -220,15 +220,15 @@ def _cluster_status(session: Session, words: Words) -> Output:
         },
         "feature_flags": [row.cells() for row in flags],
     }
-    return Answer(text, value)
+    return ToolAnswer(text, value)
 
 
-def _environment(session: Session, words: Words) -> Output:
+def _environment(session: ToolSession, words: Words) -> Output:
     settings = session.ask("environment", {}, dict[str, Any])
-    return Answer("\n".join(f"{key} = {value}" for key, value in settings.items()), settings)
+    return ToolAnswer("\n".join(f"{key} = {value}" for key, value in settings.items()), settings)
 
 
-def _report(session: Session, words: Words) -> Output:
+def _report(session: ToolSession, words: Words) -> Output:
     """What the lists and statuses say, one after the other."""
     from warren.admin.cli.tools.command import COMMANDS
     from warren.admin.cli.tools.showing import shown
@@ -253,13 +253,13 @@ def _report(session: Session, words: Words) -> Output:
         ):
             one(name, row.name)
     one("list_global_parameters")
-    return Answer("\n".join(parts))
+    return ToolAnswer("\n".join(parts))
 
 
 # --- waiting ------------------------------------------------------------------------------------
 
 
-def _await_startup(session: Session, words: Words) -> Output:
+def _await_startup(session: ToolSession, words: Words) -> Output:
     limit = words.timeout(START_SECONDS)
     over = time.monotonic() + limit
     while True:
@@ -279,7 +279,7 @@ def _check_count(words: Words) -> None:
         raise bad(": count of nodes must be a positive number", DATA)
 
 
-def _await_nodes(session: Session, words: Words) -> Output:
+def _await_nodes(session: ToolSession, words: Words) -> Output:
     limit = words.timeout(START_SECONDS)
     over = time.monotonic() + limit
     while True:
@@ -295,14 +295,14 @@ def _await_nodes(session: Session, words: Words) -> Output:
         time.sleep(min(POLL_SECONDS, max(limit, POLL_SECONDS)))
 
 
-def _of_awaiting(session: Session, words: Words) -> str:
+def _of_awaiting(session: ToolSession, words: Words) -> str:
     return (
         f"Will wait for at least {words.arguments[0]} nodes to join the cluster of "
         f"{session.node}. Timeout: {int(words.timeout(START_SECONDS))} seconds."
     )
 
 
-def _ping(session: Session, words: Words) -> Output:
+def _ping(session: ToolSession, words: Words) -> Output:
     limit = words.timeout(60.0)
     try:
         session.ask("status", {}, Status)
@@ -311,10 +311,10 @@ def _ping(session: Session, words: Words) -> Output:
             UNAVAILABLE,
             f"Failed to connect and authenticate to {session.node} in {int(limit * 1000)} ms",
         ) from None
-    return Answer("Ping succeeded")
+    return ToolAnswer("Ping succeeded")
 
 
-def _of_ping(session: Session, words: Words) -> str:
+def _of_ping(session: ToolSession, words: Words) -> str:
     return (
         f"Will ping {session.node}. This only checks if the OS process is running and registered "
         f"with epmd. Timeout: {int(words.timeout(60.0) * 1000)} ms."
@@ -350,7 +350,7 @@ def _check_disk(words: Words) -> None:
         raise bad(".", DATA)
 
 
-def _set_disk(session: Session, words: Words) -> Output:
+def _set_disk(session: ToolSession, words: Words) -> Output:
     arguments = words.arguments
     if len(arguments) == 2:
         asked: dict[str, Any] = {"mem_relative": share_of(arguments[1])}
@@ -360,7 +360,7 @@ def _set_disk(session: Session, words: Words) -> Output:
     return None
 
 
-def _of_disk(session: Session, words: Words) -> str:
+def _of_disk(session: ToolSession, words: Words) -> str:
     arguments = words.arguments
     if len(arguments) == 2:
         what = f"{arguments[1]} times the total RAM"
@@ -382,7 +382,7 @@ def _check_memory(words: Words) -> None:
         raise bad(": The threshold should be a fraction between 0.0 and 1.0", DATA)
 
 
-def _set_memory(session: Session, words: Words) -> Output:
+def _set_memory(session: ToolSession, words: Words) -> Output:
     arguments = words.arguments
     if len(arguments) == 2:
         asked: dict[str, Any] = {"absolute": size_of(arguments[1])}
@@ -392,7 +392,7 @@ def _set_memory(session: Session, words: Words) -> Output:
     return None
 
 
-def _of_memory(session: Session, words: Words) -> str:
+def _of_memory(session: ToolSession, words: Words) -> str:
     arguments = words.arguments
     what = f"{arguments[1]} bytes" if len(arguments) == 2 else arguments[0]
     return f"Setting memory threshold on {session.node} to {what} ..."
@@ -403,22 +403,22 @@ def _check_level(words: Words) -> None:
         raise bad(f": level {words.arguments[0]} is not known", DATA)
 
 
-def _set_level(session: Session, words: Words) -> Output:
+def _set_level(session: ToolSession, words: Words) -> Output:
     session.ask("set_log_level", {"level": words.arguments[0]}, None)
     return None
 
 
-def _flags(session: Session, words: Words) -> Output:
+def _flags(session: ToolSession, words: Words) -> Output:
     columns = chosen(words) or ["name", "state"]
     rows = session.ask("list_feature_flags", {}, list[FeatureRow])
-    return Rows(columns, [[getattr(row, name) for name in columns] for row in rows])
+    return ToolRows(columns, [[getattr(row, name) for name in columns] for row in rows])
 
 
 def _check_flags(words: Words) -> None:
     check_columns(FLAG_COLUMNS, chosen(words))
 
 
-def _enable(session: Session, words: Words) -> Output:
+def _enable(session: ToolSession, words: Words) -> Output:
     name = words.arguments[0]
     try:
         session.ask("enable_feature_flag", {"name": name}, None, {NOT_FOUND: USAGE})
@@ -430,7 +430,7 @@ def _enable(session: Session, words: Words) -> Output:
     return None
 
 
-def _of_enabling(session: Session, words: Words) -> str:
+def _of_enabling(session: ToolSession, words: Words) -> str:
     name = words.arguments[0]
     what = "all feature flags" if name == "all" else f'feature flag "{name}"'
     return f"Enabling {what} ..."
@@ -439,7 +439,7 @@ def _of_enabling(session: Session, words: Words) -> str:
 # --- coming and going ---------------------------------------------------------------------------
 
 
-def _forget(session: Session, words: Words) -> Output:
+def _forget(session: ToolSession, words: Words) -> Output:
     node = words.arguments[0]
     try:
         session.ask("forget_node", {"node": node}, None)
@@ -451,12 +451,12 @@ def _forget(session: Session, words: Words) -> Output:
     return None
 
 
-def _stop(session: Session, words: Words) -> Output:
+def _stop(session: ToolSession, words: Words) -> Output:
     session.ask("stop", {}, None)
     return None
 
 
-def _shutdown(session: Session, words: Words) -> Output:
+def _shutdown(session: ToolSession, words: Words) -> Output:
     session.ask("stop", {}, None)
     over = time.monotonic() + (words.timeout(START_SECONDS) or START_SECONDS)
     while time.monotonic() < over:
@@ -469,25 +469,25 @@ def _shutdown(session: Session, words: Words) -> Output:
 
 
 def _simple(operation: str) -> Any:
-    def run(session: Session, words: Words) -> Output:
+    def run(session: ToolSession, words: Words) -> Output:
         session.ask(operation, {}, None)
         return None
 
     return run
 
 
-def _target_size(session: Session, words: Words) -> Output:
+def _target_size(session: ToolSession, words: Words) -> Output:
     session.ask("status", {}, Status)
-    return Answer(f"Target cluster size has been reached on node {session.node}")
+    return ToolAnswer(f"Target cluster size has been reached on node {session.node}")
 
 
-def _nothing(session: Session, words: Words) -> Output:
+def _nothing(session: ToolSession, words: Words) -> Output:
     session.ask("status", {}, Status)
     return None
 
 
 add(
-    Command(
+    ToolCommand(
         "status",
         LISTING,
         "[--unit <unit>] [--timeout <timeout>]",
@@ -497,7 +497,7 @@ add(
         switches={"unit": TEXT},
         banner=says("Status of node {node} ..."),
     ),
-    Command(
+    ToolCommand(
         "cluster_status",
         LISTING,
         "[--timeout <timeout>]",
@@ -506,7 +506,7 @@ add(
         _cluster_status,
         banner=says("Cluster status of node {node} ..."),
     ),
-    Command(
+    ToolCommand(
         "environment",
         LISTING,
         "[--timeout <timeout>]",
@@ -515,7 +515,7 @@ add(
         _environment,
         banner=says("Application environment of node {node} ..."),
     ),
-    Command(
+    ToolCommand(
         "report",
         LISTING,
         "[--timeout <timeout>]",
@@ -524,7 +524,7 @@ add(
         _report,
         banner=says("Reporting server status of node {node} ..."),
     ),
-    Command(
+    ToolCommand(
         "await_startup",
         (CTL,),
         "[--timeout <timeout>]",
@@ -532,7 +532,7 @@ add(
         "Waits until a node serves clients",
         _await_startup,
     ),
-    Command(
+    ToolCommand(
         "await_online_nodes",
         (CTL,),
         "<count> [--timeout <timeout>]",
@@ -545,7 +545,7 @@ add(
         check=_check_count,
         at_once=True,
     ),
-    Command(
+    ToolCommand(
         "ping",
         LISTING,
         "[--timeout <timeout>]",
@@ -555,7 +555,7 @@ add(
         banner=_of_ping,
         at_once=True,
     ),
-    Command(
+    ToolCommand(
         "set_disk_free_limit",
         (CTL,),
         "<disk_limit> | mem_relative <fraction>",
@@ -567,7 +567,7 @@ add(
         banner=_of_disk,
         check=_check_disk,
     ),
-    Command(
+    ToolCommand(
         "set_vm_memory_high_watermark",
         (CTL,),
         "<fraction> | absolute <value>",
@@ -579,7 +579,7 @@ add(
         banner=_of_memory,
         check=_check_memory,
     ),
-    Command(
+    ToolCommand(
         "set_log_level",
         (CTL,),
         "[<category>] <log_level>",
@@ -591,7 +591,7 @@ add(
         banner=says('Setting log level to "{0}" ...'),
         check=_check_level,
     ),
-    Command(
+    ToolCommand(
         "rotate_logs",
         (CTL,),
         "",
@@ -600,7 +600,7 @@ add(
         _simple("rotate_logs"),
         banner=says("Rotating logs for node {node} ..."),
     ),
-    Command(
+    ToolCommand(
         "list_feature_flags",
         LISTING,
         "[<column> ...] [--timeout <timeout>]",
@@ -612,7 +612,7 @@ add(
         banner=says("Listing feature flags ..."),
         check=_check_flags,
     ),
-    Command(
+    ToolCommand(
         "enable_feature_flag",
         (CTL,),
         "[--opt-in] <all | feature_flag>",
@@ -624,7 +624,7 @@ add(
         {"opt_in": TRUTH, "experimental": TRUTH},
         _of_enabling,
     ),
-    Command(
+    ToolCommand(
         "forget_cluster_node",
         (CTL,),
         "[--offline] <existing_cluster_member_node>",
@@ -636,7 +636,7 @@ add(
         {"offline": TRUTH},
         says("Removing node {0} from the cluster"),
     ),
-    Command(
+    ToolCommand(
         "stop",
         (CTL,),
         "[<pidfile>]",
@@ -648,7 +648,7 @@ add(
         {"idempotent": TRUTH},
         says("Stopping and halting node {node} ..."),
     ),
-    Command(
+    ToolCommand(
         "shutdown",
         (CTL,),
         "[--wait]",
@@ -660,7 +660,7 @@ add(
         {"wait": TRUTH},
         says("Shutting down RabbitMQ node {node} ..."),
     ),
-    Command(
+    ToolCommand(
         "stop_app",
         (CTL,),
         "",
@@ -669,7 +669,7 @@ add(
         _simple("drain"),
         banner=says("Stopping rabbit application on node {node} ..."),
     ),
-    Command(
+    ToolCommand(
         "start_app",
         (CTL,),
         "",
@@ -678,7 +678,7 @@ add(
         _simple("revive"),
         banner=says("Starting node {node} ..."),
     ),
-    Command(
+    ToolCommand(
         "suspend_listeners",
         (CTL,),
         "",
@@ -690,7 +690,7 @@ add(
             "The node will no longer accept client connections!"
         ),
     ),
-    Command(
+    ToolCommand(
         "resume_listeners",
         (CTL,),
         "",
@@ -702,7 +702,7 @@ add(
             "The node will now accept client connections"
         ),
     ),
-    Command(
+    ToolCommand(
         "has_reached_target_cluster_size",
         (CTL, DIAGNOSTICS, UPGRADE),
         "",
@@ -711,7 +711,7 @@ add(
         _target_size,
         banner=says("Checking if target cluster size has been reached on node {node} ..."),
     ),
-    Command(
+    ToolCommand(
         "force_gc",
         (CTL,),
         "",

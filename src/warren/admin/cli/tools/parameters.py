@@ -8,65 +8,65 @@ from warren.admin.cli.tools.command import (
     CONFIGURATION,
     CTL,
     PARAMETERS,
-    Command,
     Output,
-    Rows,
+    ToolCommand,
+    ToolRows,
     Words,
     add,
     says,
 )
-from warren.admin.cli.tools.session import Session
+from warren.admin.cli.tools.session import ToolSession
 from warren.admin.cli.tools.users import LISTING, as_text
 from warren.admin.service.rows import GlobalParameterRow, ParameterRow
 
 LIST_USAGE: Final = "[--vhost <vhost>] [--no-table-headers] [--timeout <timeout>]"
 
 
-def _set(session: Session, words: Words) -> Output:
+def _set(session: ToolSession, words: Words) -> Output:
     component, name, value = words.arguments
     asked = {"vhost": words.vhost, "component": component, "name": name, "value": value}
     session.ask("set_parameter", asked, None)
     return None
 
 
-def _clear(session: Session, words: Words) -> Output:
+def _clear(session: ToolSession, words: Words) -> Output:
     component, name = words.arguments
     asked = {"vhost": words.vhost, "component": component, "name": name}
     session.ask("clear_parameter", asked, None)
     return None
 
 
-def _list(session: Session, words: Words) -> Output:
+def _list(session: ToolSession, words: Words) -> Output:
     rows = session.ask("list_parameters", {"vhost": words.vhost}, list[ParameterRow])
-    return Rows(
+    return ToolRows(
         ("component", "name", "value"),
         [(row.component, row.name, as_text(row.value)) for row in rows],
     )
 
 
-def _set_global(session: Session, words: Words) -> Output:
+def _set_global(session: ToolSession, words: Words) -> Output:
     name, value = words.arguments
     session.ask("set_global_parameter", {"name": name, "value": value}, None)
     return None
 
 
-def _clear_global(session: Session, words: Words) -> Output:
+def _clear_global(session: ToolSession, words: Words) -> Output:
     session.ask("clear_global_parameter", {"name": words.arguments[0]}, None)
     return None
 
 
-def _list_global(session: Session, words: Words) -> Output:
+def _list_global(session: ToolSession, words: Words) -> Output:
     rows = session.ask("list_global_parameters", {}, list[GlobalParameterRow])
-    return Rows(("name", "value"), [(row.name, as_text(row.value)) for row in rows])
+    return ToolRows(("name", "value"), [(row.name, as_text(row.value)) for row in rows])
 
 
-def _name(session: Session, words: Words) -> Output:
+def _name(session: ToolSession, words: Words) -> Output:
     session.ask("set_cluster_name", {"name": words.arguments[0]}, None)
     return None
 
 
 add(
-    Command(
+    ToolCommand(
         "set_parameter",
         (CTL,),
         "[--vhost <vhost>] <component_name> <name> <value>",
@@ -79,7 +79,7 @@ add(
             'Setting runtime parameter "{1}" for component "{0}" to "{2}" in vhost "{vhost}" ...'
         ),
     ),
-    Command(
+    ToolCommand(
         "clear_parameter",
         (CTL,),
         "[--vhost <vhost>] <component_name> <name>",
@@ -90,7 +90,7 @@ add(
         2,
         banner=says('Clearing runtime parameter "{1}" for component "{0}" on vhost "{vhost}" ...'),
     ),
-    Command(
+    ToolCommand(
         "list_parameters",
         LISTING,
         LIST_USAGE,
@@ -99,7 +99,7 @@ add(
         _list,
         banner=says('Listing runtime parameters for vhost "{vhost}" ...'),
     ),
-    Command(
+    ToolCommand(
         "set_global_parameter",
         (CTL,),
         "<name> <value>",
@@ -110,7 +110,7 @@ add(
         2,
         banner=says('Setting global runtime parameter "{0}" to "{1}" ...'),
     ),
-    Command(
+    ToolCommand(
         "clear_global_parameter",
         (CTL,),
         "<name>",
@@ -121,7 +121,7 @@ add(
         1,
         banner=says('Clearing global runtime parameter "{0}" ...'),
     ),
-    Command(
+    ToolCommand(
         "list_global_parameters",
         LISTING,
         "[--timeout <timeout>]",
@@ -130,7 +130,7 @@ add(
         _list_global,
         banner=says("Listing global runtime parameters ..."),
     ),
-    Command(
+    ToolCommand(
         "set_cluster_name",
         (CTL,),
         "<name>",

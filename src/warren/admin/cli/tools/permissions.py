@@ -8,15 +8,15 @@ from warren.admin.cli.tools.command import (
     ACCESS,
     CTL,
     NO_USER,
-    Command,
     Failure,
     Output,
-    Rows,
+    ToolCommand,
+    ToolRows,
     Words,
     add,
     says,
 )
-from warren.admin.cli.tools.session import Session
+from warren.admin.cli.tools.session import ToolSession
 from warren.admin.cli.tools.users import LISTING
 from warren.admin.service.rows import (
     PermissionRow,
@@ -29,7 +29,7 @@ from warren.admin.service.rows import (
 PATTERNS: Final = ("configure", "write", "read")
 
 
-def _ask(session: Session, operation: str, asked: dict[str, Any]) -> None:
+def _ask(session: ToolSession, operation: str, asked: dict[str, Any]) -> None:
     """Ask for a change; a user that there is not has an exit code of its own."""
     try:
         session.ask(operation, asked, None)
@@ -40,14 +40,14 @@ def _ask(session: Session, operation: str, asked: dict[str, Any]) -> None:
         raise
 
 
-def _set(session: Session, words: Words) -> Output:
+def _set(session: ToolSession, words: Words) -> Output:
     user, *patterns = words.arguments
     asked = {"vhost": words.vhost, "user": user, **dict(zip(PATTERNS, patterns, strict=True))}
     _ask(session, "set_permissions", asked)
     return None
 
 
-def _set_globally(session: Session, words: Words) -> Output:
+def _set_globally(session: ToolSession, words: Words) -> Output:
     user, *patterns = words.arguments
     for vhost in session.ask("list_vhosts", {}, list[VhostRow]):
         asked = {"vhost": vhost.name, "user": user, **dict(zip(PATTERNS, patterns, strict=True))}
@@ -55,7 +55,7 @@ def _set_globally(session: Session, words: Words) -> Output:
     return None
 
 
-def _clear(session: Session, words: Words) -> Output:
+def _clear(session: ToolSession, words: Words) -> Output:
     asked = {"vhost": words.vhost, "user": words.arguments[0]}
     try:
         _ask(session, "clear_permissions", asked)
@@ -66,62 +66,62 @@ def _clear(session: Session, words: Words) -> Output:
     return None
 
 
-def _list(session: Session, words: Words) -> Output:
+def _list(session: ToolSession, words: Words) -> Output:
     rows = session.ask("list_permissions", {"vhost": words.vhost}, list[PermissionRow])
-    return Rows(
+    return ToolRows(
         ("user", *PATTERNS), [(row.user, row.configure, row.write, row.read) for row in rows]
     )
 
 
-def _list_of_user(session: Session, words: Words) -> Output:
+def _list_of_user(session: ToolSession, words: Words) -> Output:
     asked = {"user": words.arguments[0]}
     rows = session.ask("list_user_permissions", asked, list[UserPermissionRow])
-    return Rows(
+    return ToolRows(
         ("vhost", *PATTERNS), [(row.vhost, row.configure, row.write, row.read) for row in rows]
     )
 
 
-def _set_topic(session: Session, words: Words) -> Output:
+def _set_topic(session: ToolSession, words: Words) -> Output:
     user, exchange, write, read = words.arguments
     asked = {"vhost": words.vhost, "user": user, "exchange": exchange, "write": write, "read": read}
     _ask(session, "set_topic_permissions", asked)
     return None
 
 
-def _clear_topic(session: Session, words: Words) -> Output:
+def _clear_topic(session: ToolSession, words: Words) -> Output:
     user, *exchange = words.arguments
     asked = {"vhost": words.vhost, "user": user, "exchange": "".join(exchange)}
     _ask(session, "clear_topic_permissions", asked)
     return None
 
 
-def _list_topic(session: Session, words: Words) -> Output:
+def _list_topic(session: ToolSession, words: Words) -> Output:
     asked = {"vhost": words.vhost}
     rows = session.ask("list_topic_permissions", asked, list[TopicPermissionRow])
-    return Rows(
+    return ToolRows(
         ("user", "exchange", "write", "read"),
         [(row.user, row.exchange, row.write, row.read) for row in rows],
     )
 
 
-def _list_topic_of_user(session: Session, words: Words) -> Output:
+def _list_topic_of_user(session: ToolSession, words: Words) -> Output:
     asked = {"user": words.arguments[0]}
     rows = session.ask("list_user_topic_permissions", asked, list[UserTopicPermissionRow])
-    return Rows(
+    return ToolRows(
         ("vhost", "exchange", "write", "read"),
         [(row.vhost, row.exchange, row.write, row.read) for row in rows],
         headed=False,
     )
 
 
-def _of_clearing(session: Session, words: Words) -> str:
+def _of_clearing(session: ToolSession, words: Words) -> str:
     user, *exchange = words.arguments
     on = f' on "{exchange[0]}"' if exchange else ""
     return f'Clearing topic permissions{on} for user "{user}" in vhost "{words.vhost}" ...'
 
 
 add(
-    Command(
+    ToolCommand(
         "set_permissions",
         (CTL,),
         "[--vhost <vhost>] <username> <conf> <write> <read>",
@@ -132,7 +132,7 @@ add(
         4,
         banner=says('Setting permissions for user "{0}" in vhost "{vhost}" ...'),
     ),
-    Command(
+    ToolCommand(
         "set_permissions_globally",
         (CTL,),
         "<username> <conf> <write> <read>",
@@ -143,7 +143,7 @@ add(
         4,
         banner=says('Setting permissions for user "{0}" in all virtual hosts ...'),
     ),
-    Command(
+    ToolCommand(
         "clear_permissions",
         (CTL,),
         "[--vhost <vhost>] <username>",
@@ -154,7 +154,7 @@ add(
         1,
         banner=says('Clearing permissions for user "{0}" in vhost "{vhost}" ...'),
     ),
-    Command(
+    ToolCommand(
         "list_permissions",
         LISTING,
         "[--vhost <vhost>] [--no-table-headers] [--timeout <timeout>]",
@@ -163,7 +163,7 @@ add(
         _list,
         banner=says('Listing permissions for vhost "{vhost}" ...'),
     ),
-    Command(
+    ToolCommand(
         "list_user_permissions",
         LISTING,
         "[--no-table-headers] <username>",
@@ -174,7 +174,7 @@ add(
         1,
         banner=says('Listing permissions for user "{0}" ...'),
     ),
-    Command(
+    ToolCommand(
         "set_topic_permissions",
         (CTL,),
         "[--vhost <vhost>] <username> <exchange> <write> <read>",
@@ -185,7 +185,7 @@ add(
         4,
         banner=says('Setting topic permissions on "{1}" for user "{0}" in vhost "{vhost}" ...'),
     ),
-    Command(
+    ToolCommand(
         "clear_topic_permissions",
         (CTL,),
         "[--vhost <vhost>] <username> [<exchange>]",
@@ -196,7 +196,7 @@ add(
         2,
         banner=_of_clearing,
     ),
-    Command(
+    ToolCommand(
         "list_topic_permissions",
         LISTING,
         "[--vhost <vhost>] [--no-table-headers]",
@@ -205,7 +205,7 @@ add(
         _list_topic,
         banner=says('Listing topic permissions for vhost "{vhost}" ...'),
     ),
-    Command(
+    ToolCommand(
         "list_user_topic_permissions",
         LISTING,
         "[--no-table-headers] <username>",

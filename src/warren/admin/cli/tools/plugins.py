@@ -17,17 +17,18 @@ from warren.admin.cli.tools.command import (
     TRUTH,
     UNAVAILABLE,
     USAGE,
-    Answer,
-    Command,
     Failure,
     Output,
+    ToolAnswer,
+    ToolCommand,
     Words,
     WrongWords,
     add,
     says,
 )
-from warren.admin.cli.tools.session import Session
+from warren.admin.cli.tools.session import ToolSession
 from warren.admin.service.rows import Status
+from warren.queue_types import STREAM
 
 BUILT_IN: Final = (
     "rabbitmq_auth_mechanism_ssl",
@@ -43,7 +44,7 @@ BY_LISTENER: Final = {
     "rabbitmq_prometheus": "http/prometheus",
     "rabbitmq_mqtt": "mqtt",
     "rabbitmq_stomp": "stomp",
-    "rabbitmq_stream": "stream",
+    "rabbitmq_stream": STREAM.name,
     "rabbitmq_web_mqtt": "http/web-mqtt",
     "rabbitmq_web_stomp": "http/web-stomp",
 }
@@ -69,7 +70,7 @@ OTHERS: Final = (
 """Those whose features this version does not have, or has elsewhere."""
 
 
-def built_in(session: Session) -> list[str]:
+def built_in(session: ToolSession) -> list[str]:
     """The plugins whose features the node has, by name."""
     status = session.ask("status", {}, Status)
     protocols = {listener.protocol for listener in status.addresses}
@@ -77,7 +78,7 @@ def built_in(session: Session) -> list[str]:
     return sorted([*BUILT_IN, *found])
 
 
-def _list(session: Session, words: Words) -> Output:
+def _list(session: ToolSession, words: Words) -> Output:
     pattern = words.arguments[0] if words.arguments else ".*"
     try:
         wanted = re.compile(pattern)
@@ -91,7 +92,7 @@ def _list(session: Session, words: Words) -> Output:
         if wanted.search(name)
     ]
     if words.options.get("minimal"):
-        return Answer("\n".join(names), names)
+        return ToolAnswer("\n".join(names), names)
     width = max((len(name) for name in names), default=0)
     lines = [
         " Configured: E = explicitly enabled; e = implicitly enabled",
@@ -115,21 +116,21 @@ def _list(session: Session, words: Words) -> Output:
             for name in names
         ],
     }
-    return Answer("\n".join(lines), value)
+    return ToolAnswer("\n".join(lines), value)
 
 
-def _of_listing(session: Session, words: Words) -> str:
+def _of_listing(session: ToolSession, words: Words) -> str:
     pattern = words.arguments[0] if words.arguments else ".*"
     return f'Listing plugins with pattern "{pattern}" ...'
 
 
-def _is_enabled(session: Session, words: Words) -> Output:
+def _is_enabled(session: ToolSession, words: Words) -> Output:
     here = built_in(session)
     missing = [name for name in words.arguments if name not in here]
     if not missing:
         names = ", ".join(words.arguments)
         what = f"Plugin {names} is" if len(words.arguments) == 1 else f"Plugins {names} are"
-        return Answer(f"{what} enabled on node {session.node}")
+        return ToolAnswer(f"{what} enabled on node {session.node}")
     names = ", ".join(missing)
     what = f"Plugin {names} is" if len(missing) == 1 else f"Plugins {names} are"
     known = ", ".join(here)
@@ -139,14 +140,14 @@ def _is_enabled(session: Session, words: Words) -> Output:
     )
 
 
-def _of_asking(session: Session, words: Words) -> str:
+def _of_asking(session: ToolSession, words: Words) -> str:
     names = ", ".join(words.arguments)
     what = "plugin" if len(words.arguments) == 1 else "plugins"
     verb = "is" if len(words.arguments) == 1 else "are"
     return f"Asking node {session.node} if {what} {names} {verb} enabled..."
 
 
-def _configured(session: Session, here: list[str]) -> str:
+def _configured(session: ToolSession, here: list[str]) -> str:
     lines = ["The following plugins have been configured:", *(f"  {name}" for name in here)]
     lines += [
         f"Applying plugin configuration to {session.node}...",
@@ -155,24 +156,24 @@ def _configured(session: Session, here: list[str]) -> str:
     return "\n".join(lines)
 
 
-def _enable(session: Session, words: Words) -> Output:
+def _enable(session: ToolSession, words: Words) -> Output:
     here = built_in(session)
     if words.options.get("all"):
-        return Answer(_configured(session, here))
+        return ToolAnswer(_configured(session, here))
     missing = [name for name in words.arguments if name not in here]
     if missing:
         names = ", ".join(missing)
         raise Failure(UNAVAILABLE, f"{names} is not built into this version of Warren")
-    return Answer(_configured(session, here))
+    return ToolAnswer(_configured(session, here))
 
 
-def _disable(session: Session, words: Words) -> Output:
+def _disable(session: ToolSession, words: Words) -> Output:
     here = built_in(session)
     found = [name for name in words.arguments if name in here]
     if found or words.options.get("all"):
         names = ", ".join(found or here)
         raise Failure(UNAVAILABLE, f"{names} is built in, and cannot be disabled")
-    return Answer(_configured(session, here))
+    return ToolAnswer(_configured(session, here))
 
 
 def _check(words: Words) -> None:
@@ -181,7 +182,7 @@ def _check(words: Words) -> None:
 
 
 def _says(what: str) -> Any:
-    def banner(session: Session, words: Words) -> str:
+    def banner(session: ToolSession, words: Words) -> str:
         if words.options.get("all"):
             return f"{what} ALL plugins on node {session.node}"
         return "\n".join([f"{what} plugins on node {session.node}:", *words.arguments])
@@ -189,14 +190,14 @@ def _says(what: str) -> Any:
     return banner
 
 
-def _directories(session: Session, words: Words) -> Output:
-    return Answer("All plugins are built in; no file is read for them.")
+def _directories(session: ToolSession, words: Words) -> Output:
+    return ToolAnswer("All plugins are built in; no file is read for them.")
 
 
 CHANGING: Final = {"offline": TRUTH, "online": TRUTH, "all": TRUTH}
 
 add(
-    Command(
+    ToolCommand(
         "list",
         (PLUGINS,),
         "[--minimal] [--verbose] [--enabled] [--implicitly-enabled] [<pattern>]",
@@ -209,7 +210,7 @@ add(
         _of_listing,
         aliases={"m": "minimal", "v": "verbose", "E": "enabled", "e": "implicitly_enabled"},
     ),
-    Command(
+    ToolCommand(
         "is_enabled",
         (PLUGINS,),
         "<plugin1> [ <plugin2>] [--offline] [--online]",
@@ -221,7 +222,7 @@ add(
         CHANGING,
         _of_asking,
     ),
-    Command(
+    ToolCommand(
         "enable",
         (PLUGINS,),
         "<plugin1> [ <plugin2>] | --all [--offline] [--online]",
@@ -234,7 +235,7 @@ add(
         _says("Enabling"),
         _check,
     ),
-    Command(
+    ToolCommand(
         "disable",
         (PLUGINS,),
         "<plugin1> [ <plugin2>] | --all [--offline] [--online]",
@@ -247,7 +248,7 @@ add(
         _says("Disabling"),
         _check,
     ),
-    Command(
+    ToolCommand(
         "set",
         (PLUGINS,),
         "[<plugin1> [ <plugin2>]] [--offline] [--online]",
@@ -259,7 +260,7 @@ add(
         CHANGING,
         _says("Enabling"),
     ),
-    Command(
+    ToolCommand(
         "directories",
         (PLUGINS,),
         "[--offline] [--online]",

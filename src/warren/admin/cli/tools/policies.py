@@ -12,16 +12,16 @@ from warren.admin.cli.tools.command import (
     TEXT,
     TRUTH,
     WHOLE,
-    Command,
     Failure,
     Output,
-    Rows,
     Terms,
+    ToolCommand,
+    ToolRows,
     Words,
     add,
     says,
 )
-from warren.admin.cli.tools.session import Session
+from warren.admin.cli.tools.session import ToolSession
 from warren.admin.cli.tools.users import LISTING, as_text
 from warren.admin.service.rows import PolicyRow, QueueRow
 
@@ -31,7 +31,7 @@ NO_JSON: Final = "could not parse JSON document"
 ABSENT: Final = "Parameter does not exist"
 
 
-def _set(session: Session, words: Words, operation: str) -> Output:
+def _set(session: ToolSession, words: Words, operation: str) -> Output:
     name, pattern, definition = words.arguments
     asked: dict[str, Any] = {
         "vhost": words.vhost,
@@ -53,7 +53,7 @@ def _set(session: Session, words: Words, operation: str) -> Output:
     return None
 
 
-def _clear(session: Session, words: Words, operation: str) -> Output:
+def _clear(session: ToolSession, words: Words, operation: str) -> Output:
     try:
         session.ask(operation, {"vhost": words.vhost, "name": words.arguments[0]}, None)
     except Failure as failure:
@@ -63,16 +63,16 @@ def _clear(session: Session, words: Words, operation: str) -> Output:
     return None
 
 
-def _list(session: Session, words: Words, operation: str) -> Output:
+def _list(session: ToolSession, words: Words, operation: str) -> Output:
     rows = session.ask(operation, {"vhost": words.vhost}, list[PolicyRow])
-    return Rows(COLUMNS, [_row(row, as_text(row.definition)) for row in rows])
+    return ToolRows(COLUMNS, [_row(row, as_text(row.definition)) for row in rows])
 
 
 def _row(row: PolicyRow, definition: Any) -> list[Any]:
     return [row.vhost, row.name, row.pattern, row.apply_to, definition, row.priority]
 
 
-def _matching(session: Session, words: Words) -> Output:
+def _matching(session: ToolSession, words: Words) -> Output:
     """The policies whose names fit a queue; the node says which of them counts."""
     name = words.arguments[0]
     rows = session.ask("list_queues", {"vhost": words.vhost}, list[QueueRow])
@@ -81,11 +81,11 @@ def _matching(session: Session, words: Words) -> Output:
         raise Failure(DATA, "Object (queue, stream, exchange, etc) was not found", bare=True)
     policies = session.ask("list_policies", {"vhost": words.vhost}, list[PolicyRow])
     found = [row for row in policies if row.name == queue.policy]
-    return Rows(COLUMNS, [_row(row, Terms(row.definition)) for row in found], "pretty_table")
+    return ToolRows(COLUMNS, [_row(row, Terms(row.definition)) for row in found], "pretty_table")
 
 
 def _of_setting(what: str) -> Any:
-    def banner(session: Session, words: Words) -> str:
+    def banner(session: ToolSession, words: Words) -> str:
         name, pattern, definition = words.arguments
         priority = words.options.get("priority", 0)
         return (
@@ -103,7 +103,7 @@ SET_USAGE: Final = (
 LIST_USAGE: Final = "[--vhost <vhost>] [--no-table-headers] [--timeout <timeout>]"
 
 add(
-    Command(
+    ToolCommand(
         "set_policy",
         (CTL,),
         SET_USAGE,
@@ -115,7 +115,7 @@ add(
         SWITCHES,
         _of_setting("policy"),
     ),
-    Command(
+    ToolCommand(
         "clear_policy",
         (CTL,),
         "[--vhost <vhost>] <policy>",
@@ -126,7 +126,7 @@ add(
         1,
         banner=says('Clearing policy "{0}" on vhost "{vhost}" ...'),
     ),
-    Command(
+    ToolCommand(
         "list_policies",
         LISTING,
         LIST_USAGE,
@@ -135,7 +135,7 @@ add(
         lambda session, words: _list(session, words, "list_policies"),
         banner=says('Listing policies for vhost "{vhost}" ...'),
     ),
-    Command(
+    ToolCommand(
         "set_operator_policy",
         (CTL,),
         SET_USAGE,
@@ -147,7 +147,7 @@ add(
         SWITCHES,
         _of_setting("operator policy override"),
     ),
-    Command(
+    ToolCommand(
         "clear_operator_policy",
         (CTL,),
         "[--vhost <vhost>] <policy>",
@@ -158,7 +158,7 @@ add(
         1,
         banner=says('Clearing operator policy "{0}" on vhost "{vhost}" ...'),
     ),
-    Command(
+    ToolCommand(
         "list_operator_policies",
         LISTING,
         LIST_USAGE,
@@ -167,7 +167,7 @@ add(
         lambda session, words: _list(session, words, "list_operator_policies"),
         banner=says('Listing operator policy overrides for vhost "{vhost}" ...'),
     ),
-    Command(
+    ToolCommand(
         "list_policies_that_match",
         (DIAGNOSTICS,),
         "[--vhost <vhost>] <queue>",

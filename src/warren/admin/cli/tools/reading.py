@@ -11,7 +11,7 @@ from warren.admin.cli.tools.command import (
     TEXT,
     TRUTH,
     WHOLE,
-    Command,
+    ToolCommand,
     Words,
     WrongWords,
 )
@@ -50,7 +50,7 @@ GLOBAL_ALIASES: Final = {
 FOR_EVER: Final = "infinity"
 
 
-class Read(NamedTuple):
+class ReadWords(NamedTuple):
     """Words that were read.
 
     Attributes:
@@ -61,13 +61,13 @@ class Read(NamedTuple):
     """
 
     name: str
-    command: Command | None
+    command: ToolCommand | None
     words: Words
     invalid: list[tuple[str, str]]
 
 
-def read(argv: list[str], tool: str) -> Read:
-    """Read the words of a tool; the command is the first word that is no option."""
+def read(argv: list[str], tool: str) -> ReadWords:
+    """ReadWords the words of a tool; the command is the first word that is no option."""
     name = command_name(argv)
     command = COMMANDS.get(name)
     if command is not None and tool not in command.tools:
@@ -78,7 +78,7 @@ def read(argv: list[str], tool: str) -> Read:
         aliases.update(command.aliases)
     arguments, options, invalid = _parse(argv, switches, aliases)
     words = Words(arguments[1:], options, argv)
-    return Read(arguments[0] if arguments else "", command, words, invalid)
+    return ReadWords(arguments[0] if arguments else "", command, words, invalid)
 
 
 def command_name(argv: list[str]) -> str:
@@ -87,7 +87,7 @@ def command_name(argv: list[str]) -> str:
     return arguments[0] if arguments else ""
 
 
-def check(command: Command, found: Read) -> None:
+def check(command: ToolCommand, found: ReadWords) -> None:
     """Refuse words that the command does not take.
 
     Raises:

@@ -44,7 +44,7 @@ CODES: Final = {NOT_FOUND: UNAVAILABLE, NOT_IMPLEMENTED: UNAVAILABLE, TIMED_OUT:
 """The exit codes of refusals, by their kinds; others are `UNAVAILABLE`."""
 
 
-class Session:
+class ToolSession:
     """One run of one tool.
 
     Attributes:
@@ -115,10 +115,10 @@ class Session:
         self._contact = None
 
     def contact(self) -> Contact:
-        """Where the node is, and how it is asked.
+        """Find the address of the node, and what it takes to ask it.
 
         Raises:
-            NodeDown: Nobody knows.
+            NodeDown: It is not known.
         """
         if self._contact is None:
             try:

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from warren.admin.cli.tools.command import AmqpTable, Answer, Atoms, Rows, Terms
+from warren.admin.cli.tools.command import AmqpTable, Atoms, Terms, ToolAnswer, ToolRows
 from warren.admin.cli.tools.terms import binary, in_table, rows_as_terms, term, term_of_typed, typed
 
 QUIET_FORMATTERS: Final = ("json", "csv", "json_stream")
@@ -63,7 +63,7 @@ def dumped(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
-def as_table(rows: Rows, headed: bool) -> str:
+def as_table(rows: ToolRows, headed: bool) -> str:
     """A line for each row, with tabs between cells."""
     if not rows.rows:
         return "" if rows.streamed else "\n"
@@ -72,7 +72,7 @@ def as_table(rows: Rows, headed: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
-def as_csv(rows: Rows, headed: bool) -> str:
+def as_csv(rows: ToolRows, headed: bool) -> str:
     """Every cell within quotes."""
     if not rows.rows:
         return ""
@@ -85,7 +85,7 @@ def as_csv(rows: Rows, headed: bool) -> str:
     return out.getvalue()
 
 
-def as_json(rows: Rows) -> str:
+def as_json(rows: ToolRows) -> str:
     """An array of objects, a line for each."""
     objects = [
         dumped({name: for_json(value) for name, value in zip(rows.columns, row, strict=True)})
@@ -94,7 +94,7 @@ def as_json(rows: Rows) -> str:
     return "[\n" + "\n,".join(objects) + ("\n]\n" if objects else "]\n")
 
 
-def as_erlang(rows: Rows) -> str:
+def as_erlang(rows: ToolRows) -> str:
     """A list of lists of pairs."""
     return rows_as_terms(list(rows.columns), [list(row) for row in rows.rows]) + "\n"
 
@@ -113,7 +113,7 @@ def framed_cell(value: Any) -> str:
     return cell(value)
 
 
-def as_pretty_table(rows: Rows) -> str:
+def as_pretty_table(rows: ToolRows) -> str:
     """With frames around the cells."""
     if not rows.rows:
         return "" if rows.streamed else "\n"
@@ -144,7 +144,7 @@ FORMATTERS: Final = ("table", "pretty_table", "json", "json_stream", "csv", "erl
 """Those that an operator may name."""
 
 
-def shown(output: Rows | Answer, formatter: str, node: str, headed: bool) -> str:
+def shown(output: ToolRows | ToolAnswer, formatter: str, node: str, headed: bool) -> str:
     """What is written to the standard output.
 
     Args:
@@ -152,7 +152,7 @@ def shown(output: Rows | Answer, formatter: str, node: str, headed: bool) -> str
         node: Who answered.
         headed: Whether tables have a line with the names of the columns.
     """
-    if isinstance(output, Answer):
+    if isinstance(output, ToolAnswer):
         return shown_answer(output, formatter, node)
     chosen = formatter or output.formatter
     headed = headed and output.headed
@@ -173,7 +173,7 @@ def shown(output: Rows | Answer, formatter: str, node: str, headed: bool) -> str
     return as_table(output, headed)
 
 
-def shown_answer(answer: Answer, formatter: str, node: str) -> str:
+def shown_answer(answer: ToolAnswer, formatter: str, node: str) -> str:
     """What is written of an answer that is no list."""
     if formatter in ("json", "json_stream"):
         value = answer.value

@@ -55,12 +55,12 @@ def _in_table(value: Any) -> str:
 
 
 def atom(text: str) -> str:
-    """An atom."""
+    """A word as an atom."""
     return text if BARE_ATOM.fullmatch(text) else "'" + text.replace("'", "\\'") + "'"
 
 
 def binary(text: str) -> str:
-    """A text."""
+    """A text as a binary."""
     if not text:
         return "<<>>"
     shown = text.replace("\\", "\\\\").replace('"', '\\"')

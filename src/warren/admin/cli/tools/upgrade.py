@@ -9,15 +9,15 @@ from warren.admin.cli.tools.command import (
     TEMPORARY,
     UPGRADE,
     UPGRADES,
-    Answer,
-    Command,
     Failure,
     Output,
+    ToolAnswer,
+    ToolCommand,
     Words,
     add,
     says,
 )
-from warren.admin.cli.tools.session import Session
+from warren.admin.cli.tools.session import ToolSession
 from warren.admin.service.rows import Health, LeaderCount, Status
 
 WAIT_SECONDS: Final = 120.0
@@ -25,19 +25,19 @@ POLL_SECONDS: Final = 1.0
 MANY_SECONDS: Final = 600.0
 
 
-def _drain(session: Session, words: Words) -> Output:
+def _drain(session: ToolSession, words: Words) -> Output:
     session.ask("drain", {}, None)
     return None
 
 
-def _revive(session: Session, words: Words) -> Output:
+def _revive(session: ToolSession, words: Words) -> Output:
     session.ask("revive", {}, None)
     return None
 
 
-def _await(session: Session, words: Words) -> Output:
+def _await(session: ToolSession, words: Words) -> Output:
     if len(session.ask("status", {}, Status).nodes) == 1:
-        return Answer(
+        return ToolAnswer(
             "Target node seems to be the only one in a single node cluster, "
             "the command does not apply"
         )
@@ -54,7 +54,7 @@ def _await(session: Session, words: Words) -> Output:
         time.sleep(min(POLL_SECONDS, max(limit, POLL_SECONDS)))
 
 
-def _of_awaiting(session: Session, words: Words) -> str:
+def _of_awaiting(session: ToolSession, words: Words) -> str:
     seconds = int(words.timeout(WAIT_SECONDS))
     return (
         "Will wait for a quorum + 1 of nodes to be online for all quorum queues and streams for "
@@ -62,15 +62,15 @@ def _of_awaiting(session: Session, words: Words) -> str:
     )
 
 
-def _post(session: Session, words: Words) -> Output:
+def _post(session: ToolSession, words: Words) -> Output:
     print("Rebalancing queue leaders...", flush=True)
     rows = session.ask("rebalance", {"type": "all"}, list[LeaderCount], seconds=MANY_SECONDS)
     value: Any = [{"Node name": row.node, "Number of quorum queues": row.queues} for row in rows]
-    return Answer("\n".join(f"{row.node}: {row.queues} quorum queues" for row in rows), value)
+    return ToolAnswer("\n".join(f"{row.node}: {row.queues} quorum queues" for row in rows), value)
 
 
 add(
-    Command(
+    ToolCommand(
         "drain",
         (UPGRADE,),
         "",
@@ -82,7 +82,7 @@ add(
             "The node will no longer serve any client traffic!"
         ),
     ),
-    Command(
+    ToolCommand(
         "revive",
         (UPGRADE,),
         "",
@@ -94,7 +94,7 @@ add(
             "The node will again serve client traffic and host primary queue replicas."
         ),
     ),
-    Command(
+    ToolCommand(
         "await_online_quorum_plus_one",
         (UPGRADE,),
         "[--timeout <timeout>]",
@@ -104,7 +104,7 @@ add(
         banner=_of_awaiting,
         at_once=True,
     ),
-    Command(
+    ToolCommand(
         "post_upgrade",
         (UPGRADE,),
         "",

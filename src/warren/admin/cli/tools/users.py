@@ -21,18 +21,18 @@ from warren.admin.cli.tools.command import (
     TEXT,
     TRUTH,
     USERS,
-    Answer,
     Atoms,
-    Command,
     Failure,
     Output,
-    Rows,
+    ToolAnswer,
+    ToolCommand,
+    ToolRows,
     Words,
     add,
     says,
 )
 from warren.admin.cli.tools.reading import bad
-from warren.admin.cli.tools.session import Session
+from warren.admin.cli.tools.session import ToolSession
 from warren.admin.service.rows import UserLimitsRow, UserRow
 from warren.errors import ACCESS_REFUSED, NOT_FOUND, PRECONDITION_FAILED
 
@@ -73,41 +73,41 @@ def _password(words: Words) -> str:
     return line.rstrip("\r\n")
 
 
-def _add(session: Session, words: Words) -> Output:
+def _add(session: ToolSession, words: Words) -> Output:
     asked: dict[str, Any] = {"name": words.arguments[0]}
     hashed = words.options.get("pre_hashed_password")
     asked["password_hash" if hashed else "password"] = _password(words)
     session.ask("add_user", asked, None, UNKNOWN_USER)
-    return Answer(ADDED, {"result": "ok", "node": session.node})
+    return ToolAnswer(ADDED, {"result": "ok", "node": session.node})
 
 
-def _change(session: Session, words: Words) -> Output:
+def _change(session: ToolSession, words: Words) -> Output:
     asked = {"name": words.arguments[0], "password": _password(words)}
     session.ask("change_password", asked, None, UNKNOWN_USER)
     return None
 
 
-def _authenticate(session: Session, words: Words) -> Output:
+def _authenticate(session: ToolSession, words: Words) -> Output:
     asked = {"name": words.arguments[0], "password": _password(words)}
     try:
         session.ask("authenticate_user", asked, None, {ACCESS_REFUSED: DATA})
     except Failure as failure:
         raise Failure(failure.code, f"Error: {failure.text}") from None
-    return Answer("Success")
+    return ToolAnswer("Success")
 
 
-def _clear(session: Session, words: Words) -> Output:
+def _clear(session: ToolSession, words: Words) -> Output:
     session.ask("clear_password", {"name": words.arguments[0]}, None)
     return None
 
 
-def _tags(session: Session, words: Words) -> Output:
+def _tags(session: ToolSession, words: Words) -> Output:
     asked = {"name": words.arguments[0], "tags": words.arguments[1:]}
     session.ask("set_user_tags", asked, None, UNKNOWN_USER)
     return None
 
 
-def _delete(session: Session, words: Words) -> Output:
+def _delete(session: ToolSession, words: Words) -> Output:
     try:
         session.ask("delete_user", {"name": words.arguments[0]}, None, UNKNOWN_USER)
     except Failure as failure:
@@ -117,30 +117,30 @@ def _delete(session: Session, words: Words) -> Output:
     return None
 
 
-def _list(session: Session, words: Words) -> Output:
+def _list(session: ToolSession, words: Words) -> Output:
     users = session.ask("list_users", {}, list[UserRow])
-    return Rows(("user", "tags"), [(row.user, Atoms(row.tags)) for row in users])
+    return ToolRows(("user", "tags"), [(row.user, Atoms(row.tags)) for row in users])
 
 
-def _set_limits(session: Session, words: Words) -> Output:
+def _set_limits(session: ToolSession, words: Words) -> Output:
     user, definition = words.arguments
     session.ask("set_user_limits", {"user": user, "definition": definition}, None)
     return None
 
 
-def _clear_limits(session: Session, words: Words) -> Output:
+def _clear_limits(session: ToolSession, words: Words) -> Output:
     user, limit = words.arguments
     session.ask("clear_user_limits", {"user": user, "limit": limit}, None)
     return None
 
 
-def _limits(session: Session, words: Words) -> Output:
+def _limits(session: ToolSession, words: Words) -> Output:
     user = None if words.options.get("global") else str(words.options.get("user", "guest"))
     rows = session.ask("list_user_limits", {"user": user}, list[UserLimitsRow])
     if user is not None:
         text = as_text(rows[0].limits)
-        return Answer(text, {"node": session.node, "result": "ok", "value": text})
-    return Rows(("user", "limits"), [(row.user, as_text(row.limits)) for row in rows])
+        return ToolAnswer(text, {"node": session.node, "result": "ok", "value": text})
+    return ToolRows(("user", "limits"), [(row.user, as_text(row.limits)) for row in rows])
 
 
 def as_text(value: Any) -> str:
@@ -148,26 +148,26 @@ def as_text(value: Any) -> str:
     return msgspec.json.encode(value, order="sorted").decode()
 
 
-def _hash(session: Session, words: Words) -> Output:
+def _hash(session: ToolSession, words: Words) -> Output:
     secret = words.arguments[0].encode("utf-8", "surrogateescape")
     salt = os.urandom(SALT_BYTES)
     hashed = base64.b64encode(salt + hashlib.sha256(salt + secret).digest()).decode()
-    return Answer(hashed, {"node": session.node, "result": "ok", "value": hashed})
+    return ToolAnswer(hashed, {"node": session.node, "result": "ok", "value": hashed})
 
 
-def _of_limits(session: Session, words: Words) -> str:
+def _of_limits(session: ToolSession, words: Words) -> str:
     if words.options.get("global"):
         return "Listing limits for all users ..."
     return f'Listing limits for user "{words.options.get("user", "guest")}" ...'
 
 
-def _of_clearing(session: Session, words: Words) -> str:
+def _of_clearing(session: ToolSession, words: Words) -> str:
     user, limit = words.arguments
     what = "all limits" if limit == "all" else f'"{limit}" limit'
     return f'Clearing {what} for user "{user}" ...'
 
 
-def _of_tags(session: Session, words: Words) -> str:
+def _of_tags(session: ToolSession, words: Words) -> str:
     tags = ", ".join(words.arguments[1:])
     return f'Setting tags for user "{words.arguments[0]}" to [{tags}] ...'
 
@@ -175,7 +175,7 @@ def _of_tags(session: Session, words: Words) -> str:
 PRE_HASHED: Final = {"pre_hashed_password": TRUTH}
 
 add(
-    Command(
+    ToolCommand(
         "add_user",
         (CTL,),
         "<username> [<password>] [<password_hash> --pre-hashed-password]",
@@ -189,7 +189,7 @@ add(
         _check_add,
         at_once=True,
     ),
-    Command(
+    ToolCommand(
         "change_password",
         (CTL,),
         "<username> [<password>]",
@@ -201,7 +201,7 @@ add(
         banner=says('Changing password for user "{0}" ...'),
         at_once=True,
     ),
-    Command(
+    ToolCommand(
         "authenticate_user",
         (CTL,),
         "<username> [<password>]",
@@ -213,7 +213,7 @@ add(
         banner=says('Authenticating user "{0}" ...'),
         at_once=True,
     ),
-    Command(
+    ToolCommand(
         "clear_password",
         (CTL,),
         "<username>",
@@ -224,7 +224,7 @@ add(
         1,
         banner=says('Clearing password for user "{0}" ...'),
     ),
-    Command(
+    ToolCommand(
         "set_user_tags",
         (CTL,),
         "<username> <tag> [...]",
@@ -235,7 +235,7 @@ add(
         -1,
         banner=_of_tags,
     ),
-    Command(
+    ToolCommand(
         "delete_user",
         (CTL,),
         "<username>",
@@ -246,7 +246,7 @@ add(
         1,
         banner=says('Deleting user "{0}" ...'),
     ),
-    Command(
+    ToolCommand(
         "list_users",
         LISTING,
         "[--no-table-headers] [--timeout <timeout>]",
@@ -255,7 +255,7 @@ add(
         _list,
         banner=says("Listing users ..."),
     ),
-    Command(
+    ToolCommand(
         "set_user_limits",
         (CTL,),
         "<username> <definition>",
@@ -266,7 +266,7 @@ add(
         2,
         banner=says('Setting user limits to "{1}" for user "{0}" ...'),
     ),
-    Command(
+    ToolCommand(
         "clear_user_limits",
         (CTL,),
         "<username> <limit_type> | all",
@@ -277,7 +277,7 @@ add(
         2,
         banner=_of_clearing,
     ),
-    Command(
+    ToolCommand(
         "list_user_limits",
         LISTING,
         "[--user <username>] [--global]",
@@ -287,7 +287,7 @@ add(
         switches={"user": TEXT, "global": TRUTH},
         banner=_of_limits,
     ),
-    Command(
+    ToolCommand(
         "hash_password",
         (CTL,),
         "<cleartext_password>",

@@ -11,23 +11,23 @@ from warren.admin.cli.tools.command import (
     TEXT,
     TRUTH,
     VHOSTS,
-    Answer,
     Atoms,
-    Command,
     Failure,
     Output,
-    Rows,
+    ToolAnswer,
+    ToolCommand,
+    ToolRows,
     Words,
     WrongWords,
     add,
     says,
 )
 from warren.admin.cli.tools.reading import bad
-from warren.admin.cli.tools.session import Session
+from warren.admin.cli.tools.session import ToolSession
 from warren.admin.cli.tools.users import LISTING, as_text
 from warren.admin.service.rows import VhostLimitsRow, VhostRow
 from warren.errors import NOT_FOUND, PRECONDITION_FAILED
-from warren.queue_types import TYPES
+from warren.queue_types import CLASSIC, DEFAULT, QUORUM, STREAM, TYPES
 
 COLUMNS: Final = (
     *("cluster_state", "default_queue_type", "description", "metadata", "name"),
@@ -67,7 +67,7 @@ def _check_columns(words: Words) -> None:
 def _check_type(words: Words) -> None:
     kind = words.options.get("default_queue_type")
     if kind is not None and kind not in TYPES:
-        known = ", ".join(("quorum", "stream", "classic"))
+        known = ", ".join((QUORUM.name, STREAM.name, CLASSIC.name))
         raise bad(f": Default queue type must be one of: {known}. Provided: {kind}", DATA)
 
 
@@ -92,20 +92,20 @@ def properties(words: Words) -> dict[str, Any]:
     return found
 
 
-def _add(session: Session, words: Words) -> Output:
+def _add(session: ToolSession, words: Words) -> Output:
     asked = {"name": words.arguments[0], **properties(words)}
     asked.pop("protected_from_deletion", None)
     session.ask("add_vhost", asked, None, WRONG)
     return None
 
 
-def _update(session: Session, words: Words) -> Output:
+def _update(session: ToolSession, words: Words) -> Output:
     asked = {"name": words.arguments[0], **properties(words)}
     session.ask("update_vhost_metadata", asked, None, WRONG)
     return None
 
 
-def _set_tags(session: Session, words: Words) -> Output:
+def _set_tags(session: ToolSession, words: Words) -> Output:
     asked = {"name": words.arguments[0], "tags": words.arguments[1:]}
     try:
         session.ask("update_vhost_metadata", asked, None, WRONG)
@@ -116,31 +116,31 @@ def _set_tags(session: Session, words: Words) -> Output:
     return None
 
 
-def _protect(session: Session, words: Words) -> Output:
+def _protect(session: ToolSession, words: Words) -> Output:
     asked = {"name": words.arguments[0], "protected_from_deletion": True}
     session.ask("update_vhost_metadata", asked, None, WRONG)
     return None
 
 
-def _unprotect(session: Session, words: Words) -> Output:
+def _unprotect(session: ToolSession, words: Words) -> Output:
     asked = {"name": words.arguments[0], "protected_from_deletion": False}
     session.ask("update_vhost_metadata", asked, None, WRONG)
     return None
 
 
-def _delete(session: Session, words: Words) -> Output:
+def _delete(session: ToolSession, words: Words) -> Output:
     session.ask("delete_vhost", {"name": words.arguments[0]}, None, WRONG)
     return None
 
 
-def _list(session: Session, words: Words) -> Output:
+def _list(session: ToolSession, words: Words) -> Output:
     columns = chosen(words) or ["name"]
     rows = session.ask("list_vhosts", {}, list[VhostRow])
-    return Rows(columns, [[_cell(session, row, column) for column in columns] for row in rows])
+    return ToolRows(columns, [[_cell(session, row, column) for column in columns] for row in rows])
 
 
-def _cell(session: Session, row: VhostRow, column: str) -> Any:
-    kind = row.default_queue_type or "classic"
+def _cell(session: ToolSession, row: VhostRow, column: str) -> Any:
+    kind = row.default_queue_type or DEFAULT.name
     if column == "tags":
         return Atoms(row.tags)
     if column == "default_queue_type":
@@ -154,46 +154,46 @@ def _cell(session: Session, row: VhostRow, column: str) -> Any:
     return getattr(row, column)
 
 
-def _set_limits(session: Session, words: Words) -> Output:
+def _set_limits(session: ToolSession, words: Words) -> Output:
     asked = {"vhost": words.vhost, "definition": words.arguments[0]}
     session.ask("set_vhost_limits", asked, None)
     return None
 
 
-def _clear_limits(session: Session, words: Words) -> Output:
+def _clear_limits(session: ToolSession, words: Words) -> Output:
     session.ask("clear_vhost_limits", {"vhost": words.vhost}, None)
     return None
 
 
-def _limits(session: Session, words: Words) -> Output:
+def _limits(session: ToolSession, words: Words) -> Output:
     everywhere = bool(words.options.get("global"))
     asked = {"vhost": None if everywhere else words.vhost}
     rows = session.ask("list_vhost_limits", asked, list[VhostLimitsRow])
     if everywhere:
-        return Rows(("vhost", "limits"), [(row.vhost, as_text(row.limits)) for row in rows])
+        return ToolRows(("vhost", "limits"), [(row.vhost, as_text(row.limits)) for row in rows])
     text = as_text(rows[0].limits) if rows[0].limits else ""
-    return Answer(text or "\n", {"node": session.node, "result": "ok", "value": text})
+    return ToolAnswer(text or "\n", {"node": session.node, "result": "ok", "value": text})
 
 
-def _of_limits(session: Session, words: Words) -> str:
+def _of_limits(session: ToolSession, words: Words) -> str:
     if words.options.get("global"):
         return "Listing limits for all vhosts ..."
     return f'Listing limits for vhost "{words.vhost}" ...'
 
 
-def _of_tags(session: Session, words: Words) -> str:
+def _of_tags(session: ToolSession, words: Words) -> str:
     tags = ", ".join(words.arguments[1:])
     return f'Setting tags for virtual host "{words.arguments[0]}" to [{tags}] ...'
 
 
-def _restart(session: Session, words: Words) -> Output:
+def _restart(session: ToolSession, words: Words) -> Output:
     rows = session.ask("list_vhosts", {}, list[VhostRow])
     if words.vhost not in [row.name for row in rows]:
         raise Failure(DATA, f"Virtual host '{words.vhost}' does not exist", bare=True)
-    return Answer(f"Vhost '{words.vhost}' is already running on node '{session.node}'")
+    return ToolAnswer(f"Vhost '{words.vhost}' is already running on node '{session.node}'")
 
 
-def _reconcile(session: Session, words: Words) -> Output:
+def _reconcile(session: ToolSession, words: Words) -> Output:
     # Each node has all vhosts as soon as it has the metadata.
     session.ask("list_vhosts", {}, list[VhostRow])
     return None
@@ -209,7 +209,7 @@ UPDATE_USAGE: Final = (
 )
 
 add(
-    Command(
+    ToolCommand(
         "add_vhost",
         (CTL,),
         ADD_USAGE,
@@ -222,7 +222,7 @@ add(
         says('Adding vhost "{0}" ...'),
         _check_type,
     ),
-    Command(
+    ToolCommand(
         "update_vhost_metadata",
         (CTL,),
         UPDATE_USAGE,
@@ -235,7 +235,7 @@ add(
         says('Updating metadata of vhost "{0}" ...'),
         _check_update,
     ),
-    Command(
+    ToolCommand(
         "set_vhost_tags",
         (CTL,),
         "<vhost> <tag> [...]",
@@ -246,7 +246,7 @@ add(
         -1,
         banner=_of_tags,
     ),
-    Command(
+    ToolCommand(
         "enable_vhost_deletion_protection",
         (CTL,),
         "<vhost>",
@@ -257,7 +257,7 @@ add(
         1,
         banner=says('Protecting virtual host "{0}" from removal by updating its metadata...'),
     ),
-    Command(
+    ToolCommand(
         "disable_vhost_deletion_protection",
         (CTL,),
         "<vhost>",
@@ -270,7 +270,7 @@ add(
             'Removing deletion protection from virtual host "{0}" by updating its metadata...'
         ),
     ),
-    Command(
+    ToolCommand(
         "delete_vhost",
         (CTL,),
         "<vhost>",
@@ -281,7 +281,7 @@ add(
         1,
         banner=says('Deleting vhost "{0}" ...'),
     ),
-    Command(
+    ToolCommand(
         "list_vhosts",
         LISTING,
         "[--no-table-headers] [<column> ...] [--timeout <timeout>]",
@@ -293,7 +293,7 @@ add(
         banner=says("Listing vhosts ..."),
         check=_check_columns,
     ),
-    Command(
+    ToolCommand(
         "set_vhost_limits",
         (CTL,),
         "[--vhost <vhost>] <definition>",
@@ -304,7 +304,7 @@ add(
         1,
         banner=says('Setting vhost limits to "{0}" for vhost "{vhost}" ...'),
     ),
-    Command(
+    ToolCommand(
         "clear_vhost_limits",
         (CTL,),
         "[--vhost <vhost>]",
@@ -313,7 +313,7 @@ add(
         _clear_limits,
         banner=says('Clearing vhost "{vhost}" limits ...'),
     ),
-    Command(
+    ToolCommand(
         "list_vhost_limits",
         (CTL, DIAGNOSTICS),
         "[--vhost <vhost>] [--global] [--no-table-headers]",
@@ -323,7 +323,7 @@ add(
         switches={"global": TRUTH},
         banner=_of_limits,
     ),
-    Command(
+    ToolCommand(
         "restart_vhost",
         (CTL,),
         "[--vhost <vhost>]",
@@ -332,7 +332,7 @@ add(
         _restart,
         banner=says("Trying to restart vhost '{vhost}' on node '{node}' ..."),
     ),
-    Command(
+    ToolCommand(
         "reconcile_vhosts",
         (CTL,),
         "",
