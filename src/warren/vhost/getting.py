@@ -192,8 +192,8 @@ class Taking(PendingRequest):
 
     def succeeded(self, result: Result) -> None:
         """The queue has answered."""
-        assert isinstance(result, PollReply), "a queue was asked for a message"
-        self._taker.answered(result.delivery)
+        # A queue on another node says that there is none by a reply without more.
+        self._taker.answered(result.delivery if isinstance(result, PollReply) else None)
 
     def refused(self, refusal: Refusal) -> None:
         """It cannot be done."""
